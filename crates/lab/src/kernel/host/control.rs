@@ -1,13 +1,15 @@
-//! A host's real control plane and both packet planes, driven as in the daemon.
+//! A host's real control plane and both packet planes: which packets they take, the IP packets that
+//! they send, and the log of their events.
 
 use std::net::IpAddr;
 
 use crypto::rand::Seed;
 use engine::config::Config;
 use engine::counters::{DropCounters, DropReason};
+use engine::endpoint::{Effect, Endpoint};
 use engine::ike::Step;
-use engine::node::{Command, Event, Input, Node, Output, SOCKETS};
-use engine::plane::{Datagrams, InboundPlane, Notice, Offloads, OutboundPlane, Packets, Received};
+use engine::node::{Command, Event, Input, SOCKETS};
+use engine::plane::Offloads;
 use engine::sa::{Path, Via};
 use engine::time::{Calendar, Instant};
 use engine::work::Work;
@@ -55,47 +57,42 @@ pub struct Log {
 
 /// A node and its planes.
 pub struct Control {
-    node: Node,
-    outbound: OutboundPlane,
-    inbound: InboundPlane,
-    datagrams: Datagrams,
-    packets: Packets,
-    addresses: Vec<IpAddr>,
-    due: Option<Instant>,
+    endpoint: Endpoint,
+    sender: Sender,
+    /// The host was woken for the first time.
+    is_begun: bool,
     inner: Option<IpAddr>,
     work: Work,
     unstamped: usize,
     begun: Vec<Send>,
-    next_id: u16,
-    own_drops: DropCounters,
     sealed_bytes: u64,
     /// The events so far.
     pub log: Log,
 }
 
-const OFFLOADS: Offloads = Offloads {
-    has_vnet_header: false,
-    has_udp_segments: false,
-};
+/// Puts UDP payloads into IP packets of the host.
+struct Sender {
+    addresses: Vec<IpAddr>,
+    next_id: u16,
+    drops: DropCounters,
+}
 
 impl Control {
     /// A node with this configuration and at most one address per family. Its connections start at
     /// time 0.
     pub fn new(config: Config, addresses: Vec<IpAddr>, seed: &Seed, calendar: Calendar) -> Self {
         let mut control = Self {
-            node: Node::new(config, seed),
-            outbound: OutboundPlane::new(seed.stream("outbound", 0), OFFLOADS),
-            inbound: InboundPlane::new(OFFLOADS),
-            datagrams: Datagrams::new(),
-            packets: Packets::new(),
-            addresses,
-            due: None,
+            endpoint: Endpoint::new(config, seed, Offloads::default(), addresses.clone()),
+            sender: Sender {
+                addresses,
+                next_id: 1,
+                drops: DropCounters::default(),
+            },
+            is_begun: false,
             inner: None,
             work: Work::default(),
             unstamped: 0,
             begun: Vec::new(),
-            next_id: 1,
-            own_drops: DropCounters::default(),
             sealed_bytes: 0,
             log: Log::default(),
         };
@@ -103,31 +100,25 @@ impl Control {
         let mut begun = Vec::new();
         control.drain(Instant(0), &mut begun);
         control.input(Input::Calendar(calendar), Instant(0), &mut begun);
-        control.due = Some(Instant(0));
         control.begun = begun;
         control
     }
 
     /// Messages and packets dropped, by reason.
     pub fn drops(&self) -> DropCounters {
-        let mut all = self.node.drops().clone();
-        all.merge(&self.outbound.report().drops);
-        all.merge(&self.inbound.report().drops);
-        all.merge(&self.own_drops);
+        let mut all = self.endpoint.drops();
+        all.merge(&self.sender.drops);
         all
     }
 
     /// All work of control and planes so far.
     pub fn work(&self) -> Work {
-        let mut all = self.node.work().clone();
-        all.merge(&self.outbound.report().work);
-        all.merge(&self.inbound.report().work);
-        all
+        self.endpoint.work()
     }
 
     /// The number of established tunnels.
     pub fn established(&self) -> usize {
-        self.node.established()
+        self.endpoint.node.established()
     }
 
     /// Octets of all IP packets that carry sealed ones, without IKE messages.
@@ -137,7 +128,10 @@ impl Control {
 
     /// When it wants to be woken.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        match self.is_begun {
+            true => self.endpoint.deadline().map(|deadline| deadline.at),
+            false => Some(Instant(0)),
+        }
     }
 
     pub(super) fn take_inner_address(&mut self) -> Option<IpAddr> {
@@ -146,7 +140,7 @@ impl Control {
 
     /// Control's work since the last call.
     pub(super) fn take_work(&mut self) -> Work {
-        let new = since(self.node.work(), &self.work);
+        let new = since(self.endpoint.node.work(), &self.work);
         self.work.merge(&new);
         new
     }
@@ -163,11 +157,11 @@ impl Control {
 
     /// The messages of the job that has ended have left.
     pub(super) fn departed(&mut self, now: Instant) {
-        self.node.handle(Input::Departed, now);
-        self.drain(now, &mut Vec::new());
+        self.input(Input::Departed, now, &mut Vec::new());
     }
 
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        self.is_begun = true;
         sends.append(&mut self.begun);
         self.input(Input::Wake, now, sends);
     }
@@ -195,78 +189,21 @@ impl Control {
             }
         };
         let bytes = &mut octets[start..flow.total_len];
-        if path.via == Via::Udp {
-            self.input(Input::Datagram(path, bytes), now, sends);
-            return Vec::new();
-        }
-        let mut packets = std::mem::take(&mut self.packets);
-        let received = Received {
-            path,
-            traffic_class: 0,
-            segment_bytes: bytes.len(),
-            bytes: &mut *bytes,
-        };
-        self.inbound.open(0, received, now, &mut packets);
-        let opened = packets.writes().map(|write| {
-            let mut packet = write.header.to_vec();
-            for slice in write.slices {
-                packet.extend_from_slice(&bytes[slice.range.clone()]);
-            }
-            packet
-        });
-        let opened: Vec<Vec<u8>> = opened.collect();
-        for message in packets.control() {
-            let payload = &bytes[message.slice.range.clone()];
-            self.input(Input::Datagram(message.path, payload), now, sends);
-        }
-        let notices = packets.notices().to_vec();
-        packets.clear();
-        self.packets = packets;
-        self.notice(notices, now, sends);
-        opened
+        self.endpoint.receive(path, bytes, now);
+        self.drain(now, sends)
     }
 
     /// Seals a clear packet. Returns whether anything resulted.
     pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
-        let mut datagrams = std::mem::take(&mut self.datagrams);
-        self.outbound.seal(&mut clear, now, &mut datagrams);
-        self.send(datagrams, now, sends)
-    }
-
-    /// Sends packets whose tunnel is now up.
-    fn release(&mut self, now: Instant, sends: &mut Vec<Send>) {
-        let mut datagrams = std::mem::take(&mut self.datagrams);
-        self.outbound.release(now, &mut datagrams);
-        self.send(datagrams, now, sends);
-    }
-
-    fn send(&mut self, mut datagrams: Datagrams, now: Instant, sends: &mut Vec<Send>) -> bool {
-        let first = sends.len();
-        for run in datagrams.runs() {
-            for sealed in datagrams.bytes(run).chunks(run.segment_bytes.max(1)) {
-                match run.path.via {
-                    Via::Udp | Via::UdpWithMarker => self.datagram(run.path, sealed, sends),
-                    Via::Raw => sends.push(Send::Out(sealed.to_vec())),
-                }
-            }
-        }
-        let lengths = sends[first..].iter().map(|send| match send {
-            Send::Out(packet) | Send::Own(packet) => packet.len() as u64,
-        });
-        self.sealed_bytes += lengths.sum::<u64>();
-        let replies = datagrams.replies().map(|reply| Send::Own(reply.to_vec()));
-        sends.extend(replies);
-        let is_sealed = !datagrams.is_empty();
-        let notices = datagrams.notices().to_vec();
-        datagrams.clear();
-        self.datagrams = datagrams;
-        self.notice(notices, now, sends);
+        let is_sealed = self.endpoint.send(&mut clear, now);
+        self.drain(now, sends);
         is_sealed
     }
 
     /// The host has another address. Packets with the former one are not sent.
     pub(super) fn attach(&mut self, address: IpAddr) {
-        self.addresses[0] = address;
+        self.sender.addresses[0] = address;
+        self.endpoint.addresses[0] = address;
     }
 
     /// Tells the node which address of ours leads to a peer.
@@ -274,15 +211,9 @@ impl Control {
         let moved = Input::LocalAddress {
             remote,
             among: Vec::new(),
-            local: self.local(remote),
+            local: self.endpoint.local(remote),
         };
         self.input(moved, now, sends);
-    }
-
-    /// Our address towards a peer.
-    fn local(&self, remote: IpAddr) -> Option<IpAddr> {
-        let mut own = self.addresses.iter();
-        own.find(|own| own.is_ipv4() == remote.is_ipv4()).copied()
     }
 
     /// Executes a user's command.
@@ -290,77 +221,63 @@ impl Control {
         self.input(Input::Command(command), now, sends);
     }
 
-    fn notice(&mut self, notices: Vec<Notice>, now: Instant, sends: &mut Vec<Send>) {
-        for notice in notices {
-            self.input(Input::Notice(notice), now, sends);
-        }
-    }
-
     fn input(&mut self, input: Input<'_>, now: Instant, sends: &mut Vec<Send>) {
-        self.node.handle(input, now);
+        self.endpoint.handle(input, now);
         self.drain(now, sends);
-        self.release(now, sends);
     }
 
-    /// Drains to `Wait`, and answers the node's questions afterwards.
-    fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) {
-        let (mut asked, mut told) = (Vec::new(), Vec::new());
-        let mut wants_report = false;
-        loop {
-            match self.node.poll() {
-                Output::Datagram(path, payload) => self.datagram(path, &payload, sends),
-                Output::Outbound(change) => {
-                    told.extend(self.outbound.apply(change, now));
+    /// Does everything that follows from the last input. Returns the opened packets.
+    fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) -> Vec<Vec<u8>> {
+        let mut opened = Vec::new();
+        while let Some(effect) = self.endpoint.poll(now) {
+            match effect {
+                Effect::Message(path, payload) => {
+                    sends.extend(self.sender.datagram(path, &payload));
                 }
-                Output::Inbound(change) => {
-                    told.extend(self.inbound.apply(change));
-                }
-                Output::Event(event, _) => self.note(event, now),
-                Output::IkeKey(..) => {}
-                Output::WantsReport => wants_report = true,
-                Output::WantsLocalAddress { remote, among } => asked.push((remote, among)),
-                Output::Wait(deadline) => {
-                    self.due = deadline.map(|deadline| deadline.at);
-                    if std::mem::take(&mut wants_report) {
-                        let report = self.inbound.report();
-                        self.node.handle(Input::Report(&report.associations), now);
-                    } else if let Some(notice) = told.pop() {
-                        self.node.handle(Input::Notice(notice), now);
-                    } else if let Some((remote, among)) = asked.pop() {
-                        let local = self.local(remote);
-                        let answer = Input::LocalAddress {
-                            remote,
-                            among,
-                            local,
-                        };
-                        self.node.handle(answer, now);
-                    } else {
-                        return;
+                Effect::Sealed(path, octets) => {
+                    let packet = match path.via {
+                        Via::Udp | Via::UdpWithMarker => self.sender.datagram(path, octets),
+                        Via::Raw => Some(Send::Out(octets.to_vec())),
+                    };
+                    if let Some(Send::Out(packet)) = &packet {
+                        self.sealed_bytes += packet.len() as u64;
                     }
+                    sends.extend(packet);
                 }
+                Effect::Reply(packet) => sends.push(Send::Own(packet.to_vec())),
+                Effect::Opened(packet) => opened.push(packet),
+                Effect::Event(Event::InnerAddress { addresses, .. }) => {
+                    self.inner = addresses.first().copied();
+                }
+                Effect::Event(event) => self.log.note(event, now),
+                Effect::Inbound(_) | Effect::Outbound(_) | Effect::IkeKey(..) => {}
             }
         }
+        opened
     }
+}
 
-    fn datagram(&mut self, path: Path, payload: &[u8], sends: &mut Vec<Send>) {
+impl Sender {
+    fn datagram(&mut self, path: Path, payload: &[u8]) -> Option<Send> {
         if payload.len() > MAX_DATAGRAM_BYTES {
-            self.own_drops.count(DropReason::TooBig);
-            return;
+            self.drops.count(DropReason::TooBig);
+            return None;
         }
         // a real socket refuses a source that is not the host's address
         let (local, remote) = (path.local.ip(), path.remote.ip());
         if !self.addresses.contains(&local) || local.is_ipv4() != remote.is_ipv4() {
-            self.own_drops.count(DropReason::SendFailed);
-            return;
+            self.drops.count(DropReason::SendFailed);
+            return None;
         }
         self.next_id = self.next_id.wrapping_add(1);
         let from = (local, path.local.port());
         let packet = ip::udp(from, (remote, path.remote.port()), payload, self.next_id);
-        sends.push(Send::Out(packet));
+        Some(Send::Out(packet))
     }
+}
 
+impl Log {
     fn note(&mut self, event: Event, now: Instant) {
-        let log = &mut self.log;
         match event {
             Event::Message {
                 step,
@@ -369,7 +286,7 @@ impl Control {
                 datagrams,
                 payloads,
                 ..
-            } if log.messages.len() < LOG_ENTRIES => log.messages.push(Message {
+            } if self.messages.len() < LOG_ENTRIES => self.messages.push(Message {
                 at: now,
                 step,
                 is_sent,
@@ -378,17 +295,14 @@ impl Control {
                 payloads,
             }),
             Event::ChildEstablished { .. } => {
-                log.established = log.established.or(Some(now));
-                log.children += 1;
+                self.established = self.established.or(Some(now));
+                self.children += 1;
             }
-            Event::InnerAddress { addresses, .. } => {
-                self.inner = addresses.first().copied();
-            }
-            Event::PathMoved { .. } => log.moved += 1,
+            Event::PathMoved { .. } => self.moved += 1,
             Event::NegotiationFailed { reason, .. }
             | Event::PeerComplains {
                 complaint: reason, ..
-            } if log.failures.len() < LOG_ENTRIES => log.failures.push(reason),
+            } if self.failures.len() < LOG_ENTRIES => self.failures.push(reason),
             _ => {}
         }
     }
