@@ -10,8 +10,10 @@ use std::sync::Arc;
 use crypto::rand::Seed;
 use engine::config::Config;
 use engine::counters::DropReason;
+use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
-use engine::node::{Command, Input, Node, Output};
+use engine::node::{Command, Input};
+use engine::plane::Offloads;
 use engine::sa::{Path, Via};
 use engine::time::{Duration, Instant};
 use wire::isakmp::phase2::{self, encapsulation, esp};
@@ -232,8 +234,7 @@ fn recorded(is_aggressive: bool, is_signed: bool, is_natted: bool) -> (String, V
 
 struct Recording {
     stage: Stage,
-    station: Node,
-    due: Option<Instant>,
+    station: Endpoint,
     now: Instant,
     own: IpAddr,
     ops: Vec<Op>,
@@ -250,20 +251,19 @@ impl Recording {
         let now = Instant(1);
         let mut recording = Self {
             stage: Stage::default(),
-            station: Node::new(station, &Seed::new([9; 32])),
-            due: None,
+            station: Endpoint::new(station, &Seed::new([9; 32]), Offloads::default(), vec![own]),
             now,
             own,
             ops: Vec::new(),
             is_quiet: false,
         };
         recording.drain();
+        recording.input(Input::Calendar(CALENDAR));
         recording
     }
 
     fn command(&mut self, command: Command) {
-        self.station.handle(Input::Command(command), self.now);
-        self.drain();
+        self.input(Input::Command(command));
     }
 
     /// Runs until the first second without a message.
@@ -284,9 +284,9 @@ impl Recording {
         let sent = self.play(Op::Wait(span));
         self.now = self.now + Duration::from_millis(u64::from(span) * 10);
         self.receive(sent);
-        if self.due.is_some_and(|due| due <= self.now) {
-            self.station.handle(Input::Wake, self.now);
-            self.drain();
+        let due = self.station.deadline().map(|deadline| deadline.at);
+        if due.is_some_and(|due| due <= self.now) {
+            self.input(Input::Wake);
         }
     }
 
@@ -304,35 +304,20 @@ impl Recording {
                 local: (self.own, path.local.port()).into(),
                 remote: path.local,
             };
-            self.station
-                .handle(Input::Datagram(seen, &octets), self.now);
-            self.drain();
+            self.input(Input::Datagram(seen, &octets));
         }
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        self.station.handle(input, self.now);
+        self.drain();
     }
 
     fn drain(&mut self) {
         let mut said = Vec::new();
-        let mut asked = None;
-        loop {
-            match self.station.poll() {
-                Output::Datagram(path, octets) => said.push((path, octets)),
-                Output::WantsLocalAddress { remote, among } => asked = Some((remote, among)),
-                Output::Wait(due) => {
-                    self.due = due.map(|due| due.at);
-                    let Some((remote, among)) = asked.take() else {
-                        break;
-                    };
-                    self.station.handle(Input::Calendar(CALENDAR), self.now);
-                    while !matches!(self.station.poll(), Output::Wait(_)) {}
-                    let local = Some(self.own);
-                    let answer = Input::LocalAddress {
-                        remote,
-                        among,
-                        local,
-                    };
-                    self.station.handle(answer, self.now);
-                }
-                _ => {}
+        while let Some(effect) = self.station.poll(self.now) {
+            if let Effect::Message(path, octets) = effect {
+                said.push((path, octets));
             }
         }
         for (path, octets) in said {

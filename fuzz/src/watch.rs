@@ -1,4 +1,4 @@
-//! A node under test: its clock, its outputs in a step, and what must hold for either role:
+//! An endpoint under test: its clock, its outputs in a step, and what must hold for either role:
 //!
 //! - every datagram is held for reassembly, answered, reported or counted;
 //! - a repeated datagram moves no peer and changes no SA;
@@ -11,9 +11,10 @@ use std::net::{IpAddr, SocketAddr};
 use crypto::rand::Seed;
 use engine::config::Config;
 use engine::counters::DropReason;
+use engine::endpoint::{Effect, Endpoint};
 use engine::ikev1::fragments;
-use engine::node::{Event, Input, Node, Output};
-use engine::plane::{InboundChange, OutboundChange};
+use engine::node::{Event, Input, Node};
+use engine::plane::{InboundChange, Offloads, OutboundChange};
 use engine::sa::{ChildId, Direction, Path, Sa, Via};
 use engine::time::{Calendar, Duration, Instant};
 use wire::isakmp::{Header, PayloadKind};
@@ -30,28 +31,28 @@ const MAX_EVENT: usize = 16_384;
 /// What a node sent.
 pub type Sent = Vec<(Path, Vec<u8>)>;
 
-/// The node, and our knowledge of it.
+/// The endpoint, and our knowledge of it.
 pub struct Watched {
-    /// The node itself.
-    pub node: Node,
+    endpoint: Endpoint,
     /// The time.
     pub now: Instant,
     /// Installed SAs.
-    pub installed: BTreeSet<(ChildId, u32, Direction)>,
+    pub installed: Installed,
     /// Its events, without the messages.
     pub facts: Vec<String>,
-    due: Option<Instant>,
     /// Datagrams that were accepted from a peer.
     taken: BTreeSet<Vec<u8>>,
 }
+
+/// Installed SAs, by child, SPI and direction.
+#[derive(Debug, Default)]
+pub struct Installed(BTreeSet<(ChildId, u32, Direction)>);
 
 /// The outputs of one input.
 #[derive(Default)]
 pub struct Answer {
     /// Datagrams to the network.
     pub datagrams: Sent,
-    /// Peers for which it asked our local address, and the allowed addresses.
-    pub asked: Vec<(IpAddr, Vec<IpAddr>)>,
     /// Paths on which phase 1 completed.
     pub established: Vec<Path>,
     /// Paths that a peer moved to.
@@ -64,14 +65,18 @@ pub struct Answer {
 }
 
 impl Watched {
-    /// An idle node.
-    pub fn new(config: Config, seed: u8) -> Self {
+    /// An idle endpoint at this address.
+    pub fn new(config: Config, seed: u8, address: IpAddr) -> Self {
         let mut watched = Self {
-            node: Node::new(config, &Seed::new([seed; 32])),
+            endpoint: Endpoint::new(
+                config,
+                &Seed::new([seed; 32]),
+                Offloads::default(),
+                vec![address],
+            ),
             now: Instant(1),
-            installed: BTreeSet::new(),
+            installed: Installed::default(),
             facts: Vec::new(),
-            due: None,
             taken: BTreeSet::new(),
         };
         watched.drain();
@@ -79,9 +84,14 @@ impl Watched {
         watched
     }
 
+    /// Its control plane.
+    pub fn node(&self) -> &Node {
+        &self.endpoint.node
+    }
+
     /// Handles one input.
     pub fn input(&mut self, input: Input<'_>) -> Answer {
-        self.node.handle(input, self.now);
+        self.endpoint.handle(input, self.now);
         self.drain()
     }
 
@@ -112,7 +122,8 @@ impl Watched {
 
     /// Runs the next timer before `until`. `None`: there is none, and the clock is at `until`.
     pub fn wake(&mut self, until: Instant) -> Option<Answer> {
-        let Some(due) = self.due.filter(|due| *due <= until) else {
+        let due = self.endpoint.deadline().map(|deadline| deadline.at);
+        let Some(due) = due.filter(|due| *due <= until) else {
             self.now = until;
             return None;
         };
@@ -122,61 +133,26 @@ impl Watched {
 
     fn drain(&mut self) -> Answer {
         let mut answer = Answer::default();
-        loop {
-            match self.node.poll() {
-                Output::Datagram(path, octets) => answer.datagrams.push((path, octets)),
-                Output::Inbound(change) => {
+        while let Some(effect) = self.endpoint.poll(self.now) {
+            match effect {
+                Effect::Message(path, octets) => answer.datagrams.push((path, octets)),
+                Effect::Inbound(change) => {
                     answer.changes += 1;
-                    answer.installs += usize::from(self.inbound(&change));
+                    answer.installs += usize::from(self.installed.inbound(change));
                 }
-                Output::Outbound(change) => {
+                Effect::Outbound(change) => {
                     answer.changes += 1;
-                    answer.installs += usize::from(self.outbound(&change));
+                    answer.installs += usize::from(self.installed.outbound(change));
                 }
-                Output::Event(event, _) => {
-                    answer.events += 1;
-                    self.note(&event, &mut answer);
-                }
-                Output::WantsLocalAddress { remote, among } => answer.asked.push((remote, among)),
-                Output::IkeKey(..) | Output::WantsReport => {}
-                Output::Wait(deadline) => {
-                    self.due = deadline.map(|deadline| deadline.at);
-                    break;
-                }
+                Effect::Event(event) => self.note(&event, &mut answer),
+                Effect::IkeKey(..)
+                | Effect::Sealed(..)
+                | Effect::Reply(_)
+                | Effect::Opened(_) => {}
             }
         }
         assert!(self.held() <= fragments::MAX_HELD);
         answer
-    }
-
-    /// Returns whether an SA was installed.
-    fn inbound(&mut self, change: &InboundChange) -> bool {
-        match change {
-            InboundChange::Install(sa) => return self.install(sa, Direction::Inbound),
-            InboundChange::Remove(child, spi) => {
-                self.installed.remove(&(*child, *spi, Direction::Inbound));
-            }
-            InboundChange::Move(..) | InboundChange::Proven(..) => {}
-        }
-        false
-    }
-
-    /// Returns whether an SA was installed.
-    fn outbound(&mut self, change: &OutboundChange) -> bool {
-        match change {
-            OutboundChange::Install(sa) => return self.install(sa, Direction::Outbound),
-            OutboundChange::Remove(child, spi) => {
-                self.installed.remove(&(*child, *spi, Direction::Outbound));
-            }
-            _ => {}
-        }
-        false
-    }
-
-    fn install(&mut self, sa: &Sa, direction: Direction) -> bool {
-        assert_eq!(sa.direction, direction);
-        self.installed.insert((sa.child, sa.spi, direction));
-        true
     }
 
     fn note(&mut self, event: &Event, answer: &mut Answer) {
@@ -198,12 +174,49 @@ impl Watched {
     }
 
     fn dropped(&self) -> u64 {
-        let drops = self.node.drops();
+        let drops = self.endpoint.node.drops();
         DropReason::ALL.iter().map(|reason| drops.of(*reason)).sum()
     }
 
     fn held(&self) -> usize {
-        self.node.status(self.now).fragment_octets
+        self.endpoint.node.status(self.now).fragment_octets
+    }
+}
+
+impl Installed {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether an SA was installed.
+    fn inbound(&mut self, change: &InboundChange) -> bool {
+        match change {
+            InboundChange::Install(sa) => return self.install(sa, Direction::Inbound),
+            InboundChange::Remove(child, spi) => {
+                self.0.remove(&(*child, *spi, Direction::Inbound));
+            }
+            InboundChange::Move(..) | InboundChange::Proven(..) => {}
+        }
+        false
+    }
+
+    /// Returns whether an SA was installed.
+    fn outbound(&mut self, change: &OutboundChange) -> bool {
+        match change {
+            OutboundChange::Install(sa) => return self.install(sa, Direction::Outbound),
+            OutboundChange::Remove(child, spi) => {
+                self.0.remove(&(*child, *spi, Direction::Outbound));
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn install(&mut self, sa: &Sa, direction: Direction) -> bool {
+        assert_eq!(sa.direction, direction);
+        self.0.insert((sa.child, sa.spi, direction));
+        true
     }
 }
 

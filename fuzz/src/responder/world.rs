@@ -42,7 +42,7 @@ impl Default for Stage {
     /// The idle state.
     fn default() -> Self {
         Self {
-            gateway: Watched::new(config(), 5),
+            gateway: Watched::new(config(), 5, path(0).local.ip()),
             proven: BTreeSet::new(),
             peers: Vec::new(),
         }
@@ -83,8 +83,8 @@ impl Stage {
         self.peers.clear();
         self.wait(SILENCE);
         let gateway = &self.gateway;
-        let status = gateway.node.status(gateway.now);
-        assert_eq!(gateway.node.established(), 0);
+        let status = gateway.node().status(gateway.now);
+        assert_eq!(gateway.node().established(), 0);
         assert_eq!(status.half_open, 0);
         assert!(gateway.installed.is_empty(), "{:?}", gateway.installed);
         assert!(status.pools.iter().all(|(_, lent, _)| *lent == 0));
@@ -97,7 +97,7 @@ impl Stage {
 
     /// The state of the gateway.
     pub fn node(&self) -> &Node {
-        &self.gateway.node
+        self.gateway.node()
     }
 
     fn begin(&mut self, kind: u8, from: u8) -> Sent {
@@ -178,7 +178,7 @@ impl Stage {
     /// The peers receive what was sent.
     fn hear(&mut self, answer: Answer) -> Sent {
         self.proven.extend(answer.proven());
-        let status = self.gateway.node.status(self.gateway.now);
+        let status = self.gateway.node().status(self.gateway.now);
         // Each mode has its own limit, and aggressive mode some more for familiar addresses.
         let aggressive = LIMITS.half_open + LIMITS.half_open.div_ceil(4);
         assert!(status.half_open <= LIMITS.half_open_total + aggressive);

@@ -55,7 +55,7 @@ impl Default for Stage {
     /// The idle state.
     fn default() -> Self {
         Self {
-            station: Watched::new(config(Vec::new()), 6),
+            station: Watched::new(config(Vec::new()), 6, OWN),
             connections: Vec::new(),
             gateways: Vec::new(),
             allowed: BTreeSet::new(),
@@ -106,7 +106,7 @@ impl Stage {
         self.gateways.clear();
         self.wait(SILENCE);
         let station = &self.station;
-        assert_eq!(station.node.established(), 0);
+        assert_eq!(station.node().established(), 0);
         assert!(station.installed.is_empty(), "{:?}", station.installed);
     }
 
@@ -117,7 +117,7 @@ impl Stage {
 
     /// The state of the client.
     pub fn node(&self) -> &Node {
-        &self.station.node
+        self.station.node()
     }
 
     /// Starts another connection, or the same one again.
@@ -225,11 +225,11 @@ impl Stage {
         self.follow(answer, None)
     }
 
-    /// The gateways receive what was sent, and the client's requests are answered.
-    fn follow(&mut self, mut answer: Answer, question: Option<Question>) -> Sent {
+    /// The gateways receive what was sent.
+    fn follow(&mut self, answer: Answer, question: Option<Question>) -> Sent {
         let has_keys = self.gateways.iter().any(Gateway::has_keys);
         assert!(answer.installs == 0 || has_keys, "an SA without phase 1");
-        for connection in &self.station.node.status(self.station.now).connections {
+        for connection in &self.station.node().status(self.station.now).connections {
             let sessions = connection.sessions.len();
             assert!(sessions <= MAX_SESSIONS, "{sessions} sessions");
         }
@@ -240,15 +240,6 @@ impl Stage {
             for gateway in &mut self.gateways {
                 gateway.hear(*path, datagram, self.station.now);
             }
-        }
-        for (remote, among) in answer.asked {
-            let local = Some(OWN);
-            let more = self.input(Input::LocalAddress {
-                remote,
-                among,
-                local,
-            });
-            answer.datagrams.extend(more);
         }
         answer.datagrams
     }
