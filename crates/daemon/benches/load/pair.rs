@@ -13,9 +13,10 @@ use engine::config::{
     Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
     LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
+use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
-use engine::node::{Command, Event, IKE_PORT, Input, Node, Output};
-use engine::plane::{InboundPlane, Offloads, OutboundPlane};
+use engine::node::{Command, Event, IKE_PORT, Input};
+use engine::plane::Offloads;
 use engine::sa::{Mode, Path, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::{Calendar, Instant};
@@ -23,6 +24,10 @@ use nix::time::{ClockId, clock_gettime};
 
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const STATIONS: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
+const OFFLOADS: Offloads = Offloads {
+    has_vnet_header: true,
+    has_udp_segments: true,
+};
 /// Longest time that a handshake may take, on the nodes' own clock.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,21 +50,17 @@ pub(crate) enum Credentials {
 
 /// A responder, its planes, and the CPU time that they have used.
 pub(crate) struct Gateway {
-    node: Node,
-    outbound: OutboundPlane,
-    inbound: InboundPlane,
+    endpoint: Endpoint,
     pub(crate) cpu: Duration,
     pub(crate) children: usize,
-    due: Option<Instant>,
     failure: Option<String>,
 }
 
 /// An initiator and the address that the gateway sees.
 pub(crate) struct Station {
-    node: Node,
+    endpoint: Endpoint,
     address: IpAddr,
     children: usize,
-    due: Option<Instant>,
 }
 
 type Datagrams = VecDeque<(Path, Vec<u8>)>;
@@ -76,26 +77,20 @@ impl Gateway {
             last: Ipv4Addr::new(10, 127, 255, 254).into(),
             dns: Vec::new(),
         };
-        let offloads = Offloads {
-            has_vnet_header: true,
-            has_udp_segments: true,
-        };
-        let mut node = Node::new(config(connection, vec![pool]), &seed);
-        while !matches!(node.poll(), Output::Wait(_)) {}
+        let config = config(connection, vec![pool]);
+        let mut endpoint = Endpoint::new(config, &seed, OFFLOADS, vec![GATEWAY.into()]);
+        while endpoint.poll(Instant(0)).is_some() {}
         Ok(Self {
-            node,
-            outbound: OutboundPlane::new(seed.stream("outbound", 0), offloads),
-            inbound: InboundPlane::new(offloads),
+            endpoint,
             cpu: Duration::ZERO,
             children: 0,
-            due: None,
             failure: None,
         })
     }
 
     /// Advances the clock: due timers fire.
     pub(crate) fn wake(&mut self, now: Instant) -> anyhow::Result<()> {
-        while self.due.is_some_and(|due| due <= now) {
+        while due(&self.endpoint).is_some_and(|due| due <= now) {
             let mut sent = Datagrams::new();
             self.take(Input::Wake, now, &mut sent)?;
         }
@@ -108,32 +103,18 @@ impl Gateway {
 
     /// The number of its ISAKMP SAs.
     pub(crate) fn established(&self) -> usize {
-        self.node.established()
+        self.endpoint.node.established()
     }
 
     /// Handles an input and drains the outputs. Only the gateway's work counts as its time.
     fn take(&mut self, input: Input<'_>, now: Instant, sent: &mut Datagrams) -> anyhow::Result<()> {
         let began = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-        let mut next = vec![input];
-        while let Some(input) = next.pop() {
-            self.node.handle(input, now);
-            loop {
-                match self.node.poll() {
-                    Output::Datagram(path, payload) => sent.push_back((path, payload)),
-                    Output::Outbound(change) => {
-                        next.extend(self.outbound.apply(change, now).map(Input::Notice));
-                    }
-                    Output::Inbound(change) => {
-                        next.extend(self.inbound.apply(change).map(Input::Notice));
-                    }
-                    Output::Event(event, _) => self.note(event),
-                    Output::WantsReport => next.push(Input::Report(&[])),
-                    Output::WantsLocalAddress { .. } | Output::IkeKey(..) => {}
-                    Output::Wait(deadline) => {
-                        self.due = deadline.map(|deadline| deadline.at);
-                        break;
-                    }
-                }
+        self.endpoint.handle(input, now);
+        while let Some(effect) = self.endpoint.poll(now) {
+            match effect {
+                Effect::Message(path, payload) => sent.push_back((path, payload)),
+                Effect::Event(event) => self.note(event),
+                _ => {}
             }
         }
         let ended = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
@@ -165,11 +146,12 @@ impl Station {
         connection.start = Start::AtOnce;
         connection.wants_inner.v4 = true;
         connection.children[0].remote = inside();
+        let address = Ipv4Addr::from_bits(STATIONS.to_bits() + number).into();
+        let config = config(connection, Vec::new());
         Ok(Self {
-            node: Node::new(config(connection, Vec::new()), &Seed::new(octets)),
-            address: Ipv4Addr::from_bits(STATIONS.to_bits() + number).into(),
+            endpoint: Endpoint::new(config, &Seed::new(octets), OFFLOADS, vec![address]),
+            address,
             children: 0,
-            due: None,
         })
     }
 
@@ -193,7 +175,7 @@ impl Station {
             if self.children == 1 && gateway.children == before + 1 {
                 return Ok(());
             }
-            let due = self.due.filter(|due| due.since(now) < PATIENCE);
+            let due = due(&self.endpoint).filter(|due| due.since(now) < PATIENCE);
             let Some(due) = due else {
                 bail!("no tunnel after {PATIENCE:?}");
             };
@@ -235,40 +217,25 @@ impl Station {
     }
 
     fn take(&mut self, input: Input<'_>, now: Instant) -> Datagrams {
-        self.node.handle(input, now);
+        self.endpoint.handle(input, now);
         self.drain(now)
     }
 
     fn drain(&mut self, now: Instant) -> Datagrams {
         let mut sent = Datagrams::new();
-        let mut answers = Vec::new();
-        loop {
-            match self.node.poll() {
-                Output::Datagram(path, payload) => sent.push_back((path, payload)),
-                Output::Event(Event::ChildEstablished { .. }, _) => self.children += 1,
-                Output::WantsReport => answers.push(Input::Report(&[])),
-                Output::WantsLocalAddress { remote, among } => {
-                    let local = Some(self.address);
-                    answers.push(Input::LocalAddress {
-                        remote,
-                        among,
-                        local,
-                    });
-                }
-                Output::Wait(deadline) => {
-                    self.due = deadline.map(|deadline| deadline.at);
-                    let Some(answer) = answers.pop() else {
-                        return sent;
-                    };
-                    self.node.handle(answer, now);
-                }
-                Output::Event(..)
-                | Output::Inbound(_)
-                | Output::Outbound(_)
-                | Output::IkeKey(..) => {}
+        while let Some(effect) = self.endpoint.poll(now) {
+            match effect {
+                Effect::Message(path, payload) => sent.push_back((path, payload)),
+                Effect::Event(Event::ChildEstablished { .. }) => self.children += 1,
+                _ => {}
             }
         }
+        sent
     }
+}
+
+fn due(endpoint: &Endpoint) -> Option<Instant> {
+    endpoint.deadline().map(|deadline| deadline.at)
 }
 
 fn inside() -> Vec<TrafficSelector> {
