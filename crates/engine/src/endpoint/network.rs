@@ -45,7 +45,7 @@ pub struct Datagram {
     pub to: usize,
     /// As that end sees it.
     pub path: Path,
-    /// As [`Endpoint::receive`] takes it.
+    /// As [`receive`](super::Endpoint::receive) takes it.
     pub octets: Vec<u8>,
 }
 

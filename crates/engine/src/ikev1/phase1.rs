@@ -107,10 +107,8 @@ impl Phase1 {
     }
 
     /// Answers a first message with the first of `candidates` that fits it. `candidates` are the
-    /// connections between both addresses ([`Config::between`]). On a fault, `out` has a
+    /// connections between both addresses (`Config::between`). On a fault, `out` has a
     /// notification if the peer is told, and nothing is left to keep.
-    ///
-    /// [`Config::between`]: crate::config::Config::between
     pub fn respond(
         candidates: &[Arc<Connection>],
         decoys: &Decoys,
