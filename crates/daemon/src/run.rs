@@ -6,7 +6,6 @@
 //! gives up; `asked.rs` handles the control socket; `reload.rs` applies a changed configuration;
 //! `report.rs` answers `status` and writes the log, `sessions.rs` logs who was connected.
 
-mod asked;
 mod begin;
 mod entropy;
 mod former;
@@ -16,6 +15,7 @@ mod quota;
 mod readiness;
 mod reload;
 mod report;
+mod requests;
 mod sessions;
 mod setup;
 
@@ -33,9 +33,9 @@ use tracing::{info, warn};
 use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
 use crate::config::{Loaded, connection_names};
-use crate::control::server::{Asked, ControlServer};
+use crate::control::server::{Call, ControlServer};
 use crate::options::RunOptions;
-use crate::places::PlaceFile;
+use crate::peer_file::PeerFile;
 use crate::planes::{Clock, News, Planes};
 use crate::routes::watch;
 use crate::service::{self, Ask, Signals};
@@ -94,7 +94,7 @@ struct Process {
     udp: Arc<UdpSockets>,
     tun: Arc<Tun>,
     host: Host,
-    asked: mpsc::Receiver<Asked>,
+    asked: mpsc::Receiver<Call>,
     control: ControlServer,
     capture: Option<(Capture, Tap, Keys)>,
     confined: Confined,
@@ -106,7 +106,7 @@ struct Process {
     progress: Progress,
     entropy: Entropy,
     /// At a gateway, the addresses of its peers.
-    places: PlaceFile,
+    peers: PeerFile,
     /// The limit on log lines that strangers cause.
     quota: Quota,
     /// Messages that the kernel refused to send.
@@ -129,14 +129,14 @@ impl Process {
         self.become_ready()?;
         while !self.is_stopped {
             self.give_up()?;
-            self.keep_places();
+            self.keep_peers();
             let wake = self.wake_at();
             tokio::select! {
                 news = self.news.recv() => {
                     let Some(news) = news else { anyhow::bail!("the packet threads are gone") };
                     self.on_news(news).await?;
                 }
-                Some(asked) = self.asked.recv() => self.on_asked(asked).await?,
+                Some(asked) = self.asked.recv() => self.on_call(asked).await?,
                 Some(()) = changes.recv() => self.on_link_change().await?,
                 () = self.host.unattended() => anyhow::bail!("{UNATTENDED}"),
                 ask = signals.next() => match ask {
@@ -179,24 +179,24 @@ impl Process {
 
     /// Reminds the peers of an earlier process that was killed.
     async fn remind(&mut self) -> anyhow::Result<()> {
-        let places = self.places.left();
-        if places.is_empty() {
+        let peers = self.peers.left();
+        if peers.is_empty() {
             return Ok(());
         }
         info!(
-            places = places.len(),
+            peers = peers.len(),
             "former peers are told that this gateway has restarted"
         );
-        self.input(Input::Command(Command::Remind(places))).await
+        self.input(Input::Command(Command::Remind(peers))).await
     }
 
     /// A full disk ends no tunnel.
-    fn keep_places(&mut self) {
+    fn keep_peers(&mut self) {
         let now = tokio::time::Instant::now();
-        if self.places.due().is_none_or(|due| due > now) {
+        if self.peers.due().is_none_or(|due| due > now) {
             return;
         }
-        if let Err(error) = self.places.write(&self.node.places())
+        if let Err(error) = self.peers.write(&self.node.peer_paths())
             && self.quota.takes(self.clock.now())
         {
             warn!("cannot store the addresses of peers: {error}");
@@ -205,7 +205,7 @@ impl Process {
 
     /// Undoes our changes to the host. Blocking routes stay unless the user took us down.
     async fn close(self) -> anyhow::Result<()> {
-        service::notify(service::Notice::Stopping);
+        service::notify(service::ServiceState::Stopping);
         let Self {
             planes,
             host,
@@ -238,7 +238,7 @@ impl Process {
             .deadline
             .map(|deadline| now + deadline.at.since(self.clock.now()));
         let given_up = self.patience_left().map(|left| now + left);
-        let others = [due, given_up, self.places.due()].into_iter().flatten();
+        let others = [due, given_up, self.peers.due()].into_iter().flatten();
         others.fold(self.calendar_at, tokio::time::Instant::min)
     }
 

@@ -29,10 +29,10 @@ const NOTE: &str = "note ";
 
 /// Messages to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice<'a> {
+pub enum ServiceState<'a> {
     /// Set-up is complete: a gateway serves, a client's tunnels are up or wait for traffic.
     Ready,
-    /// The configuration is being read again; [`Notice::Ready`] follows.
+    /// The configuration is being read again; [`ServiceState::Ready`] follows.
     Reloading,
     /// The end has begun.
     Stopping,
@@ -41,7 +41,7 @@ pub enum Notice<'a> {
 }
 
 /// Sends a message to the service manager, if there is one.
-pub fn notify(notice: Notice<'_>) {
+pub fn notify(notice: ServiceState<'_>) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else {
         return;
     };
@@ -49,7 +49,7 @@ pub fn notify(notice: Notice<'_>) {
     let _ = send(&path, &notice.text());
 }
 
-impl Notice<'_> {
+impl ServiceState<'_> {
     fn text(self) -> String {
         match self {
             Self::Ready => "READY=1".to_owned(),
@@ -187,8 +187,8 @@ impl Ready {
     /// Reports once that it is up, in one line for the terminal and the service manager. Later
     /// calls only update the manager's status.
     pub fn up(&mut self, line: &str) -> io::Result<()> {
-        notify(Notice::Ready);
-        notify(Notice::Status(line));
+        notify(ServiceState::Ready);
+        notify(ServiceState::Status(line));
         self.tell(UP, line)
     }
 
@@ -207,7 +207,7 @@ impl Ready {
 
     /// It has failed for good; the process ends.
     pub fn failed(&mut self, line: &str) -> io::Result<()> {
-        notify(Notice::Status(line));
+        notify(ServiceState::Status(line));
         self.tell(FAILED, line)
     }
 
@@ -270,15 +270,15 @@ mod tests {
         let manager = UnixDatagram::bind(&path).unwrap();
         let mut buffer = [0; 256];
         for (notice, expected) in [
-            (Notice::Ready, "READY=1"),
-            (Notice::Stopping, "STOPPING=1"),
-            (Notice::Status("a\nb"), "STATUS=a b"),
+            (ServiceState::Ready, "READY=1"),
+            (ServiceState::Stopping, "STOPPING=1"),
+            (ServiceState::Status("a\nb"), "STATUS=a b"),
         ] {
             send(path.as_os_str(), &notice.text()).unwrap();
             let length = manager.recv(&mut buffer).unwrap();
             assert_eq!(&buffer[..length], expected.as_bytes());
         }
-        assert!(Notice::Reloading.text().contains("\nMONOTONIC_USEC="));
+        assert!(ServiceState::Reloading.text().contains("\nMONOTONIC_USEC="));
         std::fs::remove_file(&path).unwrap();
     }
 

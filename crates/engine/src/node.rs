@@ -45,7 +45,7 @@ pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
-pub use reminders::PLACES_MAX;
+pub use reminders::PEER_PATHS_MAX;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
 
@@ -120,7 +120,7 @@ pub enum Command {
     /// End a connection's sessions with the peer of this identity, as in [`SessionStatus::peer`]:
     /// deletes are sent. It may reconnect.
     End(String, String),
-    /// Peers had these paths when an earlier process ended ([`Node::places`]). Each gets one hint,
+    /// Peers had these paths when an earlier process ended ([`Node::peer_paths`]). Each gets one hint,
     /// so that an idle peer probes us at once. The paths need not be proven.
     Remind(Vec<Path>),
     /// Renew phase 1 of a connection.

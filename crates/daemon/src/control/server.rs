@@ -17,7 +17,7 @@ const ASKER_PATIENCE: Duration = Duration::from_secs(5);
 const QUEUE: usize = 16;
 
 /// One request and its reply channel. Dropping it replies "the process is ending".
-pub struct Asked {
+pub struct Call {
     /// The request.
     pub request: Request,
     /// The reply channel.
@@ -36,7 +36,7 @@ impl ControlServer {
     pub fn bind(
         runtime_dir: &Path,
         names: &[String],
-    ) -> Result<(Self, mpsc::Receiver<Asked>), ControlError> {
+    ) -> Result<(Self, mpsc::Receiver<Call>), ControlError> {
         let (sockets, listener) = Sockets::open(runtime_dir, names)?;
         let told = ControlError::io("cannot listen in", runtime_dir);
         let listener = UnixListener::from_std(listener).map_err(told)?;
@@ -54,7 +54,7 @@ impl Drop for ControlServer {
     }
 }
 
-async fn accept(listener: UnixListener, sender: mpsc::Sender<Asked>) {
+async fn accept(listener: UnixListener, sender: mpsc::Sender<Call>) {
     while !sender.is_closed() {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -67,7 +67,7 @@ async fn accept(listener: UnixListener, sender: mpsc::Sender<Asked>) {
 }
 
 /// Answers the requests of one connection, one line each, until it closes.
-async fn attend(stream: UnixStream, sender: mpsc::Sender<Asked>) {
+async fn attend(stream: UnixStream, sender: mpsc::Sender<Call>) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     loop {
@@ -92,9 +92,9 @@ async fn attend(stream: UnixStream, sender: mpsc::Sender<Asked>) {
     }
 }
 
-async fn ask(request: Request, sender: &mpsc::Sender<Asked>) -> Reply {
+async fn ask(request: Request, sender: &mpsc::Sender<Call>) -> Reply {
     let (reply, answer) = oneshot::channel();
-    match sender.send(Asked { request, reply }).await {
+    match sender.send(Call { request, reply }).await {
         Ok(()) => answer.await.unwrap_or_else(|_| failed(LAST_WORD)),
         Err(_) => failed(LAST_WORD),
     }

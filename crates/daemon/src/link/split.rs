@@ -73,25 +73,25 @@ fn segments(
         segment.clear();
         segment.extend_from_slice(&frame[..headers]);
         segment.extend_from_slice(&frame[from..end.min(from + size)]);
-        let place = Place {
+        let position = Position {
             index,
             is_last: index + 1 == count,
             size,
         };
-        place.adapt(&mut segment, &flow);
+        position.adapt(&mut segment, &flow);
         each(&segment);
     }
     Ok(())
 }
 
-/// A segment's place in its super-frame.
-struct Place {
+/// A segment's position in its super-frame.
+struct Position {
     index: usize,
     is_last: bool,
     size: usize,
 }
 
-impl Place {
+impl Position {
     fn adapt(&self, segment: &mut [u8], flow: &Flow) {
         let packet = &mut segment[ETHERNET_BYTES..];
         let total = packet.len();

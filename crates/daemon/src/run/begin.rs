@@ -22,10 +22,10 @@ use super::setup::{
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
-use crate::control::server::{Asked, ControlServer};
+use crate::control::server::{Call, ControlServer};
 use crate::leases::LeaseFile;
 use crate::options::{Role, RunOptions};
-use crate::places::PlaceFile;
+use crate::peer_file::PeerFile;
 use crate::planes::{Clock, Parts, Planes};
 use crate::privileges::{self, Speaker};
 use crate::raw::RawSockets;
@@ -95,7 +95,7 @@ impl Process {
             let folder = leases.folder().display();
             warn!("cannot store inner addresses and addresses of peers in {folder}: {error}");
         }
-        let places = PlaceFile::new(match options.role {
+        let peers = PeerFile::new(match options.role {
             Role::Gateway => leases.opened(),
             Role::Station => None,
         });
@@ -120,7 +120,7 @@ impl Process {
         );
         host.adopt(&loaded);
         let devices = (tun, udp, raw);
-        let kept = (host, places, capture);
+        let kept = (host, peers, capture);
         Self::start(options, loaded, devices, kept, control, confined)
     }
 
@@ -129,8 +129,8 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
-        (host, places, capture): (Host, PlaceFile, Option<(CaptureFile, Keys)>),
-        (control, asked): (ControlServer, mpsc::Receiver<Asked>),
+        (host, peers, capture): (Host, PeerFile, Option<(CaptureFile, Keys)>),
+        (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
         let capture = capture.map(|(file, keys)| record(file, keys)).transpose()?;
@@ -170,7 +170,7 @@ impl Process {
             is_ready: false,
             progress: Progress::default(),
             entropy,
-            places,
+            peers,
             quota: Quota::new(),
             unsent: 0,
             is_stopped: false,

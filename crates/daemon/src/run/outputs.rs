@@ -142,7 +142,7 @@ impl Process {
             Event::IkeEstablished { .. } | Event::IkeClosed { .. } | Event::PathMoved { .. }
         );
         if is_elsewhere {
-            self.places.change();
+            self.peers.change();
         }
         let is_change = matches!(
             event,

@@ -334,7 +334,7 @@ impl Process {
                 | Event::RetryScheduled { .. }
         );
         if self.is_ready && is_turn {
-            service::notify(service::Notice::Status(&self.standing()));
+            service::notify(service::ServiceState::Status(&self.standing()));
         }
     }
 

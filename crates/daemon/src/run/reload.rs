@@ -20,9 +20,9 @@ use crate::service;
 impl Process {
     /// Returns what changed. On an error the old configuration stays in force.
     pub(super) async fn reload(&mut self) -> anyhow::Result<String> {
-        service::notify(service::Notice::Reloading);
+        service::notify(service::ServiceState::Reloading);
         let result = self.reload_file().await;
-        service::notify(service::Notice::Ready);
+        service::notify(service::ServiceState::Ready);
         if let Err(error) = &result {
             warn!("not reloaded, the old configuration stays in force: {error:#}");
         }

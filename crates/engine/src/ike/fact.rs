@@ -1,6 +1,6 @@
 //! What a session of IKE reports to the node, and what the node grants to a peer.
 
-use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notice, Wanted};
+use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notification, Wanted};
 use crate::config::{Child, InnerFamilies};
 use crate::counters::DropReason;
 use crate::sa::ChildId;
@@ -37,7 +37,7 @@ pub enum Fact {
     /// child, and our SPI in that exchange.
     Unread(ChildId, u32),
     /// The peer sent notices, in an exchange of this number.
-    Told(u32, Vec<Notice>),
+    Told(u32, Vec<Notification>),
 }
 
 /// A pair of SAs that both ends have agreed to.

@@ -9,13 +9,17 @@ use super::IsakmpSa;
 use super::message::Message;
 use super::names_read;
 use super::notify::{notify_name, notify_type};
-use super::phase2::{Place, sealed};
+use super::phase2::{Label, sealed};
 use crate::counters::DropReason;
-use crate::ike::{Complaint, Fault, Notice, Outbox, Refusal, Step};
+use crate::ike::{Complaint, Fault, Notification, Outbox, Refusal, Step};
 use crate::sa::Protocol;
 
 /// Reads a protected informational message.
-pub fn read(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
+pub fn read(
+    sa: &IsakmpSa,
+    message: &Message<'_>,
+    out: &mut Outbox,
+) -> Result<Vec<Notification>, Fault> {
     let header = message.header();
     // RFC 2408 §3.1: zero belongs to phase 1.
     if header.exchange != Exchange::Informational || header.message_id == 0 {
@@ -64,14 +68,14 @@ pub(crate) fn notification(
 /// Sends protected payloads once: informational messages are not acknowledged. `message_id` must be
 /// unused under this SA, and not zero.
 pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Outbox) {
-    let place = Place {
+    let label = Label {
         exchange: Exchange::Informational,
         message_id,
         step: Step::Informational,
     };
     let mut iv = sa.first_iv(message_id);
     let id = message_id.to_be_bytes();
-    let sent = sealed(sa, place, &mut iv, &[&id], payloads, out);
+    let sent = sealed(sa, label, &mut iv, &[&id], payloads, out);
     out.messages.push(sent);
 }
 
@@ -120,7 +124,7 @@ impl IsakmpSa {
     }
 
     /// The meaning of a payload; `None` if it is about another SA, or about nothing.
-    fn notice(&self, payload: &Payload) -> Option<Notice> {
+    fn notice(&self, payload: &Payload) -> Option<Notification> {
         match payload {
             Payload::Delete(delete) => self.deleted(delete),
             Payload::Notify(notify) => self.notified(notify),
@@ -128,10 +132,13 @@ impl IsakmpSa {
         }
     }
 
-    fn deleted(&self, delete: &Delete) -> Option<Notice> {
+    fn deleted(&self, delete: &Delete) -> Option<Notification> {
         if delete.protocol == ProtocolId::Isakmp {
             let own = self.cookie_octets();
-            return delete.spis.contains(&own).then_some(Notice::DeletedIke);
+            return delete
+                .spis
+                .contains(&own)
+                .then_some(Notification::DeletedIke);
         }
         if !matches!(delete.protocol, ProtocolId::Esp | ProtocolId::Ah) {
             return None;
@@ -142,21 +149,21 @@ impl IsakmpSa {
                 .map(u32::from_be_bytes)
         };
         let spis: Vec<u32> = delete.spis.iter().filter_map(spi).collect();
-        (!spis.is_empty()).then_some(Notice::DeletedChildren(spis))
+        (!spis.is_empty()).then_some(Notification::DeletedChildren(spis))
     }
 
-    fn notified(&self, notify: &Notify) -> Option<Notice> {
+    fn notified(&self, notify: &Notify) -> Option<Notification> {
         let number = || {
             // RFC 3706 §5.2: the SPI is both cookies, the data a sequence number.
             let octets = <[u8; 4]>::try_from(notify.value.as_slice()).ok()?;
             (notify.spi == self.cookie_octets()).then(|| u32::from_be_bytes(octets))
         };
         match notify.kind {
-            NotifyType::RUThere => number().map(Notice::AreYouThere),
-            NotifyType::RUThereAck => number().map(Notice::IAmHere),
-            NotifyType::InitialContact => Some(Notice::InitialContact),
-            NotifyType::Superseded => Some(Notice::Superseded),
-            _ => Some(Notice::Other(complaint(notify))),
+            NotifyType::RUThere => number().map(Notification::AreYouThere),
+            NotifyType::RUThereAck => number().map(Notification::IAmHere),
+            NotifyType::InitialContact => Some(Notification::InitialContact),
+            NotifyType::Superseded => Some(Notification::Superseded),
+            _ => Some(Notification::Other(complaint(notify))),
         }
     }
 }

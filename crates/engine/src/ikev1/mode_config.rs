@@ -21,7 +21,7 @@ use wire::isakmp::{
 use super::IsakmpSa;
 use super::message::Message;
 use super::names_read;
-use super::phase2::{Place, sealed};
+use super::phase2::{Label, sealed};
 use super::protect::{Iv, Opened};
 use crate::config::InnerFamilies;
 use crate::counters::DropReason;
@@ -137,7 +137,7 @@ impl ConfigRequest {
 
 /// A peer's request with a valid hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AddressRequest {
     /// The exchange.
     pub message_id: u32,
     /// Matches the reply to the request.
@@ -151,7 +151,11 @@ pub struct Asked {
 }
 
 /// Reads a peer's request.
-pub fn requested(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Result<Asked, Fault> {
+pub fn requested(
+    sa: &IsakmpSa,
+    message: &Message<'_>,
+    out: &mut Outbox,
+) -> Result<AddressRequest, Fault> {
     let message_id = message_id_of(message)?;
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
@@ -161,7 +165,7 @@ pub fn requested(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Resu
         message.size(),
         names_read(&opened.payloads),
     );
-    Ok(Asked {
+    Ok(AddressRequest {
         message_id,
         identifier: request.identifier,
         wanted: Wanted {
@@ -177,7 +181,7 @@ pub fn requested(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Resu
 }
 
 /// Makes the answer to a request, which must be sent and kept for a duplicate.
-pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> Sent {
+pub fn reply(sa: &IsakmpSa, asked: &AddressRequest, lease: &Lease, out: &mut Outbox) -> Sent {
     let reply = ConfigAttributes {
         kind: ConfigType::Reply,
         identifier: asked.identifier,
@@ -256,14 +260,14 @@ fn seal(
     iv: &mut Iv,
     out: &mut Outbox,
 ) -> Sent {
-    let place = Place {
+    let label = Label {
         exchange: Exchange::Transaction,
         message_id,
         step,
     };
     let id = message_id.to_be_bytes();
     let chain = vec![Payload::Attributes(attributes)];
-    sealed(sa, place, iv, &[&id], chain, out)
+    sealed(sa, label, iv, &[&id], chain, out)
 }
 
 /// The attribute payload, if it has one of these types and no XAUTH attribute.

@@ -8,7 +8,7 @@ use crate::ike::{Outbox, Sent, Step};
 
 /// The exchange of a message, and its name in traces.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Label {
     pub(super) exchange: Exchange,
     pub(super) message_id: u32,
     pub(super) step: Step,
@@ -18,7 +18,7 @@ pub(super) struct Place {
 /// covers before them.
 pub(super) fn sealed(
     sa: &IsakmpSa,
-    place: Place,
+    label: Label,
     iv: &mut Iv,
     prefix: &[&[u8]],
     chain: Vec<Payload>,
@@ -26,8 +26,8 @@ pub(super) fn sealed(
 ) -> Sent {
     let names = names_of(&chain);
     let message = sa.seal_hashed(
-        place.exchange,
-        place.message_id,
+        label.exchange,
+        label.message_id,
         iv,
         prefix,
         chain,
@@ -36,7 +36,7 @@ pub(super) fn sealed(
     Sent {
         path: sa.path,
         message,
-        step: place.step,
+        step: label.step,
         payloads: if names.is_empty() {
             "HASH".into()
         } else {

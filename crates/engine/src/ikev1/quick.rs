@@ -24,7 +24,7 @@ use super::IsakmpSa;
 use super::informational::ProposedSpi;
 use super::message::Message;
 use super::names_read;
-use super::phase2::Place;
+use super::phase2::Label;
 use super::protect::{Iv, Opened};
 use crate::config::Child;
 use crate::counters::DropReason;
@@ -35,7 +35,7 @@ mod initiator;
 mod parts;
 mod responder;
 
-use initiator::Asked;
+use initiator::Proposed;
 use responder::{Offered, WaitsForThird};
 
 use crate::ike::retransmit::{Answered, LINGER};
@@ -64,7 +64,7 @@ const NONCE_LEN: usize = 32;
 
 enum State {
     /// Initiator, message 1 sent.
-    Asked(Box<Asked>),
+    Proposed(Box<Proposed>),
     /// Responder, message 1 read.
     Offered(Box<Offered>),
     /// Responder, message 2 sent.
@@ -84,14 +84,14 @@ impl Quick {
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
         let mut iv = sa.first_iv(message_id);
-        let place = place(message_id, Step::Quick(1));
-        let asked = Asked::send(sa, &request, place, &mut iv, random, now, out)?;
+        let label = label(message_id, Step::Quick(1));
+        let asked = Proposed::send(sa, &request, label, &mut iv, random, now, out)?;
         Ok(Self {
             message_id,
             is_initiator: true,
             iv,
             proposed: None,
-            state: State::Asked(Box::new(asked)),
+            state: State::Proposed(Box::new(asked)),
         })
     }
 
@@ -139,8 +139,8 @@ impl Quick {
             return Err(Fault::Misbehaved("message 1 was answered already".into()));
         };
         let agreed = offered.decide(sa, child, spi, random, out)?;
-        let place = place(self.message_id, Step::Quick(2));
-        let waits = offered.answer(sa, agreed, own, place, &mut self.iv, now, out);
+        let label = label(self.message_id, Step::Quick(2));
+        let waits = offered.answer(sa, agreed, own, label, &mut self.iv, now, out);
         let child = waits.child();
         self.state = State::WaitsForThird(Box::new(waits));
         Ok(child)
@@ -164,7 +164,7 @@ impl Quick {
     /// The request in an unanswered message 1 of ours, and our SPI in it.
     pub fn asked(&self) -> Option<(String, u32)> {
         match &self.state {
-            State::Asked(asked) => Some(asked.words()),
+            State::Proposed(asked) => Some(asked.words()),
             _ => None,
         }
     }
@@ -172,20 +172,20 @@ impl Quick {
     /// The PFS group of an unanswered message 1, if other groups could be offered.
     pub fn group_before_others(&self) -> Option<Option<Group>> {
         match &self.state {
-            State::Asked(asked) => asked.group_before_others(),
+            State::Proposed(asked) => asked.group_before_others(),
             _ => None,
         }
     }
 
     /// Whether every suite of an unanswered message 1 has PFS.
     pub fn needs_pfs(&self) -> bool {
-        matches!(&self.state, State::Asked(asked) if asked.needs_pfs())
+        matches!(&self.state, State::Proposed(asked) if asked.needs_pfs())
     }
 
     /// How often our message 1 was sent, while it is unanswered.
     pub fn was_sent(&self) -> Option<u32> {
         match &self.state {
-            State::Asked(asked) => Some(asked.retransmit.sent()),
+            State::Proposed(asked) => Some(asked.retransmit.sent()),
             _ => None,
         }
     }
@@ -211,7 +211,7 @@ impl Quick {
             return Ok(QuickProgress::Pending);
         }
         match &mut self.state {
-            State::Asked(asked) => {
+            State::Proposed(asked) => {
                 let Some(opened) = asked.open(sa, message, self.message_id, &mut self.iv, out)
                 else {
                     return Ok(QuickProgress::Pending);
@@ -220,8 +220,8 @@ impl Quick {
                 let child = asked.read(sa, &opened, out)?;
                 asked.retransmit.answered(now, out);
                 out.heard(Step::Quick(2), message.size(), names_read(&opened.payloads));
-                let place = place(self.message_id, Step::Quick(3));
-                let third = asked.third(sa, &opened, place, &mut self.iv, out);
+                let label = label(self.message_id, Step::Quick(3));
+                let third = asked.third(sa, &opened, label, &mut self.iv, out);
                 self.state = State::Done {
                     answered: Answered::send(message.octets(), Some(third), out),
                     until: now + LINGER,
@@ -259,7 +259,7 @@ impl Quick {
     /// The next retransmission, or the time after which duplicates are not answered.
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.state {
-            State::Asked(asked) => Some(asked.retransmit.deadline()),
+            State::Proposed(asked) => Some(asked.retransmit.deadline()),
             State::WaitsForThird(waits) => Some(waits.retransmit.deadline()),
             State::Done { until, .. } => Some(Deadline {
                 at: *until,
@@ -272,7 +272,7 @@ impl Quick {
     /// A message sent at `began` left only `now`.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         match &mut self.state {
-            State::Asked(asked) => asked.retransmit.departed(began, now),
+            State::Proposed(asked) => asked.retransmit.departed(began, now),
             State::WaitsForThird(waits) => waits.retransmit.departed(began, now),
             State::Done { .. } | State::Offered(_) => {}
         }
@@ -281,7 +281,7 @@ impl Quick {
     /// Sends again, or gives up. `Ok(true)`: the exchange is over and can be forgotten.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<bool, Fault> {
         match &mut self.state {
-            State::Asked(asked) => asked.retransmit.fire(now, out).map(|()| false),
+            State::Proposed(asked) => asked.retransmit.fire(now, out).map(|()| false),
             State::WaitsForThird(waits) => waits.retransmit.fire(now, out).map(|()| false),
             State::Done { until, .. } => Ok(now >= *until),
             State::Offered(_) => Ok(false),
@@ -304,8 +304,8 @@ fn proposed(opened: &Opened) -> Option<ProposedSpi> {
 /// Octets of an SPI of ESP or AH.
 const SPI_LEN: usize = 4;
 
-fn place(message_id: u32, step: Step) -> Place {
-    Place {
+fn label(message_id: u32, step: Step) -> Label {
+    Label {
         exchange: Exchange::QuickMode,
         message_id,
         step,

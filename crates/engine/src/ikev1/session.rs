@@ -16,7 +16,7 @@ use crypto::rand::Stream;
 
 use super::decoy::Decoys;
 use super::message::{Kind, Message};
-use super::mode_config::{Asked, ConfigRequest};
+use super::mode_config::{AddressRequest, ConfigRequest};
 pub use super::phase1::Means;
 use super::phase1::Phase1;
 use super::quick::Quick;
@@ -64,7 +64,7 @@ struct Established {
 
 /// A request of the peer, and the state for its answer.
 enum Question {
-    Address(Asked, Vec<u8>),
+    Address(AddressRequest, Vec<u8>),
     Child(Quick),
 }
 

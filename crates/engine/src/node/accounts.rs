@@ -50,7 +50,7 @@ impl Account {
 }
 
 /// An SA in a plane.
-type Place = (ChildId, Direction, u32);
+type SaKey = (ChildId, Direction, u32);
 
 /// Every account that is open or waits for the planes.
 #[derive(Default)]
@@ -58,7 +58,7 @@ pub(super) struct Accounts {
     next: u64,
     /// Boxed: a tree of ever newer keys is half empty.
     by_id: BTreeMap<AccountId, Box<Account>>,
-    by_sa: BTreeMap<Place, AccountId>,
+    by_sa: BTreeMap<SaKey, AccountId>,
     /// Accounts that have ended and wait, the earliest first. Some may have been reported.
     ended: VecDeque<(Instant, AccountId)>,
     armed: Option<Instant>,
@@ -84,8 +84,8 @@ impl Accounts {
     }
 
     /// An SA enters a plane; this account counts it.
-    fn charge(&mut self, place: Place, to: AccountId) {
-        if self.by_sa.insert(place, to).is_none()
+    fn charge(&mut self, key: SaKey, to: AccountId) {
+        if self.by_sa.insert(key, to).is_none()
             && let Some(account) = self.by_id.get_mut(&to)
         {
             account.open += 1;
@@ -145,7 +145,7 @@ impl Accounts {
 
 impl Node {
     /// An SA of this session is about to enter a plane.
-    pub(super) fn charge(&mut self, id: SessionId, place: Place) {
+    pub(super) fn charge(&mut self, id: SessionId, key: SaKey) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -158,7 +158,7 @@ impl Node {
                 *session.held.account.insert(self.accounts.open(account))
             }
         };
-        self.accounts.charge(place, account);
+        self.accounts.charge(key, account);
     }
 
     /// A child of this session is up. The first one begins its peer's stay.

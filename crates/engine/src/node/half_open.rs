@@ -41,7 +41,7 @@ const RESERVE_PER_SITE: usize = 16;
 
 /// The entry of one exchange, kept by its session.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Slot {
     site: Site,
     since: Instant,
     share: Share,
@@ -63,18 +63,18 @@ pub(super) enum Share {
 /// All half-open exchanges of a node.
 #[derive(Default)]
 pub(super) struct HalfOpen {
-    main: Places,
-    aggressive: Places,
-    reserve: Places,
-    proven: Places,
+    main: Slots,
+    aggressive: Slots,
+    reserve: Slots,
+    proven: Slots,
     /// Costly exchanges that failed, and until when each keeps its entry. Otherwise an attacker who
     /// makes each exchange fail at once could start more of them.
-    failed: BTreeMap<(Instant, SessionId), Place>,
+    failed: BTreeMap<(Instant, SessionId), Slot>,
 }
 
 /// The exchanges of one share, by age.
 #[derive(Default)]
-struct Places {
+struct Slots {
     by_age: BTreeSet<(Instant, SessionId)>,
     by_site: BTreeSet<(Site, Instant, SessionId)>,
     by_network: BTreeSet<(Network, Instant, SessionId)>,
@@ -105,7 +105,7 @@ impl HalfOpen {
     /// The number of exchanges.
     pub(super) fn total(&self) -> usize {
         let shares = [&self.main, &self.aggressive, &self.reserve, &self.proven];
-        shares.map(Places::len).iter().sum::<usize>() - self.failed.len()
+        shares.map(Slots::len).iter().sum::<usize>() - self.failed.len()
     }
 
     /// Whether a first message of this exchange may start one, and in which share.
@@ -128,16 +128,16 @@ impl HalfOpen {
         };
         let per_site = limits.half_open_per_address;
         if !is_aggressive {
-            let places = limits.half_open_total.saturating_sub(self.proven.len());
-            let bounds = bounds(places, per_site, ANSWER_TIME);
+            let slots = limits.half_open_total.saturating_sub(self.proven.len());
+            let bounds = bounds(slots, per_site, ANSWER_TIME);
             return (
                 Share::Main,
                 self.main.room(site, &bounds, now).drawn(random),
             );
         }
-        let places = limits.half_open.min(limits.half_open_total);
-        let common = bounds(places, per_site, COSTLY_TIME);
-        let reserve = bounds(places.div_ceil(RESERVE_PART), RESERVE_PER_SITE, COSTLY_TIME);
+        let slots = limits.half_open.min(limits.half_open_total);
+        let common = bounds(slots, per_site, COSTLY_TIME);
+        let reserve = bounds(slots.div_ceil(RESERVE_PART), RESERVE_PER_SITE, COSTLY_TIME);
         let reserved = match familiar.has(site) {
             true => self.reserve.room(site, &reserve, now),
             false => Room::None,
@@ -156,7 +156,7 @@ impl HalfOpen {
     /// ones.
     pub(super) fn room_to_prove(
         &mut self,
-        place: Place,
+        slot: Slot,
         limits: &Limits,
         random: &mut Stream,
         now: Instant,
@@ -169,48 +169,48 @@ impl HalfOpen {
             per_site,
             hold: COSTLY_TIME,
         };
-        self.proven.room(place.site, &bounds, now).drawn(random)
+        self.proven.room(slot.site, &bounds, now).drawn(random)
     }
 
     /// A first message has started an exchange.
-    pub(super) fn begin(&mut self, id: SessionId, place: Place) {
-        self.share(place.share).begin(id, place);
+    pub(super) fn begin(&mut self, id: SessionId, slot: Slot) {
+        self.share(slot.share).begin(id, slot);
     }
 
     /// Its initiator has proven that it receives at its address.
-    pub(super) fn prove(&mut self, id: SessionId, place: &mut Place, now: Instant) {
-        if place.is_proven() {
+    pub(super) fn prove(&mut self, id: SessionId, slot: &mut Slot, now: Instant) {
+        if slot.is_proven() {
             return;
         }
-        self.end(id, *place);
-        (place.share, place.since) = (Share::Proven, now);
-        self.proven.begin(id, *place);
+        self.end(id, *slot);
+        (slot.share, slot.since) = (Share::Proven, now);
+        self.proven.begin(id, *slot);
     }
 
     /// It is established.
-    pub(super) fn end(&mut self, id: SessionId, place: Place) {
-        self.share(place.share).end(id, place);
+    pub(super) fn end(&mut self, id: SessionId, slot: Slot) {
+        self.share(slot.share).end(id, slot);
     }
 
     /// It failed.
-    pub(super) fn fail(&mut self, id: SessionId, place: Place, now: Instant) {
-        let until = place.since + COSTLY_TIME;
-        match place.share {
-            Share::Main => self.end(id, place),
-            _ if until <= now => self.end(id, place),
-            _ => drop(self.failed.insert((until, id), place)),
+    pub(super) fn fail(&mut self, id: SessionId, slot: Slot, now: Instant) {
+        let until = slot.since + COSTLY_TIME;
+        match slot.share {
+            Share::Main => self.end(id, slot),
+            _ if until <= now => self.end(id, slot),
+            _ => drop(self.failed.insert((until, id), slot)),
         }
     }
 
     /// Frees the entries of exchanges that failed long enough ago.
     fn forgive(&mut self, now: Instant) {
         while let Some(first) = self.failed.first_entry().filter(|it| it.key().0 <= now) {
-            let ((_, id), place) = first.remove_entry();
-            self.end(id, place);
+            let ((_, id), slot) = first.remove_entry();
+            self.end(id, slot);
         }
     }
 
-    fn share(&mut self, share: Share) -> &mut Places {
+    fn share(&mut self, share: Share) -> &mut Slots {
         match share {
             Share::Main => &mut self.main,
             Share::Aggressive => &mut self.aggressive,
@@ -220,7 +220,7 @@ impl HalfOpen {
     }
 }
 
-impl Places {
+impl Slots {
     fn len(&self) -> usize {
         self.by_age.len()
     }
@@ -249,8 +249,8 @@ impl Places {
         }
     }
 
-    fn begin(&mut self, id: SessionId, place: Place) {
-        let (site, since) = (place.site, place.since);
+    fn begin(&mut self, id: SessionId, slot: Slot) {
+        let (site, since) = (slot.site, slot.since);
         let network = site.network();
         self.by_age.insert((since, id));
         self.by_site.insert((site, since, id));
@@ -259,8 +259,8 @@ impl Places {
         *self.of_network.entry(network).or_default() += 1;
     }
 
-    fn end(&mut self, id: SessionId, place: Place) {
-        let (site, since) = (place.site, place.since);
+    fn end(&mut self, id: SessionId, slot: Slot) {
+        let (site, since) = (slot.site, slot.since);
         let network = site.network();
         self.by_age.remove(&(since, id));
         self.by_site.remove(&(site, since, id));
@@ -276,10 +276,10 @@ fn count<K: Ord>(counts: &BTreeMap<K, usize>, of: K) -> usize {
 
 /// The oldest of a site or network.
 fn oldest_of<K: Ord + Copy>(
-    places: &BTreeSet<(K, Instant, SessionId)>,
+    slots: &BTreeSet<(K, Instant, SessionId)>,
     of: K,
 ) -> Option<(Instant, SessionId)> {
-    let mut rest = places.range((of, Instant(0), SessionId(0))..);
+    let mut rest = slots.range((of, Instant(0), SessionId(0))..);
     let (found, since, id) = *rest.next()?;
     (found == of).then_some((since, id))
 }
@@ -305,7 +305,7 @@ impl Room {
     }
 }
 
-impl Place {
+impl Slot {
     /// For a first message from this address.
     pub(super) fn new(share: Share, address: IpAddr, since: Instant) -> Self {
         Self {

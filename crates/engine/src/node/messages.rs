@@ -1,12 +1,12 @@
 //! Received datagrams: marker, fragments, their session, and the resulting facts.
 
-use super::half_open::{Place, Room};
+use super::half_open::{Room, Slot};
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
 use crate::counters::DropReason;
-use crate::ike::{Complaint, Fact, Fault, Lease, Notice, Outbox, Refusal, Terms, Wanted};
+use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Refusal, Terms, Wanted};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
@@ -61,12 +61,12 @@ impl Node {
             return Some(Standing::First);
         }
         let session = &self.sessions[&self.sessions.named(message.spis())?];
-        let is_unproven = |place: &Place| !place.is_proven();
+        let is_unproven = |slot: &Slot| !slot.is_proven();
         Some(match &session.stage {
             // Cookies are not encrypted: a sender at another address may have read them.
             _ if session.path().remote.ip() != path.remote.ip() => Standing::Unproven,
             _ if session.ike.is_established() => Standing::Established,
-            Stage::HalfOpen(place) if is_unproven(place) => Standing::Unproven,
+            Stage::HalfOpen(slot) if is_unproven(slot) => Standing::Unproven,
             _ => Standing::Proven,
         })
     }
@@ -132,12 +132,12 @@ impl Node {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
-                let place = Place::new(share, address, now);
-                let stage = Stage::HalfOpen(Box::new(place));
+                let slot = Slot::new(share, address, now);
+                let stage = Stage::HalfOpen(Box::new(slot));
                 let mut session = Session::new(ike, stage, now);
                 session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
                 let id = self.sessions.add(session);
-                self.half_open.begin(id, place);
+                self.half_open.begin(id, slot);
                 self.flush(Some(id), out);
                 self.arm_session(id);
             }
@@ -165,11 +165,11 @@ impl Node {
         };
         let ike = &mut session.ike;
         let room = match &session.stage {
-            Stage::HalfOpen(place)
-                if ike.has_phase1() && !place.is_proven() && !ike.is_aggressive() =>
+            Stage::HalfOpen(slot)
+                if ike.has_phase1() && !slot.is_proven() && !ike.is_aggressive() =>
             {
                 let (limits, random) = (&self.config.limits, &mut self.random);
-                self.half_open.room_to_prove(**place, limits, random, now)
+                self.half_open.room_to_prove(**slot, limits, random, now)
             }
             _ => Room::Free,
         };
@@ -185,10 +185,10 @@ impl Node {
             calendar,
         };
         let result = ike.on_phase1(path, message, means, now, &mut out);
-        if let Stage::HalfOpen(place) = &mut session.stage
+        if let Stage::HalfOpen(slot) = &mut session.stage
             && !session.ike.is_half_open()
         {
-            self.half_open.prove(id, place, now);
+            self.half_open.prove(id, slot, now);
             if let Room::Of(oldest, _) = room {
                 self.make_room(oldest, now);
             }
@@ -316,25 +316,25 @@ impl Node {
         id: SessionId,
         path: Path,
         exchange: u32,
-        notices: Vec<Notice>,
+        notices: Vec<Notification>,
         now: Instant,
     ) {
         let proves = match notices[..] {
-            [Notice::IAmHere(number)] => self.proves(id, path, number),
+            [Notification::IAmHere(number)] => self.proves(id, path, number),
             _ => false,
         };
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         match notices[..] {
-            [Notice::AreYouThere(number)] if session.liveness.is_question(number) => {}
-            [Notice::IAmHere(number)] if proves || session.liveness.is_answer(number) => {}
+            [Notification::AreYouThere(number)] if session.liveness.is_question(number) => {}
+            [Notification::IAmHere(number)] if proves || session.liveness.is_answer(number) => {}
             // A repetition: its sender still waits for the answer.
-            [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
+            [Notification::AreYouThere(number)] if session.liveness.is_last_question(number) => {
                 self.drops.count(DropReason::RetransmittedMessage);
                 return self.answer_life(id, number);
             }
-            [Notice::AreYouThere(_) | Notice::IAmHere(_)] => {
+            [Notification::AreYouThere(_) | Notification::IAmHere(_)] => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
             _ if session.ike.has_seen(exchange) => {
@@ -380,20 +380,20 @@ impl Node {
         });
     }
 
-    fn on_peer_notice(&mut self, id: SessionId, notice: Notice, now: Instant) {
+    fn on_peer_notice(&mut self, id: SessionId, notice: Notification, now: Instant) {
         match notice {
-            Notice::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
-            Notice::DeletedIke => {
+            Notification::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
+            Notification::DeletedIke => {
                 self.station_ousted(id, false, now);
                 self.hand_over(id, now);
                 self.close_session(id, EndCause::DeletedByPeer, false, now);
             }
-            Notice::InitialContact => self.peer_restarted(id, now),
-            Notice::Superseded => self.superseded(id, now),
-            Notice::AreYouThere(number) => self.answer_life(id, number),
+            Notification::InitialContact => self.peer_restarted(id, now),
+            Notification::Superseded => self.superseded(id, now),
+            Notification::AreYouThere(number) => self.answer_life(id, number),
             // The authenticated message already counted as a sign of life.
-            Notice::IAmHere(number) => self.small_answered(id, number, now),
-            Notice::Other(complaint) => self.peer_complains(id, &complaint, now),
+            Notification::IAmHere(number) => self.small_answered(id, number, now),
+            Notification::Other(complaint) => self.peer_complains(id, &complaint, now),
         }
     }
 

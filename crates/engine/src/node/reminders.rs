@@ -1,6 +1,6 @@
 //! Reminders after a restart. A restarted gateway does not know the peers of the earlier process.
 //! Peers that send get a hint at once (`hints.rs`); an idle peer would only notice at its next
-//! probe. So the caller stores the peers' addresses ([`Node::places`]) and gives them to the next
+//! probe. So the caller stores the peers' addresses ([`Node::peer_paths`]) and gives them to the next
 //! node ([`Command::Remind`](crate::node::Command::Remind)), which sends the same unauthenticated
 //! hint to each address once.
 //!
@@ -17,7 +17,7 @@ use crate::sa::Path;
 use crate::time::{Deadline, Duration, Instant};
 
 /// Addresses that are kept and reminded at most.
-pub const PLACES_MAX: usize = 4_096;
+pub const PEER_PATHS_MAX: usize = 4_096;
 /// Minimum time between two reminders: each peer may set up a tunnel at once.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Random addition to each pause, so that gateways that restart together do not send in step.
@@ -31,24 +31,24 @@ pub(super) struct Reminders {
 }
 
 impl Node {
-    /// The paths of the peers that we respond to: the newest first, at most [`PLACES_MAX`].
-    pub fn places(&self) -> Vec<Path> {
+    /// The paths of the peers that we respond to: the newest first, at most [`PEER_PATHS_MAX`].
+    pub fn peer_paths(&self) -> Vec<Path> {
         let ours = self.sessions.values().rev().filter(|session| {
             let connection = session.connection();
             session.ike.is_established() && connection.is_some_and(|it| it.remote_addrs.is_empty())
         });
         let mut seen = BTreeSet::new();
-        let places = ours.map(|session| session.path());
-        let new = places.filter(|path| seen.insert((path.local, path.remote)));
-        new.take(PLACES_MAX).collect()
+        let paths = ours.map(|session| session.path());
+        let new = paths.filter(|path| seen.insert((path.local, path.remote)));
+        new.take(PEER_PATHS_MAX).collect()
     }
 
     /// Peers had these paths when an earlier process ended.
-    pub(super) fn remind(&mut self, mut places: Vec<Path>, now: Instant) {
-        places.truncate(PLACES_MAX);
+    pub(super) fn remind(&mut self, mut paths: Vec<Path>, now: Instant) {
+        paths.truncate(PEER_PATHS_MAX);
         // The first one is reminded first.
-        places.reverse();
-        self.reminders.left = places;
+        paths.reverse();
+        self.reminders.left = paths;
         self.arm_reminder(now);
     }
 

@@ -146,9 +146,9 @@ impl Session {
     }
 
     #[cfg(test)]
-    pub(super) fn place(&self) -> Option<&super::half_open::Place> {
+    pub(super) fn slot(&self) -> Option<&super::half_open::Slot> {
         match &self.stage {
-            Stage::HalfOpen(place) => Some(place),
+            Stage::HalfOpen(slot) => Some(slot),
             _ => None,
         }
     }
@@ -310,8 +310,8 @@ impl Node {
         let begun = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
         let purpose = match begun {
             Stage::Begun(_, purpose) => purpose,
-            Stage::HalfOpen(place) => {
-                self.half_open.end(id, *place);
+            Stage::HalfOpen(slot) => {
+                self.half_open.end(id, *slot);
                 Purpose::Connect
             }
             Stage::Established(..) => return,
@@ -357,7 +357,7 @@ impl Node {
             session.ike.delete(exchange, &mut out);
             self.flush(None, out);
         }
-        self.give_up_places(id, &session, now);
+        self.give_up(id, &session, now);
         self.timers
             .arm(Timer::Session(id), &mut session.armed, None);
         if let Some(connection) = session.connection() {
@@ -386,10 +386,10 @@ impl Node {
     }
 
     /// Releases the entries and addresses of a session that was just removed.
-    fn give_up_places(&mut self, id: SessionId, session: &Session, now: Instant) {
+    fn give_up(&mut self, id: SessionId, session: &Session, now: Instant) {
         match (&session.stage, session.ike.identity()) {
             (Stage::Established(..), Some(identity)) => self.quotas.leave(identity),
-            (Stage::HalfOpen(place), _) => self.half_open.fail(id, **place, now),
+            (Stage::HalfOpen(slot), _) => self.half_open.fail(id, **slot, now),
             _ => {}
         }
         // A renewal of ours may have made us the initiator, so the role does not tell who assigns

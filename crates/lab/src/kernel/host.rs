@@ -25,7 +25,7 @@ pub use control::{Control, Log, Message};
 pub use stack::Stack;
 
 /// The configuration of a host.
-pub struct Plan {
+pub struct HostConfig {
     /// Its outer addresses, at most one per family, at which IKE and ESP arrive. Its programs use
     /// the first one.
     pub addresses: Vec<IpAddr>,
@@ -58,7 +58,7 @@ pub struct Dropped {
 
 /// A host in a world.
 pub struct Host {
-    plan: Plan,
+    plan: HostConfig,
     /// The control plane and the packet planes.
     pub control: Option<Control>,
     /// Its own TCP, UDP and ping.
@@ -99,7 +99,7 @@ pub(crate) enum Send {
 const DUE: u32 = 0;
 const DONE: u32 = 1;
 
-impl Plan {
+impl HostConfig {
     /// A host at an address, with one port and a processor that takes no time.
     pub fn new(address: IpAddr, door: Target) -> Self {
         Self {
@@ -119,7 +119,7 @@ const QUEUE: usize = 10_000;
 
 impl Host {
     /// An idle host.
-    pub fn new(plan: Plan, control: Option<Control>, stack: Option<Stack>) -> Self {
+    pub fn new(plan: HostConfig, control: Option<Control>, stack: Option<Stack>) -> Self {
         Self {
             plan,
             control,
@@ -172,7 +172,7 @@ impl Host {
     }
 
     /// What is fixed.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &HostConfig {
         &self.plan
     }
 

@@ -29,7 +29,7 @@ const ECHO_REPLY: u8 = 0;
 
 /// The configuration of a NAT.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct NatConfig {
     /// The outer address.
     pub address: Ipv4Addr,
     /// Mappings use the first range; each rebinding uses the next.
@@ -57,7 +57,7 @@ pub struct Counters {
 
 /// A NAT and its mappings.
 pub struct Nat {
-    plan: Plan,
+    plan: NatConfig,
     binding: usize,
     mappings: BTreeMap<Inside, Mapping>,
     by_outside: BTreeMap<Outside, Inside>,
@@ -78,7 +78,7 @@ struct Mapping {
     is_answered: bool,
 }
 
-impl Default for Plan {
+impl Default for NatConfig {
     fn default() -> Self {
         Self {
             address: Ipv4Addr::new(192, 0, 2, 2),
@@ -89,7 +89,7 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl NatConfig {
     /// Why this NAT is impossible; `None` if it is not.
     pub fn fault(&self) -> Option<String> {
         let bad = self.port_ranges.iter().find(|(low, high)| low > high);
@@ -103,7 +103,7 @@ impl Plan {
 
 impl Nat {
     /// Without mappings.
-    pub fn new(plan: Plan) -> Self {
+    pub fn new(plan: NatConfig) -> Self {
         let mut nat = Self {
             plan,
             binding: 0,
@@ -118,7 +118,7 @@ impl Nat {
     }
 
     /// The configuration.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &NatConfig {
         &self.plan
     }
 

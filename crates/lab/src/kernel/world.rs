@@ -32,7 +32,7 @@ pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Tran
 pub use plan::{Joint, Plan, Programs, Station};
 pub use tunnel::{Proof, Tunnel};
 
-use build::Places;
+use build::Elements;
 
 /// How long to wait for a handshake.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -50,24 +50,24 @@ pub const MOST_BYTES: u32 = 65_507;
 pub struct World {
     plan: Plan,
     kernel: Kernel,
-    places: Places,
+    elements: Elements,
 }
 
 impl World {
     /// Builds the world.
     pub fn new(plan: Plan) -> Result<Self, Fault> {
-        let (mut kernel, places) = build::build(&plan)?;
+        let (mut kernel, elements) = build::build(&plan)?;
         kernel.keep_fingerprint();
         Ok(Self {
             plan,
             kernel,
-            places,
+            elements,
         })
     }
 
     /// Writes every link's packets in both directions to a capture.
     pub fn capture(&mut self, to: Box<dyn Write>) {
-        let links = &self.places.links;
+        let links = &self.elements.links;
         let taps: Vec<u32> = links.iter().flat_map(|link| [link.0, link.1]).collect();
         self.kernel.capture(to, self.plan.calendar, &taps);
     }
@@ -168,7 +168,7 @@ impl World {
     /// only if there is nothing.
     fn wire_bytes(&mut self, bytes: u32) -> Result<u32, Fault> {
         let program = self.plan.program();
-        let (link, station) = (self.places.outer_link, self.number(program.station));
+        let (link, station) = (self.elements.outer_link, self.number(program.station));
         let carried = |kernel: &Kernel| {
             let host = kernel.host(station);
             let control = host.and_then(|host| host.control.as_ref());
@@ -335,7 +335,7 @@ impl World {
 
     /// The element index of a node of the plan.
     fn number(&self, node: usize) -> u32 {
-        self.places.nodes[node]
+        self.elements.nodes[node]
     }
 
     fn host(&self, number: u32) -> Option<&Host> {

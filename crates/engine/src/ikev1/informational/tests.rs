@@ -8,12 +8,12 @@ use crate::ikev1::testing::isakmp_pair;
 
 const ID: u32 = 0x0a0b_0c0d;
 
-fn read(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
+fn read(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<Vec<Notification>, Fault> {
     super::read(sa, &Message::parse(octets)?, out)
 }
 
 /// What the gateway reads in the client's message.
-fn told(payloads: Vec<Payload>) -> Vec<Notice> {
+fn told(payloads: Vec<Payload>) -> Vec<Notification> {
     let (station, gateway) = isakmp_pair("3des-md5-modp1024");
     let mut out = Outbox::default();
     send(&station, payloads, ID, &mut out);
@@ -43,17 +43,17 @@ fn each_notice_arrives_as_it_was_sent() {
     assert_eq!(
         told(vec![esp, ah]),
         [
-            Notice::DeletedChildren(vec![0x1000, 0x2000]),
-            Notice::DeletedChildren(vec![0x3000])
+            Notification::DeletedChildren(vec![0x1000, 0x2000]),
+            Notification::DeletedChildren(vec![0x3000])
         ]
     );
-    assert_eq!(told(vec![delete_ike(&sa)]), [Notice::DeletedIke]);
+    assert_eq!(told(vec![delete_ike(&sa)]), [Notification::DeletedIke]);
     let ask = are_you_there(&sa, 7);
-    assert_eq!(told(vec![ask]), [Notice::AreYouThere(7)]);
+    assert_eq!(told(vec![ask]), [Notification::AreYouThere(7)]);
     let answer = i_am_here(&sa, u32::MAX);
-    assert_eq!(told(vec![answer]), [Notice::IAmHere(u32::MAX)]);
+    assert_eq!(told(vec![answer]), [Notification::IAmHere(u32::MAX)]);
     let contact = notification(&sa, NotifyType::InitialContact, None);
-    assert_eq!(told(vec![contact]), [Notice::InitialContact]);
+    assert_eq!(told(vec![contact]), [Notification::InitialContact]);
     // RFC 2408 §3.14: the receiver's SPI; that of an ISAKMP SA is its cookies
     let cookies = sa.cookie_octets();
     for (refused, protocol, spi) in [
@@ -74,7 +74,7 @@ fn each_notice_arrives_as_it_was_sent() {
             (kind, protocol, &spi)
         );
         let told = told(vec![payload]);
-        let [Notice::Other(complaint)] = &told[..] else {
+        let [Notification::Other(complaint)] = &told[..] else {
             panic!("{told:?}");
         };
         assert_eq!(complaint.refuses, Some(Refusal::Proposal));

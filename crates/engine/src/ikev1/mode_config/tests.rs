@@ -14,7 +14,7 @@ fn takes(
     request.on_message(sa, &Message::parse(octets)?, Instant(0), out)
 }
 
-fn requested(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<Asked, Fault> {
+fn requested(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<AddressRequest, Fault> {
     super::requested(sa, &Message::parse(octets)?, out)
 }
 
@@ -60,7 +60,7 @@ fn exchange(
     families: InnerFamilies,
     had: Option<IpAddr>,
     answer: &Lease,
-) -> (Asked, Result<Lease, Fault>) {
+) -> (AddressRequest, Result<Lease, Fault>) {
     let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
     let mut out = Outbox::default();
     // HASH, ATTR(REQUEST) -->

@@ -9,7 +9,7 @@ use wire::isakmp::{Attribute, NotifyType, Payload};
 use super::super::IsakmpSa;
 use super::super::message::Message;
 use super::super::notify::notify_name;
-use super::super::phase2::{Place, list, sealed};
+use super::super::phase2::{Label, list, sealed};
 use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
 use super::super::protect::{Iv, Opened};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
@@ -23,7 +23,7 @@ use crate::suite::EspSuite;
 use crate::time::Instant;
 
 /// Message 1 was sent.
-pub(super) struct Asked {
+pub(super) struct Proposed {
     pub(super) retransmit: Retransmit,
     suites: Vec<EspSuite>,
     mode: Mode,
@@ -38,11 +38,11 @@ pub(super) struct Asked {
     has_more: bool,
 }
 
-impl Asked {
+impl Proposed {
     pub(super) fn send(
         sa: &IsakmpSa,
         request: &ChildRequest<'_>,
-        place: Place,
+        label: Label,
         iv: &mut Iv,
         random: &mut Stream,
         now: Instant,
@@ -74,8 +74,8 @@ impl Asked {
             chain.push(Payload::NatOriginalAddress(sa.path.local.ip()));
             chain.push(Payload::NatOriginalAddress(sa.path.remote.ip()));
         }
-        let id = place.message_id.to_be_bytes();
-        let sent = sealed(sa, place, iv, &[&id], chain, out);
+        let id = label.message_id.to_be_bytes();
+        let sent = sealed(sa, label, iv, &[&id], chain, out);
         Ok(Self {
             retransmit: Retransmit::send(sent, now, out),
             suites,
@@ -225,15 +225,15 @@ impl Asked {
         &self,
         sa: &IsakmpSa,
         opened: &Opened,
-        place: Place,
+        label: Label,
         iv: &mut Iv,
         out: &mut Outbox,
     ) -> Sent {
-        let id = place.message_id.to_be_bytes();
+        let id = label.message_id.to_be_bytes();
         let nr = Parts::sort(&opened.payloads).map_or(&[][..], |parts| parts.nonce);
         // RFC 2409 §5.5: 0 is one octet.
         let prefix = [&[0][..], &id, &self.nonce, nr];
-        sealed(sa, place, iv, &prefix, Vec::new(), out)
+        sealed(sa, label, iv, &prefix, Vec::new(), out)
     }
 }
 

@@ -12,7 +12,7 @@ use wire::isakmp::{
 use super::super::IsakmpSa;
 use super::super::message::Message;
 use super::super::names_read;
-use super::super::phase2::{Place, list, sealed};
+use super::super::phase2::{Label, list, sealed};
 use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible};
 use super::super::protect::{Iv, Opened};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
@@ -135,7 +135,7 @@ impl Offered {
         sa: &IsakmpSa,
         decided: Decided,
         own: IpAddr,
-        place: Place,
+        label: Label,
         iv: &mut Iv,
         now: Instant,
         out: &mut Outbox,
@@ -167,8 +167,8 @@ impl Offered {
         if let Some(life) = decided.shorter_life {
             chain.push(Payload::Notify(responder_lifetime(protocol, spi, life)));
         }
-        let id = place.message_id.to_be_bytes();
-        let sent = sealed(sa, place, iv, &[&id, &self.nonce], chain, out);
+        let id = label.message_id.to_be_bytes();
+        let sent = sealed(sa, label, iv, &[&id, &self.nonce], chain, out);
         WaitsForThird {
             first: Answered::sent(&self.request, Some(sent.clone())),
             retransmit: Retransmit::send(sent, now, out),

@@ -229,9 +229,9 @@ fn forged_first(pair: &Pair, change: impl FnOnce(&mut Vec<Payload>)) -> Vec<u8> 
     change(&mut chain);
     let mut iv = pair.station.first_iv(ID);
     let id = ID.to_be_bytes();
-    let (place, work) = (Exchange::QuickMode, &mut out.work);
+    let (exchange, work) = (Exchange::QuickMode, &mut out.work);
     pair.station
-        .seal_hashed(place, ID, &mut iv, &[&id], chain, work)
+        .seal_hashed(exchange, ID, &mut iv, &[&id], chain, work)
 }
 
 fn sa_of(chain: &mut [Payload]) -> &mut SaPayload {

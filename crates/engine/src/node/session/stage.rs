@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::config::Connection;
-use crate::node::half_open::Place;
+use crate::node::half_open::Slot;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
 /// The stage of a session.
 pub(in crate::node) enum Stage {
     /// A peer has started it and has not authenticated. Its connection is not yet known.
-    HalfOpen(Box<Place>),
+    HalfOpen(Box<Slot>),
     /// We have started it, and the peer has not authenticated.
     Begun(Arc<Connection>, Purpose),
     /// Both ends have authenticated.

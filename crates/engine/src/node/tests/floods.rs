@@ -145,7 +145,7 @@ fn exchanges_whose_address_is_proven_do_not_make_room_and_have_a_bound() {
     world.network.loss = 1.1;
     let proven = |world: &World| {
         let sessions = world.ends[1].node.sessions.values();
-        let places = sessions.filter_map(Session::place);
+        let places = sessions.filter_map(Session::slot);
         places.filter(|place| place.is_proven()).count()
     };
     assert_eq!(proven(&world), 1);

@@ -1,7 +1,7 @@
 //! Peers that move or only seem to move: no other host is flooded.
 
 use super::*;
-use crate::ike::Notice as Said;
+use crate::ike::Notification as Said;
 use crate::ike::Outbox;
 use crate::ikev1::message::Message;
 use crate::node::proof::FOR_QUESTIONS;

@@ -79,7 +79,7 @@ impl Attacked {
 
     fn proven(&self) -> usize {
         let sessions = self.world.ends[1].node.sessions.values();
-        let places = sessions.filter_map(Session::place);
+        let places = sessions.filter_map(Session::slot);
         places.filter(|place| place.is_proven()).count()
     }
 

@@ -2,7 +2,7 @@
 //! attacker who pretends such a restart can do.
 
 use super::*;
-use crate::node::PLACES_MAX;
+use crate::node::PEER_PATHS_MAX;
 use crate::node::hints::HINT_INTERVAL;
 
 fn up(seed: u8) -> World {
@@ -240,10 +240,10 @@ fn an_idle_station_that_is_reminded_is_back_within_two_seconds() {
     for seed in 176..184 {
         let mut world = up(seed);
         world.run(Duration::from_secs(7));
-        let places = world.ends[1].node.places();
+        let places = world.ends[1].node.peer_paths();
         assert_eq!(places, [station_seen(&world)]);
         world.restart_gateway();
-        assert!(world.ends[1].node.places().is_empty());
+        assert!(world.ends[1].node.peer_paths().is_empty());
         world.command(1, Command::Remind(places));
         time_until_up(&mut world, Duration::ZERO, Duration::from_secs(2));
         assert_eq!(world.ends[0].node.established(), 1);
@@ -256,7 +256,7 @@ fn an_idle_station_that_is_reminded_is_back_within_two_seconds() {
 #[test]
 fn whoever_is_there_again_is_not_reminded() {
     let mut world = up(184);
-    let places = world.ends[1].node.places();
+    let places = world.ends[1].node.peer_paths();
     let from = world.network.log.len();
     world.command(1, Command::Remind(places));
     world.run(Duration::from_secs(5));
@@ -287,7 +287,7 @@ fn a_forged_list_of_places_causes_few_small_packets_at_a_slow_pace() {
     }
     world.run(Duration::from_secs(60));
     let all = sent(&world, from);
-    assert!(all.iter().filter(|hint| hint.len() == 48).count() <= PLACES_MAX);
+    assert!(all.iter().filter(|hint| hint.len() == 48).count() <= PEER_PATHS_MAX);
     // A station reminds nobody, whatever it is given.
     let from = world.network.log.len();
     world.command(0, Command::Remind(forged));

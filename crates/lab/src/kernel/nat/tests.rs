@@ -10,7 +10,7 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn nat() -> Nat {
-    Nat::new(Plan::default())
+    Nat::new(NatConfig::default())
 }
 
 fn out(nat: &mut Nat, port: u16, now: Instant) -> Option<u16> {
@@ -81,9 +81,9 @@ fn echoes_pass_by_their_identifier() {
 
 #[test]
 fn ports_run_out_and_come_back() {
-    let mut nat = Nat::new(Plan {
+    let mut nat = Nat::new(NatConfig {
         port_ranges: vec![(1000, 1009)],
-        ..Plan::default()
+        ..NatConfig::default()
     });
     for port in 0..10 {
         assert!(out(&mut nat, port, at(0)).is_some());
@@ -95,9 +95,9 @@ fn ports_run_out_and_come_back() {
 
 #[test]
 fn a_flood_of_flows_is_bounded_and_rubbish_is_counted() {
-    let mut nat = Nat::new(Plan {
+    let mut nat = Nat::new(NatConfig {
         port_ranges: vec![(1, u16::MAX)],
-        ..Plan::default()
+        ..NatConfig::default()
     });
     for flow in 0..2 * MAX_MAPPINGS as u32 {
         let there = Ipv4Addr::from(0x0a00_0000 + flow);

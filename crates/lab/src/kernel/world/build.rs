@@ -23,7 +23,7 @@ pub const SERVER_PORT: u16 = 5201;
 const FLOW_PORTS: u16 = 20_000;
 
 /// The positions of elements. A node of the plan has the element with the same index in `nodes`.
-pub(super) struct Places {
+pub(super) struct Elements {
     pub(super) nodes: Vec<u32>,
     /// Up and down link of each joint.
     pub(super) links: Vec<(u32, u32)>,
@@ -42,7 +42,7 @@ pub(super) fn ports(flow: usize) -> (u16, u16) {
     }
 }
 
-pub(super) fn build(plan: &Plan) -> Result<(Kernel, Places), Fault> {
+pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
     let builder = Builder::new(plan);
     let mut kernel = Kernel::default();
     let mut links = Vec::new();
@@ -74,13 +74,13 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Places), Fault> {
     let to_gateway = |gateway| plan.joints.iter().position(|joint| joint.far == gateway);
     let outer = gateway.and_then(to_gateway);
     let outer = outer.unwrap_or(links.len().saturating_sub(1));
-    let places = Places {
+    let elements = Elements {
         nodes,
         outer_link: links.get(outer).map_or(0, |link| link.0),
         links,
         forks: builder.forks,
     };
-    Ok((kernel, places))
+    Ok((kernel, elements))
 }
 
 struct Builder<'a> {
@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
         let mut doors = graph.ports_of(index).filter(outward);
         let first = doors.next();
         let door = first.map_or(self.node(index, false), |port| self.onto(port));
-        let mut host = host::Plan::new(address, door);
+        let mut host = host::HostConfig::new(address, door);
         let mut inward = graph.ports_of(index).filter(|port| !port.is_near);
         let other = inward.find(|port| port.address.is_ipv4() != address.is_ipv4());
         host.addresses.extend(other.map(|port| port.address));
@@ -227,7 +227,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Port 1 leads behind the gateway; further outer links use the following ports.
-    fn doors_of_gateway(&self, index: usize, host: &mut host::Plan) {
+    fn doors_of_gateway(&self, index: usize, host: &mut host::HostConfig) {
         let (plan, graph) = (self.plan, &self.plan.graph);
         if let Some(segment) = graph.behind(index) {
             let network = segment.network;

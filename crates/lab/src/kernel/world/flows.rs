@@ -221,7 +221,7 @@ impl World {
         let own: Vec<(usize, IpAddr)> = own.map(|port| (port.link, port.address)).collect();
         let host = self.number(station);
         for (link, address) in own {
-            let Some(number) = self.places.forks[link] else {
+            let Some(number) = self.elements.forks[link] else {
                 continue;
             };
             let Some(Element::Fork(fork)) = self.kernel.element_mut(number) else {
@@ -233,7 +233,7 @@ impl World {
                 fork.lead_one(address, Target { element, port });
             }
         }
-        let (element, port_of_link) = (self.places.links[to].0, Port(0));
+        let (element, port_of_link) = (self.elements.links[to].0, Port(0));
         let door = Target {
             element,
             port: port_of_link,
@@ -266,7 +266,7 @@ impl World {
             LinkChange::Loss(loss) => [link::Change::Loss(loss); 2],
             LinkChange::Up(is_up) => [link::Change::Up(is_up); 2],
         };
-        let (up, down) = self.places.links[joint];
+        let (up, down) = self.elements.links[joint];
         for (number, change) in [up, down].into_iter().zip(changes) {
             if let Some(Element::Link(link, _)) = self.kernel.element_mut(number) {
                 let name = &self.plan.joints[joint].name;
@@ -296,7 +296,7 @@ impl World {
     }
 
     fn carried(&self) -> Vec<Carried> {
-        let links = self.plan.joints.iter().zip(&self.places.links);
+        let links = self.plan.joints.iter().zip(&self.elements.links);
         let counts = |number: u32| match self.kernel.element(number) {
             Some(Element::Link(link, _)) => Link::counters(link),
             _ => Counters::default(),

@@ -49,7 +49,7 @@ pub struct Station {
     /// The time that its processor takes for operations.
     pub costs: Option<Costs>,
     /// The settings of a NAT.
-    pub nat: nat::Plan,
+    pub nat: nat::NatConfig,
 }
 
 /// A link in both directions.
@@ -257,7 +257,7 @@ impl Station {
             None => None,
         };
         let outer = graph.ports_of(index).find(|port| port.is_near);
-        let mut nat = nat::Plan::default();
+        let mut nat = nat::NatConfig::default();
         if let Some(IpAddr::V4(address)) = outer.map(|port| port.address) {
             nat.address = address;
         }

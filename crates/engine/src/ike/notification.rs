@@ -1,10 +1,10 @@
-//! Authenticated notices of a peer.
+//! Authenticated notifications of a peer.
 
 use super::Refusal;
 
-/// A notice of the peer, authenticated under the IKE SA.
+/// A notification of the peer, authenticated under the IKE SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum Notification {
     /// The peer deleted its ESP or AH SAs with these SPIs.
     DeletedChildren(Vec<u32>),
     /// The peer deleted the IKE SA.

@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use engine::node::{PLACES_MAX, SOCKETS};
+use engine::node::{PEER_PATHS_MAX, SOCKETS};
 use engine::sa::Path;
 use tokio::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::routes::prefix::is_unicast;
 const FILE: &str = "peers";
 /// Longest line: two IPv6 addresses with zone and port.
 const LINE_BYTES_MAX: usize = 160;
-const BYTES_MAX: u64 = (PLACES_MAX * LINE_BYTES_MAX) as u64;
+const BYTES_MAX: u64 = (PEER_PATHS_MAX * LINE_BYTES_MAX) as u64;
 /// Time between two writes. Changes just before a crash may be missing.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The file is rewritten without a change after this time, so that it counts as fresh.
@@ -32,7 +32,7 @@ const REFRESH: Duration = Duration::from_secs(300);
 const BELIEVED: Duration = Duration::from_secs(900);
 
 /// The file of one process.
-pub struct PlaceFile {
+pub struct PeerFile {
     /// `None`: nothing is stored.
     folder: Option<File>,
     /// When to write it.
@@ -42,7 +42,7 @@ pub struct PlaceFile {
     early: Vec<Path>,
 }
 
-impl PlaceFile {
+impl PeerFile {
     /// Uses this folder, which stays open: its path may become inaccessible.
     pub fn new(folder: Option<File>) -> Self {
         let now = Instant::now();
@@ -88,14 +88,14 @@ impl PlaceFile {
     }
 
     /// Writes the file, all or nothing.
-    pub fn write(&mut self, places: &[Path]) -> io::Result<()> {
+    pub fn write(&mut self, peers: &[Path]) -> io::Result<()> {
         self.last = Instant::now();
         self.due = self.last + REFRESH;
         let Some(folder) = &self.folder else {
             return Ok(());
         };
         let mut text = String::new();
-        for path in places.iter().take(PLACES_MAX) {
+        for path in peers.iter().take(PEER_PATHS_MAX) {
             let _ = writeln!(text, "{} {}", path.local, path.remote);
         }
         files::replace(folder, FILE, text.as_bytes()).map(drop)
@@ -103,8 +103,8 @@ impl PlaceFile {
 }
 
 fn parse(text: &str) -> Vec<Path> {
-    let lines = text.lines().take(PLACES_MAX);
-    let places = lines.filter_map(|line| {
+    let lines = text.lines().take(PEER_PATHS_MAX);
+    let peers = lines.filter_map(|line| {
         let (local, remote) = line.split_once(' ')?;
         let (local, remote): (SocketAddr, SocketAddr) = (local.parse().ok()?, remote.parse().ok()?);
         let (_, via) = SOCKETS
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Vec<Path> {
         let path = Path { via, local, remote };
         is_plausible(&path).then_some(path)
     });
-    places.collect()
+    peers.collect()
 }
 
 /// Whether a peer could have this path.
@@ -134,22 +134,22 @@ mod tests {
 
     #[test]
     fn places_come_back_and_what_is_no_place_does_not() {
-        let name = format!("caravan-places-{}", std::process::id());
+        let name = format!("caravan-peers-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let folder = files::make_folder(&path, 0o700).unwrap();
-        let mut file = PlaceFile::new(Some(folder));
+        let mut file = PeerFile::new(Some(folder));
         assert!(file.left().is_empty());
         let place = |via: Via, local: &str, remote: &str| Path {
             via,
             local: local.parse().unwrap(),
             remote: remote.parse().unwrap(),
         };
-        let places = [
+        let peers = [
             place(Via::UdpWithMarker, "192.0.2.1:4500", "198.51.100.7:40001"),
             place(Via::Udp, "[2001:db8::1]:500", "[2001:db8::7%3]:500"),
         ];
-        file.write(&places).unwrap();
-        assert_eq!(file.left(), places);
+        file.write(&peers).unwrap();
+        assert_eq!(file.left(), peers);
         let text = fs::read_to_string(path.join(FILE)).unwrap();
         for strange in [
             "",
@@ -164,10 +164,10 @@ mod tests {
             "0.0.0.0:4500 198.51.100.7:4500",
         ] {
             fs::write(path.join(FILE), format!("{strange}\n{text}")).unwrap();
-            assert_eq!(file.left(), places, "{strange}");
+            assert_eq!(file.left(), peers, "{strange}");
         }
-        fs::write(path.join(FILE), text.repeat(2 * PLACES_MAX)).unwrap();
-        assert!(file.left().len() <= PLACES_MAX);
+        fs::write(path.join(FILE), text.repeat(2 * PEER_PATHS_MAX)).unwrap();
+        assert!(file.left().len() <= PEER_PATHS_MAX);
         fs::write(path.join(FILE), [0xff; 300]).unwrap();
         assert!(file.left().is_empty());
         // Files that another process wrote long ago, or in the future.
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn many_changes_are_one_write() {
-        let mut file = PlaceFile::new(None);
+        let mut file = PeerFile::new(None);
         assert_eq!(file.due(), None);
         file.write(&[]).unwrap();
         let quiet = file.due;

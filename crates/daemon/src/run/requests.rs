@@ -6,12 +6,12 @@ use document::likeness;
 use engine::node::{Command, Input};
 
 use super::Process;
-use crate::control::server::Asked;
+use crate::control::server::Call;
 use crate::control::{Reply, Request};
 
 impl Process {
-    pub(super) async fn on_asked(&mut self, asked: Asked) -> anyhow::Result<()> {
-        let reply = match asked.request {
+    pub(super) async fn on_call(&mut self, call: Call) -> anyhow::Result<()> {
+        let reply = match call.request {
             Request::Status => Reply::Status {
                 report: Box::new(self.report().await),
             },
@@ -32,7 +32,7 @@ impl Process {
             }
         };
         // The client may be gone.
-        let _ = asked.reply.send(reply);
+        let _ = call.reply.send(reply);
         Ok(())
     }
 
