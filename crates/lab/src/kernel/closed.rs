@@ -11,7 +11,7 @@ use engine::time::Duration;
 use serde::Serialize;
 
 use super::trace::{Trace, bits_per_second};
-use super::world::{Exchange, Joint, Plan, Row, SIZES_BYTES, Station, World};
+use super::world::{Exchange, Joint, NodePlan, Plan, Row, SIZES_BYTES, World};
 use super::{Costs, Fault, ip};
 use crate::scenario::Role;
 
@@ -84,20 +84,20 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
         down: at_once(&joint.down),
         ..joint.clone()
     });
-    let idle = |station: &Station| Station {
+    let idle = |node: &NodePlan| NodePlan {
         costs: None,
-        ..station.clone()
+        ..node.clone()
     };
     let idle = Plan {
         joints: joints.collect(),
-        stations: plan.stations.iter().map(idle).collect(),
+        nodes: plan.nodes.iter().map(idle).collect(),
         ..plan.clone()
     };
     let (exchange, works) = World::new(idle)?.exchange_alone()?;
     let mut seconds = Ok(0.0);
     for (name, work) in works {
-        let station = plan.stations.iter().find(|station| station.name == name);
-        let Some(costs) = station.and_then(|station| station.costs.as_ref()) else {
+        let node = plan.nodes.iter().find(|node| node.name == name);
+        let Some(costs) = node.and_then(|node| node.costs.as_ref()) else {
             continue;
         };
         let price = (costs.control)(&work).whole();
@@ -110,10 +110,7 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
 impl Plan {
     /// Joints between client and gateway, where packets are protected.
     fn outer_joints(&self) -> usize {
-        let gateway = self
-            .stations
-            .iter()
-            .position(|one| one.role == Role::Gateway);
+        let gateway = self.nodes.iter().position(|one| one.role == Role::Gateway);
         gateway.unwrap_or(self.joints.len())
     }
 
@@ -197,8 +194,8 @@ impl Plan {
     }
 
     fn costs(&self) -> impl Iterator<Item = (&str, &Costs)> {
-        let stations = self.stations.iter().filter(|_| self.tunnel().is_some());
-        stations.filter_map(|one| Some((one.name.as_str(), one.costs.as_ref()?)))
+        let nodes = self.nodes.iter().filter(|_| self.tunnel().is_some());
+        nodes.filter_map(|one| Some((one.name.as_str(), one.costs.as_ref()?)))
     }
 
     /// The place where a full segment takes longest, and TCP's payload rate there.
@@ -219,7 +216,7 @@ impl Plan {
         });
         let processors = self.costs().map(|(name, costs)| {
             let (data, ack) = (f64::from(clear), f64::from(headers));
-            let is_sender = (name == self.stations[0].name) == is_up;
+            let is_sender = (name == self.nodes[0].name) == is_up;
             let seconds = if is_sender {
                 costs.packet.seal.at(data) + costs.packet.open.at(ack) / SEGMENTS_AN_ACK
             } else {

@@ -29,7 +29,7 @@ use super::{Element, Fault, Host, Kernel, ip};
 pub use build::SERVER_PORT;
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
-pub use plan::{Joint, Plan, Programs, Station};
+pub use plan::{Joint, NodePlan, Plan, Programs};
 pub use tunnel::{Proof, Tunnel};
 
 use build::Elements;

@@ -7,7 +7,7 @@ use crypto::hash::Hash;
 use crypto::rand::Seed;
 use engine::selector::TrafficSelector;
 
-use super::plan::{Plan, Programs, Station};
+use super::plan::{NodePlan, Plan, Programs};
 use super::tunnel::Tunnel;
 use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
@@ -58,7 +58,7 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
         });
         links.push((first?, second?));
     }
-    let nodes = plan.stations.iter().enumerate();
+    let nodes = plan.nodes.iter().enumerate();
     let nodes = nodes.map(|(index, one)| kernel.add(&one.name, builder.element(index, one)));
     let nodes = nodes.collect();
     for (index, joint) in plan.joints.iter().enumerate() {
@@ -67,10 +67,7 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
             kernel.add(&name, Element::Fork(builder.near_fork(index)));
         }
     }
-    let gateway = plan
-        .stations
-        .iter()
-        .position(|one| one.role == Role::Gateway);
+    let gateway = plan.nodes.iter().position(|one| one.role == Role::Gateway);
     let to_gateway = |gateway| plan.joints.iter().position(|joint| joint.far == gateway);
     let outer = gateway.and_then(to_gateway);
     let outer = outer.unwrap_or(links.len().saturating_sub(1));
@@ -90,7 +87,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let mut next = (2 * plan.joints.len() + plan.stations.len()) as u32;
+        let mut next = (2 * plan.joints.len() + plan.nodes.len()) as u32;
         let forks = (0..plan.joints.len()).map(|joint| {
             plan.graph.is_shared(joint).then(|| {
                 next += 1;
@@ -103,7 +100,7 @@ impl<'a> Builder<'a> {
 
     /// A node as the target of one of its links.
     fn node(&self, index: usize, is_up: bool) -> Target {
-        let is_station = self.plan.stations[index].role == Role::Station;
+        let is_station = self.plan.nodes[index].role == Role::Station;
         Target {
             element: (2 * self.plan.joints.len() + index) as u32,
             port: Port(u8::from(!is_up && !is_station)),
@@ -113,7 +110,7 @@ impl<'a> Builder<'a> {
     /// The target of a joint's link: its end or, past a relay, the next link.
     fn end(&self, joint: usize, is_up: bool) -> Target {
         let found = &self.plan.joints[joint];
-        let role = |node: usize| self.plan.stations[node].role;
+        let role = |node: usize| self.plan.nodes[node].role;
         if is_up {
             let next = self
                 .plan
@@ -146,15 +143,15 @@ impl<'a> Builder<'a> {
         link(port.link, port.is_near)
     }
 
-    fn element(&self, index: usize, station: &Station) -> Element {
-        match station.role {
+    fn element(&self, index: usize, node: &NodePlan) -> Element {
+        match node.role {
             Role::Station | Role::Gateway | Role::Server => {
-                Element::Host(Box::new(self.host(index, station)))
+                Element::Host(Box::new(self.host(index, node)))
             }
             // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
             Role::Router => Element::Fork(self.router(index)),
-            Role::Nat => self.nat(index, station),
+            Role::Nat => self.nat(index, node),
         }
     }
 
@@ -182,7 +179,7 @@ impl<'a> Builder<'a> {
                 let hop = graph.hop(port.node, index)?;
                 (hop.link != joint).then_some((hop.segments, port.node))
             });
-            let is_router = |node: usize| self.plan.stations[node].role == Role::Router;
+            let is_router = |node: usize| self.plan.nodes[node].role == Role::Router;
             let nearest = below.filter(|(_, node)| is_router(*node)).min();
             if let Some((_, node)) = nearest {
                 let network = segment.network;
@@ -192,8 +189,8 @@ impl<'a> Builder<'a> {
         fork
     }
 
-    fn nat(&self, index: usize, station: &Station) -> Element {
-        let nat = Nat::new(station.nat.clone());
+    fn nat(&self, index: usize, node: &NodePlan) -> Element {
+        let nat = Nat::new(node.nat.clone());
         let ports = || self.plan.graph.ports_of(index);
         let inside = ports().find(|port| !port.is_near);
         let outside = ports().find(|port| port.is_near);
@@ -202,11 +199,11 @@ impl<'a> Builder<'a> {
         Element::Nat(Box::new(Router::new(nat, onto(inside), onto(outside))))
     }
 
-    fn host(&self, index: usize, station: &Station) -> Host {
+    fn host(&self, index: usize, node: &NodePlan) -> Host {
         let (plan, graph) = (self.plan, &self.plan.graph);
         let unspecified = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let address = graph.address(index).unwrap_or(unspecified);
-        let is_station = station.role == Role::Station;
+        let is_station = node.role == Role::Station;
         let outward = |port: &&End| port.is_near == is_station;
         let mut doors = graph.ports_of(index).filter(outward);
         let first = doors.next();
@@ -215,13 +212,13 @@ impl<'a> Builder<'a> {
         let mut inward = graph.ports_of(index).filter(|port| !port.is_near);
         let other = inward.find(|port| port.address.is_ipv4() != address.is_ipv4());
         host.addresses.extend(other.map(|port| port.address));
-        if let Some(costs) = &station.costs {
+        if let Some(costs) = &node.costs {
             host.costs = costs.clone();
         }
-        if station.role == Role::Gateway {
+        if node.role == Role::Gateway {
             self.doors_of_gateway(index, &mut host);
         }
-        let control = self.control(index, station, host.addresses.clone());
+        let control = self.control(index, node, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), plan.seed);
         Host::new(host, control, Some(stack))
     }
@@ -263,7 +260,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn control(&self, index: usize, station: &Station, own: Vec<IpAddr>) -> Option<Control> {
+    fn control(&self, index: usize, node: &NodePlan, own: Vec<IpAddr>) -> Option<Control> {
         let (plan, graph) = (self.plan, &self.plan.graph);
         let is_own = |it: &&scenario::Tunnel| it.from == index || it.to == index;
         let gateway = graph.tunnels.iter().find(is_own)?.to;
@@ -273,13 +270,13 @@ impl<'a> Builder<'a> {
             Some(segment) => TrafficSelector::subnet(segment.network.first, segment.network.bits),
         };
         let mtu = plan.mtu_bytes();
-        let config = if station.role == Role::Station {
+        let config = if node.role == Role::Station {
             let far = graph.address_for(index, gateway)?;
             tunnels.first()?.0.station(far, inside, mtu)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu)
         };
-        let seed = seed(plan.seed, &station.name);
+        let seed = seed(plan.seed, &node.name);
         Some(Control::new(config, own, &seed, plan.calendar))
     }
 
@@ -287,7 +284,7 @@ impl<'a> Builder<'a> {
     /// by its maximum segment size what fits after protection.
     fn stack_mtu(&self, index: usize) -> u32 {
         let graph = &self.plan.graph;
-        let port = match self.plan.stations[index].role {
+        let port = match self.plan.nodes[index].role {
             Role::Station => graph.ports_of(index).next(),
             _ => graph.ports_of(index).last(),
         };

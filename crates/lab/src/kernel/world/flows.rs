@@ -278,7 +278,7 @@ impl World {
     }
 
     fn tunnelled(&self, exchanges: Vec<Exchange>) -> Vec<Tunnelled> {
-        let name = |node: usize| self.plan.stations[node].name.clone();
+        let name = |node: usize| self.plan.nodes[node].name.clone();
         let tunnels = self.plan.graph.tunnels.iter().zip(exchanges);
         let moved = |gateway: usize| {
             let control = self

@@ -24,8 +24,8 @@ pub struct Plan {
     /// The date and time at time 0 of the simulation.
     pub calendar: Calendar,
     /// The nodes; of a chain in order, the station first.
-    pub stations: Vec<Station>,
-    /// The links between them; in a chain `joints[i]` joins `stations[i]` and the next.
+    pub nodes: Vec<NodePlan>,
+    /// The links between them; in a chain `joints[i]` joins `nodes[i]` and the next.
     pub joints: Vec<Joint>,
     /// Addresses and routes.
     pub graph: Graph,
@@ -41,7 +41,7 @@ pub struct Plan {
 
 /// A node of the network.
 #[derive(Clone)]
-pub struct Station {
+pub struct NodePlan {
     /// The name for messages and captures.
     pub name: String,
     /// Its role.
@@ -113,7 +113,7 @@ impl Plan {
             return Err(scenario.fault(&[&key], why).into());
         }
         let nodes = scenario.nodes.iter().enumerate();
-        let stations = nodes.map(|(index, node)| {
+        let planned = nodes.map(|(index, node)| {
             let own = graph.tunnels.iter().zip(tunnels.iter().zip(&policies));
             let own = own.filter(|(ends, _)| [ends.from, ends.to].contains(&index));
             let own = own.map(|(ends, (tunnel, policy))| Protection {
@@ -122,7 +122,7 @@ impl Plan {
                 peers: peers(scenario.nodes.iter().map(|it| it.role), ends.to, tunnel),
             });
             let own: Vec<_> = own.collect();
-            Station::of((index, node), &graph, &own, scenario, catalogue)
+            NodePlan::of((index, node), &graph, &own, scenario, catalogue)
         });
         let links = scenario.links.iter();
         let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
@@ -131,7 +131,7 @@ impl Plan {
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
-            stations: stations.collect::<Result<_, _>>()?,
+            nodes: planned.collect::<Result<_, _>>()?,
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph,
@@ -169,7 +169,7 @@ impl Plan {
     /// The inner addresses that a gateway assigns under one of its policies, or in transport mode
     /// the addresses that represent peers.
     pub(super) fn peers(&self, gateway: usize, tunnel: &Tunnel) -> (IpAddr, IpAddr) {
-        peers(self.stations.iter().map(|one| one.role), gateway, tunnel)
+        peers(self.nodes.iter().map(|one| one.role), gateway, tunnel)
     }
 
     /// The address that a program's station sends to.
@@ -220,7 +220,7 @@ impl Plan {
 
     /// Whether a NAT stands before the gateway.
     pub fn has_nat(&self) -> bool {
-        self.stations.iter().any(|one| one.role == Role::Nat)
+        self.nodes.iter().any(|one| one.role == Role::Nat)
     }
 
     /// The properties that determine the size of protected packets.
@@ -244,7 +244,7 @@ impl Plan {
 /// The largest value of the length field of an IP packet.
 const MAX_IP_BYTES: u32 = 65_535;
 
-impl Station {
+impl NodePlan {
     fn of(
         (index, node): (usize, &scenario::Node),
         graph: &Graph,

@@ -376,11 +376,7 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     let policies = ["aes128gcm16", "aes128-sha256"];
     let board = ["node.sg.device=cortex-m4"];
     let plan = plan(&layered(policies), &board).expect("a plan");
-    let gateway = plan
-        .stations
-        .iter()
-        .find(|one| one.name == "sg")
-        .expect("sg");
+    let gateway = plan.nodes.iter().find(|one| one.name == "sg").expect("sg");
     let costs = gateway.costs.as_ref().expect("a device");
     let of_peer = |rank| {
         let (first, _) = plan.peers(3, &plan.tunnels[rank]);
@@ -388,7 +384,7 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     };
     let alone = |policy| {
         let plan = self::plan(&layered([policy; 2]), &board).expect("a plan");
-        let costs = plan.stations[3].costs.clone().expect("a device");
+        let costs = plan.nodes[3].costs.clone().expect("a device");
         costs.packet.seal.at(1000.0)
     };
     assert_eq!([of_peer(0), of_peer(1)], policies.map(alone));
