@@ -120,8 +120,8 @@ pub enum Command {
     /// End a connection's sessions with the peer of this identity, as in [`SessionStatus::peer`]:
     /// deletes are sent. It may reconnect.
     End(String, String),
-    /// Peers had these paths when an earlier process ended ([`Node::peer_paths`]). Each gets one hint,
-    /// so that an idle peer probes us at once. The paths need not be proven.
+    /// Peers had these paths when an earlier process ended ([`Node::peer_paths`]). Each gets one
+    /// hint, so that an idle peer probes us at once. The paths need not be proven.
     Remind(Vec<Path>),
     /// Renew phase 1 of a connection.
     RekeyIke(String),

@@ -1,8 +1,8 @@
 //! Reminders after a restart. A restarted gateway does not know the peers of the earlier process.
 //! Peers that send get a hint at once (`hints.rs`); an idle peer would only notice at its next
-//! probe. So the caller stores the peers' addresses ([`Node::peer_paths`]) and gives them to the next
+//! probe. So the caller stores the peers' paths ([`Node::peer_paths`]) and gives them to the next
 //! node ([`Command::Remind`](crate::node::Command::Remind)), which sends the same unauthenticated
-//! hint to each address once.
+//! hint over each path once.
 //!
 //! Stored addresses prove nothing. At worst a few thousand strangers get one small packet each, at
 //! a low rate. `liveness/unheard.rs` decides what a peer does with it.
