@@ -13,7 +13,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 use libfuzzer_sys::fuzz_target;
@@ -153,12 +153,16 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        spi: SPI,
-        protocol: Protocol::Esp,
+        layer: Layer {
+            protocol: Protocol::Esp,
+            spi: SPI,
+            protection: PROTECTION,
+            keys: Keys {
+                encryption: Secret(Vec::new()),
+                integrity: Secret(vec![7; 16]),
+            },
+        },
         mode,
-        protection: PROTECTION,
-        encryption_key: Secret(Vec::new()),
-        integrity_key: Secret(vec![7; 16]),
         has_esn: false,
         replay_window: 1024,
         path: path(direction),

@@ -15,7 +15,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret, Via};
+use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret, Via};
 use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
@@ -273,18 +273,22 @@ impl Association {
         Ok(Sa {
             direction,
             child: CHILD,
-            spi: self.spi,
-            protocol: match self.protocol {
-                Protection::Esp => Protocol::Esp,
-                Protection::Ah => Protocol::Ah,
+            layer: Layer {
+                protocol: match self.protocol {
+                    Protection::Esp => Protocol::Esp,
+                    Protection::Ah => Protocol::Ah,
+                },
+                spi: self.spi,
+                protection,
+                keys: Keys {
+                    encryption: Secret(encryption_key),
+                    integrity: Secret(integrity_key),
+                },
             },
             mode: match self.mode {
                 Ends::Tunnel => Mode::Tunnel,
                 Ends::Transport => Mode::Transport,
             },
-            protection,
-            encryption_key: Secret(encryption_key),
-            integrity_key: Secret(integrity_key),
             has_esn: self.esn || suite.has_esn,
             replay_window: match self.replay_window {
                 Some(packets) => packets,

@@ -18,7 +18,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 
@@ -141,12 +141,16 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        spi: 0x1000_0001,
-        protocol: Protocol::Esp,
+        layer: Layer {
+            protocol: Protocol::Esp,
+            spi: 0x1000_0001,
+            protection,
+            keys: Keys {
+                encryption: Secret(vec![7; protection.encryption_key_len()]),
+                integrity: Secret(vec![9; protection.integrity_key_len()]),
+            },
+        },
         mode: Mode::Tunnel,
-        protection,
-        encryption_key: Secret(vec![7; protection.encryption_key_len()]),
-        integrity_key: Secret(vec![9; protection.integrity_key_len()]),
         has_esn: false,
         replay_window: 1024,
         path: Path::udp_with_marker(local, remote),

@@ -4,7 +4,7 @@
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crypto::packet::Protection;
+use crypto::packet::{PacketKey, Protection};
 use zeroize::ZeroizeOnDrop;
 
 use crate::selector::TrafficSelector;
@@ -133,24 +133,48 @@ pub struct OriginalAddresses {
     pub own: IpAddr,
 }
 
+/// One header of ESP or AH, and what is behind it: what one SPI names.
+pub struct Layer {
+    /// ESP or AH.
+    pub protocol: Protocol,
+    /// Inbound: ours. Outbound: the peer's. Over 255.
+    pub spi: u32,
+    /// Algorithms.
+    pub protection: Protection,
+    /// Their keys.
+    pub keys: Keys,
+}
+
+/// Keys of one layer, for all its packets.
+#[derive(Clone)]
+pub struct Keys {
+    /// Encryption key, including the salt.
+    pub encryption: Secret,
+    /// Integrity key.
+    pub integrity: Secret,
+}
+
+impl Layer {
+    /// Prepares the keys: once for each SA.
+    pub(crate) fn packet_key(&self) -> PacketKey {
+        let Keys {
+            encryption,
+            integrity,
+        } = &self.keys;
+        PacketKey::new(self.protection, &encryption.0, &integrity.0)
+    }
+}
+
 /// A security association in one direction.
 pub struct Sa {
     /// Its direction.
     pub direction: Direction,
     /// Its child. A newer outbound SA of the same child takes over.
     pub child: ChildId,
-    /// Inbound: ours. Outbound: the peer's. Over 255.
-    pub spi: u32,
-    /// ESP or AH.
-    pub protocol: Protocol,
+    /// What protects its packets.
+    pub layer: Layer,
     /// Tunnel or transport.
     pub mode: Mode,
-    /// Algorithms.
-    pub protection: Protection,
-    /// Encryption key, including the salt.
-    pub encryption_key: Secret,
-    /// Integrity key.
-    pub integrity_key: Secret,
     /// 64-bit sequence numbers (RFC 4304).
     pub has_esn: bool,
     /// Replay window in packets, 64 to 4096; 0: none, the only value without integrity.

@@ -12,7 +12,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 
@@ -252,12 +252,16 @@ fn sa(
     Sa {
         direction,
         child: ChildId(1),
-        spi: 0x1000_0001,
-        protocol,
+        layer: Layer {
+            protocol,
+            spi: 0x1000_0001,
+            protection,
+            keys: Keys {
+                encryption: Secret(vec![7; protection.encryption_key_len()]),
+                integrity: Secret(vec![9; protection.integrity_key_len()]),
+            },
+        },
         mode,
-        protection,
-        encryption_key: Secret(vec![7; protection.encryption_key_len()]),
-        integrity_key: Secret(vec![9; protection.integrity_key_len()]),
         has_esn: false,
         replay_window: 1024,
         path: if is_sender { path } else { path.reversed() },

@@ -8,7 +8,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane,
 };
 use engine::plane::{Packets, Received};
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
@@ -138,12 +138,16 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        spi: 0x1000,
-        protocol: suite.protocol,
+        layer: Layer {
+            protocol: suite.protocol,
+            spi: 0x1000,
+            protection: suite.protection,
+            keys: Keys {
+                encryption: key(suite.protection.encryption_key_len()),
+                integrity: key(suite.protection.integrity_key_len()),
+            },
+        },
         mode: Mode::Tunnel,
-        protection: suite.protection,
-        encryption_key: key(suite.protection.encryption_key_len()),
-        integrity_key: key(suite.protection.integrity_key_len()),
         has_esn: suite.has_esn,
         replay_window: if suite.protection.is_authenticated() {
             1024

@@ -56,13 +56,13 @@ impl Keys {
     /// Adds the keys of one direction of a child. AH has nothing to decrypt. Returns `false` if
     /// Wireshark cannot read keys of this suite; its packets stay encrypted in Wireshark.
     pub fn add_sa(&mut self, sa: &Sa) -> io::Result<bool> {
-        if sa.protocol == Protocol::Ah {
+        if sa.layer.protocol == Protocol::Ah {
             return Ok(true);
         }
         let line = Zeroizing::new(esp_line(sa));
         self.esp.write_all(line.as_bytes())?;
         self.esp.flush()?;
-        Ok(encryption_name(sa.protection).is_some())
+        Ok(encryption_name(sa.layer.protection).is_some())
     }
 
     /// Adds the cipher key of an ISAKMP SA, named by its initiator's cookie.
@@ -79,16 +79,16 @@ fn esp_line(sa: &Sa) -> String {
     } else {
         "IPv6"
     };
-    let protection = sa.protection;
+    let protection = sa.layer.protection;
     let known = encryption_name(protection);
     let comment = if known.is_some() { "" } else { "# " };
     format!(
         "{comment}\"{family}\",\"*\",\"*\",\"0x{:08x}\",\"{}\",\"{}\",\"{}\",\"{}\"\n",
-        sa.spi,
+        sa.layer.spi,
         known.unwrap_or("ChaCha20 with Poly1305 [RFC7634]"),
-        &*key(&sa.encryption_key.0),
+        &*key(&sa.layer.keys.encryption.0),
         integrity_name(protection),
-        &*key(&sa.integrity_key.0),
+        &*key(&sa.layer.keys.integrity.0),
     )
 }
 

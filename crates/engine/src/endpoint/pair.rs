@@ -13,7 +13,7 @@ use super::network::{Datagram, Network};
 use super::{Effect, Endpoint};
 use crate::node::{Command, Event, Input};
 use crate::plane::{InboundChange, OutboundChange};
-use crate::sa::{ChildId, Direction, Path, Sa, Secret};
+use crate::sa::{ChildId, Direction, Keys, Path, Sa};
 use crate::time::{Duration, Instant};
 
 /// Two endpoints, a network and a clock.
@@ -50,7 +50,7 @@ pub struct Seen {
     /// The outbound SA that was installed last.
     pub sealing: u32,
     /// Keys of every SA that was installed, by SPI.
-    pub keys: BTreeMap<u32, [Secret; 2]>,
+    pub keys: BTreeMap<u32, Keys>,
     /// Where it sends each child's packets.
     pub paths: BTreeMap<ChildId, Path>,
     /// How much it may send for each child whose peer is unproven.
@@ -260,16 +260,16 @@ impl Seen {
     fn install(&mut self, sa: &Sa) {
         self.trail.push(format!("install {:?}", sa.direction));
         self.paths.insert(sa.child, sa.path);
-        let keys = [sa.encryption_key.clone(), sa.integrity_key.clone()];
-        self.keys.insert(sa.spi, keys);
+        let spi = sa.layer.spi;
+        self.keys.insert(spi, sa.layer.keys.clone());
         let table = match sa.direction {
             Direction::Inbound => &mut self.inbound,
             Direction::Outbound => {
-                self.sealing = sa.spi;
+                self.sealing = spi;
                 &mut self.outbound
             }
         };
-        table.insert(sa.spi, sa.child);
+        table.insert(spi, sa.child);
     }
 }
 

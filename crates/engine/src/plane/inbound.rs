@@ -76,8 +76,8 @@ impl InboundPlane {
     pub fn apply(&mut self, change: InboundChange) -> Option<Notice> {
         match change {
             InboundChange::Install(sa) => {
-                self.remove(sa.child, sa.spi);
-                self.by_child.insert((sa.child, sa.spi));
+                self.remove(sa.child, sa.layer.spi);
+                self.by_child.insert((sa.child, sa.layer.spi));
                 self.table.insert(Box::new(Opener::new(*sa)));
             }
             InboundChange::Remove(child, spi) => {

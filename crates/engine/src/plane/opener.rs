@@ -62,7 +62,7 @@ pub(crate) struct Opened {
 impl Opener {
     pub(crate) fn new(sa: Sa) -> Self {
         // Without integrity anyone could move the window (RFC 4303 §3.4.3).
-        let packets = match sa.protection.is_authenticated() {
+        let packets = match sa.layer.protection.is_authenticated() {
             false => 0,
             // ESN needs a window to tell the upper half (RFC 4303 §3.4.3)
             true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
@@ -70,13 +70,13 @@ impl Opener {
         };
         let mut opener = Self {
             child: sa.child,
-            spi: sa.spi,
+            spi: sa.layer.spi,
             shape: Shape::of(&sa),
             path: sa.path,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,
-            key: PacketKey::new(sa.protection, &sa.encryption_key.0, &sa.integrity_key.0),
+            key: sa.layer.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
             largest: 0,

@@ -374,7 +374,7 @@ impl OutboundPlane {
         self.released.extend(held.into_frames());
         let mtu = self.sizes.install(&sa);
         self.edit_or_add(sa.child, |child| {
-            child.sealers.retain(|old| old.spi != sa.spi);
+            child.sealers.retain(|old| old.spi != sa.layer.spi);
             let mut sealer = Box::new(Sealer::new(sa));
             sealer.set_path_mtu(mtu);
             child.sealers.push(sealer);

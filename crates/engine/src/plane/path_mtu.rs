@@ -164,8 +164,8 @@ impl PathSizes {
             Some(known) => (known.spis, None),
             None => (Vec::new(), None),
         };
-        spis.retain(|spi| *spi != sa.spi);
-        spis.push(sa.spi);
+        spis.retain(|spi| *spi != sa.layer.spi);
+        spis.push(sa.layer.spi);
         let known = Known {
             path: sa.path,
             most: sa.path_mtu,

@@ -90,13 +90,13 @@ impl Sealer {
     pub(crate) fn new(sa: Sa) -> Self {
         let mut sealer = Self {
             child: sa.child,
-            spi: sa.spi,
+            spi: sa.layer.spi,
             shape: Shape::of(&sa),
             path: sa.path,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,
             peer: sa.known_as(),
-            key: PacketKey::new(sa.protection, &sa.encryption_key.0, &sa.integrity_key.0),
+            key: sa.layer.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
             copies_df: sa.copies_df,

@@ -27,8 +27,8 @@ impl Shape {
     /// Of this SA.
     pub fn of(sa: &Sa) -> Self {
         Self {
-            protection: sa.protection,
-            protocol: sa.protocol,
+            protection: sa.layer.protection,
+            protocol: sa.layer.protocol,
             mode: sa.mode,
             is_udp_encapsulated: sa.path.via != Via::Raw,
             is_outer_v6: sa.path.remote.is_ipv6(),

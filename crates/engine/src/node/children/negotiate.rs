@@ -268,7 +268,7 @@ impl Node {
             return;
         };
         let sa = association(entry, negotiated, direction, (path, home));
-        let place = (child, direction, sa.spi);
+        let place = (child, direction, sa.layer.spi);
         self.children.keep_spi(negotiated.spi_in, child);
         self.charge(self.sessions.heir_of(id), place);
         let sa = Box::new(sa);

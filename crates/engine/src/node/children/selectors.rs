@@ -6,7 +6,7 @@ use super::{ChildEntry, Pair};
 use crate::config::{Child, Connection};
 use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
-use crate::sa::{Direction, Mode, Path, Sa};
+use crate::sa::{Direction, Keys, Layer, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 
 /// The selectors that quick mode requests: in transport mode our own address and the peer's, with
@@ -150,16 +150,20 @@ pub(super) fn association(
     Sa {
         direction,
         child: entry.id,
-        spi: if is_inbound {
-            negotiated.spi_in
-        } else {
-            negotiated.spi_out
+        layer: Layer {
+            protocol: negotiated.suite.protocol,
+            spi: if is_inbound {
+                negotiated.spi_in
+            } else {
+                negotiated.spi_out
+            },
+            protection: negotiated.suite.protection,
+            keys: Keys {
+                encryption: keys.0.clone(),
+                integrity: keys.1.clone(),
+            },
         },
-        protocol: negotiated.suite.protocol,
         mode: negotiated.mode,
-        protection: negotiated.suite.protection,
-        encryption_key: keys.0.clone(),
-        integrity_key: keys.1.clone(),
         has_esn: negotiated.suite.has_esn,
         replay_window: if is_authenticated {
             child.replay_window

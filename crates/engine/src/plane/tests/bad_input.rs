@@ -6,7 +6,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::sealer::finish_ip_header;
 use crate::plane::{InboundChange, Notice, Offloads, OutboundChange};
-use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
+use crate::sa::{ChildId, Layer, Mode, Path, Protocol, Sa};
 use crate::selector::TrafficSelector;
 use wire::ip::protocol::{TCP, UDP};
 
@@ -89,7 +89,7 @@ fn unknown_spis_are_told_at_a_bounded_rate() {
 #[test]
 fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
     let sa = tunnel_sa(AES_GCM);
-    let key = crypto::packet::PacketKey::new(AES_GCM, &sa.encryption_key.0, &[]);
+    let key = crypto::packet::PacketKey::new(AES_GCM, &sa.layer.keys.encryption.0, &[]);
     let mut pair = Pair::new(sa);
     let sent = |sequence: u64, trailer: &[u8]| {
         let inner = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4)));
@@ -130,7 +130,10 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
 #[test]
 fn headers_that_ah_cannot_cover_move_no_window() {
     let mut pair = Pair::new(Sa {
-        protocol: Protocol::Ah,
+        layer: Layer {
+            protocol: Protocol::Ah,
+            ..layer(suites()[1])
+        },
         path: raw_path("198.51.100.1", "203.0.113.1"),
         ..tunnel_sa(suites()[1])
     });
@@ -239,8 +242,11 @@ fn extended_sequence_numbers_roll_over() {
                 continue;
             }
             let mut pair = Pair::new(Sa {
+                layer: Layer {
+                    protocol,
+                    ..layer(protection)
+                },
                 has_esn: true,
-                protocol,
                 path: match protocol {
                     Protocol::Esp => path("198.51.100.1", "203.0.113.1"),
                     Protocol::Ah => raw_path("198.51.100.1", "203.0.113.1"),
@@ -332,7 +338,10 @@ fn any_pair(suite: usize, variant: u8, offloads: Offloads) -> Pair {
     let protection = suites[suite % if variant & 2 == 0 { suites.len() } else { 5 }];
     Pair::with_offloads(
         Sa {
-            protocol,
+            layer: Layer {
+                protocol,
+                ..layer(protection)
+            },
             path: match variant & 3 {
                 0 => path("198.51.100.1", "203.0.113.1"),
                 _ => raw_path("198.51.100.1", "203.0.113.1"),
@@ -407,8 +416,11 @@ proptest! {
 fn many_sas_come_and_go() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     let sa = |n: u32| Sa {
+        layer: Layer {
+            spi: 0x1000_0000 + n.wrapping_mul(0x9e37_79b9) / 16,
+            ..layer(AES_GCM)
+        },
         child: ChildId(100 + n % 500),
-        spi: 0x1000_0000 + n.wrapping_mul(0x9e37_79b9) / 16,
         remote: vec![within(
             &format!("10.9.{}.{}", n / 250, n % 250),
             &format!("10.9.{}.{}", n / 250, n % 250),
@@ -423,7 +435,7 @@ fn many_sas_come_and_go() {
     }
     assert_eq!(pair.receiver.report().associations.len(), 1001);
     for n in (0..1000).filter(|n| n % 3 != 0) {
-        let (child, spi) = (sa(n).child, sa(n).spi);
+        let (child, spi) = (sa(n).child, sa(n).layer.spi);
         pair.sender.apply(OutboundChange::Remove(child, spi), NOW);
         pair.receiver.apply(InboundChange::Remove(child, spi));
     }

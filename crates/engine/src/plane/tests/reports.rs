@@ -5,7 +5,7 @@ use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
 use crate::plane::{OutboundChange, Shape, TooBig};
-use crate::sa::{ChildId, Mode, Protocol, Sa};
+use crate::sa::{ChildId, Layer, Mode, Protocol, Sa};
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
 use wire::ip::protocol::UDP;
@@ -46,7 +46,10 @@ fn raw_sa(protocol: Protocol, v6: bool) -> Sa {
         false => raw_path("198.51.100.1", "203.0.113.1"),
     };
     Sa {
-        protocol,
+        layer: Layer {
+            protocol,
+            ..layer(suites()[1])
+        },
         path: ends,
         ..tunnel_sa(suites()[1])
     }
@@ -81,11 +84,14 @@ fn a_report_that_quotes_a_recent_packet_is_believed_for_ten_minutes() {
         (esp2, 0, 1_280),
     ] {
         let shape = Shape::of(&sa);
-        let (remote, protocol) = (sa.path.remote, sa.protocol);
+        let (remote, protocol) = (sa.path.remote, sa.layer.protocol);
         let probe = Sa {
+            layer: Layer {
+                protocol,
+                ..layer(sa.layer.protection)
+            },
             path: sa.path,
-            protocol,
-            ..tunnel_sa(sa.protection)
+            ..tunnel_sa(sa.layer.protection)
         };
         let mut pair = Pair::new(sa);
         let quoted = quotation(&mut pair);
@@ -188,7 +194,10 @@ fn what_a_router_proved_outlives_a_rekey_and_ends_with_a_move() {
     let quoted = quotation(&mut pair);
     assert!(pair.sender.too_big(&report(&sa, 1_400, &quoted), NOW));
     let successor = Sa {
-        spi: SPI + 1,
+        layer: Layer {
+            spi: SPI + 1,
+            ..layer(AES_GCM)
+        },
         ..tunnel_sa(AES_GCM)
     };
     pair.sender

@@ -5,7 +5,7 @@ use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16, be32};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::{OutboundChange, Shape, wire_bytes};
-use crate::sa::{Mode, Protocol, Sa};
+use crate::sa::{Layer, Mode, Protocol, Sa};
 use wire::ip::protocol::{ICMP, ICMPV6, TCP, UDP};
 
 fn shapes() -> Vec<Shape> {
@@ -173,8 +173,11 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         let protection = suites()[1];
         let mut pair = Pair::new(Sa {
+            layer: Layer {
+                protocol,
+                ..layer(protection)
+            },
             mode: Mode::Transport,
-            protocol,
             path: raw_path("10.1.0.1", "10.2.0.1"),
             ..tunnel_sa(protection)
         });
@@ -200,7 +203,10 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
 fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         let mut pair = Pair::new(Sa {
-            protocol,
+            layer: Layer {
+                protocol,
+                ..layer(suites()[1])
+            },
             path: raw_path("198.51.100.1", "203.0.113.1"),
             ..tunnel_sa(suites()[1])
         });
@@ -225,8 +231,11 @@ fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         for mode in [Mode::Tunnel, Mode::Transport] {
             let mut pair = Pair::new(Sa {
+                layer: Layer {
+                    protocol,
+                    ..layer(suites()[1])
+                },
                 mode,
-                protocol,
                 path: raw_path("fd01::1", "fd02::1"),
                 copies_df: false,
                 ..tunnel_sa(suites()[1])

@@ -15,7 +15,7 @@ use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received,
 };
-use crate::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use crate::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use wire::ip::Sum;
@@ -105,12 +105,16 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
     Sa {
         direction: Direction::Outbound,
         child: CHILD,
-        spi: SPI,
-        protocol: Protocol::Esp,
+        layer: Layer {
+            protocol: Protocol::Esp,
+            spi: SPI,
+            protection,
+            keys: Keys {
+                encryption: key(protection.encryption_key_len(), 3),
+                integrity: key(protection.integrity_key_len(), 5),
+            },
+        },
         mode: Mode::Tunnel,
-        protection,
-        encryption_key: key(protection.encryption_key_len(), 3),
-        integrity_key: key(protection.integrity_key_len(), 5),
         has_esn: false,
         replay_window: if protection.is_authenticated() {
             128
@@ -143,12 +147,24 @@ fn key(length: usize, seed: u8) -> Secret {
     )
 }
 
+/// The layer of [`tunnel_sa`].
+pub(super) fn layer(protection: Protection) -> Layer {
+    tunnel_sa(protection).layer
+}
+
+/// The same layer with the same keys.
+pub(super) fn copied(layer: &Layer) -> Layer {
+    Layer {
+        keys: layer.keys.clone(),
+        ..*layer
+    }
+}
+
 /// The same SA as the peer has it.
 pub(super) fn inbound(sa: &Sa) -> Sa {
     Sa {
         direction: Direction::Inbound,
-        encryption_key: sa.encryption_key.clone(),
-        integrity_key: sa.integrity_key.clone(),
+        layer: copied(&sa.layer),
         path: sa.path.reversed(),
         local: sa.remote.clone(),
         remote: sa.local.clone(),

@@ -7,7 +7,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16};
 use crate::plane::{InboundChange, Notice, OutboundChange};
-use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Sa};
+use crate::sa::{ChildId, Direction, Layer, Mode, OriginalAddresses, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Duration;
 use wire::ip::fragment::Fragments;
@@ -28,9 +28,12 @@ fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
         ..within(address, address)
     };
     let sa = |direction, path, number: u32| Sa {
+        layer: Layer {
+            spi: SPI + child * 16 + number,
+            ..layer(AES_GCM)
+        },
         direction,
         child: ChildId(child),
-        spi: SPI + child * 16 + number,
         mode: Mode::Transport,
         path,
         ..tunnel_sa(AES_GCM)
@@ -356,8 +359,7 @@ fn what_was_put_together_waits_whole_for_the_proof_of_its_peer() {
     let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
     for offloads in [OFFLOADS, NO_OFFLOADS] {
         let sa = |sa: &Sa| Sa {
-            encryption_key: sa.encryption_key.clone(),
-            integrity_key: sa.integrity_key.clone(),
+            layer: copied(&sa.layer),
             local: vec![within("0.0.0.0", "255.255.255.255")],
             remote: vec![within("0.0.0.0", "255.255.255.255")],
             ..*sa
