@@ -123,6 +123,7 @@ impl Process {
         self.tell_calendar().await?;
         self.begin().await?;
         self.remind().await?;
+        self.tell_addresses().await?;
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
@@ -276,22 +277,18 @@ impl Process {
         }
     }
 
-    /// After a change of links, addresses or routes: finds our address towards each peer, and the
+    /// After a change of links, addresses or routes: finds our addresses towards each peer, and the
     /// source address of our own programs.
     async fn on_link_change(&mut self) -> anyhow::Result<()> {
         self.host.look();
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
-        for (remote, among) in self.host.peers() {
-            let local = self.host.local_address(remote, &among).await?;
-            let answer = Input::LocalAddress {
-                remote,
-                among,
-                local,
-            };
-            self.input(answer).await?;
-        }
-        Ok(())
+        self.tell_addresses().await
+    }
+
+    async fn tell_addresses(&mut self) -> anyhow::Result<()> {
+        let addresses = self.host.addresses(&self.node).await?;
+        self.input(Input::Addresses(addresses)).await
     }
 }

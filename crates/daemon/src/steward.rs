@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use zeroize::Zeroizing;
 
 use crate::config::Texts;
+use crate::routes::watch::Ways;
 use crate::routes::{Desired, Prefix};
 
 /// Longest request: routes to as many peers as a gateway can have.
@@ -55,12 +56,12 @@ pub enum Request {
         /// Resolvers; empty: restore the former ones.
         resolvers: Vec<IpAddr>,
     },
-    /// Which of our addresses, or of these, leads to a peer.
-    LocalAddress {
-        /// The peer.
-        remote: IpAddr,
-        /// Addresses to choose from; empty: any.
-        among: Vec<IpAddr>,
+    /// Which of our addresses lead to these peers.
+    Ways {
+        /// The peers.
+        peers: Vec<IpAddr>,
+        /// Addresses that the configuration names.
+        named: Vec<IpAddr>,
     },
     /// How many unencrypted packets were dropped.
     KeptOut,
@@ -98,10 +99,10 @@ pub enum Reply {
         /// The reason.
         text: String,
     },
-    /// The reply to [`Request::LocalAddress`].
-    LocalAddress {
-        /// `None`: no route.
-        address: Option<IpAddr>,
+    /// The reply to [`Request::Ways`].
+    Ways {
+        /// By peer, the best first.
+        ways: Ways,
     },
     /// The reply to [`Request::KeptOut`].
     KeptOut {

@@ -24,7 +24,7 @@ pub use pair::Pair;
 use crate::config::Config;
 use crate::counters::DropCounters;
 use crate::ike::Spis;
-use crate::node::{Event, Input, Node, Output};
+use crate::node::{Addresses, Event, Input, Node, Output};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received,
@@ -50,7 +50,7 @@ pub struct Endpoint {
     change: Option<Change>,
     /// What the planes say of changes, in order: of two answers about one SA the first counts.
     told: VecDeque<Notice>,
-    asked: Vec<(IpAddr, Vec<IpAddr>)>,
+    wants_addresses: bool,
     wants_report: bool,
     /// What packets have brought for control, in order.
     waiting: VecDeque<Waiting>,
@@ -114,7 +114,7 @@ impl Endpoint {
             deadline: None,
             change: None,
             told: VecDeque::new(),
-            asked: Vec::new(),
+            wants_addresses: false,
             wants_report: false,
             reports: 0,
             waiting: VecDeque::new(),
@@ -184,10 +184,15 @@ impl Endpoint {
         })
     }
 
-    /// Its own address towards a peer.
-    pub fn local(&self, remote: IpAddr) -> Option<IpAddr> {
-        let mut own = self.addresses.iter();
-        own.find(|own| own.is_ipv4() == remote.is_ipv4()).copied()
+    /// Its own addresses towards each peer of the node: those of the peer's family.
+    pub fn ways(&self) -> Addresses {
+        let peers = self.node.peers().into_iter();
+        let ways = peers.map(|peer| {
+            let own = self.addresses.iter();
+            let own = own.filter(|own| own.is_ipv4() == peer.is_ipv4());
+            (peer, own.copied().collect())
+        });
+        Addresses(ways.collect())
     }
 
     /// When it wants [`Input::Wake`], and why.
@@ -236,7 +241,7 @@ impl Endpoint {
                     self.wants_report = true;
                     self.reports += 1;
                 }
-                Output::WantsLocalAddress { remote, among } => self.asked.push((remote, among)),
+                Output::WantsAddresses => self.wants_addresses = true,
                 Output::Wait(deadline) => {
                     self.deadline = deadline;
                     if !self.go_on(now) {
@@ -265,14 +270,8 @@ impl Endpoint {
             self.handle(Input::Report(&report.associations), now);
         } else if let Some(notice) = self.told.pop_front() {
             self.handle(Input::Notice(notice), now);
-        } else if let Some((remote, among)) = self.asked.pop() {
-            let local = self.local(remote);
-            let answer = Input::LocalAddress {
-                remote,
-                among,
-                local,
-            };
-            self.handle(answer, now);
+        } else if core::mem::take(&mut self.wants_addresses) {
+            self.handle(Input::Addresses(self.ways()), now);
         } else if core::mem::take(&mut self.may_release) {
             self.sealed.clear();
             self.outbound.release(now, &mut self.sealed);

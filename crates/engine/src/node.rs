@@ -8,6 +8,7 @@
 //! a connection that we initiate and keep up (`stations.rs`).
 
 mod accounts;
+mod addresses;
 mod children;
 mod departures;
 mod duplicates;
@@ -42,6 +43,7 @@ use crypto::rand::{Seed, Stream};
 
 use crate::ike::Spis;
 pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS};
+pub use addresses::{Addresses, Way};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
@@ -85,15 +87,9 @@ pub enum Input<'a> {
     Report(&'a [SaReport]),
     /// From the user.
     Command(Command),
-    /// Our own address towards `remote` is `local` (or the link is gone: `None`).
-    LocalAddress {
-        /// The peer.
-        remote: IpAddr,
-        /// As in [`Output::WantsLocalAddress`], or a connection's `local_addrs`.
-        among: Vec<IpAddr>,
-        /// The routing table's answer.
-        local: Option<IpAddr>,
-    },
+    /// Our own addresses and the routes to [`Node::peers`], at the beginning and after each change,
+    /// at once. The node itself limits how often it follows.
+    Addresses(Addresses),
     /// The datagrams of the previous inputs have left: waiting for their answers starts here. A
     /// host that computes in no time need not send this.
     Departed,
@@ -145,13 +141,8 @@ pub enum Output {
     IkeKey(Spis, Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
-    /// Answer with [`Input::LocalAddress`]: we are about to reach this peer.
-    WantsLocalAddress {
-        /// The peer.
-        remote: IpAddr,
-        /// From one of these addresses of ours, if there are any.
-        among: Vec<IpAddr>,
-    },
+    /// Answer with [`Input::Addresses`]: a station starts, and the way to its peer is unknown.
+    WantsAddresses,
     /// Nothing more for now: wake me at this deadline.
     Wait(Option<Deadline>),
 }
@@ -166,6 +157,7 @@ pub struct Node {
     sessions: Sessions,
     children: Children,
     stations: Stations,
+    addresses: Addresses,
     leases: Leases,
     duplicates: Duplicates,
     accounts: Accounts,
@@ -198,6 +190,7 @@ impl Node {
             sessions: Sessions::default(),
             children: Children::default(),
             stations: Stations::default(),
+            addresses: Addresses::default(),
             leases: Leases::default(),
             duplicates: Duplicates::default(),
             accounts: Accounts::default(),
@@ -217,7 +210,7 @@ impl Node {
             reports: Reports::default(),
             departures: Departures::default(),
         };
-        node.open_stations();
+        node.open_stations(Instant::default());
         node
     }
 
@@ -233,11 +226,7 @@ impl Node {
             Input::Notice(notice) => self.on_notice(notice, now),
             Input::Report(report) => self.on_report(report, now),
             Input::Command(command) => self.on_command(command, now),
-            Input::LocalAddress {
-                remote,
-                among,
-                local,
-            } => self.on_local_address((remote, &among), local, now),
+            Input::Addresses(addresses) => self.on_addresses(addresses, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
             Input::Entropy(octets) => self.random.stir(octets),
@@ -279,7 +268,7 @@ impl Node {
 
     fn on_command(&mut self, command: Command, now: Instant) {
         match command {
-            Command::Up(name) => self.bring_up(&name),
+            Command::Up(name) => self.bring_up(&name, now),
             Command::AskFor(name, address) => self.ask_for(&name, address),
             Command::Down(name) => self.take_down(&name, now),
             Command::End(name, peer) => self.end_peer(&name, &peer, now),
@@ -346,16 +335,16 @@ impl Node {
         }
         self.config = config;
         self.end_disbelieved(now);
-        self.open_stations();
+        self.open_stations(now);
     }
 
-    fn open_stations(&mut self) {
+    fn open_stations(&mut self, now: Instant) {
         for connection in self.config.connections.clone() {
             let is_known = self.stations.iter().any(|station| {
                 !station.is_retired && Arc::ptr_eq(&station.connection, &connection)
             });
             if !connection.remote_addrs.is_empty() && !is_known {
-                self.open_station(connection);
+                self.open_station(connection, now);
             }
         }
     }

@@ -112,6 +112,12 @@ pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
     all
 }
 
+/// The addresses of [`own_networks`].
+pub fn own_addresses(tun: &str) -> Vec<IpAddr> {
+    let found = own_networks(tun).into_iter();
+    found.map(|(_, address, _)| address).collect()
+}
+
 /// Interprets an ICMP message about an address in one of our own networks: our own host itself
 /// reports that a host on its link is not reached.
 pub fn seen_from_here(

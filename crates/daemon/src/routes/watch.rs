@@ -1,23 +1,35 @@
-//! The host's notifications: that something changed, and which address of ours leads to a peer.
+//! The host's notifications: that something changed, and which addresses of ours lead to a peer.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use rtnetlink::MulticastGroup;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc;
 
-/// One change of a link causes many messages at once.
-const SETTLE: Duration = Duration::from_millis(100);
+use super::reach;
+
+/// By peer: the addresses of ours that lead there, the best first.
+pub type Ways = BTreeMap<IpAddr, Vec<IpAddr>>;
+
 /// Delay before a broken watch is reopened.
 const REOPEN: Duration = Duration::from_secs(1);
+/// Our IPv6 addresses with their flags.
+const IF_INET6: &str = "/proc/net/if_inet6";
+/// Flags of linux/if_addr.h.
+const OPTIMISTIC: u32 = 0x04;
+const DAD_FAILED: u32 = 0x08;
+const DEPRECATED: u32 = 0x20;
+const TENTATIVE: u32 = 0x40;
 /// The discard port. Nothing is sent to it.
 const ANY_PORT: u16 = 9;
 
-/// Reports each change of links, addresses and routes, at most ten times a second, including our
-/// own changes. Must run within a tokio runtime; ends when the receiver is dropped.
+/// Reports changes of links, addresses, routes and rules at once, including our own changes.
+/// Changes that come before the last report was read cause no other report. Must run within a tokio
+/// runtime; ends when the receiver is dropped.
 pub fn changes() -> io::Result<mpsc::Receiver<()>> {
     let mut messages = open()?;
     let (sender, receiver) = mpsc::channel(1);
@@ -28,10 +40,8 @@ pub fn changes() -> io::Result<mpsc::Receiver<()>> {
                 () = sender.closed() => return,
             };
             if seen {
-                tokio::time::sleep(SETTLE).await;
-                while let Ok(Some(_)) = tokio::time::timeout(Duration::ZERO, messages.next()).await
-                {
-                }
+                // A change of link is many messages at once.
+                while let Some(Some(_)) = messages.next().now_or_never() {}
             } else {
                 // Messages were lost: look at everything again.
                 tokio::time::sleep(REOPEN).await;
@@ -52,23 +62,58 @@ fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Se
         MulticastGroup::Link,
         MulticastGroup::Ipv4Ifaddr,
         MulticastGroup::Ipv4Route,
+        MulticastGroup::Ipv4Rule,
         MulticastGroup::Ipv6Ifaddr,
         MulticastGroup::Ipv6Route,
+        MulticastGroup::Ipv6Rule,
     ];
     let (connection, _, messages) = rtnetlink::new_multicast_connection(&groups)?;
     tokio::spawn(connection);
     Ok(messages)
 }
 
-/// Our address towards `remote` for datagrams of this mark: the first of `among` that is ours and
-/// leads there. If `among` is empty, the routing table chooses. `None` if there is no route. A mark
-/// needs CAP_NET_ADMIN; 0 means no mark.
-pub fn local_address_for(remote: IpAddr, among: &[IpAddr], fwmark: u32) -> Option<IpAddr> {
-    if among.is_empty() {
-        return address_towards(remote, None, fwmark);
-    }
-    let mut of_family = among.iter().filter(|own| own.is_ipv4() == remote.is_ipv4());
-    of_family.find_map(|own| address_towards(remote, Some(*own), fwmark))
+/// By peer, for datagrams of this mark: our addresses that lead there, the routing table's choice
+/// first. Addresses of the device `tun` and those of [`withheld`] are left out. A mark needs
+/// CAP_NET_ADMIN; 0 means no mark.
+pub fn ways(peers: &[IpAddr], named: &[IpAddr], tun: &str, fwmark: u32) -> Ways {
+    let withheld = std::fs::read_to_string(IF_INET6).map(|text| withheld(&text, tun, named));
+    let withheld = withheld.unwrap_or_default();
+    let own = reach::own_addresses(tun);
+    let ways = peers.iter().map(|peer| {
+        let of_family = |it: &&IpAddr| it.is_ipv4() == peer.is_ipv4() && !it.is_unspecified();
+        let others = own.iter().chain(named).filter(of_family);
+        let leads = |own: &&IpAddr| address_towards(*peer, Some(**own), fwmark).is_some();
+        let choice = address_towards(*peer, None, fwmark);
+        let mut found: Vec<IpAddr> = Vec::new();
+        for address in choice.iter().chain(others.filter(leads)) {
+            if !withheld.contains(address) && !found.contains(address) {
+                found.push(*address);
+            }
+        }
+        (*peer, found)
+    });
+    ways.collect()
+}
+
+/// The IPv6 addresses of this table that no session may begin from: tentative addresses and
+/// duplicates, deprecated ones unless the configuration names them (RFC 4862 §5.4, §5.5.4), and
+/// those of the device `tun`.
+fn withheld(table: &str, tun: &str, named: &[IpAddr]) -> BTreeSet<IpAddr> {
+    let lines = table.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = u128::from_str_radix(words.next()?, 16).ok()?;
+        let address = IpAddr::from(Ipv6Addr::from(address));
+        let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
+        let is_unusable = match flags {
+            // An optimistic address may be used before it is certain (RFC 4429 §3).
+            _ if flags & DAD_FAILED != 0 => true,
+            _ if flags & (TENTATIVE | OPTIMISTIC) == TENTATIVE => true,
+            _ => flags & DEPRECATED != 0 && !named.contains(&address),
+        };
+        let is_withheld = is_unusable || words.next() == Some(tun);
+        is_withheld.then_some(address)
+    });
+    lines.collect()
 }
 
 fn address_towards(remote: IpAddr, own: Option<IpAddr>, fwmark: u32) -> Option<IpAddr> {
@@ -94,20 +139,43 @@ fn address_towards(remote: IpAddr, own: Option<IpAddr>, fwmark: u32) -> Option<I
 mod tests {
     use super::*;
 
+    const NO_DEVICE: &str = "no-such-device";
+
     #[test]
     fn loopback_is_reached_from_loopback() {
-        let loopback: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(local_address_for(loopback, &[], 0), Some(loopback));
+        let [loopback, own]: [IpAddr; 2] = ["127.0.0.1", "127.0.0.9"].map(|it| it.parse().unwrap());
+        let first = |named: &[IpAddr]| ways(&[loopback], named, NO_DEVICE, 0)[&loopback].clone();
+        assert_eq!(first(&[])[0], loopback);
+        let named = first(&[own]);
+        assert!(named[0] == loopback && named.contains(&own), "{named:?}");
     }
 
     #[test]
-    fn the_first_address_that_is_ours_is_taken() {
-        let [loopback, other, strange, six]: [IpAddr; 4] =
-            ["127.0.0.1", "127.0.0.9", "192.0.2.77", "::1"].map(|it| it.parse().unwrap());
-        let from = |among: &[IpAddr]| local_address_for(loopback, among, 0);
-        assert_eq!(from(&[six, strange, other, loopback]), Some(other));
-        assert_eq!(from(&["0.0.0.0".parse().unwrap()]), Some(loopback));
-        assert_eq!(from(&[strange]), None);
-        assert_eq!(from(&[six]), None);
+    fn an_address_that_is_not_ours_or_of_the_other_family_leads_nowhere() {
+        let [loopback, strange, six]: [IpAddr; 3] =
+            ["127.0.0.1", "192.0.2.77", "::1"].map(|it| it.parse().unwrap());
+        let found = &ways(&[loopback], &[strange, six], NO_DEVICE, 0)[&loopback];
+        assert!(!found.contains(&strange) && !found.contains(&six));
+    }
+
+    #[test]
+    fn addresses_that_may_go_or_be_anothers_are_withheld() {
+        let table = "\
+            20010db8000000000000000000000001 02 40 00 80     eth0\n\
+            20010db8000000000000000000000002 02 40 00 c0     eth0\n\
+            20010db8000000000000000000000003 02 40 00 44     eth0\n\
+            20010db8000000000000000000000004 02 40 00 48     eth0\n\
+            20010db8000000000000000000000005 02 40 00 20     eth0\n\
+            20010db8000000000000000000000006 02 40 00 a0     eth0\n\
+            20010db8000000000000000000000007 05 40 00 80 caravan0\n\
+            what is this\n";
+        let named: IpAddr = "2001:db8::6".parse().unwrap();
+        let last = |address: &IpAddr| match address {
+            IpAddr::V6(v6) => v6.segments()[7],
+            IpAddr::V4(_) => 0,
+        };
+        let found = withheld(table, "caravan0", &[named]);
+        let found: Vec<u16> = found.iter().map(last).collect();
+        assert_eq!(found, [2, 4, 5, 7]);
     }
 }

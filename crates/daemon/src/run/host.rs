@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use engine::config::{Config, Connection, Start};
-use engine::node::{Event, Node};
+use engine::node::{Addresses, Event, Node, Way};
 use engine::time::Instant;
 use tracing::{info, warn};
 
@@ -22,8 +22,8 @@ use crate::steward::client::Steward;
 /// Questions of the node, answered once its outputs are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Our address towards this peer, one of these if the list is not empty.
-    LocalAddress(IpAddr, Vec<IpAddr>),
+    /// Our addresses.
+    Addresses,
     /// The counts of the inbound plane.
     Report,
 }
@@ -41,6 +41,8 @@ pub(super) struct Host {
     refused_resolvers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// This host's addresses that programs can use as a source.
     own: Vec<IpAddr>,
+    /// Our addresses towards the peers, as the node knows them.
+    addresses: Addresses,
     /// Connections without a usable source address. Each is logged once.
     sourceless: BTreeSet<String>,
     /// The last state that the steward was asked to apply.
@@ -72,7 +74,8 @@ impl Host {
             leases: BTreeMap::new(),
             lease_file,
             refused_resolvers: BTreeMap::new(),
-            own: own_addresses(tun),
+            own: reach::own_addresses(tun),
+            addresses: Addresses::default(),
             sourceless: BTreeSet::new(),
             applied: None,
             passing: BTreeSet::new(),
@@ -118,7 +121,7 @@ impl Host {
 
     /// Reads links and addresses again after a change.
     pub(super) fn look(&mut self) {
-        self.own = own_addresses(&self.tun);
+        self.own = reach::own_addresses(&self.tun);
     }
 
     /// The name of the nftables table.
@@ -151,13 +154,20 @@ impl Host {
         Ok(self.steward.resize(mtu).await?)
     }
 
-    /// Our address towards a peer. The steward finds it, because this process lacks the right.
-    pub(super) async fn local_address(
-        &mut self,
-        remote: IpAddr,
-        among: &[IpAddr],
-    ) -> anyhow::Result<Option<IpAddr>> {
-        Ok(self.steward.local_address(remote, among).await?)
+    /// Our addresses towards the node's peers. The steward finds them, because this process lacks
+    /// the right.
+    pub(super) async fn addresses(&mut self, node: &Node) -> anyhow::Result<Addresses> {
+        let connections = self.config.connections.iter();
+        let named: BTreeSet<IpAddr> = connections
+            .flat_map(|it| &it.local_addrs)
+            .copied()
+            .collect();
+        let (peers, named) = (
+            node.peers().into_iter().collect(),
+            named.into_iter().collect(),
+        );
+        self.addresses = Addresses(self.steward.ways(peers, named).await?);
+        Ok(self.addresses.clone())
     }
 
     /// Unencrypted packets for the tunnel that the kernel dropped (`None`: it does not check), and
@@ -172,16 +182,6 @@ impl Host {
 
     pub(super) fn next_answer(&mut self) -> Option<Answer> {
         self.answers.pop_front()
-    }
-
-    /// The peers that we initiate to, and our allowed source addresses.
-    pub(super) fn peers(&self) -> BTreeSet<(IpAddr, Vec<IpAddr>)> {
-        let of = |c: &'_ Connection| {
-            let among = c.local_addrs.clone();
-            let remotes: Vec<IpAddr> = c.remote_addrs.iter().map(|it| it.ip()).collect();
-            remotes.into_iter().map(move |it| (it, among.clone()))
-        };
-        self.config.connections.iter().flat_map(|c| of(c)).collect()
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
@@ -217,7 +217,7 @@ impl Host {
             if connection.remote_addrs.is_empty() {
                 self.route_peers(connection, loaded, &mut desired);
             } else {
-                self.route_gateway(connection, loaded, &mut desired).await?;
+                self.route_gateway(connection, loaded, &mut desired);
             }
         }
         if self.role == Role::Gateway {
@@ -311,12 +311,7 @@ impl Host {
 
     /// At a client: the networks behind the gateway are routed from our inner address; in transport
     /// mode the gateway itself is, from our outer one.
-    async fn route_gateway(
-        &mut self,
-        connection: &Connection,
-        loaded: &Loaded,
-        desired: &mut Desired,
-    ) -> anyhow::Result<()> {
+    fn route_gateway(&mut self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
         let lease = self.leases.get(&connection.name);
         let inner = lease.map_or_else(Vec::new, |lease| lease.addresses.clone());
         desired.addresses.extend(&inner);
@@ -327,7 +322,10 @@ impl Host {
                 let source = match is_host {
                     true => {
                         let among = &connection.local_addrs;
-                        self.local_address(prefix.address, among).await?
+                        match self.addresses.way_to(prefix.address, among) {
+                            Way::From(own) => Some(own),
+                            Way::Unknown | Way::Nowhere => None,
+                        }
                     }
                     false => match inner.iter().find(of_family) {
                         Some(address) => Some(*address),
@@ -341,7 +339,6 @@ impl Host {
         if loaded.is_blocking(&connection.name) {
             desired.blocks.insert(connection.name.clone(), blocked);
         }
-        Ok(())
     }
 
     /// Whether this connection's traffic is refused at the moment if no tunnel carries it.
@@ -368,11 +365,6 @@ impl Host {
     pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
         Ok(self.steward.end(lifts).await?)
     }
-}
-
-fn own_addresses(tun: &str) -> Vec<IpAddr> {
-    let found = reach::own_networks(tun).into_iter();
-    found.map(|(_, address, _)| address).collect()
 }
 
 fn refusal(resolvers: &BTreeSet<IpAddr>) -> String {

@@ -31,14 +31,10 @@ impl Process {
 
     async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
         match answer {
-            host::Answer::LocalAddress(remote, among) => {
-                let local = self.host.local_address(remote, &among).await?;
-                let answer = Input::LocalAddress {
-                    remote,
-                    among,
-                    local,
-                };
-                self.node.handle(answer, self.clock.now());
+            host::Answer::Addresses => {
+                let addresses = self.host.addresses(&self.node).await?;
+                self.node
+                    .handle(Input::Addresses(addresses), self.clock.now());
             }
             host::Answer::Report => {
                 let reports = self.traffic(Direction::Inbound).await;
@@ -78,9 +74,7 @@ impl Process {
                     }
                 }
                 Output::WantsReport => self.host.wants(host::Answer::Report),
-                Output::WantsLocalAddress { remote, among } => {
-                    self.host.wants(host::Answer::LocalAddress(remote, among));
-                }
+                Output::WantsAddresses => self.host.wants(host::Answer::Addresses),
                 // Making the messages may have taken seconds on a slow processor.
                 Output::Wait(_) if core::mem::take(&mut has_sent) => {
                     self.node.handle(Input::Departed, self.clock.now());

@@ -52,6 +52,7 @@ impl Process {
         let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
         self.input(Input::Configure(Arc::new(config))).await?;
+        self.tell_addresses().await?;
         let changes = changes(&old, &self.loaded, &before, &self.tunnels());
         let told = format!("the configuration was read again: {changes}");
         self.begin().await?;

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 
 use super::{REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
 use crate::config::Texts;
+use crate::routes::watch::Ways;
 use crate::routes::{Desired, Prefix};
 
 /// Why the steward did not execute a request.
@@ -96,15 +97,14 @@ impl Steward {
         self.order(&Request::Apply { desired, resolvers }).await
     }
 
-    /// Our address towards a peer.
-    pub async fn local_address(
+    /// Our addresses towards these peers.
+    pub async fn ways(
         &mut self,
-        remote: IpAddr,
-        among: &[IpAddr],
-    ) -> Result<Option<IpAddr>, StewardError> {
-        let among = among.to_vec();
-        match self.ask(&Request::LocalAddress { remote, among }).await? {
-            Reply::LocalAddress { address } => Ok(address),
+        peers: Vec<IpAddr>,
+        named: Vec<IpAddr>,
+    ) -> Result<Ways, StewardError> {
+        match self.ask(&Request::Ways { peers, named }).await? {
+            Reply::Ways { ways } => Ok(ways),
             other => Err(unexpected(other)),
         }
     }

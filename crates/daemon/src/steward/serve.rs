@@ -175,10 +175,10 @@ impl Server {
                 }
                 self.apply(&desired, resolvers).await
             }
-            Request::LocalAddress { remote, among } => {
-                let mark = self.loaded.daemon.fwmark;
-                let address = watch::local_address_for(remote, &among, mark);
-                return Reply::LocalAddress { address };
+            Request::Ways { peers, named } => {
+                let table = &self.loaded.daemon;
+                let ways = watch::ways(&peers, &named, &table.tun, table.fwmark);
+                return Reply::Ways { ways };
             }
             Request::KeptOut => {
                 let packets = nft::spoofed(&self.forwarding().table());

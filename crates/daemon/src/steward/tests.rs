@@ -199,7 +199,7 @@ fn request() -> impl Strategy<Value = Request> {
             };
             Request::Apply { desired, resolvers }
         }),
-        (address, list).prop_map(|(remote, among)| Request::LocalAddress { remote, among }),
+        (list.clone(), list).prop_map(|(peers, named)| Request::Ways { peers, named }),
         Just(Request::KeptOut),
         Just(Request::Read),
         Just(Request::Adopt),

@@ -18,6 +18,7 @@ use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
+use super::addresses::{Followed, Way};
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer, begins_at_once};
@@ -54,6 +55,7 @@ pub(super) struct Station {
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
     ousted: Ousted,
+    followed: Followed,
     armed: Option<Instant>,
 }
 
@@ -64,7 +66,7 @@ pub(super) enum State {
     Down,
     /// The first packet that matches brings it up.
     AwaitingTraffic,
-    /// We have asked which of our addresses leads to the peer.
+    /// Nobody has said yet which of our addresses leads to the peer.
     AwaitingAddress,
     /// Phase 1 is in progress with one or several addresses of the peer.
     Racing,
@@ -116,12 +118,16 @@ impl Station {
             at,
             why: "try the next address",
         });
-        [attempt, children, next].into_iter().flatten().min()
+        let again = self.followed.again_at.map(|at| Deadline {
+            at,
+            why: "follow our own addresses",
+        });
+        [attempt, children, next, again].into_iter().flatten().min()
     }
 }
 
 impl Node {
-    pub(super) fn open_station(&mut self, connection: Arc<Connection>) {
+    pub(super) fn open_station(&mut self, connection: Arc<Connection>, now: Instant) {
         let mut children = Vec::new();
         for (index, child) in connection.children.iter().enumerate() {
             for selectors in selector_pairs(child) {
@@ -150,10 +156,11 @@ impl Node {
             had: Vec::new(),
             retry_children_at: None,
             ousted: Ousted::default(),
+            followed: Followed::default(),
             armed: None,
         });
         if begins {
-            self.attempt(index);
+            self.attempt(index, now);
         }
     }
 
@@ -171,7 +178,7 @@ impl Node {
         self.arm_station(index);
     }
 
-    pub(super) fn bring_up(&mut self, name: &str) {
+    pub(super) fn bring_up(&mut self, name: &str, now: Instant) {
         for index in self.stations.named(name) {
             let station = &self.stations[index];
             if station.state.session().is_none() && !station.is_racing() {
@@ -180,7 +187,7 @@ impl Node {
                     children.into_iter().for_each(|child| self.expect(child));
                 }
                 self.stations[index].attempt = 0;
-                self.attempt(index);
+                self.attempt(index, now);
             }
         }
     }
@@ -269,6 +276,37 @@ impl Node {
         id
     }
 
+    /// After a change of our addresses: a tunnel moves to the one that leads to its gateway, and a
+    /// station in backoff tries again at once. Changes that are too frequent are followed later.
+    pub(super) fn follow_addresses(&mut self, index: usize, now: Instant) {
+        let station = &mut self.stations[index];
+        let among = &station.connection.local_addrs;
+        let way = |remote: &SocketAddr| self.addresses.way_to(remote.ip(), among);
+        match station.state {
+            _ if station.is_retired => {}
+            State::Up(id) => {
+                let (Some(Way::From(local)), Some(session)) =
+                    (station.used.as_ref().map(way), self.sessions.get(&id))
+                else {
+                    return;
+                };
+                if session.path().local.ip() != local && station.followed.take(now) {
+                    self.own_address_moved(id, local, now);
+                }
+            }
+            State::Backoff(_) if station.ousted.rest(now).is_zero() => {
+                let mut remotes = station.connection.remote_addrs.iter();
+                let has_way = remotes.any(|remote| matches!(way(remote), Way::From(_)));
+                if has_way && station.followed.take(now) {
+                    station.attempt = 0;
+                    self.attempt(index, now);
+                }
+            }
+            _ => {}
+        }
+        self.arm_station(index);
+    }
+
     /// Our own address changed under a session. In UDP the peer follows authenticated messages, so
     /// a probe at once shows it the new path. Without UDP the SAs contain our address, so start
     /// again.
@@ -277,9 +315,6 @@ impl Node {
             return;
         };
         let path = session.path();
-        if path.local.ip() == local {
-            return;
-        }
         let follows = session.held.children.iter().all(|child| {
             let pair = self.children.get(child).and_then(|entry| entry.current);
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
@@ -360,8 +395,9 @@ impl Node {
             let station = &mut self.stations[index];
             station.state = State::Up(id);
             (station.attempt, station.first) = (0, 0);
-            self.arm_station(index);
             self.watch(id, now);
+            // Our address may have changed meanwhile.
+            self.follow_addresses(index, now);
         }
     }
 
@@ -408,7 +444,7 @@ impl Node {
             return;
         };
         match self.stations[index].state {
-            State::AwaitingTraffic => self.attempt(index),
+            State::AwaitingTraffic => self.attempt(index, now),
             State::Up(id) if !self.children.is_up(child) && self.has_inner(id, child) => {
                 self.begin_child(id, child, now);
             }
@@ -487,12 +523,16 @@ impl Node {
         }
         let next_at = &mut self.stations[index].race.next_at;
         if next_at.is_some_and(|at| at <= now) {
-            self.ask_way(index);
+            self.enter_next(index, now);
         }
         if let State::Backoff(at) = self.stations[index].state
             && at <= now
         {
-            self.attempt(index);
+            self.attempt(index, now);
+        }
+        let again_at = &mut self.stations[index].followed.again_at;
+        if again_at.take_if(|at| *at <= now).is_some() {
+            self.follow_addresses(index, now);
         }
         self.arm_station(index);
     }

@@ -7,6 +7,7 @@ mod decoys;
 mod encapsulation;
 mod families;
 mod floods;
+mod follow;
 mod groups;
 mod heirs;
 mod identities;
@@ -786,7 +787,7 @@ fn a_peer_that_renews_often_is_answered() {
 }
 
 #[test]
-fn a_station_goes_by_answers_about_its_own_addresses_alone() {
+fn a_station_goes_by_the_order_of_its_configured_addresses() {
     let other: IpAddr = "10.0.0.77".parse().unwrap();
     let own: Vec<IpAddr> = vec![STATION.into(), other];
     let among = own.clone();
@@ -798,14 +799,17 @@ fn a_station_goes_by_answers_about_its_own_addresses_alone() {
     world.run(Duration::from_secs(2));
     world.assert_up();
     let remote = world.ends[0].path().remote.ip();
-    for (among, wanted) in [(vec![], STATION.into()), (own, other)] {
-        let local = Some(other);
-        let answer = Input::LocalAddress {
-            remote,
-            among,
-            local,
-        };
-        world.input(0, answer);
+    // The routing table prefers the second one; the configuration names the first one first.
+    let own: IpAddr = STATION.into();
+    let strange: IpAddr = [10, 0, 0, 78].into();
+    for (ours, wanted) in [
+        (vec![other, own], own),
+        (vec![strange], own),
+        (vec![strange, other], other),
+        (vec![], other),
+    ] {
+        let ways = [(remote, ours)].into();
+        world.input(0, Input::Addresses(Addresses(ways)));
         assert_eq!(world.ends[0].path().local.ip(), wanted);
     }
 }
@@ -1211,6 +1215,12 @@ impl World {
 
     fn deliver(&mut self, end: usize, path: Path, payload: &[u8]) {
         self.input(end, Input::Datagram(path, payload));
+    }
+
+    /// The station has this address, and no other one.
+    fn has_address(&mut self, own: IpAddr) {
+        let ours = Addresses::of_one(own, self.ends[0].node.peers());
+        self.input(0, Input::Addresses(ours));
     }
 
     /// A packet of the station's, if it has an SA. The gateway's network answers it.

@@ -83,8 +83,8 @@ enum Job {
     Wake,
     /// A command of the user.
     Order(Command),
-    /// The routing table has settled: another address of ours leads to this peer.
-    Address(IpAddr),
+    /// Another address of ours leads to our peers.
+    Address,
 }
 
 /// An output of a job.
@@ -162,8 +162,8 @@ impl Host {
     }
 
     /// Tells control which address leads to a peer; then [`super::Kernel::wake`] the host.
-    pub fn tell_address(&mut self, remote: IpAddr) {
-        self.jobs.push_back(Job::Address(remote));
+    pub fn tell_address(&mut self) {
+        self.jobs.push_back(Job::Address);
     }
 
     /// Total working seconds of its processor.
@@ -315,9 +315,9 @@ impl Host {
                     control.wake(now, &mut self.sends);
                 }
             }
-            Job::Address(remote) => {
+            Job::Address => {
                 if let Some(control) = &mut self.control {
-                    control.moved(remote, now, &mut self.sends);
+                    control.moved(now, &mut self.sends);
                 }
             }
             Job::Order(command) => {

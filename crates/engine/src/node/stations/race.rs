@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
+use crate::node::addresses::Way;
 use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
 use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
@@ -30,8 +31,8 @@ pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Race {
     /// Addresses that are still to be tried.
     ahead: VecDeque<SocketAddr>,
-    /// We have asked which address of ours leads to the first of them.
-    is_asked: bool,
+    /// Nobody has said yet which address of ours leads to the first of them.
+    is_waiting: bool,
     /// When the first of them is tried, unless all before it fail earlier.
     pub(super) next_at: Option<Instant>,
     /// An answer has delayed it.
@@ -112,79 +113,56 @@ impl Station {
 
 impl Node {
     /// Starts an attempt: every address of the gateway, one after the other.
-    pub(super) fn attempt(&mut self, index: usize) {
+    pub(super) fn attempt(&mut self, index: usize, now: Instant) {
         let station = &mut self.stations[index];
         station.state = State::AwaitingAddress;
         station.restarts = 0;
         station.passed_over.clear();
         station.race = Race::of(in_turns(&station.connection.remote_addrs, station.first));
-        self.ask_way(index);
+        self.enter_next(index, now);
     }
 
-    /// Asks which address of ours leads to the next one.
-    pub(super) fn ask_way(&mut self, index: usize) {
-        let station = &mut self.stations[index];
-        station.race.next_at = None;
-        if let Some(next) = station.race.ahead.front() {
-            station.race.is_asked = true;
-            let (remote, among) = (next.ip(), station.connection.local_addrs.clone());
-            let wants = Output::WantsLocalAddress { remote, among };
-            self.outputs.push(wants);
+    /// The next address to which there is a way enters the race. If there is none and nothing is
+    /// under way, the attempt has failed.
+    pub(super) fn enter_next(&mut self, index: usize, now: Instant) {
+        loop {
+            let station = &mut self.stations[index];
+            let race = &mut station.race;
+            race.next_at = None;
+            let Some(address) = race.ahead.front().copied() else {
+                break;
+            };
+            let among = &station.connection.local_addrs;
+            match self.addresses.way_to(address.ip(), among) {
+                Way::Unknown => {
+                    race.is_waiting = true;
+                    self.outputs.push(Output::WantsAddresses);
+                    return self.arm_station(index);
+                }
+                Way::Nowhere => {
+                    race.ahead.pop_front();
+                    race.out.push((address, "no route to it".to_owned()));
+                }
+                Way::From(local) => {
+                    race.ahead.pop_front();
+                    return self.enter(index, (local, address), now);
+                }
+            }
         }
+        self.end_if_over(index, now);
         self.arm_station(index);
     }
 
-    /// The routing table's answer on which address of ours leads to a peer: starts what waits for
-    /// it, and moves sessions that used another address.
-    pub(in crate::node) fn on_local_address(
-        &mut self,
-        (remote, among): (IpAddr, &[IpAddr]),
-        local: Option<IpAddr>,
-        now: Instant,
-    ) {
-        for index in 0..self.stations.len() {
-            let station = &mut self.stations[index];
-            if station.connection.local_addrs != among || station.is_retired {
-                continue;
-            }
-            let race = &mut station.race;
-            let next = race.ahead.front().filter(|next| next.ip() == remote);
-            if race.is_asked && next.is_some() {
-                race.is_asked = false;
-                self.enter(index, local, now);
-                continue;
-            }
-            let is_of_gateway = |it: &SocketAddr| it.ip() == remote;
-            match (station.state, local) {
-                (State::Up(id), Some(local))
-                    if station.used.is_some_and(|it| is_of_gateway(&it)) =>
-                {
-                    self.own_address_moved(id, local, now);
-                }
-                (State::Backoff(_), Some(_))
-                    if station.ousted.rest(now).is_zero()
-                        && station.connection.remote_addrs.iter().any(is_of_gateway) =>
-                {
-                    station.attempt = 0;
-                    self.attempt(index);
-                }
-                _ => {}
-            }
+    /// What waited to be told a way tries again.
+    pub(in crate::node) fn go_on_waiting(&mut self, index: usize, now: Instant) {
+        let station = &mut self.stations[index];
+        if !station.is_retired && core::mem::take(&mut station.race.is_waiting) {
+            self.enter_next(index, now);
         }
     }
 
-    /// The next address enters the race, if there is a route to it.
-    fn enter(&mut self, index: usize, local: Option<IpAddr>, now: Instant) {
-        let station = &mut self.stations[index];
-        let Some(address) = station.race.ahead.pop_front() else {
-            return;
-        };
-        let Some(local) = local else {
-            let why = "no route to it".to_owned();
-            station.race.out.push((address, why));
-            return self.go_on(index, now);
-        };
-        let connection = station.connection.clone();
+    fn enter(&mut self, index: usize, (local, address): (IpAddr, SocketAddr), now: Instant) {
+        let connection = self.stations[index].connection.clone();
         let id = self.initiate(connection, way_to(local, address), Purpose::Connect, now);
         let station = &mut self.stations[index];
         if station.is_racing() {
@@ -201,18 +179,16 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// An address has failed: the next one starts at once. After the last one, the attempt has
-    /// failed.
+    /// An address has failed: the next one starts at once.
     fn go_on(&mut self, index: usize, now: Instant) {
+        if !self.stations[index].race.is_waiting {
+            self.enter_next(index, now);
+        }
+    }
+
+    fn end_if_over(&mut self, index: usize, now: Instant) {
         let station = &self.stations[index];
-        let race = &station.race;
-        if race.is_asked {
-            return;
-        }
-        if !race.ahead.is_empty() {
-            return self.ask_way(index);
-        }
-        if race.racers.is_empty() {
+        if station.race.is_idle() {
             let was_racing = station.is_racing();
             self.stations[index].passed_over = self.stations[index].race.said();
             self.stations[index].race = Race::default();

@@ -99,12 +99,7 @@ fn a_peer_without_rfc_3947_gets_protocol_50_unless_udp_was_ordered() {
 fn a_station_without_a_nat_takes_its_tunnel_along() {
     let mut world = settled(|connection, _| connection.encapsulation = Auto);
     world.assert_up();
-    let moved = Input::LocalAddress {
-        remote: GATEWAY.into(),
-        among: Vec::new(),
-        local: Some([10, 0, 0, 77].into()),
-    };
-    world.input(0, moved);
+    world.has_address([10, 0, 0, 77].into());
     world.run(Duration::from_secs(1));
     world.assert_up();
     assert_eq!(

@@ -206,14 +206,10 @@ impl Control {
         self.endpoint.addresses[0] = address;
     }
 
-    /// Tells the node which address of ours leads to a peer.
-    pub(super) fn moved(&mut self, remote: IpAddr, now: Instant, sends: &mut Vec<Send>) {
-        let moved = Input::LocalAddress {
-            remote,
-            among: Vec::new(),
-            local: self.endpoint.local(remote),
-        };
-        self.input(moved, now, sends);
+    /// Tells the node which addresses it has.
+    pub(super) fn moved(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        let ways = self.endpoint.ways();
+        self.input(Input::Addresses(ways), now, sends);
     }
 
     /// Executes a user's command.

@@ -245,13 +245,9 @@ impl World {
     }
 
     fn tell(&mut self, station: usize) {
-        let mut tunnels = self.plan.graph.tunnels.iter();
-        let gateway = tunnels.find(|tunnel| tunnel.from == station);
-        let graph = &self.plan.graph;
-        let address = gateway.and_then(|tunnel| graph.address_for(station, tunnel.to));
         let host = self.number(station);
-        if let (Some(address), Some(found)) = (address, self.kernel.host_mut(host)) {
-            found.tell_address(address);
+        if let Some(found) = self.kernel.host_mut(host) {
+            found.tell_address();
             self.kernel.wake(host);
         }
     }
