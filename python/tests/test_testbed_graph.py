@@ -58,12 +58,18 @@ def test_stations_reach_the_server_by_the_gateway_s_own_address(
 
 
 def _same_gaps(simulate: Counted, measured: Counted) -> None:
-    """Packets are missing only around the move; the gaps begin at the same packet and end at about
-    the same."""
-    assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
-    for one, other in zip(simulate.gaps, measured.gaps, strict=True):
-        assert abs(one[0] - other[0]) <= 2, (one, other)
-        assert -2 <= other[1] - one[1] <= LATE, (one, other)
+    """Nothing is missing except around the move.
+
+    A simulated move takes no time, so what leaves then may all arrive. The commands of the testbed
+    take the time of a few datagrams.
+    """
+    if simulate.gaps:
+        assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
+        for one, other in zip(simulate.gaps, measured.gaps, strict=True):
+            assert abs(one[0] - other[0]) <= 2, (one, other)
+            assert -2 <= other[1] - one[1] <= LATE, (one, other)
+    else:
+        assert sum(last - first + 1 for first, last in measured.gaps) <= LATE, measured.gaps
     assert measured.runs[0][0] == 0 and measured.runs[-1][1] == measured.sent - 1
 
 

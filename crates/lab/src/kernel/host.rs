@@ -150,20 +150,19 @@ impl Host {
         self.jobs.push_back(Job::Order(command));
     }
 
-    /// Changes its outer link, and its address there.
+    /// Changes its outer link, and its address there; then [`super::Kernel::wake`] the host, so
+    /// that its node learns the address.
     pub fn attach(&mut self, address: IpAddr, door: Target) {
         self.plan.addresses[0] = address;
         self.plan.doors[0] = door;
         match (&mut self.control, &mut self.stack) {
-            (Some(control), _) => control.attach(address),
+            (Some(control), _) => {
+                control.attach(address);
+                self.jobs.push_back(Job::Address);
+            }
             (None, Some(stack)) => stack.set_address(address),
             (None, None) => {}
         }
-    }
-
-    /// Tells control which address leads to a peer; then [`super::Kernel::wake`] the host.
-    pub fn tell_address(&mut self) {
-        self.jobs.push_back(Job::Address);
     }
 
     /// Total working seconds of its processor.

@@ -1,22 +1,19 @@
 //! All flows of a graph at the same time, while moves change nodes and links.
 //!
 //! Time 0 of flows and moves is when the last tunnel is up. A client that moves is on its new link
-//! at once. Its node learns the address [`SETTLE`] later, as in the program. Until then, packets
-//! with the former address are not sent, and packets that arrive on the former link are lost.
+//! at once, and its node learns the address, as in the program. Until then, packets with the former
+//! address are not sent, and packets that arrive on the former link are lost.
 
 use std::net::IpAddr;
 
 use engine::link::{self, Counters};
-use engine::time::{Duration, Instant};
+use engine::time::Instant;
 use serde::Serialize;
 
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{QUIET, World, after, seconds};
 use crate::kernel::{Element, Fault, Link, Port, Target};
 use crate::scenario::{Change, LinkChange};
-
-/// How long the program waits for the routing table to settle.
-pub const SETTLE: Duration = Duration::from_millis(100);
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -87,14 +84,6 @@ pub struct Count {
     pub delivered: u64,
 }
 
-/// What happens at one moment.
-#[derive(Clone, Copy)]
-enum Step {
-    Change(Change),
-    /// The node of a station learns its new address.
-    Tell(usize),
-}
-
 impl World {
     /// Brings all tunnels up, runs all flows and moves, and returns the results.
     pub fn run_flows(mut self) -> Result<Flowed, Fault> {
@@ -134,9 +123,9 @@ impl World {
         }
         let limits = self.plan.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
-        let mut steps = self.steps(start);
-        let late = steps.split_off(steps.partition_point(|(at, _)| *at <= end));
-        self.follow(steps)?;
+        let mut moves = self.moves(start);
+        let late = moves.split_off(moves.partition_point(|(at, _)| *at <= end));
+        self.follow(moves)?;
         self.kernel.run(end)?;
         let transferred: Vec<Option<Transferred>> = transfers
             .into_iter()
@@ -175,30 +164,23 @@ impl World {
         }
     }
 
-    /// Advances time to each of these steps and takes it.
-    fn follow(&mut self, steps: Vec<(Instant, Step)>) -> Result<(), Fault> {
-        for (at, step) in steps {
+    /// Advances time to each of these moves and makes it.
+    fn follow(&mut self, moves: Vec<(Instant, Change)>) -> Result<(), Fault> {
+        for (at, change) in moves {
             self.kernel.run(at)?;
-            match step {
-                Step::Change(change) => self.change(change)?,
-                Step::Tell(station) => self.tell(station),
-            }
+            self.change(change)?;
         }
         Ok(())
     }
 
-    /// Moves, and the times at which nodes learn of them, in the order of time.
-    fn steps(&self, start: Instant) -> Vec<(Instant, Step)> {
-        let mut steps = Vec::new();
-        for one in &self.plan.moves {
-            let at = start + after(one.at_s);
-            steps.push((at, Step::Change(one.change)));
-            if let Change::Station { node, .. } = one.change {
-                steps.push((at + SETTLE, Step::Tell(node)));
-            }
-        }
-        steps.sort_by_key(|(at, _)| *at);
-        steps
+    /// Moves, in the order of time.
+    fn moves(&self, start: Instant) -> Vec<(Instant, Change)> {
+        let moves = self.plan.moves.iter();
+        let mut moves: Vec<_> = moves
+            .map(|it| (start + after(it.at_s), it.change))
+            .collect();
+        moves.sort_by_key(|(at, _)| *at);
+        moves
     }
 
     fn change(&mut self, change: Change) -> Result<(), Fault> {
@@ -242,14 +224,6 @@ impl World {
             found.attach(port.address, door);
         }
         self.kernel.wake(host);
-    }
-
-    fn tell(&mut self, station: usize) {
-        let host = self.number(station);
-        if let Some(found) = self.kernel.host_mut(host) {
-            found.tell_address();
-            self.kernel.wake(host);
-        }
     }
 
     fn change_link(&mut self, joint: usize, to: LinkChange) -> Result<(), Fault> {
