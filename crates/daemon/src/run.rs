@@ -2,14 +2,16 @@
 //! its decisions to the packet threads, the host and the user.
 //!
 //! `begin.rs` sets up and drops rights; `outputs.rs` executes the node's outputs; `host.rs` derives
-//! routes, resolvers and nftables from the node's state; `readiness.rs` decides when all is up, or
-//! gives up; `asked.rs` handles the control socket; `reload.rs` applies a changed configuration;
-//! `report.rs` answers `status` and writes the log, `sessions.rs` logs who was connected.
+//! routes, resolvers and nftables from the node's state, and the task of `keeper.rs` applies them;
+//! `readiness.rs` decides when all is up, or gives up; `asked.rs` handles the control socket;
+//! `reload.rs` applies a changed configuration; `report.rs` answers `status` and writes the log,
+//! `sessions.rs` logs who was connected.
 
 mod begin;
 mod entropy;
 mod former;
 mod host;
+mod keeper;
 mod outputs;
 mod quota;
 mod readiness;
@@ -27,12 +29,13 @@ use anyhow::Context;
 use engine::config::Start;
 use engine::node::{Command, Input, Node};
 use engine::time::{Calendar, Deadline};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
 use crate::config::{Loaded, connection_names};
+use crate::control::Reply;
 use crate::control::server::{Call, ControlServer};
 use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
@@ -44,8 +47,10 @@ use crate::udp::UdpSockets;
 use begin::Confined;
 use entropy::Entropy;
 use host::Host;
+use keeper::KeeperEvent;
 use quota::Quota;
 use readiness::Progress;
+use reload::Reloads;
 pub use reload::check_daemon;
 pub use setup::check_role;
 
@@ -73,6 +78,8 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
         }
         ended.and(closed)
     });
+    // Does not wait for a name that is still being resolved.
+    runtime.shutdown_background();
     // In the background, the terminal gets the error too.
     if ended.is_err() && !is_told {
         let names = connection_names(&place.0).unwrap_or_default();
@@ -100,6 +107,10 @@ struct Process {
     confined: Confined,
     /// Connections that the user took down: their blocks are removed.
     downed: BTreeSet<String>,
+    wants_report: bool,
+    reloads: Reloads,
+    /// Answers to the user that wait until the desired state of this number is applied.
+    late: Vec<(u64, oneshot::Sender<Reply>, Reply)>,
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
     is_ready: bool,
@@ -123,26 +134,25 @@ impl Process {
         self.tell_calendar().await?;
         self.begin().await?;
         self.remind().await?;
-        self.tell_addresses().await?;
-        self.host
-            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-            .await?;
-        self.become_ready()?;
+        self.host.ask_addresses(&self.node);
+        self.update_host();
         while !self.is_stopped {
             self.give_up()?;
             self.keep_peers();
             let wake = self.wake_at();
             tokio::select! {
-                news = self.news.recv() => {
+                news = self.news.recv(), if !self.host.misses_routes() => {
                     let Some(news) = news else { anyhow::bail!("the packet threads are gone") };
                     self.on_news(news).await?;
                 }
                 Some(asked) = self.asked.recv() => self.on_call(asked).await?,
-                Some(()) = changes.recv() => self.on_link_change().await?,
-                () = self.host.unattended() => anyhow::bail!("{UNATTENDED}"),
+                // Which addresses lead to each peer, and from which do our own programs speak?
+                Some(()) = changes.recv() => self.host.ask_addresses(&self.node),
+                event = self.host.next_event() => self.on_keeper(event).await?,
+                Some(loaded) = self.reloads.next() => self.on_reloaded(loaded).await?,
                 ask = signals.next() => match ask {
                     Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
-                    Ask::Reload => drop(self.reload().await),
+                    Ask::Reload => self.reload(None),
                 },
                 () = tokio::time::sleep_until(wake) => {
                     if tokio::time::Instant::now() >= self.calendar_at {
@@ -212,6 +222,7 @@ impl Process {
             host,
             capture,
             lifts,
+            late,
             // Closed last: `down` waits for it.
             control: _control,
             ..
@@ -230,6 +241,9 @@ impl Process {
         }
         // A full disk must not keep our changes on the host.
         host.close(lifts).await?;
+        for (_, asked, reply) in late {
+            let _ = asked.send(reply);
+        }
         recorded
     }
 
@@ -277,18 +291,51 @@ impl Process {
         }
     }
 
-    /// After a change of links, addresses or routes: finds our addresses towards each peer, and the
-    /// source address of our own programs.
-    async fn on_link_change(&mut self) -> anyhow::Result<()> {
-        self.host.look();
-        self.host
-            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-            .await?;
-        self.tell_addresses().await
+    /// Handles an event of the task that applies the host's desired state.
+    async fn on_keeper(&mut self, event: KeeperEvent) -> anyhow::Result<()> {
+        match event {
+            KeeperEvent::Applied(number) => {
+                self.host.on_applied();
+                self.reloads.host.take_if(|it| *it <= number);
+                for (waits_for, asked, reply) in core::mem::take(&mut self.late) {
+                    match waits_for <= number {
+                        // Whoever asked may be gone.
+                        true => drop(asked.send(reply)),
+                        false => self.late.push((waits_for, asked, reply)),
+                    }
+                }
+                self.become_ready()
+            }
+            KeeperEvent::Failed(error) => self.on_host_refused(error),
+            KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
+            KeeperEvent::Addresses(addresses, own) => {
+                self.host.take_addresses(addresses.clone(), own);
+                self.update_host();
+                self.input(Input::Addresses(addresses)).await
+            }
+        }
     }
 
-    async fn tell_addresses(&mut self) -> anyhow::Result<()> {
-        let addresses = self.host.addresses(&self.node).await?;
-        self.input(Input::Addresses(addresses)).await
+    /// The process ends, unless a reload wanted what the host refused: then it tries again at the
+    /// next change.
+    fn on_host_refused(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        if self.reloads.host.take().is_none() {
+            return Err(error);
+        }
+        warn!("the host is not as the new configuration wants it: {error:#}");
+        self.host.on_refused();
+        for (_, asked, _) in core::mem::take(&mut self.late) {
+            let text = format!("{error:#}");
+            let _ = asked.send(Reply::Failed { text });
+        }
+        Ok(())
+    }
+
+    /// Answers the user once the newest desired state is applied.
+    fn reply_late(&mut self, asked: oneshot::Sender<Reply>, reply: Reply) {
+        match self.host.is_up_to_date() {
+            true => drop(asked.send(reply)),
+            false => self.late.push((self.host.newest(), asked, reply)),
+        }
     }
 }

@@ -103,6 +103,8 @@ pub enum Reply {
     Ways {
         /// By peer, the best first.
         ways: Ways,
+        /// All addresses of this host from which a program can speak.
+        own: Vec<IpAddr>,
     },
     /// The reply to [`Request::KeptOut`].
     KeptOut {

@@ -16,6 +16,7 @@ use super::entropy::Entropy;
 use super::host::Host;
 use super::quota::Quota;
 use super::readiness::Progress;
+use super::reload::Reloads;
 use super::setup::{
     check_role, engine_config, inner_mtu, open_capture, open_raw, record, strict_filters,
 };
@@ -165,6 +166,9 @@ impl Process {
             capture,
             confined,
             downed: BTreeSet::new(),
+            wants_report: false,
+            reloads: Reloads::default(),
+            late: Vec::new(),
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
             is_ready: false,

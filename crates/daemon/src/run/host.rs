@@ -1,17 +1,19 @@
-//! The desired state of the host: routes, resolvers and blocks derived from the node's state. The
-//! steward applies it.
+//! The desired state of the host: routes, resolvers and blocks derived from the node's state.
+//! `keeper.rs` applies it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use engine::config::{Config, Connection, Start};
 use engine::node::{Addresses, Event, Node, Way};
 use engine::time::Instant;
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::former::FormerPeers;
+use super::keeper::{Ask, HostState, Keeper, KeeperEvent};
 use crate::blocks::{self, targets};
-use crate::config::{Loaded, Texts};
+use crate::config::Loaded;
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::Forwarding;
 use crate::options::Role;
@@ -19,21 +21,11 @@ use crate::routes::reach::{self, Source};
 use crate::routes::{self, Desired, Prefix};
 use crate::steward::client::Steward;
 
-/// Questions of the node, answered once its outputs are drained.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// Our addresses.
-    Addresses,
-    /// The counts of the inbound plane.
-    Report,
-}
-
 /// Our part of the host's state.
 pub(super) struct Host {
     role: Role,
-    steward: Steward,
+    keeper: Keeper,
     name: String,
-    tun: String,
     /// By connection: its lease, or its last one, which it requests again.
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
@@ -45,13 +37,16 @@ pub(super) struct Host {
     addresses: Addresses,
     /// Connections without a usable source address. Each is logged once.
     sourceless: BTreeSet<String>,
-    /// The last state that the steward was asked to apply.
-    applied: Option<(Desired, Vec<IpAddr>)>,
-    /// By connection: what is refused at the moment while no tunnel carries it.
+    /// How many configurations came into force after the first.
+    revision: u64,
+    /// The newest desired state.
+    wanted: Option<HostState>,
+    /// Routes to peers without a pool address that are not applied yet.
+    missing: BTreeSet<Prefix>,
+    /// By connection: what is refused, in the newest desired state, while no tunnel carries it.
     blocks: BTreeMap<String, BTreeSet<Prefix>>,
     /// Connections whose blocks end with the process.
     passing: BTreeSet<String>,
-    answers: VecDeque<Answer>,
     config: Config,
     former: FormerPeers,
 }
@@ -66,20 +61,20 @@ impl Host {
     ) -> Self {
         Self {
             role,
-            steward,
+            keeper: Keeper::start(steward),
             former: FormerPeers::left_by(&blocks),
             blocks,
             name: name.to_owned(),
-            tun: tun.to_owned(),
             leases: BTreeMap::new(),
             lease_file,
             refused_resolvers: BTreeMap::new(),
             own: reach::own_addresses(tun),
             addresses: Addresses::default(),
             sourceless: BTreeSet::new(),
-            applied: None,
+            revision: 0,
+            wanted: None,
+            missing: BTreeSet::new(),
             passing: BTreeSet::new(),
-            answers: VecDeque::new(),
             config: Config {
                 connections: Vec::new(),
                 pools: Vec::new(),
@@ -119,69 +114,74 @@ impl Host {
         addresses
     }
 
-    /// Reads links and addresses again after a change.
-    pub(super) fn look(&mut self) {
-        self.own = reach::own_addresses(&self.tun);
-    }
-
     /// The name of the nftables table.
     pub(super) fn table(&self, loaded: &Loaded) -> String {
         Forwarding::new(&self.name, loaded).table()
     }
 
-    /// The configuration and its files, read by the steward, which has the right to do so.
-    pub(super) async fn read(&mut self) -> anyhow::Result<Texts> {
-        Ok(self.steward.read().await?)
+    /// The next event of the task that applies the desired state. Cancel-safe.
+    pub(super) async fn next_event(&mut self) -> KeeperEvent {
+        self.keeper.next_event().await
     }
 
-    /// Returns when the steward is gone.
-    pub(super) async fn unattended(&self) {
-        self.steward.gone().await;
+    /// A desired state was applied.
+    pub(super) fn on_applied(&mut self) {
+        if self.keeper.is_up_to_date() {
+            self.missing.clear();
+        }
+    }
+
+    /// The newest desired state was refused: the next change tries again.
+    pub(super) fn on_refused(&mut self) {
+        self.wanted = None;
+    }
+
+    /// Whether the newest desired state is applied.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.keeper.is_up_to_date()
+    }
+
+    /// The number of the newest desired state.
+    pub(super) fn newest(&self) -> u64 {
+        self.keeper.newest()
+    }
+
+    /// Whether the route to a peer without a pool address is missing. Until it is there no message
+    /// is read: if the peer's tunnel came up first, answers to it would leave unencrypted.
+    pub(super) fn misses_routes(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// For other requests to the steward.
+    pub(super) fn asks(&self) -> mpsc::Sender<Ask> {
+        self.keeper.asks()
     }
 
     /// The new configuration is in force: connections came or went. Drops the leases of those that
     /// went.
-    pub(super) async fn follow(&mut self, names: &[String], loaded: &Loaded) -> anyhow::Result<()> {
-        self.steward.adopt().await?;
+    pub(super) fn follow(&mut self, names: &[String], loaded: &Loaded) {
+        self.revision += 1;
         self.leases.retain(|name, _| names.contains(name));
         self.adopt(loaded);
         // Another policy may need another state although the node's state is the same.
-        self.applied = None;
-        Ok(())
+        self.wanted = None;
     }
 
-    pub(super) async fn set_mtu(&mut self, mtu: u16) -> anyhow::Result<()> {
-        Ok(self.steward.resize(mtu).await?)
-    }
-
-    /// Our addresses towards the node's peers. The steward finds them, because this process lacks
-    /// the right.
-    pub(super) async fn addresses(&mut self, node: &Node) -> anyhow::Result<Addresses> {
+    /// Asks for our addresses towards the node's peers. The steward finds them, because this
+    /// process lacks the right.
+    pub(super) fn ask_addresses(&mut self, node: &Node) {
         let connections = self.config.connections.iter();
-        let named: BTreeSet<IpAddr> = connections
+        let named = connections
             .flat_map(|it| &it.local_addrs)
             .copied()
             .collect();
-        let (peers, named) = (
-            node.peers().into_iter().collect(),
-            named.into_iter().collect(),
-        );
-        self.addresses = Addresses(self.steward.ways(peers, named).await?);
-        Ok(self.addresses.clone())
+        self.keeper.ask_ways(node.peers(), named);
     }
 
-    /// Unencrypted packets for the tunnel that the kernel dropped (`None`: it does not check), and
-    /// requests that the steward refused.
-    pub(super) async fn kept_out(&mut self) -> (Option<u64>, u64) {
-        self.steward.kept_out().await.unwrap_or_default()
-    }
-
-    pub(super) fn wants(&mut self, answer: Answer) {
-        self.answers.push_back(answer);
-    }
-
-    pub(super) fn next_answer(&mut self) -> Option<Answer> {
-        self.answers.pop_front()
+    /// Stores the addresses that the steward found.
+    pub(super) fn take_addresses(&mut self, addresses: Addresses, own: Vec<IpAddr>) {
+        self.addresses = addresses;
+        self.own = own;
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
@@ -202,14 +202,14 @@ impl Host {
         }
     }
 
-    /// Derives the desired routes and resolvers from the node's current state and applies them.
-    pub(super) async fn apply(
+    /// Derives the desired routes and resolvers from the node's current state.
+    pub(super) fn update(
         &mut self,
         loaded: &Loaded,
         node: &Node,
         now: Instant,
         downed: &BTreeSet<String>,
-    ) -> anyhow::Result<()> {
+    ) {
         self.leases.retain(|name, _| !downed.contains(name));
         let mut desired = Desired::default();
         let connections = self.config.connections.clone();
@@ -224,29 +224,41 @@ impl Host {
             let up = self.config.connections.iter();
             let up = up.filter(|c| c.has_bare_peers() && !downed.contains(&c.name));
             let bare = up.map(|c| (&**c, loaded.is_blocking(&c.name)));
+            let others = desired.routes.clone();
             self.former.route((node, now), bare, &mut desired);
+            let bare = desired.routes.keys();
+            self.find_missing(
+                bare.filter(|to| !others.contains_key(to))
+                    .copied()
+                    .collect(),
+            );
         }
         let mut resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers, &mut desired);
         if !loaded.daemon.dns {
             resolvers.clear();
         }
-        self.settle(desired, resolvers).await
+        self.want(HostState { desired, resolvers });
+    }
+
+    /// Adds the routes to bare peers that the last desired state did not have.
+    fn find_missing(&mut self, bare: BTreeSet<Prefix>) {
+        let before = self.wanted.as_ref().map(|it| &it.desired.routes);
+        let is_old = |to: &&Prefix| before.is_some_and(|routes| routes.contains_key(to));
+        self.missing.extend(bare.iter().filter(|to| !is_old(to)));
+        self.missing.retain(|to| bare.contains(to));
     }
 
     /// Does nothing if the state is the same: on a gateway most tunnels come and go without a
     /// change.
-    async fn settle(&mut self, desired: Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
-        let wanted = (desired, resolvers);
-        if self.applied.as_ref() == Some(&wanted) {
-            return Ok(());
+    fn want(&mut self, wanted: HostState) {
+        if self.wanted.as_ref() == Some(&wanted) {
+            return;
         }
-        let (desired, resolvers) = wanted.clone();
-        self.blocks.clone_from(&desired.blocks);
-        self.passing.clone_from(&desired.passing);
-        self.steward.apply(desired, resolvers).await?;
-        self.applied = Some(wanted);
-        Ok(())
+        self.blocks.clone_from(&wanted.desired.blocks);
+        self.passing.clone_from(&wanted.desired.passing);
+        self.wanted = Some(wanted.clone());
+        self.keeper.want(self.revision, wanted);
     }
 
     /// The resolvers of all leases that tunnels lead to. Others would be queried unencrypted: they
@@ -363,7 +375,7 @@ impl Host {
 
     /// Undoes everything, the blocks only if `lifts`. Returns when the steward has ended.
     pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
-        Ok(self.steward.end(lifts).await?)
+        self.keeper.close(lifts).await
     }
 }
 

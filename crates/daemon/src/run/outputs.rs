@@ -6,7 +6,7 @@ use engine::sa::{Direction, Path, Sa};
 use tracing::warn;
 
 use super::report::Account;
-use super::{Process, host, report};
+use super::{Process, report};
 use crate::planes::Report;
 
 /// A full disk ends no tunnel.
@@ -16,36 +16,27 @@ impl Process {
     /// Handles one input and everything that follows from it.
     pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
         self.node.handle(input, self.clock.now());
-        let mut is_changed = self.drain().await?;
-        while let Some(answer) = self.host.next_answer() {
-            is_changed |= self.answer(answer).await?;
+        let mut is_changed = self.drain()?;
+        while core::mem::take(&mut self.wants_report) {
+            let reports = self.traffic(Direction::Inbound).await;
+            self.node.handle(Input::Report(&reports), self.clock.now());
+            is_changed |= self.drain()?;
         }
         if is_changed {
-            self.host
-                .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-                .await?;
-            self.become_ready()?;
+            self.update_host();
         }
-        Ok(())
+        self.become_ready()
     }
 
-    async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
-        match answer {
-            host::Answer::Addresses => {
-                let addresses = self.host.addresses(&self.node).await?;
-                self.node
-                    .handle(Input::Addresses(addresses), self.clock.now());
-            }
-            host::Answer::Report => {
-                let reports = self.traffic(Direction::Inbound).await;
-                self.node.handle(Input::Report(&reports), self.clock.now());
-            }
-        }
-        self.drain().await
+    /// Derives the desired state of the host from the node's current state.
+    pub(super) fn update_host(&mut self) {
+        let now = self.clock.now();
+        self.host
+            .update(&self.loaded, &self.node, now, &self.downed);
     }
 
     /// Executes the node's outputs. Returns whether routes may have to change.
-    async fn drain(&mut self) -> anyhow::Result<bool> {
+    fn drain(&mut self) -> anyhow::Result<bool> {
         let (mut is_changed, mut has_sent) = (false, false);
         loop {
             match self.node.poll() {
@@ -73,8 +64,8 @@ impl Process {
                         warn!("{NO_KEY}: {error}");
                     }
                 }
-                Output::WantsReport => self.host.wants(host::Answer::Report),
-                Output::WantsAddresses => self.host.wants(host::Answer::Addresses),
+                Output::WantsReport => self.wants_report = true,
+                Output::WantsAddresses => self.host.ask_addresses(&self.node),
                 // Making the messages may have taken seconds on a slow processor.
                 Output::Wait(_) if core::mem::take(&mut has_sent) => {
                     self.node.handle(Input::Departed, self.clock.now());

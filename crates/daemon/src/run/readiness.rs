@@ -362,9 +362,9 @@ impl Process {
         anyhow::bail!(line)
     }
 
-    /// Reports once that everything is up.
+    /// Reports once that everything is up: the tunnels, and the routes into them.
     pub(super) fn become_ready(&mut self) -> anyhow::Result<()> {
-        if self.is_ready || !self.is_up() {
+        if self.is_ready || !self.host.is_up_to_date() || !self.is_up() {
             return Ok(());
         }
         self.is_ready = true;

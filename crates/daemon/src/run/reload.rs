@@ -5,62 +5,154 @@
 //! authentication uses the new ones. Resources opened before rights were dropped (`[daemon]`) need
 //! a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::node::{ConnectionStatus, Input, SessionStatus};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::Process;
+use super::keeper::{self, Ask};
 use super::setup::{check_role, engine_config, inner_mtu};
 use crate::config::file::DaemonTable;
 use crate::config::{self, Loaded, Names};
+use crate::control::Reply;
+use crate::options::Role;
 use crate::service;
 
-impl Process {
-    /// Returns what changed. On an error the old configuration stays in force.
-    pub(super) async fn reload(&mut self) -> anyhow::Result<String> {
-        service::notify(service::ServiceState::Reloading);
-        let result = self.reload_file().await;
-        service::notify(service::ServiceState::Ready);
-        if let Err(error) = &result {
-            warn!("not reloaded, the old configuration stays in force: {error:#}");
-        }
-        result
-    }
+/// Who gets the answer to a reload; a signal gets none.
+type Asker = Option<oneshot::Sender<Reply>>;
 
-    async fn reload_file(&mut self) -> anyhow::Result<String> {
+/// Requested reloads. The first one runs in a task, because the steward reads the files and names
+/// have to be resolved.
+#[derive(Default)]
+pub(super) struct Reloads {
+    askers: VecDeque<Asker>,
+    task: Option<JoinHandle<anyhow::Result<Loaded>>>,
+    /// The number of the desired state that the last one wants, until it is applied.
+    pub(super) host: Option<u64>,
+}
+
+impl Reloads {
+    /// The result of the running reload, or `None` if none runs. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Option<anyhow::Result<Loaded>> {
+        let ended = match &mut self.task {
+            Some(task) => task.await,
+            None => return None,
+        };
+        self.task = None;
+        Some(ended.unwrap_or_else(|fault| Err(fault.into())))
+    }
+}
+
+/// What the task of a reload needs.
+struct Reload {
+    asks: mpsc::Sender<Ask>,
+    path: PathBuf,
+    role: Role,
+    table: DaemonTable,
+    mtu: u16,
+}
+
+impl Reload {
+    /// Reads and checks the configuration, and lets the steward adopt it.
+    async fn run(self) -> anyhow::Result<Loaded> {
         // Perhaps only the steward can read the keys.
-        let texts = self.host.read().await?;
-        let loaded = config::load_from(&self.options.config, Names::Needed, &texts)?;
-        check_role(self.options.role, &self.options.config, &loaded)?;
-        check_daemon(&self.loaded, &loaded)?;
-        let names = loaded.names();
-        self.host.follow(&names, &loaded).await?;
-        for (connection, warning) in &loaded.warnings {
-            warn!(connection, "{warning}");
-        }
+        let texts = keeper::ask(&self.asks, Ask::Read).await?;
+        let path = self.path.clone();
+        let load = move || config::load_from(&path, Names::Needed, &texts);
+        let loaded = tokio::task::spawn_blocking(load).await??;
+        check_role(self.role, &self.path, &loaded)?;
+        check_daemon(&self.table, &loaded.daemon)?;
+        keeper::ask(&self.asks, Ask::Adopt).await?;
         let mtu = inner_mtu(&loaded.engine);
-        if mtu != inner_mtu(&self.loaded.engine)
-            && let Err(error) = self.host.set_mtu(mtu).await
+        if mtu != self.mtu
+            && let Err(error) = keeper::ask(&self.asks, |reply| Ask::Resize(mtu, reply)).await
         {
             // The configuration is in force: larger packets are still cut to the path's size.
             warn!("the device keeps its former MTU: {error:#}");
+        }
+        Ok(loaded)
+    }
+}
+
+impl Process {
+    /// Begins a reload, or lets it wait for the one that is under way.
+    pub(super) fn reload(&mut self, asker: Asker) {
+        // A signal says no more than one that waits already.
+        let askers = &self.reloads.askers;
+        if asker.is_none() && askers.iter().skip(1).any(Option::is_none) {
+            return;
+        }
+        self.reloads.askers.push_back(asker);
+        self.begin_reload();
+    }
+
+    fn begin_reload(&mut self) {
+        if self.reloads.task.is_some() || self.reloads.askers.is_empty() {
+            return;
+        }
+        service::notify(service::ServiceState::Reloading);
+        let reload = Reload {
+            asks: self.host.asks(),
+            path: self.options.config.clone(),
+            role: self.options.role,
+            table: self.loaded.daemon.clone(),
+            mtu: inner_mtu(&self.loaded.engine),
+        };
+        self.reloads.task = Some(tokio::spawn(reload.run()));
+    }
+
+    /// The task has ended. On an error the former configuration stays in force.
+    pub(super) async fn on_reloaded(
+        &mut self,
+        loaded: anyhow::Result<Loaded>,
+    ) -> anyhow::Result<()> {
+        let told = match loaded {
+            Ok(loaded) => Ok(self.follow(loaded).await?),
+            Err(error) => Err(error),
+        };
+        service::notify(service::ServiceState::Ready);
+        let reply = match told {
+            Ok(text) => {
+                info!("{text}");
+                Reply::Done { text }
+            }
+            Err(error) => {
+                warn!("not reloaded, the old configuration stays in force: {error:#}");
+                let text = format!("{error:#}");
+                Reply::Failed { text }
+            }
+        };
+        if let Some(Some(asked)) = self.reloads.askers.pop_front() {
+            self.reply_late(asked, reply);
+        }
+        self.begin_reload();
+        Ok(())
+    }
+
+    /// Takes over what the steward has adopted. Returns what changed.
+    async fn follow(&mut self, loaded: Loaded) -> anyhow::Result<String> {
+        let names = loaded.names();
+        self.host.follow(&names, &loaded);
+        for (connection, warning) in &loaded.warnings {
+            warn!(connection, "{warning}");
         }
         let config = engine_config(&loaded);
         let before = self.tunnels();
         let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
         self.input(Input::Configure(Arc::new(config))).await?;
-        self.tell_addresses().await?;
         let changes = changes(&old, &self.loaded, &before, &self.tunnels());
-        let told = format!("the configuration was read again: {changes}");
         self.begin().await?;
-        self.host
-            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-            .await?;
-        info!("{told}");
-        Ok(told)
+        self.host.ask_addresses(&self.node);
+        self.update_host();
+        let is_applied = self.host.is_up_to_date();
+        self.reloads.host = (!is_applied).then(|| self.host.newest());
+        Ok(format!("the configuration was read again: {changes}"))
     }
 
     fn tunnels(&self) -> Tunnels {
@@ -111,13 +203,13 @@ fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> Str
 }
 
 /// Devices, sockets and tables cannot change after the start.
-pub fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
+pub fn check_daemon(old: &DaemonTable, new: &DaemonTable) -> anyhow::Result<()> {
     let fixed = |table: &DaemonTable| DaemonTable {
         dns: true,
         half_open: 0,
         ..table.clone()
     };
-    if fixed(&old.daemon) != fixed(&new.daemon) {
+    if fixed(old) != fixed(new) {
         anyhow::bail!("[daemon]: only dns and half_open can be changed while it runs: restart it");
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
 
 impl Process {
-    /// All that `status` shows.
+    /// All that `status` shows, but for what the steward adds.
     pub(super) async fn report(&mut self) -> StatusReport {
         let now = self.clock.now();
         let mut report = StatusReport::from(self.node.status(now));
@@ -34,8 +34,6 @@ impl Process {
         report.add_lost(DropReason::QueueFull, unheard);
         report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
-        let (kept_out, refused) = self.host.kept_out().await;
-        report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
         }
@@ -49,14 +47,6 @@ impl Process {
         report.warnings.extend(self.host.warnings());
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
-        report.process.refused_requests = refused;
-        if kept_out.is_none() && !self.loaded.engine.connections.is_empty() {
-            let table = self.host.table(&self.loaded);
-            report.warnings.push(format!(
-                "unencrypted packets that belong in the tunnel are not blocked: nftables shows \
-                 no table {table}; is the program nft installed?"
-            ));
-        }
         for connection in &mut report.connections {
             connection.blocks = self.host.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);

@@ -4,25 +4,28 @@ use std::collections::BTreeSet;
 
 use document::likeness;
 use engine::node::{Command, Input};
+use tokio::sync::oneshot;
 
 use super::Process;
+use super::keeper::Ask;
 use crate::control::server::Call;
 use crate::control::{Reply, Request};
 
 impl Process {
     pub(super) async fn on_call(&mut self, call: Call) -> anyhow::Result<()> {
         let reply = match call.request {
-            Request::Status => Reply::Status {
-                report: Box::new(self.report().await),
-            },
-            Request::Down { connection } => self.take_down(connection).await?,
+            Request::Status => return self.tell_status(call.reply).await,
+            Request::Down { connection } => {
+                let reply = self.take_down(connection).await?;
+                // Blocks and routes are gone when the user gets the answer.
+                self.reply_late(call.reply, reply);
+                return Ok(());
+            }
             Request::End { connection, peer } => self.end_peer(connection, peer).await?,
-            Request::Reload => match self.reload().await {
-                Ok(text) => Reply::Done { text },
-                Err(error) => Reply::Failed {
-                    text: format!("{error:#}"),
-                },
-            },
+            Request::Reload => {
+                self.reload(Some(call.reply));
+                return Ok(());
+            }
             Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
             Request::Stop => {
                 self.input(Input::Command(Command::Stop)).await?;
@@ -33,6 +36,20 @@ impl Process {
         };
         // The client may be gone.
         let _ = call.reply.send(reply);
+        Ok(())
+    }
+
+    /// The steward adds what it knows, and the report goes to the user.
+    async fn tell_status(&mut self, asked: oneshot::Sender<Reply>) -> anyhow::Result<()> {
+        let report = Box::new(self.report().await);
+        let has_table = !self.loaded.engine.connections.is_empty();
+        let table = has_table.then(|| self.host.table(&self.loaded));
+        if let Err(unasked) = self.host.asks().try_send(Ask::Report(report, table, asked))
+            && let Ask::Report(report, _, asked) = unasked.into_inner()
+        {
+            // Without the steward's word, rather than not at all.
+            let _ = asked.send(Reply::Status { report });
+        }
         Ok(())
     }
 
@@ -84,9 +101,7 @@ impl Process {
         self.input(Input::Command(Command::Down(connection.clone())))
             .await?;
         self.downed.insert(connection.clone());
-        self.host
-            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-            .await?;
+        self.update_host();
         if self
             .loaded
             .names()

@@ -97,14 +97,14 @@ impl Steward {
         self.order(&Request::Apply { desired, resolvers }).await
     }
 
-    /// Our addresses towards these peers.
+    /// Our addresses towards these peers, and all from which a program can speak.
     pub async fn ways(
         &mut self,
         peers: Vec<IpAddr>,
         named: Vec<IpAddr>,
-    ) -> Result<Ways, StewardError> {
+    ) -> Result<(Ways, Vec<IpAddr>), StewardError> {
         match self.ask(&Request::Ways { peers, named }).await? {
-            Reply::Ways { ways } => Ok(ways),
+            Reply::Ways { ways, own } => Ok((ways, own)),
             other => Err(unexpected(other)),
         }
     }

@@ -18,7 +18,7 @@ use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
-use crate::routes::{self, Blocks, Desired, Routes, watch};
+use crate::routes::{self, Blocks, Desired, Routes, reach, watch};
 use crate::service::Signals;
 use crate::{blocks, dns, leases, privileges, run};
 
@@ -178,7 +178,8 @@ impl Server {
             Request::Ways { peers, named } => {
                 let table = &self.loaded.daemon;
                 let ways = watch::ways(&peers, &named, &table.tun, table.fwmark);
-                return Reply::Ways { ways };
+                let own = reach::own_addresses(&table.tun);
+                return Reply::Ways { ways, own };
             }
             Request::KeptOut => {
                 let packets = nft::spoofed(&self.forwarding().table());
@@ -249,7 +250,7 @@ impl Server {
         let texts = config::Texts::read(&self.order.config)?;
         let loaded = config::load_from(&self.order.config, Names::Unasked, &texts)?;
         run::check_role(self.order.role, &self.order.config, &loaded)?;
-        run::check_daemon(&self.loaded, &loaded)?;
+        run::check_daemon(&self.loaded.daemon, &loaded.daemon)?;
         self.read = Some(loaded);
         Ok(texts)
     }

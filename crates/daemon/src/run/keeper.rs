@@ -1,0 +1,303 @@
+//! The task that applies the desired state of the host. Only this task talks to the steward, so
+//! control never waits for netlink. The newest desired state wins: one that is replaced before its
+//! turn is never applied. `docs/design/control-and-packets.md` says what may lag behind what.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use anyhow::Context;
+use engine::counters::DropReason;
+use engine::node::Addresses;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::config::Texts;
+use crate::control::Reply;
+use crate::routes::Desired;
+use crate::status::StatusReport;
+use crate::steward::client::Steward;
+
+/// Requests that wait for the steward. The user and a reload each have one at a time.
+const ASKS_MAX: usize = 16;
+/// Events that control has not read yet.
+const EVENTS_MAX: usize = 16;
+
+/// How the host should be.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct HostState {
+    pub(super) desired: Desired,
+    pub(super) resolvers: Vec<IpAddr>,
+}
+
+/// The newest values that control wants applied or answered. Each has a number that grows.
+#[derive(Clone, Default)]
+struct Newest {
+    host: Option<WantedHost>,
+    ways: Option<WantedWays>,
+}
+
+#[derive(Clone)]
+struct WantedHost {
+    number: u64,
+    /// The configuration that it comes from.
+    revision: u64,
+    state: HostState,
+}
+
+/// A question: which of our addresses lead to these peers?
+#[derive(Clone)]
+struct WantedWays {
+    number: u64,
+    peers: BTreeSet<IpAddr>,
+    /// Addresses that the configuration names.
+    named: BTreeSet<IpAddr>,
+}
+
+/// Other requests to the steward, served in order and before the newest values.
+pub(super) enum Ask {
+    /// Complete a status report and send it to the user. The name is that of the nftables table
+    /// that should exist.
+    Report(Box<StatusReport>, Option<String>, oneshot::Sender<Reply>),
+    /// Read the configuration and its files.
+    Read(oneshot::Sender<anyhow::Result<Texts>>),
+    /// Put the configuration that was read last into force. Desired states of the former one are
+    /// not applied after that.
+    Adopt(oneshot::Sender<anyhow::Result<()>>),
+    /// Set the largest inner packet.
+    Resize(u16, oneshot::Sender<anyhow::Result<()>>),
+    /// Undo everything and end.
+    End { lifts: bool },
+}
+
+/// What the task reports to control.
+pub(super) enum KeeperEvent {
+    /// The desired state of this number is applied.
+    Applied(u64),
+    /// The host refused, or the steward does not answer.
+    Failed(anyhow::Error),
+    /// The steward has ended.
+    StewardGone,
+    /// Our addresses towards the peers, and all addresses that programs can use as a source.
+    Addresses(Addresses, Vec<IpAddr>),
+}
+
+/// Control's handle of the task.
+pub(super) struct Keeper {
+    newest: watch::Sender<Newest>,
+    asks: mpsc::Sender<Ask>,
+    events: mpsc::Receiver<KeeperEvent>,
+    task: JoinHandle<anyhow::Result<()>>,
+    /// Numbers of the newest desired state, of the last applied one, and of the newest question.
+    wanted: u64,
+    applied: u64,
+    asked: u64,
+}
+
+impl Keeper {
+    /// Starts the task. Must run within a tokio runtime.
+    pub(super) fn start(steward: Steward) -> Self {
+        let (newest, newest_of_task) = watch::channel(Newest::default());
+        let (asks, asks_of_task) = mpsc::channel(ASKS_MAX);
+        let (events_of_task, events) = mpsc::channel(EVENTS_MAX);
+        let task = Task {
+            steward,
+            newest: newest_of_task,
+            asks: asks_of_task,
+            events: events_of_task,
+            revision: 0,
+            tried_host: 0,
+            tried_ways: 0,
+            is_steward_gone: false,
+        };
+        Self {
+            newest,
+            asks,
+            events,
+            task: tokio::spawn(task.run()),
+            wanted: 0,
+            applied: 0,
+            asked: 0,
+        }
+    }
+
+    /// Wants this state, which comes from the configuration of this revision.
+    pub(super) fn want(&mut self, revision: u64, state: HostState) {
+        self.wanted += 1;
+        let host = WantedHost {
+            number: self.wanted,
+            revision,
+            state,
+        };
+        self.newest.send_modify(|newest| newest.host = Some(host));
+    }
+
+    /// The number of the newest desired state.
+    pub(super) fn newest(&self) -> u64 {
+        self.wanted
+    }
+
+    /// Whether the newest desired state is applied.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.applied == self.wanted
+    }
+
+    /// Asks which of our addresses lead to these peers. [`KeeperEvent::Addresses`] is the answer.
+    pub(super) fn ask_ways(&mut self, peers: BTreeSet<IpAddr>, named: BTreeSet<IpAddr>) {
+        self.asked += 1;
+        let ways = WantedWays {
+            number: self.asked,
+            peers,
+            named,
+        };
+        self.newest.send_modify(|newest| newest.ways = Some(ways));
+    }
+
+    /// For other requests.
+    pub(super) fn asks(&self) -> mpsc::Sender<Ask> {
+        self.asks.clone()
+    }
+
+    /// The next event. Cancel-safe.
+    pub(super) async fn next_event(&mut self) -> KeeperEvent {
+        let event = self.events.recv().await;
+        if let Some(KeeperEvent::Applied(number)) = &event {
+            self.applied = *number;
+        }
+        event.unwrap_or(KeeperEvent::StewardGone)
+    }
+
+    /// Applies the newest desired state, then undoes everything, the blocks only if `lifts`.
+    /// Returns when the steward has ended.
+    pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
+        // Nobody reads events from here on, so the task must not wait for a reader.
+        drop(self.events);
+        let _ = self.asks.send(Ask::End { lifts }).await;
+        self.task.await.context("the task that changes the host")?
+    }
+}
+
+/// Sends a request to the steward's task and waits for the answer.
+pub(super) async fn ask<T>(
+    asks: &mpsc::Sender<Ask>,
+    ask: impl FnOnce(oneshot::Sender<anyhow::Result<T>>) -> Ask,
+) -> anyhow::Result<T> {
+    const ENDS: &str = "the process ends";
+    let (reply, answer) = oneshot::channel();
+    asks.send(ask(reply)).await.ok().context(ENDS)?;
+    answer.await.context(ENDS)?
+}
+
+/// The state of the task.
+struct Task {
+    steward: Steward,
+    newest: watch::Receiver<Newest>,
+    asks: mpsc::Receiver<Ask>,
+    events: mpsc::Sender<KeeperEvent>,
+    /// How many configurations the steward has adopted after the first.
+    revision: u64,
+    /// Numbers of the last state and the last question that were tried.
+    tried_host: u64,
+    tried_ways: u64,
+    is_steward_gone: bool,
+}
+
+impl Task {
+    async fn run(mut self) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                ask = self.asks.recv() => match ask {
+                    Some(Ask::End { lifts }) => return self.end(lifts).await,
+                    Some(ask) => self.obey(ask).await,
+                    // The process failed. Dropping the steward lets it undo everything.
+                    None => return Ok(()),
+                },
+                Ok(()) = self.newest.changed() => {
+                    let applied = self.apply().await;
+                    self.report(applied).await;
+                    let found = self.find_ways().await;
+                    self.report(found).await;
+                }
+                () = self.steward.gone(), if !self.is_steward_gone => {
+                    self.is_steward_gone = true;
+                    self.report(Ok(Some(KeeperEvent::StewardGone))).await;
+                }
+            }
+        }
+    }
+
+    /// Applies the newest desired state, unless that was tried already.
+    async fn apply(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
+        let wanted = self.newest.borrow_and_update().host.clone();
+        // The steward would refuse what the configuration in force does not name. Control sends the
+        // state of the new configuration soon.
+        let is_due = |it: &WantedHost| it.number != self.tried_host && it.revision == self.revision;
+        let Some(wanted) = wanted.filter(is_due) else {
+            return Ok(None);
+        };
+        self.tried_host = wanted.number;
+        let HostState { desired, resolvers } = wanted.state;
+        self.steward.apply(desired, resolvers).await?;
+        Ok(Some(KeeperEvent::Applied(wanted.number)))
+    }
+
+    /// Answers the newest question about our addresses.
+    async fn find_ways(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
+        let wanted = self.newest.borrow_and_update().ways.clone();
+        let Some(wanted) = wanted.filter(|it| it.number != self.tried_ways) else {
+            return Ok(None);
+        };
+        self.tried_ways = wanted.number;
+        let peers = wanted.peers.into_iter().collect();
+        let named = wanted.named.into_iter().collect();
+        let (ways, own) = self.steward.ways(peers, named).await?;
+        Ok(Some(KeeperEvent::Addresses(Addresses(ways), own)))
+    }
+
+    async fn obey(&mut self, ask: Ask) {
+        // Whoever asked may be gone.
+        match ask {
+            Ask::Report(mut report, table, reply) => {
+                let (kept_out, refused) = self.steward.kept_out().await.unwrap_or_default();
+                report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
+                report.process.refused_requests = refused;
+                if let (None, Some(table)) = (kept_out, table) {
+                    report.warnings.push(format!(
+                        "unencrypted packets that belong in the tunnel are not blocked: nftables \
+                         shows no table {table}; is the program nft installed?"
+                    ));
+                }
+                let _ = reply.send(Reply::Status { report });
+            }
+            Ask::Read(reply) => {
+                let _ = reply.send(self.steward.read().await.map_err(Into::into));
+            }
+            Ask::Adopt(reply) => {
+                let adopted = self.steward.adopt().await;
+                self.revision += u64::from(adopted.is_ok());
+                let _ = reply.send(adopted.map_err(Into::into));
+            }
+            Ask::Resize(mtu, reply) => {
+                let _ = reply.send(self.steward.resize(mtu).await.map_err(Into::into));
+            }
+            // `run` handles it.
+            Ask::End { .. } => {}
+        }
+    }
+
+    /// The newest desired state decides which blocks stay, so it is applied first.
+    async fn end(mut self, lifts: bool) -> anyhow::Result<()> {
+        let applied = self.apply().await;
+        let ended = self.steward.end(lifts).await;
+        applied.map(drop).and(ended.map_err(Into::into))
+    }
+
+    async fn report(&self, result: anyhow::Result<Option<KeeperEvent>>) {
+        let event = match result {
+            Ok(Some(event)) => event,
+            Ok(None) => return,
+            Err(error) => KeeperEvent::Failed(error),
+        };
+        let _ = self.events.send(event).await;
+    }
+}
