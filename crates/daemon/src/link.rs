@@ -4,13 +4,15 @@
 //! Packet sockets receive and send the frames. Super-frames are split, so that each datagram on the
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
-//! IP length. Frames without IP (ARP) pass at once and free.
+//! IP length. Frames without IP (ARP) pass at once and free. With `--control` a running link takes
+//! changes ([`control`]).
 
+mod control;
 pub mod split;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +20,11 @@ use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
 use engine::link::recording::{BadRecording, Replay, survey};
+use engine::link::shape::OVERTAKEN_BY_BITS;
 use engine::link::{Carrier, Fate, Limit, Link, Shape};
 use engine::time::Instant;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
@@ -33,6 +35,7 @@ use crate::sys::device::{feature, turn_off};
 use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
+use control::{Commander, Order, Orders};
 use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
@@ -76,9 +79,19 @@ pub struct Args {
     /// The same from right to left, if different.
     #[arg(long)]
     pub trace_back: Option<PathBuf>,
+    /// Octets that the link adds to each datagram.
+    #[arg(long, default_value_t = 0)]
+    pub overhead: u32,
+    /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1.
+    #[arg(long, value_parser = parse_loss, default_value_t = 0.0, requires = "rate")]
+    pub reorder: f64,
     /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Take changes from standard input, such as "rate=1mbit delay=80ms" or "up=false", one line
+    /// at a time; each is answered on standard output.
+    #[arg(long)]
+    pub control: bool,
 }
 
 /// What one direction did.
@@ -94,6 +107,8 @@ pub struct Passed {
     pub lost: u64,
     /// Refused by a full queue.
     pub overflowed: u64,
+    /// Came while the link was down.
+    pub down: u64,
     /// Most datagrams that waited at once.
     pub longest_queue: usize,
     /// Datagrams dropped because too many octets were in flight for the memory limit.
@@ -138,11 +153,18 @@ pub fn run(args: &Args) -> io::Result<()> {
     let back = shape(args, rate_back, (option_back, trace_back))?;
     let left = Arc::new(open(&args.left)?);
     let right = Arc::new(open(&args.right)?);
-    let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?);
+    let ((forward, orders), (backward, orders_back)) = (control::orders()?, control::orders()?);
     let (forth, back) = (
-        Relay::new(("--trace", forth), &left, &right, &bell, (args.seed, 0)),
-        Relay::new((option_back, back), &right, &left, &bell, (args.seed, 1)),
+        Relay::new(("--trace", forth), &left, &right, orders, (args.seed, 0)),
+        Relay::new(
+            (option_back, back),
+            &right,
+            &left,
+            orders_back,
+            (args.seed, 1),
+        ),
     );
+    let relays = [forward, backward];
     let threads = [forth, back].map(|relay| {
         std::thread::spawn(move || {
             let ended = relay.run();
@@ -153,9 +175,14 @@ pub fn run(args: &Args) -> io::Result<()> {
             ended
         })
     });
+    if args.control {
+        listen(relays.clone());
+    }
     writeln!(io::stderr(), "ready")?;
     stopping.wait()?;
-    bell.write(1)?;
+    for relay in &relays {
+        relay.give(Order::End);
+    }
     let [forth, back] = threads.map(|thread| {
         let ended = thread.join();
         ended.unwrap_or_else(|_| Err(io::Error::other("a relay panicked")))
@@ -166,6 +193,17 @@ pub fn run(args: &Args) -> io::Result<()> {
     };
     let text = serde_json::to_string(&summary).map_err(io::Error::other)?;
     writeln!(io::stdout(), "{text}")
+}
+
+/// Follows standard input in a thread that ends with the process.
+fn listen(relays: [Commander; 2]) {
+    std::thread::spawn(move || {
+        let lines = BufReader::new(io::stdin().lock());
+        if let Err(fault) = control::follow(lines, io::stdout(), &relays) {
+            // The link stays as it is: nobody is left to tell but the log.
+            let _ = writeln!(io::stderr(), "no more changes: {fault}");
+        }
+    });
 }
 
 fn shape(
@@ -188,6 +226,11 @@ fn shape(
         carrier,
         loss: args.loss,
         queue: args.queue,
+        overhead_bytes: args.overhead,
+        held_back: rate.filter(|_| args.reorder > 0.0).map(|bits| {
+            let span = Duration::from_secs_f64(OVERTAKEN_BY_BITS / bits as f64);
+            (args.reorder, span)
+        }),
         ..Shape::at_once(args.delay)
     };
     let refused = |fault| io::Error::new(io::ErrorKind::InvalidInput, fault);
@@ -233,7 +276,7 @@ fn unopened(interface: &str, fault: &io::Error) -> io::Error {
 struct Relay {
     from: Arc<OwnedFd>,
     to: Arc<OwnedFd>,
-    bell: Arc<EventFd>,
+    orders: Orders,
     line: Line,
     /// The option that names its recording.
     option: &'static str,
@@ -255,7 +298,7 @@ impl Relay {
         (option, shape): (&'static str, Shape<Recording>),
         from: &Arc<OwnedFd>,
         to: &Arc<OwnedFd>,
-        bell: &Arc<EventFd>,
+        orders: Orders,
         (seed, direction): (u64, u64),
     ) -> Self {
         let mut octets = [0; 32];
@@ -263,7 +306,7 @@ impl Relay {
         Self {
             from: from.clone(),
             to: to.clone(),
-            bell: bell.clone(),
+            orders,
             line: Line::new(
                 Link::new(shape, Seed::new(octets).stream("link", direction)),
                 MOST_UNDER_WAY_BYTES,
@@ -278,11 +321,7 @@ impl Relay {
         let clock = Clock::start();
         let mut received = vec![0; FRAME_BYTES];
         let mut gather = Gather::new();
-        let (from, bell) = (self.from.clone(), self.bell.clone());
-        let mut polled = [
-            PollFd::new(from.as_fd(), PollFlags::POLLIN),
-            PollFd::new(bell.as_fd(), PollFlags::POLLIN),
-        ];
+        let from = self.from.clone();
         loop {
             for _ in 0..BURST {
                 match nix::sys::socket::recv(
@@ -314,12 +353,30 @@ impl Relay {
                 let span = at.since(clock.now());
                 TimeSpec::from_duration(span)
             });
+            let mut polled = [
+                PollFd::new(from.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.orders.bell(), PollFlags::POLLIN),
+            ];
             // An interrupted wait counts as a wait that ended.
             let _ = ppoll(&mut polled, timeout, None);
-            if polled[1].any().unwrap_or(false) {
+            if polled[1].any().unwrap_or(false) && self.obey()? {
                 return Ok(self.line.passed());
             }
         }
+    }
+
+    /// Does what it is told; whether that is to end.
+    fn obey(&mut self) -> io::Result<bool> {
+        while let Some(order) = self.orders.next() {
+            match order {
+                Order::Change(change) => {
+                    let changed = self.line.link.change(change);
+                    changed.map_err(|fault| io::Error::new(io::ErrorKind::InvalidInput, fault))?;
+                }
+                Order::End => return Ok(true),
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -354,7 +411,9 @@ impl Line {
                     kept.clear();
                     kept.extend_from_slice(frame);
                     self.under_way_bytes += kept.len();
-                    self.under_way.push_back((at, kept));
+                    // One that is held back arrives after some that come later.
+                    let place = self.under_way.partition_point(|(other, _)| *other <= at);
+                    self.under_way.insert(place, (at, kept));
                 }
                 Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down | Fate::Unreadable => {}
             }
@@ -382,6 +441,7 @@ impl Line {
             delivered_bytes: link.delivered_bytes,
             lost: link.lost,
             overflowed: link.overflowed,
+            down: link.down,
             longest_queue: link.longest_queue,
             ..self.passed
         }
@@ -484,5 +544,22 @@ mod tests {
         line.take(&mut received, Instant(50_000_000))
             .expect("no recording");
         assert_eq!(line.passed().delivered_bytes, 3000);
+    }
+
+    #[test]
+    fn a_datagram_that_is_held_back_is_overtaken_and_delays_nobody() {
+        let mut shape = Shape::at_once(Duration::ZERO);
+        shape.held_back = Some((1.0, Duration::from_millis(10)));
+        let mut held = line(shape, MOST_UNDER_WAY_BYTES);
+        held.take(&mut received(100), Instant(0))
+            .expect("no recording");
+        let prompt = Shape::at_once(Duration::ZERO);
+        held.link = Link::new(prompt, Seed::new([1; 32]).stream("link", 0));
+        held.take(&mut received(200), Instant(1))
+            .expect("no recording");
+        let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|frame| frame.len());
+        assert_eq!(due(&mut held, 1), Some(214));
+        assert_eq!(due(&mut held, 9_999_999), None);
+        assert_eq!(due(&mut held, 10_000_000), Some(114));
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::time::Duration;
 
+/// A packet that is held back by the rate of its link waits for so many full packets of others.
+pub const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
+
 /// The fixed properties of one direction of a link. `R` represents a recording: its name while a
 /// link is planned, and its [`super::recording::Replay`] when it runs.
 #[derive(Clone, Debug)]
