@@ -49,7 +49,8 @@ class Scenario:
     def resolved(self, run: str | None = None, /) -> str:
         """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone`
         are priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph`
-        has its links, flows, addresses and ways, of a chain too."""
+        has its links, flows, addresses and ways, of a chain too, and as `setup` tunnels, published
+        ports and where flows go."""
 
     def model(self) -> str:
         """What queueing theory says of its stations."""
@@ -59,6 +60,10 @@ class Scenario:
 
     def replay(self, policies: list[str], path: str, /) -> str:
         """The packets of the capture at `path` under each of the policies."""
+
+    def departures(self) -> str:
+        """The datagrams of each flow as `kernel` sends them: nanoseconds from the start of the
+        flows, and bytes of the clear IP packet; null for TCP."""
 
     def kernel(self, capture: str | None = None, /) -> str:
         """It with the real node in it: `model`, null of a graph, `simulate`, and `resolved`.

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from caravan.testbed.caravan import caravan_toml, read_message
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.connection import Connection, PublicKey, Published, SharedKey
 from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.strongswan import parse_pretty, swanctl_conf
 
@@ -24,7 +24,7 @@ def test_the_gateway_s_file_says_what_the_connection_says(tmp_path: Path) -> Non
         local_id="sg.example",
         mode="transport",
         pool="10.99.0.0/24",
-        publish=((8080, "10.10.0.2:80"),),
+        publish=(Published(8080, "10.10.0.2:80"),),
         is_legacy=False,
         child_rekey_s=5,
     )

@@ -127,12 +127,14 @@ def test_a_study_of_what_the_testbed_cannot_show_is_refused_at_its_line(tmp_path
     path = tmp_path / "shaped.toml"
     text = LOSSY_STUDY.format(levels='"testbed"').replace('"umts"', '"road"\nmeasure = "tunnel"')
     path.write_text(
-        text.replace('"traffic.rate" = "64 kbit/s", ', "").replace(", mips = [100]", "")
+        text.replace(
+            '"traffic.rate" = "64 kbit/s", "link.ms.loss" = 0.1', '"link.ms.trace" = "no"'
+        ).replace(", mips = [100]", "")
     )
     study = load(str(path))
     (sweep,) = study.sweeps
     (cell,) = cells(sweep, is_quick=False)
-    with pytest.raises(StudyError, match=r"link.ms.loss: only the link to the gateway") as fault:
+    with pytest.raises(StudyError, match=r"link.ms.trace: there is no trace 'no'") as fault:
         jobs(cell, place(cell, Files.of(study)), "testbed", 1)
     assert str(located(study, sweep, fault.value)).startswith(f"{path}:14:9: sweep.rates: ")
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from caravan.lab.core import Question, scenario
-from caravan.testbed.graph import NotForTestbed, link_plan
-from caravan.threeways.flows import Counted, check, two_ways
+from caravan.lab.core import LabError, Question, departures, find, kernel, scenario
+from caravan.testbed.graph import NotForTestbed, link_plan, words
+from caravan.threeways.bed import Setting
+from caravan.threeways.flows import Counted, Flows, two_ways
 
 BYTES_TOLERANCE = 0.05
 """The difference in bytes on a link that simulation and testbed may have."""
@@ -20,22 +21,24 @@ FEW_BYTES = 5_000
 
 STILL = (
     'link.cell-a.from=["ms1"]; link.cell-b.from=["ms2"]; move.0.node=; move.0.to=; '
-    "move.0.link=cell-b; move.0.loss=0.1"
+    "move.0.link=cell-b; run.time=6 s; move.0.at=3 s; "
 )
 """No station moves, and a link changes."""
 
 
-@pytest.mark.root
-def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed(
-    tmp_path: Path,
-) -> None:
-    question = Question("handover")
-    simulate, measured = two_ways(question, scenario(question), tmp_path)
+def levels(edits: str, path: Path, name: str = "handover") -> tuple[Flows, Flows]:
+    """The handover with edits, simulated and in namespaces, printed side by side."""
+    question = Question(name, tuple(edit for edit in edits.split("; ") if edit))
+    simulate, measured = two_ways(question, path)
     assert measured is not None
     for one, other in zip(simulate.flows, measured.flows, strict=True):
-        print(one.name, one.sent, one.received, one.gaps, other.received, other.gaps)
+        print(one.name, one.sent, one.received, one.gaps, one.kbps)
+        print(other.name, other.sent, other.received, other.gaps, other.kbps)
         assert (one.name, one.sent) == (other.name, other.sent)
-        _same_gaps(one, other)
+    return simulate, measured
+
+
+def _same_bytes(simulate: Flows, measured: Flows) -> None:
     for name, counts in simulate.link_bytes.items():
         for way, direction in enumerate(("up", "down")):
             ours, theirs = counts[way], measured.link_bytes[name][way]
@@ -45,16 +48,136 @@ def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("policy", ["3des-md5", "none"])
-def test_stations_reach_the_server_by_the_gateway_s_own_address(
-    policy: str, tmp_path: Path
+def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed(
+    tmp_path: Path,
 ) -> None:
-    edits = f"policy={policy}; {STILL}; move.0.loss=; move.0.up=true; flow.ms2 down.from=ms2"
-    question = Question("handover", (*edits.split("; "), "flow.ms2 down.to=sg", "run.time=6 s"))
-    levels = two_ways(question, scenario(question), tmp_path)
-    for level in levels:
-        assert level is not None
+    question = Question("handover")
+    simulate, measured = two_ways(question, tmp_path)
+    assert measured is not None
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        print(one.name, one.sent, one.received, one.gaps, other.received, other.gaps)
+        assert (one.name, one.sent) == (other.name, other.sent)
+        _same_gaps(one, other)
+    _same_bytes(simulate, measured)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "more",
+    [
+        "policy=3des-md5",
+        "policy=none",
+        "policy=none; family=6; flow.ms1 up.to=sg; flow.ms2 up.from=sg; flow.ms2 up.to=ms2",
+    ],
+)
+def test_stations_reach_the_server_by_the_gateway_s_own_address(more: str, tmp_path: Path) -> None:
+    edits = f"{STILL}move.0.up=true; {more}; flow.ms2 down.from=ms2; flow.ms2 down.to=sg"
+    for level in levels(edits, tmp_path):
         assert [flow.received for flow in level.flows] == [flow.sent for flow in level.flows]
+
+
+CALLS = "packets=10; calls=3; reading=0.2 s; idle=0.5 s"
+MODELS = [
+    ("poisson", "", '{ model = "fixed", bytes = "500 B" }'),
+    ("poisson", "", '{ model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1400 B" }'),
+    ("constant", "", '{ model = "empirical", points = [[44, 3], [576, 1], [1400, 1]] }'),
+    ("packet-call", CALLS, '{ model = "fixed", bytes = "300 B" }'),
+]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("model", "more", "sizes"), MODELS)
+def test_the_testbed_sends_the_very_datagrams_that_are_simulated(
+    model: str, more: str, sizes: str, tmp_path: Path
+) -> None:
+    flow = "flow.ms1 up."
+    changes = "; ".join(f"{flow}{edit}" for edit in more.split("; ") if edit)
+    edits = f"{STILL}move.0.up=true; {flow}model={model}; {flow}sizes={sizes}; {changes}"
+    simulate, measured = levels(edits, tmp_path)
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        assert one.received == one.sent == other.received > 10, one.name
+    _same_bytes(simulate, measured)
+
+
+@pytest.mark.root
+def test_each_tunnel_has_its_own_policy_in_simulation_and_testbed(tmp_path: Path) -> None:
+    text = find("scenario", "handover").text.replace('policy = "aes128gcm16"\n', "")
+    for station, policy in (("ms1", "aes128gcm16"), ("ms2", "aes128-sha256")):
+        text += f'\n[[layer]]\nkind = "ipsec"\npolicy = "{policy}"\nfrom = "{station}"\nto = "sg"\n'
+    path = tmp_path / "two.toml"
+    path.write_text(text)
+    simulate, measured = levels(f"{STILL}move.0.up=true", tmp_path, str(path))
+    for level in (simulate, measured):
+        assert [flow.received for flow in level.flows] == [flow.sent for flow in level.flows]
+    # what each policy adds to the packets of its station shows on that station's link
+    for name in ("cell-a", "cell-b"):
+        assert simulate.link_bytes[name] == pytest.approx(measured.link_bytes[name], rel=0.01)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "edits",
+    [
+        "family=6; run.time=8 s",
+        "family=6; link.sg.network=10.10.0.0/24; run.time=8 s",
+        "link.sg.network=fd10::/64; run.time=8 s",
+    ],
+)
+def test_stations_move_in_ipv6_and_tunnels_carry_either_family(edits: str, tmp_path: Path) -> None:
+    simulate, measured = levels(edits, tmp_path)
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        _same_gaps(one, other)
+    _same_bytes(simulate, measured)
+
+
+@pytest.mark.root
+def test_tcp_takes_as_long_through_the_testbed_as_simulated(tmp_path: Path) -> None:
+    up, down = "flow.ms1 up.", "flow.ms2 down."
+    none = "; ".join(f"{flow}{key}=" for flow in (up, down) for key in ("sizes", "rate"))
+    edits = (
+        f"{STILL}move.0.up=true; {none}; {up}model=tcp; {up}bytes=300 KB; {down}model=tcp; "
+        f"{down}bytes=1 MB; run.time=20 s"
+    )
+    simulate, measured = levels(edits, tmp_path)
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        assert one.received == one.sent == other.received, one.name
+        if one.kbps is not None:
+            assert other.kbps == pytest.approx(one.kbps, rel=0.25), one.name
+
+
+@pytest.mark.root
+def test_a_link_changes_while_it_runs_in_simulation_and_testbed(tmp_path: Path) -> None:
+    # ms2 alone is on cell-b: 50 datagrams a second up, 100 down, of which loss takes some
+    simulate, measured = levels(f"{STILL}move.0.loss=0.3", tmp_path / "loss")
+    for one, other in zip(simulate.flows[1:], measured.flows[1:], strict=True):
+        lost, share = one.sent - one.received, (other.sent - other.received) / one.sent
+        assert lost > 0 and 0.08 < share < 0.22, one.name
+        assert other.gaps[0][0] >= one.sent // 2 - 2
+    # while the link is down it takes nothing: both lose the same datagrams
+    text = f"{STILL}move.0.up=false"
+    simulate, measured = levels(text, tmp_path / "down")
+    for one, other in zip(simulate.flows[1:], measured.flows[1:], strict=True):
+        assert len(one.gaps) == len(other.gaps) == 1, one.name
+        assert abs(one.gaps[0][0] - other.gaps[0][0]) <= 2, one.name
+    # half of what comes down does not fit any more: the queue of 60 KB fills, then drops
+    simulate, measured = levels(f"{STILL}move.0.rate=400 kbit/s", tmp_path / "rate")
+    one, other = simulate.flows[2], measured.flows[2]
+    assert one.received < one.sent
+    assert other.received == pytest.approx(one.received, abs=15)
+
+
+@pytest.mark.root
+def test_links_with_two_rates_framing_and_overtaking_carry_alike(tmp_path: Path) -> None:
+    edits = (
+        f"{STILL}move.0.delay=60 ms; link.cell-b.rate={{ up = '1 Mbit/s', down = '900 kbit/s' }}; "
+        "link.cell-b.overhead=20 B; link.cell-b.reorder=0.1"
+    )
+    simulate, measured = levels(edits, tmp_path)
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        assert other.received == pytest.approx(one.received, abs=15), one.name
+    assert len(measured.flows[2].runs) > 20, "some were overtaken"
+    assert len(simulate.flows[2].runs) > 20
+    _same_bytes(simulate, measured)
 
 
 def _same_gaps(simulate: Counted, measured: Counted) -> None:
@@ -76,16 +199,22 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
-        ("flow.ms1 up.model=poisson", "flow.ms1 up.model: poisson: the testbed of a graph sends"),
-        (STILL, "goes up and down alone"),
-        ("policy=3des-md5", "flow.ms2 down.from: in transport mode the testbed's stations send"),
-        ("link.cell-a.reorder=0.1", "link.cell-a.reorder: not in the testbed"),
-        ("link.cell-a.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast both ways"),
+        (
+            "flow.ms1 up.model=closed-loop",
+            "flow.ms1 up.model: closed-loop: its source knows at once",
+        ),
+        ("policy=3des-md5", "datagrams find one station, not one of several"),
     ],
 )
 def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) -> None:
-    with pytest.raises(NotForTestbed, match=said):
-        _check(Question("handover", tuple(edits.split("; "))))
+    with pytest.raises(ValueError, match=said):
+        Setting.of(Question("handover", tuple(edits.split("; "))).request())
+
+
+def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:
+    link = scenario(Question("handover"))["graph"]["links"][0]
+    with pytest.raises(NotForTestbed, match=r"link\.cell-a\.reorder: a recording has no rate"):
+        link_plan({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
 
 
 @pytest.mark.parametrize(
@@ -93,12 +222,40 @@ def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) 
 )
 def test_a_queue_holds_as_many_bytes_as_in_simulation(queue: str, option: str) -> None:
     resolved = scenario(Question("handover", (f"link.cell-a.queue={queue}",)))
-    plan = link_plan(resolved["graph"]["links"][0])
+    plan = link_plan(resolved["graph"]["links"][0], {})
     assert plan is not None and plan.queue == option
 
 
-def _check(question: Question) -> None:
-    resolved = scenario(question)
-    for link in resolved["graph"]["links"]:
-        link_plan(link)
-    check(resolved["scenario"])
+def test_the_list_of_departures_is_what_the_simulation_sends() -> None:
+    edits = (
+        "flow.ms1 up.model=poisson",
+        "flow.ms2 up.model=tcp",
+        "flow.ms2 up.bytes=1 KB",
+        "flow.ms2 up.rate=",
+        "flow.ms2 up.sizes=",
+    )
+    question = Question("handover", edits)
+    listed = departures(question)
+    sent = [flow["streamed"] for flow in kernel(question)["simulate"]["flows"]]
+    assert listed[1] is None and sent[1] is None
+    for number in (0, 2):
+        flow = listed[number]
+        assert flow is not None and len(flow) == sent[number]["sent"]
+        assert flow == sorted(flow) and flow[0][0] == 0 and flow[-1][0] <= 12e9
+    with pytest.raises(LabError, match="more than 1000000 datagrams: shorten the run"):
+        departures(Question("handover", ("run.time=2 h", "flow.ms1 up.rate=1 Gbit/s")))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("rate=1 Mbit/s", "rate=1000000bit rate-back=1000000bit"),
+        ("delay=80 ms", "delay=80000us"),
+        ("loss=0.25", "loss=0.25"),
+        ("up=false", "up=false"),
+    ],
+)
+def test_a_relay_is_told_what_a_move_says(change: str, told: str) -> None:
+    edits = f"{STILL}move.0.{change}".split("; ")
+    (step,) = scenario(Question("handover", tuple(edits)))["graph"]["moves"]
+    assert words(step["link"]) == told

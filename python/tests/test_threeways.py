@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from caravan.lab.core import Question, scenario
+from caravan.lab.core import Question
 from caravan.testbed.capture import PCAP_MAGIC
-from caravan.testbed.graph import NotForTestbed
-from caravan.threeways.compare import NAMES, road_plan, three_ways
+from caravan.threeways.bed import Setting
+from caravan.threeways.compare import NAMES, three_ways
 
 TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A
@@ -73,18 +73,39 @@ def test_only_packets_that_were_cut_are_said_to_be(tmp_path: Path) -> None:
         assert any("packets are cut" in note for note in levels.notes) == is_cut
 
 
+@pytest.mark.root
 @pytest.mark.parametrize(
-    ("edit", "said"),
-    [
-        ("link.nat.reorder=0.1", "link.nat.reorder: not in the testbed"),
-        ("link.ms.reorder=0.1", "link.ms.reorder: not in the testbed"),
-        ("link.ms.trace=x", "link.ms.trace: not in the testbed"),
-        ("link.ms.delay=5 ms", "link.ms.delay: only the link to the gateway has a shape"),
-        ("link.sg.queue=5 KB", "link.sg.queue: only the link to the gateway has a shape"),
-        ("link.sg.mtu=1400", "link.sg.mtu: only the link to the gateway has a shape"),
-        ("link.nat.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast"),
-    ],
+    ("policy", "direction"), [("aes128gcm16", "up"), ("3des-md5", "up"), ("3des-md5", "down")]
 )
-def test_what_namespaces_cannot_show_is_named(edit: str, said: str) -> None:
-    with pytest.raises(NotForTestbed, match=said):
-        road_plan(scenario(Question("road", (edit,)))["scenario"])
+def test_datagrams_of_a_chain_with_a_shape_on_every_link_agree(
+    policy: str, direction: str, tmp_path: Path
+) -> None:
+    edits = (
+        f"policy={policy}",
+        "traffic.model=packet-call",
+        "traffic.bytes=",
+        f"traffic.direction={direction}",
+        "traffic.rate=400 kbit/s",
+        "traffic.sizes={ model = 'pareto', shape = 1.5, smallest = '81.5 B', largest = '1400 B' }",
+        "traffic.reading=0.3 s",
+        "traffic.idle=0.5 s",
+        "link.ms.delay=5 ms",
+        "link.ms.rate=5 Mbit/s",
+        "link.sg.delay=3 ms",
+        "run.time=4 s",
+    )
+    levels = three_ways(Question("road", edits), tmp_path)
+    assert levels.testbed is not None
+    print(levels)
+    for name in ("wire_bytes_64", "wire_bytes_480", "handshake_messages", "datagrams"):
+        assert levels.simulate[name] == levels.testbed[name], name
+    assert (levels.simulate["datagrams"] or 0) > 10
+    difference = levels.difference("rtt_ms", "testbed")
+    assert difference is not None and abs(difference) < TCP_TOLERANCE
+
+
+def test_what_namespaces_cannot_show_is_named() -> None:
+    edits = ("traffic.model=closed-loop", "traffic.bytes=", "traffic.rate=64 kbit/s")
+    sizes = 'traffic.sizes={ model = "fixed", bytes = "64 B" }'
+    with pytest.raises(ValueError, match=r"traffic\.model: closed-loop: its source knows at once"):
+        Setting.of(Question("road", (*edits, sizes)).request())

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
-use lab::scenario::{Flow, Graph, Joint, NoRoad, Scenario};
+use lab::scenario::graph::setup::Setup;
+use lab::scenario::{Flow, Graph, Joint, Move, NoRoad, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -27,6 +28,8 @@ struct Job {
 struct Resolved<'a> {
     links: &'a [Joint],
     flows: &'a [Flow],
+    moves: &'a [Move],
+    setup: Setup,
     #[serde(flatten)]
     graph: Graph,
 }
@@ -48,11 +51,17 @@ pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused>
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&run));
     let graph = Graph::of(scenario)?;
+    let policies = graph.tunnels.iter().map(|tunnel| &*tunnel.policy);
+    let modes: Result<Vec<_>, _> = policies
+        .map(|name| scenario.mode(name, catalogue))
+        .collect();
+    let setup = Setup::of(scenario, &graph, &modes?);
+    let (links, flows, moves) = (&scenario.links, &scenario.flows, &scenario.moves);
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
         // Every link and its ends, every address and every route, also of chains.
-        "graph": Resolved { links: &scenario.links, flows: &scenario.flows, graph },
+        "graph": Resolved { links, flows, moves, setup, graph },
         // The value of the run that is too large, with its key; null if none is.
         "too_much": work.and_then(Result::err).map(|fault| Refused::from(fault).told()),
         // Nodes whose work is a lower bound.

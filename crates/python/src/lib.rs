@@ -72,6 +72,11 @@ mod _lab {
             apart(py, || answers::replay(&self.0, &policies, path))
         }
 
+        /// Times and sizes of the datagrams of each flow.
+        fn departures(&self, py: Python<'_>) -> PyResult<String> {
+            apart(py, || super::road::departures(&self.0))
+        }
+
         /// The same scenario with the real engine, computed and simulated; its packets are written
         /// to a capture.
         #[pyo3(signature = (capture = None, /))]

@@ -5,10 +5,12 @@ use std::io::{BufWriter, Write};
 use std::rc::Rc;
 
 use lab::kernel::levels;
+use lab::kernel::source::Departure;
 use lab::kernel::trace::{Open, Rewind};
+use lab::kernel::world::Plan;
 use lab::scenario::Entry;
 
-use crate::answers;
+use crate::answers::{self, write};
 use crate::refused::Refused;
 use crate::request::Held;
 
@@ -39,6 +41,32 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
     fs::rename(&part, path).map_err(named)?;
     Ok(told(levels))
 }
+
+/// The datagrams of each flow as `kernel` sends them: nanoseconds from the start of the flows, and
+/// octets of the clear IP packet. Null for TCP.
+pub(crate) fn departures(held: &Held) -> Result<String, Refused> {
+    let scenario = &held.scenario;
+    let plan = Plan::of(scenario, &held.catalogue, &recordings())?;
+    let mut left = DEPARTURES_MAX;
+    let mut flows: Vec<Option<Vec<(u64, u32)>>> = Vec::new();
+    for flow in 0..plan.programs.len() {
+        let departures = plan.departures(flow);
+        let listed: Option<Vec<_>> = departures.map(|departures| {
+            let written = |one: Departure| (one.at.as_nanos() as u64, one.bytes);
+            departures.take(left + 1).map(written).collect()
+        });
+        let count = listed.as_ref().map_or(0, Vec::len);
+        left = left.checked_sub(count).ok_or_else(|| {
+            let what = format!("more than {DEPARTURES_MAX} datagrams: shorten the run");
+            scenario.fault(&["run.time", "run"], what)
+        })?;
+        flows.push(listed);
+    }
+    write(&flows)
+}
+
+/// The most datagrams of one scenario that are listed.
+const DEPARTURES_MAX: usize = 1_000_000;
 
 /// Opens recordings as files, which are read during the run; their entries name the files.
 fn recordings() -> Open {

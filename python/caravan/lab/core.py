@@ -218,6 +218,15 @@ def kernel(asked: Asked, capture: Path | None = None) -> dict[str, Any]:
     return answer
 
 
+def departures(asked: Asked) -> list[list[tuple[int, int]] | None]:
+    """The datagrams of each flow as the event kernel sends them; None for TCP.
+
+    Each is a pair: nanoseconds from the start of the flows, and bytes of the clear IP packet.
+    """
+    listed = ask(opened(asked).departures)
+    return [None if flow is None else [(at, size) for at, size in flow] for flow in listed]
+
+
 def price(
     device: str,
     suite: str,

@@ -348,9 +348,9 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if cell.sweep.measure == "tunnel":
         if level == TESTBED:
-            if fault := tunnel.fault(found.document):
-                raise StudyError.edit(*fault)
-            request = {"scenario": found.document, "program": tunnel.program()}
+            asked = {**found.request, "set": _edits(cell)}
+            tunnel.check(asked)
+            request = {"asked": asked, "program": tunnel.program()}
             return (Job(TESTBED, canonical(request), TUNNEL_WEIGHT),)
         seeded = [*_edits(cell), f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), TUNNEL_WEIGHT),)
@@ -381,7 +381,7 @@ def compute(job: Job) -> bytes:
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
     if job.kind == TESTBED:
-        return tunnel.measured(json.loads(job.request)["scenario"])
+        return tunnel.measured(json.loads(job.request)["asked"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
 
 

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from caravan.messages import Refused
 from caravan.study.metrics import APPROXIMATION, LOWER
 from caravan.study.text import StudyError
 from caravan.threeways.levels import Metrics, computed, simulated
@@ -59,16 +60,17 @@ def bound(level: str, result: bytes, metric: str) -> str:
     return LOWER if json.loads(result)[level]["unpriced"] is not None else ""
 
 
-def fault(scenario: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key that namespaces cannot reproduce, and why; None if they can."""
+def check(request: Mapping[str, Any]) -> None:
+    """Refuse a scenario that namespaces cannot reproduce, at the key that is to blame."""
     from caravan.testbed.graph import NotForTestbed  # noqa: PLC0415
-    from caravan.threeways.compare import road_plan  # noqa: PLC0415
+    from caravan.threeways.bed import Setting  # noqa: PLC0415
 
     try:
-        road_plan(scenario)
+        Setting.of(request)
     except NotForTestbed as found:
-        return found.key, found.what
-    return None
+        raise StudyError.edit(found.key, found.what) from None
+    except Refused as found:
+        raise StudyError.of(found) from None
 
 
 @cache
@@ -79,12 +81,12 @@ def program() -> str:
     return hashlib.sha256(caravan_binary().read_bytes()).hexdigest()
 
 
-def measured(scenario: Mapping[str, Any]) -> bytes:
-    """The scenario in namespaces; the process must have entered a private namespace."""
+def measured(request: Mapping[str, Any]) -> bytes:
+    """A request's scenario in namespaces; the process must have entered a private namespace."""
     from caravan.threeways.compare import testbed  # noqa: PLC0415
 
     try:
         with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-            return json.dumps(testbed(scenario, Path(output))).encode()
+            return json.dumps(testbed(request, Path(output))).encode()
     except (RuntimeError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None

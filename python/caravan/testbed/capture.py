@@ -21,6 +21,7 @@ PCAP_MAGIC = 0xA1B2_3C4D
 GLOBAL_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
 IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ESP, IPPROTO_AH = 1, 6, 17, 50, 51
+IPPROTO_ICMPV6, ECHO_REQUEST6 = 58, 128
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class Frame:
         packet = self.packet
         header = (packet[0] & 15) * 4 if self.ether_type == 0x0800 else 40
         return packet[header:]
+
+    @property
+    def is_echo6(self) -> bool:
+        """Whether it is a ping of IPv6, among the messages of ICMPv6 about the link."""
+        return self.protocol == IPPROTO_ICMPV6 and self.payload[0] == ECHO_REQUEST6
 
     @property
     def is_udp_esp(self) -> bool:

@@ -51,15 +51,19 @@ class Caravan:
         host: Host,
         connection: Connection,
         *,
+        others: Sequence[Connection] = (),
         options: Sequence[str] = (),
         file: Path | None = None,
         log_level: str = LOG_LEVEL,
     ) -> None:
-        """`file`: a ready configuration; then only name and role of `connection` are used."""
+        """`file`: a ready configuration; then only name and role of `connection` are used.
+
+        `others`: further connections of a gateway, with the same credentials.
+        """
         self.host = host
         self.connection = connection
         self.is_gateway = not connection.remote_addrs
-        self.file = file or write_files(host, connection)
+        self.file = file or write_files(host, connection, *others)
         command = "gateway" if self.is_gateway else "up"
         argv = [str(caravan_binary()), command, "-c", str(self.file)]
         log = ["--log-format", "json", "--log-level", log_level]
@@ -198,14 +202,14 @@ def environment(host: Host) -> dict[str, str]:
     return {"CARAVAN_RUNTIME_DIR": str(runtime), "CARAVAN_STATE_DIR": str(state)}
 
 
-def write_files(host: Host, connection: Connection) -> Path:
+def write_files(host: Host, connection: Connection, *others: Connection) -> Path:
     """Write the configuration and its keys into a folder of the host; return the file's path."""
     directory = host.logs / "caravan"
     directory.mkdir(exist_ok=True)
     write_credentials(directory, connection)
     path = directory / "caravan.toml"
     path.touch(0o600)
-    path.write_text(caravan_toml(connection))
+    path.write_text(caravan_toml(connection, *others))
     return path
 
 
@@ -234,16 +238,24 @@ def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:
     )
 
 
-def caravan_toml(connection: Connection) -> str:
-    """The text of the daemon's configuration for one connection."""
+def caravan_toml(connection: Connection, *others: Connection) -> str:
+    """The text of the daemon's configuration; each of several connections has its own pool."""
+    if not others:
+        return _connection(connection, "inner")
+    pools = ((each, f"inner-{each.name}") for each in (connection, *others))
+    return "".join(_connection(each, pool) for each, pool in pools)
+
+
+def _connection(connection: Connection, inner: str) -> str:
     name, child = connection.name, connection.child
+    any_address = "::" if ":" in connection.remote_ts else "0.0.0.0"
     settings: dict[str, Any] = {
         "version": 1,
         "aggressive": connection.is_aggressive,
         "proposals": [connection.proposals] if connection.proposals else None,
         "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
-        "vips": ["0.0.0.0"] if connection.wants_address else None,
-        "pools": ["inner"] if connection.pool else None,
+        "vips": [any_address] if connection.wants_address else None,
+        "pools": [inner] if connection.pool else None,
         "encap": connection.is_encapsulated,
         "legacy": connection.is_legacy,
         "start": connection.start or None,
@@ -267,10 +279,11 @@ def caravan_toml(connection: Connection) -> str:
     if connection.pool:
         pool: dict[str, Any] = {"addrs": connection.pool}
         pool |= {"dns": ["10.10.0.53"]} if connection.mode == "tunnel" else {}
-        text += _table("pools.inner", pool)
-    for port, target in connection.publish:
-        text += f'[[publish]]\nprotocol = "{connection.publish_protocol}"\nport = {port}\n'
-        text += f'to = "{target}"\n\n'
+        text += _table(f"pools.{inner}", pool)
+    for one in connection.publish:
+        text += f'[[publish]]\nprotocol = "{one.protocol}"\nport = {one.port}\n'
+        text += f'to = "{one.target}"\n'
+        text += "\n" if one.is_masqueraded else "masquerade = false\n\n"
     return text
 
 

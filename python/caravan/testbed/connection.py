@@ -27,16 +27,29 @@ class SharedKey:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A port of the gateway that leads to `target`, an `address:port` behind it.
+
+    `is_masqueraded`: the server sees the gateway's address; else that of the pool.
+    """
+
+    port: int
+    target: str
+    protocol: str = "tcp"
+    is_masqueraded: bool = True
+
+
+@dataclass(frozen=True)
 class Connection:
     """One connection with one child.
 
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any
     authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults. `pool`: a
     prefix for the addresses of peers (in transport mode: addresses that represent peers).
-    `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address by mode
-    config. `publish`: in transport mode the ports of the gateway, of `publish_protocol`, and the
-    servers behind them. `is_encapsulated`: ESP always in UDP, or only through a NAT; None: each
-    program's default, which is UDP. Times in seconds; None: the program's default.
+    `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
+    family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
+    lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
+    each program's default, which is UDP. Times in seconds; None: the program's default.
     """
 
     auth: PublicKey | SharedKey
@@ -61,5 +74,4 @@ class Connection:
     rekey_s: int | None = None
     child_rekey_s: int | None = None
     dpd_s: int | None = None
-    publish: tuple[tuple[int, str], ...] = ()
-    publish_protocol: str = "tcp"
+    publish: tuple[Published, ...] = ()

@@ -1,8 +1,10 @@
-"""Sends numbered datagrams at equal intervals, and counts them.
+"""Sends numbered datagrams at the times of a list, and receives them.
 
-Run by path: `datagrams.py send ADDRESS PORT BYTES GAP_NS COUNT START_NS` sends COUNT payloads of
-BYTES, starting at the time START_NS of the monotonic clock; `datagrams.py receive PORT FILE`
-receives until SIGTERM and writes the numbers to FILE, one per line, in the order of arrival.
+Run by path: `datagrams.py send ADDRESS PORT FILE START_NS` sends the datagrams of FILE. Each line
+has nanoseconds after the time START_NS of the monotonic clock, and bytes of the payload.
+`datagrams.py receive FAMILY PORT FILE [ADDRESS]` receives until SIGTERM. It writes the number and
+the bytes of each datagram to FILE, one per line, in the order of arrival. An empty datagram to
+ADDRESS first opens the way back through a gateway that translates addresses.
 """
 
 from __future__ import annotations
@@ -19,12 +21,16 @@ SIZE_MAX = 1 << 16
 POLL_S = 0.05
 
 
-def send(to: tuple[str, int], size: int, gap_ns: int, count: int, start_ns: int) -> int:
+def send(to: tuple[str, int], path: Path, start_ns: int) -> int:
     """Send them; return how many the kernel refused."""
     refused = 0
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        for number in range(count):
-            wait_ns = start_ns + number * gap_ns - time.monotonic_ns()
+    listed = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+    family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as link:
+        # As in the simulation, a flow has one port at both ends.
+        link.bind(("", to[1]))
+        for number, (at_ns, size) in enumerate(listed):
+            wait_ns = start_ns + at_ns - time.monotonic_ns()
             if wait_ns > 0:
                 time.sleep(wait_ns / 1e9)
             payload = number.to_bytes(NUMBER_BYTES, "big").ljust(size, b"\0")
@@ -36,25 +42,30 @@ def send(to: tuple[str, int], size: int, gap_ns: int, count: int, start_ns: int)
     return refused
 
 
-def receive(port: int, path: Path) -> None:
+def receive(family: int, port: int, path: Path, *peers: str) -> None:
     """Receive until SIGTERM."""
-    numbers: list[int] = []
+    lines: list[str] = []
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        link.bind(("0.0.0.0", port))
+    with socket.socket(family, socket.SOCK_DGRAM) as link:
+        link.bind(("", port))
         link.settimeout(POLL_S)
+        for peer in peers:
+            link.sendto(b"", (peer, port))
         print("listening", flush=True)
         while not stopped:
             with contextlib.suppress(TimeoutError):
-                numbers.append(int.from_bytes(link.recv(SIZE_MAX)[:NUMBER_BYTES], "big"))
-    path.write_text("".join(f"{number}\n" for number in numbers))
+                payload = link.recv(SIZE_MAX)
+                number = int.from_bytes(payload[:NUMBER_BYTES], "big")
+                lines.append(f"{number} {len(payload)}\n")
+    path.write_text("".join(lines))
 
 
 if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "send":
-        address, port, *numbers = words
-        print(send((address, int(port)), *map(int, numbers)))
+        address, port, path, start_ns = words
+        print(send((address, int(port)), Path(path), int(start_ns)))
     else:
-        receive(int(words[0]), Path(words[1]))
+        family, port, path, *peers = words
+        receive(int(family), int(port), Path(path), *peers)

@@ -1,14 +1,15 @@
 """A scenario's graph in namespaces: one for each node, and those that make its links.
 
 Links, addresses and routes are those that the native core has resolved, so simulation and testbed
-use the same network. A link with a shape is a relay (`caravan link`) between two veth ends. If
-several nodes share its near side, a bridge joins them before the relay, and they share its queue. A
-relay node is a bridge too: it joins its links to one segment. Neighbours are configured from the
-start: no link carries ARP. Left out: changes that a running relay cannot make (rate, delay, loss).
+use the same network. A link with a shape, or one that a move changes, is a relay (`caravan link`)
+between two veth ends. If several nodes share its near side, a bridge joins them before the relay,
+and they share its queue. A relay node is a bridge too: it joins its links to one segment.
+Neighbours are configured from the start: no link carries ARP.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,76 +48,92 @@ class Port:
     address: str
     bits: int
     mac: str
+    segment: int
+
+    @property
+    def prefixed(self) -> str:
+        """Its address in `address/prefix` form."""
+        return f"{self.address}/{self.bits}"
 
 
 class GraphNetwork(Network):
     """The hosts of one graph: `nodes` by name; nothing runs on a relay, so it has none.
 
-    `scenario` and `graph` are the native core's answers for a scenario.
+    `nodes` and `graph` are the native core's answers for a scenario. `traces` are the files of
+    recordings by name.
     """
 
     def __init__(
-        self, scenario: Mapping[str, Any], graph: Mapping[str, Any], output: Path | None = None
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        graph: Mapping[str, Any],
+        traces: Mapping[str, Path],
+        output: Path | None = None,
     ) -> None:
-        plans = [link_plan(link) for link in graph["links"]]
-        super().__init__(output)
+        changing = {step["link"]["link"] for step in graph["moves"] if "link" in step}
+        plans = [
+            link_plan(link, traces, is_changing=index in changing)
+            for index, link in enumerate(graph["links"])
+        ]
+        is_v6 = any(":" in port["address"] for port in graph["ports"])
+        super().__init__(output, is_dual_stack=is_v6)
         self._graph = graph
-        self.names = [node["name"] for node in scenario["nodes"]]
-        self._roles = [node["role"] for node in scenario["nodes"]]
-        self._ports: dict[tuple[int, int], Port] = {}
+        self._ports: dict[tuple[int, int], list[Port]] = {}
         self.links: list[tuple[Host, str]] = []
         """Host and interface at the far end of each link, where its packets are counted."""
+        self.relays: list[Relay | None] = []
+        """The relay of each link; None if the link is bare."""
         try:
-            self.nodes = {name: self.host(name) for name in self.names}
+            self.nodes = {node["name"]: self.host(node["name"]) for node in nodes}
             for index, plan in enumerate(plans):
                 self._link(index, plan)
             self._number()
-            self._route(scenario)
+            for index, node in enumerate(nodes):
+                self._settle(index, node)
         except BaseException:
             self.close()
             raise
 
     def node(self, index: int) -> Host:
         """The host of a node by its index."""
-        return self.nodes[self.names[index]]
-
-    def address(self, node: int) -> str:
-        """The address at which others reach a node: on its first link towards the clients."""
-        ports = self._own_ports(node)
-        inward = [port for port in ports if not port["is_near"]]
-        return str([*inward, *ports][0]["address"])
+        return list(self.nodes.values())[index]
 
     def attach(self, station: int, link: int) -> None:
         """Move a client from its current link to another."""
-        for (node, other), port in self._ports.items():
+        for (node, other), ports in self._ports.items():
             if node == station and other != link:
-                port.host.link_down(port.interface)
-                if f"{port.address}/{port.bits}" in port.host.addresses(port.interface):
-                    port.host.remove_address(port.interface, f"{port.address}/{port.bits}")
-        port = self._ports[station, link]
-        port.host.link_up(port.interface)
-        port.host.add_address(port.interface, f"{port.address}/{port.bits}")
+                for port in ports:
+                    port.host.link_down(port.interface)
+                    if port.prefixed in port.host.addresses(port.interface):
+                        port.host.remove_address(port.interface, port.prefixed)
+        for port in self._ports[station, link]:
+            port.host.link_up(port.interface)
+            port.host.add_address(port.interface, port.prefixed)
         self._befriend(station, link)
-        port.host.add_route("default", self._head(link))
+        for port in self._ports[station, link]:
+            port.host.add_route("default", self._graph["segments"][port.segment]["head"])
 
-    def set_up(self, link: int, *, is_up: bool) -> None:
-        """Turn a link on or off."""
-        host, interface = self.links[link]
-        if is_up:
-            host.link_up(interface)
-        else:
-            host.link_down(interface)
+    def change(self, link: int, to: Mapping[str, Any]) -> None:
+        """Change a running link, as the `link` of a move says."""
+        relay = self.relays[link]
+        assert relay is not None, "a link that a move changes has a relay"
+        relay.change(words(to))
 
-    def inside(self, gateway: int) -> str | None:
-        """The network behind a gateway."""
-        segments = self._graph["segments"]
-        found = (one["network"] for one in segments if one["behind"] == gateway)
-        return next(found, None)
+    def finish(self) -> None:
+        """Wait until all changes of links are made."""
+        for relay in self.relays:
+            if relay is not None:
+                relay.settle()
 
-    def _own_ports(self, node: int) -> list[Mapping[str, Any]]:
-        home = self._graph["homes"][node]
-        ports = [port for port in self._graph["ports"] if port["node"] == node]
-        return [port for port in ports if home is None or port["link"] == home]
+    def far_side(self, link: int) -> set[bytes]:
+        """Ethernet addresses of the nodes that send towards the clients over a link."""
+        segments = self._segments(link)
+        return {
+            bytes.fromhex(port.mac.replace(":", ""))
+            for told in self._graph["ports"]
+            if told["segment"] in segments and not told["is_near"]
+            for port in self._ports[told["node"], told["link"]]
+        }
 
     def _link(self, index: int, plan: LinkPlan | None) -> None:
         """One link: near ends, a bridge if there are several, a relay if it has a shape."""
@@ -135,6 +152,7 @@ class GraphNetwork(Network):
             begin, start = self.host(f"{name}-shared"), "up"
             for number, node in enumerate(near):
                 self.node(node).connect(name, begin, f"near{number}", mtu)
+        relay = None
         if plan is None:
             begin.connect(start, far, name, mtu)
         else:
@@ -144,109 +162,113 @@ class GraphNetwork(Network):
             ends = [(self.node(node), name) for node in near] + [(far, name), (begin, start)]
             for host, interface in ends:
                 software_checksums(host, interface)
-            Relay(middle, plan, "left", "right")
+            relay = Relay(middle, plan, "left", "right")
         if len(near) != 1:
             begin.bridge(BRIDGE, [start, *(f"near{number}" for number in range(len(near)))])
         self.links.append((far, name))
+        self.relays.append(relay)
 
     def _number(self) -> None:
         """Configure addresses (of clients on their first links) and neighbours."""
-        for port in self._graph["ports"]:
-            host, interface = self.node(port["node"]), f"l{port['link']}"
-            network = self._graph["segments"][port["segment"]]["network"]
-            bits = int(network.partition("/")[2])
-            found = Port(host, interface, port["address"], bits, host.hardware_address(interface))
-            self._ports[port["node"], port["link"]] = found
-            home = self._graph["homes"][port["node"]]
-            if home is not None and home != port["link"]:
-                host.link_down(interface)
+        for told in self._graph["ports"]:
+            host, interface = self.node(told["node"]), f"l{told['link']}"
+            network = self._graph["segments"][told["segment"]]["network"]
+            port = Port(
+                host,
+                interface,
+                told["address"],
+                int(network.partition("/")[2]),
+                host.hardware_address(interface),
+                told["segment"],
+            )
+            self._ports.setdefault((told["node"], told["link"]), []).append(port)
+            if told["is_first"]:
+                host.add_address(interface, port.prefixed)
             else:
-                host.add_address(interface, f"{port['address']}/{bits}")
+                host.link_down(interface)
         for node, link in self._ports:
             self._befriend(node, link)
-        for node, role in enumerate(self._roles):
-            if role == "relay":
-                bridged = [name for name in self.node(node).interfaces() if name != "lo"]
-                self.node(node).bridge(BRIDGE, bridged)
 
     def _befriend(self, node: int, link: int) -> None:
         """Make a node and its neighbours on a link know each other."""
-        own = self._ports[node, link]
-        segment = self._segment(link)
-        for other in self._graph["ports"]:
-            port = self._ports.get((other["node"], other["link"]))
-            if port is None or other["segment"] != segment or other["node"] == node:
-                continue
-            if port.host.is_up(port.interface) and own.host.is_up(own.interface):
-                own.host.add_neighbour(own.interface, port.address, port.mac)
-                port.host.add_neighbour(port.interface, own.address, own.mac)
-
-    def _segment(self, link: int) -> int:
-        segments: Sequence[Mapping[str, Any]] = self._graph["segments"]
-        return next(index for index, one in enumerate(segments) if link in one["links"])
-
-    def _head(self, link: int) -> str:
-        """The router of a segment: behind a gateway the gateway."""
-        segment = self._segment(link)
-        behind = self._graph["segments"][segment]["behind"]
-        ports = (port for port in self._graph["ports"] if port["segment"] == segment)
-        heads = (
-            port["address"]
-            for port in ports
-            if (not port["is_near"] if behind is None else port["node"] == behind)
+        others = (
+            port for (other, _), ports in self._ports.items() if other != node for port in ports
         )
-        return str(next(heads))
+        for port in others:
+            for own in self._ports[node, link]:
+                if port.segment != own.segment or not own.host.is_up(own.interface):
+                    continue
+                if port.host.is_up(port.interface):
+                    own.host.add_neighbour(own.interface, port.address, port.mac)
+                    port.host.add_neighbour(port.interface, own.address, own.mac)
 
-    def _route(self, scenario: Mapping[str, Any]) -> None:
-        for index, role in enumerate(self._roles):
-            host = self.node(index)
-            if role in ("station", "server"):
-                (port,) = self._own_ports(index)
-                head = self._head(port["link"])
+    def _segments(self, link: int) -> set[int]:
+        segments = enumerate(self._graph["segments"])
+        return {index for index, one in segments if link in one["links"]}
+
+    def _settle(self, index: int, node: Mapping[str, Any]) -> None:
+        """Configure a node for its role: bridge, router, NAT, or host with a default route."""
+        host, role = self.node(index), node["role"]
+        own = [port for port in self._graph["ports"] if port["node"] == index and port["is_first"]]
+        if role == "relay":
+            host.bridge(BRIDGE, [name for name in host.interfaces() if name != "lo"])
+        elif role in ("station", "server"):
+            for port in own:
+                head = self._graph["segments"][port["segment"]]["head"]
                 if head != port["address"]:
                     host.add_route("default", head)
-            elif role != "relay":
-                host.forward()
-            if role == "nat":
-                outer = next(port for port in self._own_ports(index) if port["is_near"])
-                timeout_s = scenario["nodes"][index]["udp_timeout_s"]
-                plan = NatPlan(
-                    f"l{outer['link']}",
-                    (outer["address"],),
-                    udp_timeout_s=round(timeout_s) if timeout_s else None,
-                )
-                Nat(host, plan)
+        else:
+            host.forward()
+        if role == "nat":
+            outer = next(port for port in own if port["is_near"])
+            timeout_s = node["udp_timeout_s"]
+            plan = NatPlan(
+                f"l{outer['link']}",
+                (outer["address"],),
+                udp_timeout_s=round(timeout_s) if timeout_s else None,
+            )
+            Nat(host, plan)
         for hop in self._graph["hops"]:
-            if hop["via"] is not None:
-                network = self._graph["segments"][hop["to"]]["network"]
-                self.node(hop["node"]).add_route(network, hop["via"])
+            if hop["node"] == index and hop["via"] is not None:
+                host.add_route(self._graph["segments"][hop["to"]]["network"], hop["via"])
 
 
-def link_plan(link: Mapping[str, Any]) -> LinkPlan | None:
+def link_plan(
+    link: Mapping[str, Any], traces: Mapping[str, Path], *, is_changing: bool = False
+) -> LinkPlan | None:
     """The plan of a link's relay; None if the link is bare."""
-    rate, named = link["rate"], f"link.{link['name']}"
-    check_link(link, named)
-    shape = any(link[key] for key in ("delay_s", "loss", "queue_bytes"))
-    if not shape and rate["up_bps"] >= BARE_BPS_MIN:
+    rate, queue_bytes, trace = link["rate"], link["queue_bytes"], link["trace"]
+    keys = ("delay_s", "loss", "queue_bytes", "overhead_bytes", "reorder", "trace")
+    is_fast = min(rate["up_bps"], rate["down_bps"]) >= BARE_BPS_MIN
+    if is_fast and not is_changing and not any(link[key] for key in keys):
         return None
-    return relay_plan(link, named)
-
-
-def check_link(link: Mapping[str, Any], named: str) -> None:
-    """Refuse what no link of the testbed can do."""
-    for key in ("reorder", "overhead_bytes", "trace"):
-        if link[key]:
-            raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}", "not in the testbed")
-
-
-def relay_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
-    """The relay of a link with a rate, which messages call `named`."""
-    rate, queue_bytes = link["rate"], link["queue_bytes"]
-    if rate["up_bps"] != rate["down_bps"]:
-        raise NotForTestbed(f"{named}.rate", "the testbed's link is equally fast both ways")
+    if link["reorder"] and trace:
+        named = f"link.{link['name']}.reorder"
+        raise NotForTestbed(named, "a recording has no rate, and what overtakes needs one")
     return LinkPlan(
-        rate=f"{rate['up_bps']:.0f}bit",
-        delay=f"{link['delay_s'] * 1e6:.0f}us",
+        rate=None if trace else _rate(rate["up_bps"]),
+        rate_back=None if trace else _rate(rate["down_bps"]),
+        delay=_delay(link["delay_s"]),
         loss=link["loss"],
         queue=f"{queue_bytes:.0f}b" if queue_bytes else UNLIMITED_QUEUE,
+        trace=traces[trace] if trace else None,
+        overhead=math.ceil(link["overhead_bytes"]),
+        reorder=link["reorder"],
     )
+
+
+def words(to: Mapping[str, Any]) -> str:
+    """The line that tells a relay how a move changes its link."""
+    if rate := to.get("rate"):
+        return f"rate={_rate(rate['up_bps'])} rate-back={_rate(rate['down_bps'])}"
+    if "delay_s" in to:
+        return f"delay={_delay(to['delay_s'])}"
+    return f"loss={to['loss']}" if "loss" in to else f"up={str(to['up']).lower()}"
+
+
+def _rate(bps: float) -> str:
+    return f"{bps:.0f}bit"
+
+
+def _delay(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f}us"

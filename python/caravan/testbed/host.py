@@ -91,6 +91,7 @@ class Host:
         environment: Mapping[str, str] | None = None,
         *,
         name: str | None = None,
+        is_told: bool = False,
     ) -> Process:
         """Start a program; it ends with the host at the latest.
 
@@ -99,7 +100,7 @@ class Host:
         """
         self._count += 1
         log = self.logs / f"{self._count:03}-{name or Path(argv[0]).name}"
-        process = Process(argv, log, self._entry(), environment)
+        process = Process(argv, log, self._entry(), environment, is_told=is_told)
         self._processes.append(process)
         return process
 
@@ -189,8 +190,8 @@ class Host:
         self._netlink.link("set", index=self.index(interface), mtu=mtu_bytes)
 
     def add_address(self, interface: str, address: str) -> None:
-        """Add an address in `address/prefix` form."""
-        self._netlink.addr("add", index=self.index(interface), address=address)
+        """Add an address in `address/prefix` form; one that is there stays."""
+        self._netlink.addr("replace", index=self.index(interface), address=address)
 
     def remove_address(self, interface: str, address: str) -> None:
         """Remove an address in `address/prefix` form."""
@@ -296,6 +297,8 @@ class Host:
             # Addresses are usable at once: nobody else is on these links.
             self.sysctl("net.ipv6.conf.default.accept_dad", "0")
             self.sysctl("net.ipv6.conf.all.accept_dad", "0")
+            # Addresses and routes are given: nobody asks for a router.
+            self.sysctl("net.ipv6.conf.default.router_solicitations", "0")
         else:
             self.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
         self.sysctl("net.ipv4.ping_group_range", "0 0")

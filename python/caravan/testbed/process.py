@@ -58,7 +58,10 @@ class Process:
         prefix: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        *,
+        is_told: bool = False,
     ) -> None:
+        """`is_told`: its standard input is what `tell` says; else there is none."""
         self.argv = tuple(argv)
         self.stdout_path = log.with_name(log.name + ".out")
         self.stderr_path = log.with_name(log.name + ".err")
@@ -68,7 +71,7 @@ class Process:
         with self.stdout_path.open("wb") as out, self.stderr_path.open("wb") as err:
             self._popen = subprocess.Popen(
                 [*prefix, *argv],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if is_told else subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 env={**os.environ, **(environment or {})},
@@ -89,6 +92,12 @@ class Process:
     def stderr(self) -> str:
         """Its error output so far."""
         return self.stderr_path.read_text(errors="replace")
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._popen.stdin is not None
+        self._popen.stdin.write(f"{line}\n".encode())
+        self._popen.stdin.flush()
 
     def is_running(self) -> bool:
         """Whether it is running."""
@@ -157,6 +166,8 @@ class Process:
         self._ended = time.monotonic()
         self._usage_cpu_s = usage.ru_utime + usage.ru_stime
         self._popen.returncode = os.waitstatus_to_exitcode(status)
+        if self._popen.stdin is not None:
+            self._popen.stdin.close()
         os.close(self._pidfd)
         return True
 

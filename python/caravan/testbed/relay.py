@@ -26,21 +26,28 @@ ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 class LinkPlan:
     """The link's properties; rates as `2mbit`, one-way delays as `50ms`, loss from 0 to 1.
 
-    `queue`: what may wait in front of it, packets as `100` or bytes as `64kb`. `trace`: Mahimahi's
-    format, one delivery opportunity of 1500 bytes per line, in ms; it replaces the rate.
+    `rate_back`: from right to left, if it differs. `queue`: what may wait in front of it, packets
+    as `100` or bytes as `64kb`. `trace`: Mahimahi's format, one delivery opportunity of 1500 bytes
+    per line, in ms; it replaces the rate. `overhead`: bytes that the link adds to each datagram.
+    `reorder`: the share of datagrams that others overtake, from 0 to 1.
     """
 
     rate: str | None = None
+    rate_back: str | None = None
     delay: str | None = None
     loss: float = 0.0
     queue: str | None = None
     trace: Path | None = None
+    overhead: int = 0
+    reorder: float = 0.0
 
     def arguments(self) -> list[str]:
         """The options of `caravan link`."""
         options: list[str] = []
         if self.rate is not None:
             options += ["--rate", self.rate]
+        if self.rate_back is not None:
+            options += ["--rate-back", self.rate_back]
         if self.delay is not None:
             options += ["--delay", self.delay]
         if self.loss > 0:
@@ -49,6 +56,10 @@ class LinkPlan:
             options += ["--queue", self.queue]
         if self.trace is not None:
             options += ["--trace", str(self.trace)]
+        if self.overhead > 0:
+            options += ["--overhead", str(self.overhead)]
+        if self.reorder > 0:
+            options += ["--reorder", str(self.reorder)]
         return options
 
 
@@ -57,12 +68,31 @@ class Relay:
 
     def __init__(self, host: Host, plan: LinkPlan, left: str, right: str) -> None:
         self.host = host
+        self._changes = 0
         for interface in (left, right):
             software_checksums(host, interface)
-        argv = [str(caravan_binary()), "link", "--left", left, "--right", right]
-        self.process = host.popen([*argv, *plan.arguments()], name="link")
+        argv = [str(caravan_binary()), "link", "--control", "--left", left, "--right", right]
+        self.process = host.popen([*argv, *plan.arguments()], name="link", is_told=True)
         wanted = {host.index(left), host.index(right)}
         self.process.wait_for(lambda: wanted <= bound_interfaces(host), "relay", READY_S)
+
+    def change(self, words: str) -> None:
+        """Change the running link, in words such as `rate=1mbit delay=80ms` or `up=false`.
+
+        The relay reads it in its own time; `settle` waits until it has.
+        """
+        self.process.tell(words)
+        self._changes += 1
+
+    def settle(self) -> None:
+        """Wait until all changes are made; `ValueError` when the relay has refused one."""
+        self.process.wait_for(lambda: len(self._answers()) >= self._changes, "change", READY_S)
+        refused = [answer for answer in self._answers() if answer != "ok"]
+        if refused:
+            raise ValueError("; ".join(refused))
+
+    def _answers(self) -> list[str]:
+        return [line for line in self.process.stdout().splitlines() if not line.startswith("{")]
 
 
 def bound_interfaces(host: Host) -> set[int]:

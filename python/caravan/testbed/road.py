@@ -5,6 +5,10 @@ each have a home router behind the operator's one NAT; all have the same private
 home routers preserve ports, so the gateway sees equal addresses and equal ports from one address
 (RFC 3948 §5.2). With `link`, a relay is between nat (or ms) and sg.
 
+This is the network of the demo and of tests without a scenario: they need clients with equal
+addresses, several outer addresses, and routes that are added and removed. Scenarios run in a
+`graph.GraphNetwork`.
+
 Only the gateway routes to the private network: a packet for it outside the tunnel goes nowhere.
 `open_road()` adds that route, for measurements without IPsec.
 """

@@ -1,16 +1,14 @@
 """One scenario at three levels, side by side: computed, simulated, and run in namespaces.
 
-`python -m caravan.threeways [SCENARIO] [--set KEY=VALUE]` sets up the scenario's tunnel and uses it
-at each level, and prints the same metrics of all three with their differences. `model` and
-`simulate` are the event kernel's; `testbed` runs the real program, iperf3 and ping. The testbed
-leaves out devices, because a namespace computes as fast as this machine.
+`python -m caravan.threeways [SCENARIO] [--set KEY=VALUE]` brings the scenario's tunnel up and uses
+it at each level, and prints the same metrics of all three with their differences. `model` and
+`simulate` are the event kernel's; `testbed` runs the real program, with ping and the scenario's own
+traffic. Left out of the testbed: devices, because a namespace computes as fast as this machine.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,18 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 from caravan.lab import core
-from caravan.testbed import Road, RoadPlan, enter
-from caravan.testbed.caravan import Caravan
-from caravan.testbed.connection import Connection
-from caravan.testbed.graph import NotForTestbed, check_link, relay_plan
-from caravan.testbed.host import Host
-from caravan.testbed.pki import passing_folder
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.traffic import iperf_server, ping
+from caravan.testbed import enter
+from caravan.testbed.traffic import ping
 from caravan.threeways import flows
-from caravan.threeways.ends import policy_ends
+from caravan.threeways.bed import Bed, Setting, running
 from caravan.threeways.levels import Metrics, computed, simulated
-from caravan.threeways.measurement import SIZES_BYTES, Keys, handshake_ms, wire_size
+from caravan.threeways.measurement import SIZES_BYTES, handshake_ms, wire_size
 
 NAMES = (
     "handshake_ms",
@@ -41,15 +33,10 @@ NAMES = (
     *(f"wire_bytes_{size}" for size in SIZES_BYTES),
     "rtt_ms",
     "tcp_kbps",
+    "datagrams",
 )
 ROUND_TRIPS = 20
-DATAGRAM_HEADERS_BYTES = 28
-SHAPELESS = "only the link to the gateway has a shape in the testbed"
-LAN_MTU_BYTES = 1500
-LAN_BPS_MIN = 100e6
-"""Links other than the one to the gateway are bare in the testbed, so they must not be the limit.
-"""
-TRANSFER_TIMEOUT_S = 600.0
+DATAGRAM_HEADERS_BYTES, DATAGRAM_HEADERS_BYTES6 = 28, 48
 
 
 @dataclass(frozen=True)
@@ -78,7 +65,7 @@ def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = Tr
     answer = core.kernel(question, output / "simulate.pcapng")
     resolved = answer["resolved"]
     scenario = resolved["scenario"]
-    measured = testbed(scenario, output / "testbed") if runs_testbed else None
+    measured = testbed(question.request(), output / "testbed") if runs_testbed else None
     return Levels(
         scenario,
         computed(answer["model"]),
@@ -108,91 +95,56 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     return tuple(notes)
 
 
-def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
-    """The scenario with the real program in namespaces."""
-    plan = road_plan(scenario)
-    transfer = scenario["traffic"]["model"]
-    output.mkdir(parents=True, exist_ok=True)
-    is_up = scenario["traffic"]["direction"] == "up"
-    with contextlib.ExitStack() as stack:
-        keys = Keys.make(stack.enter_context(passing_folder(output)))
-        ends = policy_ends(keys, scenario["policy"])
-        address = SERVER_ADDRESS if ends[0].mode == "tunnel" else GATEWAY_ADDRESS
-        road = stack.enter_context(Road(plan, output))
-        station = stack.enter_context(_connected(road, ends))
-        metrics: Metrics = dict.fromkeys(NAMES)
-        if station is not None:
-            messages = station.handshake()
-            metrics["handshake_ms"] = handshake_ms(station)
-            metrics["handshake_messages"] = len(messages)
-            metrics["handshake_bytes"] = sum(
-                message.size_bytes + DATAGRAM_HEADERS_BYTES * message.datagrams
-                for message in messages
-            )
-        for size in SIZES_BYTES:
-            is_clear = station is None
-            path = output / f"wire-{size}.pcap"
-            metrics[f"wire_bytes_{size}"] = wire_size(road, address, size, path, is_clear)
-        metrics["rtt_ms"] = ping(road.ms, address, ROUND_TRIPS).mean_ms
-        metrics["tcp_kbps"] = transfer_kbps(
-            road.ms, road.server, address, transfer["bytes"], is_up=is_up
-        )
+def testbed(request: Mapping[str, Any], output: Path) -> Metrics:
+    """The scenario of a request, a chain, with the real program in namespaces."""
+    setting = Setting.of(request)
+    metrics: Metrics = dict.fromkeys(NAMES)
+    with running(setting, output) as bed:
+        metrics |= _handshake(bed)
+        metrics |= _probed(bed, output)
+        (flow,) = flows.run(bed, output)
+        metrics["tcp_kbps"] = flow.kbps
+        if setting.departures[0] is not None:
+            metrics["datagrams"] = flow.received
     return metrics
 
 
-def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
-    """The testbed's network for a scenario; `NotForTestbed` if it would differ."""
-    kind = scenario["traffic"]["model"]["kind"]
-    if kind != "tcp":
-        raise NotForTestbed("traffic.model", f"{kind}: the testbed transfers by tcp")
-    nodes, links = scenario["nodes"], scenario["links"]
-    roles = [node["role"] for node in nodes]
-    if roles not in (["station", "nat", "gateway", "server"], ["station", "gateway", "server"]):
-        raise NotForTestbed("node", f"the testbed has ms - (nat -) sg - server, not {roles}")
-    outer = roles.index("gateway") - 1
-    for index, link in enumerate(links):
-        named = f"link.{nodes[index]['name']}"
-        check_link(link, named)
-        if index == outer:
-            continue
-        if min(link["rate"].values()) < LAN_BPS_MIN:
-            raise NotForTestbed(f"{named}.rate", SHAPELESS)
-        for key in ("delay_s", "loss", "queue_bytes"):
-            if link[key]:
-                raise NotForTestbed(f"{named}.{key.partition('_')[0]}", SHAPELESS)
-        if link["mtu_bytes"] not in (None, LAN_MTU_BYTES):
-            raise NotForTestbed(f"{named}.mtu", SHAPELESS)
-    timeouts = [node["udp_timeout_s"] for node in nodes if node["role"] == "nat"]
-    return RoadPlan(
-        has_nat="nat" in roles,
-        mtu_bytes=int(links[outer]["mtu_bytes"] or LAN_MTU_BYTES),
-        udp_timeout_s=round(timeouts[0]) if timeouts and timeouts[0] else None,
-        link=relay_plan(links[outer], f"link.{nodes[outer]['name']}"),
-    )
+def _handshake(bed: Bed) -> Metrics:
+    """Of the key exchange; nothing in clear."""
+    if not bed.stations:
+        return {}
+    (station,) = bed.stations.values()
+    messages = station.handshake()
+    is_v6 = ":" in bed.setting.setup["tunnels"][0]["gateway"]
+    headers = DATAGRAM_HEADERS_BYTES6 if is_v6 else DATAGRAM_HEADERS_BYTES
+    return {
+        "handshake_ms": handshake_ms(station),
+        "handshake_messages": len(messages),
+        "handshake_bytes": sum(
+            message.size_bytes + headers * message.datagrams for message in messages
+        ),
+    }
 
 
-@contextlib.contextmanager
-def _connected(road: Road, ends: tuple[Connection, Connection | None]) -> Iterator[Caravan | None]:
-    """Gateway and client up; None without a tunnel."""
-    on_gateway, on_station = ends
-    with Caravan(road.sg, on_gateway) as gateway:
-        gateway.wait_ready()
-        if on_station is None:
-            yield None
-            return
-        with Caravan(road.ms, on_station) as station:
-            yield station.wait_ready()
-
-
-def transfer_kbps(
-    client: Host, server: Host, address: str, size_bytes: int, *, is_up: bool
-) -> float:
-    """A TCP transfer of this many bytes by iperf3, measured by its receiver."""
-    with iperf_server(server, SERVER_ADDRESS):
-        argv = ["iperf3", "-c", address, "-J", "-n", str(size_bytes), *([] if is_up else ["-R"])]
-        done = client.run(argv, TRANSFER_TIMEOUT_S)
-    received = json.loads(done.stdout)["end"]["sum_received"]
-    return float(received["bits_per_second"]) / 1e3
+def _probed(bed: Bed, output: Path) -> Metrics:
+    """By pings: sizes on the link to the gateway, or without one on the last link, and delay."""
+    graph, aim = bed.setting.graph, bed.setting.setup["flows"][0]
+    roles = [node["role"] for node in bed.setting.scenario["nodes"]]
+    door = roles.index("gateway") if "gateway" in roles else len(roles) - 1
+    outer = next(index for index, link in enumerate(graph["links"]) if link["far"] == door)
+    station = bed.network.node(aim["station"])
+    metrics: Metrics = {}
+    for size in SIZES_BYTES:
+        metrics[f"wire_bytes_{size}"] = wire_size(
+            station,
+            bed.network.links[outer],
+            graph["addresses"][door],
+            (aim["door"], size),
+            output / f"wire-{size}.pcap",
+            is_clear=not bed.stations,
+        )
+    metrics["rtt_ms"] = ping(station, aim["door"], ROUND_TRIPS).mean_ms
+    return metrics
 
 
 def table(levels: Levels) -> Table:
@@ -255,7 +207,7 @@ def _two_ways(
     runs_testbed: bool,
 ) -> None:
     """Print a graph's flows and links, simulated and run."""
-    simulate, measured = flows.two_ways(question, resolved, output, runs_testbed=runs_testbed)
+    simulate, measured = flows.two_ways(question, output, runs_testbed=runs_testbed)
     console.print(f"[bold]{resolved['scenario']['title']}[/]\n")
     shown = Table(box=box.SIMPLE, pad_edge=False)
     shown.add_column("flow, link")

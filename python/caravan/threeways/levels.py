@@ -8,7 +8,8 @@ from typing import Any
 Metrics = dict[str, float | None]
 """By name: `handshake_ms`, `handshake_messages`, `handshake_bytes` (IP packets of all messages),
 `wire_bytes_64` and `wire_bytes_480` (IP packet that carries a clear one of that size), `rtt_ms`,
-`tcp_kbps`. None: it does not exist without protection, or something has no cost."""
+`tcp_kbps`, `datagrams` (received). None: it does not exist without protection, or something has no
+cost."""
 
 
 def computed(model: Mapping[str, Any]) -> Metrics:
@@ -21,12 +22,14 @@ def computed(model: Mapping[str, Any]) -> Metrics:
         **_wire(model["wire_bytes"]),
         "rtt_ms": _ms(model["round_trip_s"]),
         "tcp_kbps": model["throughput_bps"] / 1e3,
+        "datagrams": None,
     }
 
 
 def simulated(outcome: Mapping[str, Any]) -> Metrics:
     """The event kernel's: `simulate` in the result of `_lab.kernel`."""
     exchange, tcp = outcome["exchange"], outcome["transferred"]
+    streamed = outcome["streamed"]
     trips = outcome["round_trips"]
     return {
         "handshake_ms": _ms(exchange and exchange["handshake_s"]),
@@ -35,6 +38,7 @@ def simulated(outcome: Mapping[str, Any]) -> Metrics:
         **_wire(outcome["wire_bytes"]),
         "rtt_ms": _ms(trips["mean_s"] if trips and trips["received"] else None),
         "tcp_kbps": tcp and tcp["throughput_bps"] / 1e3,
+        "datagrams": streamed and streamed["received"],
     }
 
 

@@ -20,14 +20,16 @@ from caravan.testbed.capture import (
     Frame,
 )
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.connection import Connection, PublicKey, Published
+from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS, Road
 from caravan.testbed.traffic import IPERF_PORT, iperf, ping
 
 SIZES_BYTES = (64, 480)
 """IP packets whose size on the wire is shown: the paper's example and its mean."""
-PING_HEADERS_BYTES = 28
+IP_PING_BYTES, IP_PING_BYTES6 = 28, 48
+"""Of the headers of IP and ping."""
 PUBLISHED_HTTP_PORT = 8080
 IKE_PROPOSAL = "aes128-sha256-modp2048"
 ROUND_TRIPS = 50
@@ -78,8 +80,8 @@ def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connecti
         esp_proposals=esp_proposals,
         pool=INNER_POOL,
         publish=(
-            (PUBLISHED_HTTP_PORT, f"{SERVER_ADDRESS}:80"),
-            (IPERF_PORT, f"{SERVER_ADDRESS}:{IPERF_PORT}"),
+            Published(PUBLISHED_HTTP_PORT, f"{SERVER_ADDRESS}:80"),
+            Published(IPERF_PORT, f"{SERVER_ADDRESS}:{IPERF_PORT}"),
         ),
     )
     return gateway, _station_of(gateway, keys)
@@ -140,7 +142,14 @@ def _measure(
 ) -> Cost:
     is_clear = policy == CLEAR
     wire_bytes = {
-        size: wire_size(road, GATEWAY_ADDRESS, size, output / f"{policy}-{size}.pcap", is_clear)
+        size: wire_size(
+            road.ms,
+            road.outer,
+            GATEWAY_ADDRESS,
+            (GATEWAY_ADDRESS, size),
+            output / f"{policy}-{size}.pcap",
+            is_clear=is_clear,
+        )
         for size in SIZES_BYTES
     }
     rtt = ping(road.ms, GATEWAY_ADDRESS, ROUND_TRIPS, 0.01)
@@ -151,16 +160,25 @@ def _measure(
     return Cost(policy, None, wire_bytes, flow.mbit_s, rtt.mean_ms, per_gb)
 
 
-def wire_size(road: Road, address: str, size: int, path: Path, is_clear: bool) -> int:
-    """Bytes of the IP packet that carries a clear one of `size` to `address` on the outer link.
+def wire_size(
+    station: Host,
+    seen: tuple[Host, str],
+    gateway: str,
+    probe: tuple[str, int],
+    path: Path,
+    *,
+    is_clear: bool,
+) -> int:
+    """Bytes of the IP packet that carries a clear one of a size to an address: the `probe`.
 
-    `path` is the capture's. Only the pings count, not IKE messages or other packets.
+    `seen` is a host and its interface on the link to the gateway, whose address there is
+    `gateway`; `path` is the capture's. Only the pings count, not IKE messages or other packets.
     """
-    host, interface = road.outer
-    with Capture(host, interface, path) as capture:
-        ping(road.ms, address, PROBES, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
-    own = road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
-    return probe_size([frame for frame in capture.frames() if frame.source == own], is_clear)
+    address, size = probe
+    headers = IP_PING_BYTES6 if ":" in address else IP_PING_BYTES
+    with Capture(*seen, path) as capture:
+        ping(station, address, PROBES, 0.05, payload_bytes=size - headers)
+    return probe_size([frame for frame in capture.frames() if frame.source != gateway], is_clear)
 
 
 def probe_size(sent: Sequence[Frame], is_clear: bool) -> int:
@@ -175,5 +193,5 @@ def probe_size(sent: Sequence[Frame], is_clear: bool) -> int:
 
 def _carries(frame: Frame, is_clear: bool) -> bool:
     if is_clear:
-        return frame.protocol == IPPROTO_ICMP
+        return frame.protocol == IPPROTO_ICMP or frame.is_echo6
     return frame.is_udp_esp or frame.protocol in (IPPROTO_ESP, IPPROTO_AH)

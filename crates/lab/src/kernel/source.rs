@@ -1,5 +1,7 @@
 //! Sources and sinks of plain packets.
 
+use std::rc::Rc;
+
 use engine::link::Chance;
 use engine::time::{Duration, Instant};
 
@@ -14,10 +16,23 @@ pub enum Gaps {
     Constant(Duration),
     /// Exponential with this mean: Poisson arrivals.
     Exponential(Duration),
+    /// Sessions of packet calls. All spans are exponential.
+    Calls {
+        /// Between the packets of a call, on average.
+        pace: Duration,
+        /// In a call, on average; geometric.
+        packets: f64,
+        /// In a session, on average; geometric.
+        calls: f64,
+        /// Between the calls of a session, on average.
+        reading: Duration,
+        /// Between sessions, on average.
+        idle: Duration,
+    },
 }
 
 /// Sizes of packets.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// Always the same.
     Fixed(u32),
@@ -30,6 +45,36 @@ pub enum Sizes {
         /// In octets.
         most: f64,
     },
+    /// Sizes in octets, each with the share of all packets up to here in the list.
+    Table(Rc<[(f64, u32)]>),
+}
+
+/// The datagrams of a flow: an iterator.
+#[derive(Clone)]
+pub struct Departures {
+    spans: Spans,
+    sizes: Sizes,
+    random: Random,
+    /// The least and the most.
+    bounds: (u32, u32),
+    next: Duration,
+    limit: Duration,
+}
+
+/// A datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Departure time, from the start of its flow.
+    pub at: Duration,
+    /// Octets of its IP packet before limits.
+    pub asked_bytes: u32,
+    /// Octets of its IP packet.
+    pub bytes: u32,
+}
+
+/// The smallest datagram: IP and UDP headers, and a time stamp of eight octets.
+pub const fn least_bytes(is_v6: bool) -> u32 {
+    if is_v6 { 56 } else { 36 }
 }
 
 /// A source of plain packets.
@@ -106,6 +151,46 @@ impl Source {
     }
 }
 
+impl Departures {
+    /// Datagrams from time 0 to `limit`, whose sizes are cut to `bounds`. `seed` and `stream` name
+    /// what is random about them.
+    pub fn new(
+        (gaps, sizes): (Gaps, Sizes),
+        bounds: (u32, u32),
+        limit: Duration,
+        (seed, stream): (u64, u64),
+    ) -> Self {
+        Self {
+            spans: Spans::new(gaps, seed, stream),
+            sizes,
+            random: Random::new(seed, "sizes", stream),
+            bounds,
+            next: Duration::ZERO,
+            limit,
+        }
+    }
+
+    /// When the next one leaves; none: the flow is over.
+    pub fn next_at(&self) -> Option<Duration> {
+        (self.next <= self.limit).then_some(self.next)
+    }
+}
+
+impl Iterator for Departures {
+    type Item = Departure;
+
+    fn next(&mut self) -> Option<Departure> {
+        let at = self.next_at()?;
+        let asked_bytes = self.sizes.draw(&mut self.random);
+        self.next += self.spans.draw();
+        Some(Departure {
+            at,
+            asked_bytes,
+            bytes: asked_bytes.min(self.bounds.1).max(self.bounds.0),
+        })
+    }
+}
+
 impl Spans {
     /// A stream of intervals, by its number.
     pub fn new(gaps: Gaps, seed: u64, stream: u64) -> Self {
@@ -120,11 +205,28 @@ impl Spans {
     pub fn draw(&mut self) -> Duration {
         match self.gaps {
             Gaps::Constant(gap) => gap,
-            Gaps::Exponential(mean) => {
-                let seconds = mean.as_nanos() as f64 * 1e-9;
-                Duration::from_nanos(nanoseconds(seconds * self.random.exponential()))
+            Gaps::Exponential(mean) => self.exponential(mean),
+            Gaps::Calls {
+                pace,
+                packets,
+                calls,
+                reading,
+                idle,
+            } => {
+                let (unit, ends) = (self.random.unit(), 1.0 / packets);
+                let mean = match unit {
+                    _ if unit < ends / calls => idle,
+                    _ if unit < ends => reading,
+                    _ => pace,
+                };
+                self.exponential(mean)
             }
         }
+    }
+
+    fn exponential(&mut self, mean: Duration) -> Duration {
+        let seconds = mean.as_nanos() as f64 * 1e-9;
+        Duration::from_nanos(nanoseconds(seconds * self.random.exponential()))
     }
 }
 
@@ -134,6 +236,14 @@ impl Sizes {
     pub fn draw(&self, random: &mut Random) -> u32 {
         match *self {
             Self::Fixed(bytes) => bytes,
+            Self::Table(ref table) => {
+                let unit = random.unit();
+                let at = table.partition_point(|(share, _)| *share <= unit);
+                table
+                    .get(at)
+                    .or(table.last())
+                    .map_or(0, |(_, bytes)| *bytes)
+            }
             Self::Pareto {
                 shape,
                 smallest,
@@ -172,5 +282,54 @@ impl Sink {
             self.reordered += 1;
         }
         self.newest = self.newest.max(packet.born);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn departures(gaps: Gaps, sizes: Sizes, limit_s: u64) -> Vec<Departure> {
+        let limit = Duration::from_secs(limit_s);
+        Departures::new((gaps, sizes), (least_bytes(false), 1_400), limit, (7, 3)).collect()
+    }
+
+    #[test]
+    fn packet_calls_come_at_their_mean_rate_and_leave_the_gaps_that_they_are_told() {
+        let ms = Duration::from_millis;
+        let gaps = Gaps::Calls {
+            pace: ms(10),
+            packets: 20.0,
+            calls: 5.0,
+            reading: ms(1_000),
+            idle: ms(4_000),
+        };
+        let all = departures(gaps, Sizes::Fixed(500), 40_000);
+        // of twenty gaps one ends a call, of five of these one a session
+        let mean_s = 0.95 * 0.01 + 0.05 * (0.8 * 1.0 + 0.2 * 4.0);
+        let rate = all.len() as f64 / 40_000.0 * mean_s;
+        assert!((rate - 1.0).abs() < 0.03, "{rate}");
+        let long = all
+            .windows(2)
+            .filter(|pair| pair[1].at - pair[0].at > ms(100));
+        let share = long.count() as f64 / all.len() as f64;
+        assert!((share - 0.05).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn sizes_of_a_table_come_as_often_as_it_says() {
+        let table = Sizes::Table(Rc::from([(0.25, 40), (0.75, 600), (1.0, 9_000)]));
+        let gaps = Gaps::Constant(Duration::from_millis(1));
+        let all = departures(gaps, table, 40);
+        assert_eq!(all.len(), 40_001);
+        for (bytes, asked, wanted) in [(40, 40, 0.25), (600, 600, 0.5), (1_400, 9_000, 0.25)] {
+            let alike = all
+                .iter()
+                .filter(|one| (one.bytes, one.asked_bytes) == (bytes, asked));
+            let share = alike.count() as f64 / all.len() as f64;
+            assert!((share - wanted).abs() < 0.01, "{bytes}: {share}");
+        }
+        let tiny = departures(gaps, Sizes::Fixed(20), 0);
+        assert_eq!(tiny[0].bytes, 36);
     }
 }

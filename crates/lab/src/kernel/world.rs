@@ -18,7 +18,6 @@ mod tunnel;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-use engine::sa::Mode;
 use engine::time::{Duration, Instant};
 use engine::work::Work;
 
@@ -26,7 +25,6 @@ use super::host::control::since;
 use super::host::stack::{Role, Sending};
 use super::{Element, Fault, Host, Kernel, ip};
 
-pub use build::SERVER_PORT;
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use plan::{Joint, NodePlan, Plan, Programs};
@@ -178,7 +176,7 @@ impl World {
                 _ => 0,
             }
         };
-        let to = self.plan.far_end(program);
+        let to = self.plan.setup.flows[0].door;
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
@@ -194,7 +192,7 @@ impl World {
 
     fn round_trips(&mut self) -> Result<RoundTrips, Fault> {
         let program = self.plan.program();
-        let to = self.plan.far_end(program);
+        let to = self.plan.setup.flows[0].door;
         let (station, now) = (self.number(program.station), self.kernel.now());
         self.with_stack(station, |stack| {
             stack.ping(to, PINGS, PING_PAYLOAD_BYTES, PING_INTERVAL, now);
@@ -226,8 +224,8 @@ impl World {
     fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), Fault> {
         let program = &self.plan.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
-        let port = build::ports(flow).0;
-        let to = (self.plan.far_end(program), port);
+        let aim = self.plan.setup.flows[flow];
+        let (port, to) = (aim.port, (aim.door, aim.port));
         let is_up = program.is_up;
         let (client, other) = if is_up {
             (Role::Sends(bytes), Role::Receives)
@@ -259,49 +257,47 @@ impl World {
 
     fn stream(&mut self) -> Result<Streamed, Fault> {
         let until = self.kernel.now() + self.plan.program().limit;
-        self.begin_stream(0, until);
+        self.begin_stream(0);
         self.kernel.run(until + QUIET)?;
         Ok(self.streamed(0))
     }
 
     /// Starts the datagrams of a flow.
-    fn begin_stream(&mut self, flow: usize, until: Instant) {
+    fn begin_stream(&mut self, flow: usize) {
         let program = &self.plan.programs[flow];
-        let Some((gaps, sizes)) = program.stream else {
+        let Some(departures) = self.plan.departures(flow) else {
             return;
         };
         let (from, end) = self.ends(flow);
+        let aim = self.plan.setup.flows[flow];
         let to = if program.is_up {
-            self.plan.far_end(program)
+            aim.door
         } else {
-            self.address_of_station(program.station)
+            let inner = || self.inner_address(aim.station);
+            aim.station_address.unwrap_or_else(inner)
         };
         let sending = Sending {
             to,
-            port: build::ports(flow).1,
-            gaps,
-            sizes,
-            most_bytes: self.plan.most_bytes(program),
-            span: (self.kernel.now(), until),
+            port: aim.port,
+            departures,
+            begins: self.kernel.now(),
         };
-        let seed = self.plan.seed;
+        let port = sending.port;
         let receiver = self
             .kernel
             .host_mut(end)
             .and_then(|host| host.stack.as_mut());
         if let Some(stack) = receiver {
-            stack.count_datagrams(sending.port);
+            stack.count_datagrams(port);
         }
-        self.with_stack(from, |stack| {
-            stack.send_datagrams(sending, seed, flow as u64)
-        });
+        self.with_stack(from, |stack| stack.send_datagrams(sending));
     }
 
     /// The results of a flow's datagrams.
     fn streamed(&self, flow: usize) -> Streamed {
         let (from, end) = self.ends(flow);
         let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
-        let port = build::ports(flow).1;
+        let port = self.plan.setup.flows[flow].port;
         let sent = stack(from).and_then(|stack| stack.sent(port));
         let came = stack(end).and_then(|stack| stack.discarded.get(&port));
         let program = &self.plan.programs[flow];
@@ -320,17 +316,11 @@ impl World {
         }
     }
 
-    /// The address at which a client is reached from behind its gateway.
-    fn address_of_station(&self, station: usize) -> IpAddr {
-        let own = self.plan.tunnels_at(station);
-        match own.first() {
-            Some((tunnel, (first, _))) if tunnel.mode == Mode::Transport => *first,
-            _ => {
-                let host = self.host(self.number(station));
-                let stack = host.and_then(|host| host.stack.as_ref());
-                stack.map_or(Ipv4Addr::UNSPECIFIED.into(), super::host::Stack::address)
-            }
-        }
+    /// The inner address that the gateway has leased to a client.
+    fn inner_address(&self, station: usize) -> IpAddr {
+        let host = self.host(self.number(station));
+        let stack = host.and_then(|host| host.stack.as_ref());
+        stack.map_or(Ipv4Addr::UNSPECIFIED.into(), super::host::Stack::address)
     }
 
     /// The element index of a node of the plan.

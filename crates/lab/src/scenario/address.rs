@@ -37,6 +37,12 @@ impl Network {
         }
     }
 
+    /// Of one address.
+    pub const fn alone(first: IpAddr) -> Self {
+        let bits = if first.is_ipv6() { 128 } else { 32 };
+        Self { first, bits }
+    }
+
     pub(super) fn read(item: &Item) -> Result<Self, Fault> {
         let text = item.text()?;
         let parts = text.split_once('/');
@@ -90,6 +96,12 @@ impl Network {
     pub fn host(self, host: u32) -> Option<IpAddr> {
         let has_room = host > 0 && u128::from(host) < self.rest();
         has_room.then(|| self.at(number(self.first) + u128::from(host)))
+    }
+
+    /// The first 254 addresses of hosts, as many as one pool has.
+    pub fn hosts(self) -> (IpAddr, IpAddr) {
+        let host = |number| self.host(number).unwrap_or(self.first);
+        (host(1), host(254))
     }
 
     /// Whether the networks have addresses in common.

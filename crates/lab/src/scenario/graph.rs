@@ -10,6 +10,8 @@
 //! router joins networks of both families and translates nothing. Left out: segments with both
 //! families.
 
+pub mod setup;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use document::Fault;
@@ -17,7 +19,7 @@ use serde::Serialize;
 
 use super::address::Network;
 use super::motion::{Change, Tunnel};
-use super::{Node, Role, Scenario};
+use super::{Role, Scenario};
 
 /// Every address and route.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,8 +28,8 @@ pub struct Graph {
     pub segments: Vec<Segment>,
     /// The addresses of nodes on links.
     pub ports: Vec<Port>,
-    /// The first link of each station, by node; none for other nodes.
-    pub homes: Vec<Option<usize>>,
+    /// The address by which others reach each node; none for relays.
+    pub addresses: Vec<Option<IpAddr>>,
     /// Which node has a tunnel to which gateway, and under which policy.
     pub tunnels: Vec<Tunnel>,
     /// The routes of routers, NATs and gateways. Stations and servers have one default route, to
@@ -44,6 +46,8 @@ pub struct Segment {
     pub links: Vec<usize>,
     /// The index of the gateway that it is behind.
     pub behind: Option<usize>,
+    /// Who takes what leaves it.
+    pub head: IpAddr,
 }
 
 /// The connection of a node to a link; a station has one for each link that it ever uses.
@@ -59,6 +63,8 @@ pub struct Port {
     pub segment: usize,
     /// Its address there.
     pub address: IpAddr,
+    /// Whether it is there when all begins: a move brings a station to its other links.
+    pub is_first: bool,
 }
 
 /// The route of a node to a segment.
@@ -78,14 +84,17 @@ pub struct Hop {
 
 /// RFC 5737 §3: TEST-NET-1 to 3.
 const PUBLIC: [[u8; 4]; 3] = [[192, 0, 2, 0], [198, 51, 100, 0], [203, 0, 113, 0]];
+/// What inner addresses begin with.
+const POOLS_OCTETS: [u8; 2] = [10, 99];
+const POOLS_V6_WORD: u16 = 0xfd99;
 /// Inner addresses are assigned from here, 256 for each policy of a gateway.
 pub const POOLS: Network = Network {
-    first: IpAddr::V4(Ipv4Addr::new(10, 99, 0, 0)),
+    first: IpAddr::V4(Ipv4Addr::new(POOLS_OCTETS[0], POOLS_OCTETS[1], 0, 0)),
     bits: 16,
 };
 /// The same for IPv6 (RFC 4193 §3).
 pub const POOLS_V6: Network = Network {
-    first: IpAddr::V6(Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 0)),
+    first: IpAddr::V6(Ipv6Addr::new(POOLS_V6_WORD, 0, 0, 0, 0, 0, 0, 0)),
     bits: 48,
 };
 
@@ -95,12 +104,14 @@ impl Graph {
         let mut graph = Self {
             segments: segments(scenario),
             ports: Vec::new(),
-            homes: homes(scenario),
+            addresses: Vec::new(),
             tunnels: Vec::new(),
             hops: Vec::new(),
         };
         graph.place(scenario);
         graph.number(scenario)?;
+        let nodes = 0..scenario.nodes.len();
+        graph.addresses = nodes.map(|node| graph.first_address(node)).collect();
         graph.check_families(scenario)?;
         for (index, node) in scenario.nodes.iter().enumerate() {
             if matches!(node.role, Role::Router | Role::Nat | Role::Gateway) {
@@ -120,9 +131,8 @@ impl Graph {
 
     /// The ports of a node at the beginning, in the order of its links in the file.
     pub fn ports_of(&self, node: usize) -> impl Iterator<Item = &Port> {
-        let home = self.homes[node];
-        let ports = self.ports.iter().filter(move |port| port.node == node);
-        ports.filter(move |port| home.is_none_or(|home| home == port.link))
+        let ports = self.ports.iter();
+        ports.filter(move |port| port.node == node && port.is_first)
     }
 
     /// The route of a router, NAT or gateway to a segment.
@@ -146,16 +156,20 @@ impl Graph {
     /// Whether packets down a link may be for several nodes, or for one that has left.
     pub fn is_shared(&self, link: usize) -> bool {
         let is_elsewhere = |port: &Port| {
-            let mut others = self.ports.iter().filter(|other| other.node == port.node);
-            self.homes[port.node].is_some() && others.any(|other| other.link != link)
+            let mut others = self.ports.iter();
+            others.any(|other| other.node == port.node && other.is_first != port.is_first)
         };
         let near = self.near(link).count();
         near > 1 || self.near(link).any(is_elsewhere)
     }
 
-    /// The address by which others reach a node: on its first link towards the stations, otherwise
-    /// on its first link.
+    /// The address by which others reach a node.
     pub fn address(&self, node: usize) -> Option<IpAddr> {
+        self.addresses[node]
+    }
+
+    /// On its first link towards the stations, else on its first link.
+    fn first_address(&self, node: usize) -> Option<IpAddr> {
         let inward = self.ports_of(node).find(|port| !port.is_near);
         let port = inward.or_else(|| self.ports_of(node).next());
         port.map(|port| port.address)
@@ -189,6 +203,7 @@ impl Graph {
                         is_near,
                         segment: segment.unwrap_or_default(),
                         address: Ipv4Addr::UNSPECIFIED.into(),
+                        is_first: !is_near || joint.near.contains(&node),
                     });
                 }
             }
@@ -242,6 +257,7 @@ impl Graph {
                 };
             }
             self.segments[index].network = network;
+            self.segments[index].head = network.host(1).unwrap_or(network.first);
         }
         Ok(())
     }
@@ -462,15 +478,6 @@ impl SegmentKind {
     }
 }
 
-fn homes(scenario: &Scenario) -> Vec<Option<usize>> {
-    let home = |(node, it): (usize, &Node)| {
-        let mut links = scenario.links.iter();
-        let first = || links.position(|joint| joint.near.contains(&node));
-        (it.role == Role::Station).then(first).flatten()
-    };
-    scenario.nodes.iter().enumerate().map(home).collect()
-}
-
 /// Links that relays join, those nearest to the stations first.
 fn segments(scenario: &Scenario) -> Vec<Segment> {
     let role = |node: usize| scenario.nodes[node].role;
@@ -501,6 +508,7 @@ fn segments(scenario: &Scenario) -> Vec<Segment> {
             network: POOLS,
             links,
             behind: gateway.copied(),
+            head: POOLS.first,
         });
     }
     segments

@@ -6,6 +6,8 @@
 //! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
 //! is ignored, and for a link with a trace the tandem uses the mean rate in that file.
 
+use engine::sa::Mode;
+
 use document::{Fault, Place};
 
 use super::catalogue::{Catalogue, Kind};
@@ -72,6 +74,12 @@ impl Scenario {
     /// The policy, from its file or by its suite's name.
     pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
         self.policy_named(&self.policy, catalogue)
+    }
+
+    /// The mode of a policy that the scenario names; none if it protects nothing.
+    pub fn mode(&self, name: &str, catalogue: &Catalogue) -> Result<Option<Mode>, Fault> {
+        let policy = self.policy_named(name, catalogue)?;
+        Ok(policy.suite.ipsec().map(|_| policy.mode))
     }
 
     /// A policy that the scenario names.
@@ -395,7 +403,7 @@ impl Link {
 }
 
 impl Sizes {
-    /// The same as the tandem draws them.
+    /// The same as the tandem draws them, with their mean.
     pub(crate) fn tandem(&self) -> tandem::Sizes {
         match self {
             Self::Fixed { bytes } => tandem::Sizes::Fixed(*bytes),

@@ -18,10 +18,9 @@ use wire::ip::{Flow, protocol};
 
 use crate::kernel::ip;
 use crate::kernel::random::Random;
-use crate::kernel::source::{Gaps, Sizes, Spans};
+use crate::kernel::source::Departures;
+use crate::scenario::graph::setup::DISCARD_PORT;
 
-/// The source and destination port of the first flow's datagrams: the discard port.
-pub const DISCARD_PORT: u16 = 9;
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
 /// Octets of the time in the payload.
@@ -67,32 +66,20 @@ pub struct Pings {
 }
 
 /// The configuration of a datagram flow.
-#[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The other end.
     pub to: IpAddr,
     /// Source and destination port, different for each flow.
     pub port: u16,
-    /// The intervals.
-    pub gaps: Gaps,
-    /// The sizes of IP packets, cut to `most_bytes`.
-    pub sizes: Sizes,
-    /// The largest IP packet.
-    pub most_bytes: u32,
-    /// Start and end.
-    pub span: (Instant, Instant),
+    /// Times after `begins`, and sizes.
+    pub departures: Departures,
+    /// When the flow begins.
+    pub begins: Instant,
 }
 
 /// A running datagram flow to one address.
 pub struct Datagrams {
-    to: IpAddr,
-    port: u16,
-    spans: Spans,
-    sizes: Sizes,
-    most_bytes: u32,
-    random: Random,
-    next: Instant,
-    until: Instant,
+    sending: Sending,
     /// Requested and sent sizes.
     pub cut: Cut,
 }
@@ -253,26 +240,17 @@ impl Stack {
         });
     }
 
-    /// Sends datagrams. `seed` and `stream` name its random numbers.
-    pub fn send_datagrams(&mut self, sending: Sending, seed: u64, stream: u64) {
-        self.datagrams.push(Datagrams {
-            to: sending.to,
-            port: sending.port,
-            spans: Spans::new(sending.gaps, seed, stream),
-            sizes: sending.sizes,
-            most_bytes: sending.most_bytes,
-            random: Random::new(seed, "sizes", stream),
-            next: sending.span.0,
-            until: sending.span.1,
-            cut: Cut::default(),
-        });
+    /// Sends datagrams.
+    pub fn send_datagrams(&mut self, sending: Sending) {
+        let cut = Cut::default();
+        self.datagrams.push(Datagrams { sending, cut });
     }
 
     /// The datagrams sent from a port.
     pub fn sent(&self, port: u16) -> Option<&Datagrams> {
         self.datagrams
             .iter()
-            .find(|datagrams| datagrams.port == port)
+            .find(|datagrams| datagrams.sending.port == port)
     }
 
     /// From now on, counts datagrams received at this port.
@@ -329,12 +307,9 @@ impl Stack {
         let tcp = tcp.map(|at| at.max(now + Duration::from_micros(1)));
         let pings = self.pings.as_ref();
         let pings = pings.filter(|pings| pings.left > 0).map(|pings| pings.next);
-        let datagrams = self
-            .datagrams
-            .iter()
-            .map(|datagrams| (datagrams.next, datagrams.until));
-        let datagrams = datagrams.filter(|(next, until)| next <= until);
-        let datagrams = datagrams.map(|(next, _)| next).min();
+        let datagrams = self.datagrams.iter();
+        let datagrams = datagrams.filter_map(|datagrams| datagrams.sending.due());
+        let datagrams = datagrams.min();
         [tcp, pings, datagrams].into_iter().flatten().min()
     }
 
@@ -365,31 +340,43 @@ impl Stack {
 
     fn send_due_datagrams(&mut self, now: Instant) {
         for datagrams in &mut self.datagrams {
-            while datagrams.next <= now && datagrams.next <= datagrams.until {
+            while datagrams.sending.due().is_some_and(|due| due <= now) {
                 let payload = datagrams.payload();
                 self.next_id = self.next_id.wrapping_add(1);
-                let (from, to) = (
-                    (self.address, datagrams.port),
-                    (datagrams.to, datagrams.port),
-                );
-                let packet = ip::udp(from, to, &payload, self.next_id);
+                let Sending { to, port, .. } = datagrams.sending;
+                let ends = ((self.address, port), (to, port));
+                let packet = ip::udp(ends.0, ends.1, &payload, self.next_id);
                 self.device.outgoing.push(packet);
-                datagrams.next = datagrams.next + datagrams.spans.draw();
             }
         }
+    }
+}
+
+impl Sending {
+    /// When the next datagram is to leave; none: the flow is over.
+    fn due(&self) -> Option<Instant> {
+        let after = self.departures.next_at()?;
+        Some(self.begins + after)
     }
 }
 
 impl Datagrams {
     /// The payload of the next one: its creation time, its number from 0, and zeros.
     fn payload(&mut self) -> Vec<u8> {
-        let asked = self.sizes.draw(&mut self.random);
-        let bytes = asked.min(self.most_bytes);
+        let Some(departure) = self.sending.departures.next() else {
+            return Vec::new();
+        };
         let number = self.cut.packets;
-        self.cut.count(asked, bytes);
-        let room = (bytes as usize).saturating_sub(ip::overhead_bytes(self.to.is_ipv6()));
-        let mut payload = vec![0; room.max(STAMP_BYTES)];
-        payload[..STAMP_BYTES].copy_from_slice(&self.next.0.to_be_bytes());
+        self.cut.count(departure.asked_bytes, departure.bytes);
+        let overhead = ip::overhead_bytes(self.sending.to.is_ipv6());
+        let mut payload = vec![
+            0;
+            (departure.bytes as usize)
+                .saturating_sub(overhead)
+                .max(STAMP_BYTES)
+        ];
+        let born = self.sending.begins + departure.at;
+        payload[..STAMP_BYTES].copy_from_slice(&born.0.to_be_bytes());
         if let Some(place) = payload.get_mut(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES) {
             place.copy_from_slice(&number.to_be_bytes());
         }

@@ -7,20 +7,15 @@ use crypto::hash::Hash;
 use crypto::rand::Seed;
 use engine::selector::TrafficSelector;
 
-use super::plan::{NodePlan, Plan, Programs};
+use super::plan::{NodePlan, Plan};
 use super::tunnel::Tunnel;
 use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Fault, Host, Kernel, Link, Port, Router, Target};
+use crate::scenario::Role;
 use crate::scenario::graph::Port as End;
-use crate::scenario::{self, Role};
-
-/// The TCP port of the first flow: iperf3's.
-pub const SERVER_PORT: u16 = 5201;
-/// The TCP and datagram ports of other flows start here.
-const FLOW_PORTS: u16 = 20_000;
 
 /// The positions of elements. A node of the plan has the element with the same index in `nodes`.
 pub(super) struct Elements {
@@ -31,15 +26,6 @@ pub(super) struct Elements {
     pub(super) forks: Vec<Option<u32>>,
     /// The link up to the gateway, or the last one.
     pub(super) outer_link: u32,
-}
-
-/// The ports of a flow, for TCP and for datagrams. The first flow has the well-known ones.
-pub(super) fn ports(flow: usize) -> (u16, u16) {
-    match u16::try_from(flow) {
-        Ok(0) => (SERVER_PORT, host::stack::DISCARD_PORT),
-        Ok(number) => (FLOW_PORTS + number, FLOW_PORTS + number),
-        Err(_) => (FLOW_PORTS, FLOW_PORTS),
-    }
 }
 
 pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
@@ -231,17 +217,11 @@ impl<'a> Builder<'a> {
             let inside = graph.ports_of(index).find(|port| port.is_near);
             host.doors.extend(inside.map(|port| self.onto(port)));
             host.routes.push((network.first, network.last(), Port(1)));
-            let published = |flow: &(usize, &Programs)| {
-                let is_behind = flow.1.server != index && graph.door(flow.1.server) == index;
-                is_behind && plan.is_published(flow.1)
-            };
-            for (number, flow) in plan.programs.iter().enumerate().filter(published) {
-                let server = graph.address(flow.server);
-                let (tcp, udp) = ports(number);
-                for port in [tcp, udp] {
-                    if let Some(IpAddr::V4(ip)) = server {
-                        host.published.push((port, SocketAddrV4::new(ip, port)));
-                    }
+            let published = plan.setup.published.iter();
+            for one in published.filter(|one| one.gateway == index) {
+                if let IpAddr::V4(ip) = one.address {
+                    let server = SocketAddrV4::new(ip, one.port);
+                    host.published.push((one.port, server));
                 }
             }
         }
@@ -261,18 +241,13 @@ impl<'a> Builder<'a> {
     }
 
     fn control(&self, index: usize, node: &NodePlan, own: Vec<IpAddr>) -> Option<Control> {
-        let (plan, graph) = (self.plan, &self.plan.graph);
-        let is_own = |it: &&scenario::Tunnel| it.from == index || it.to == index;
-        let gateway = graph.tunnels.iter().find(is_own)?.to;
+        let plan = self.plan;
         let tunnels = plan.tunnels_at(index);
-        let inside = match graph.behind(gateway) {
-            None => TrafficSelector::host(graph.address(gateway)?),
-            Some(segment) => TrafficSelector::subnet(segment.network.first, segment.network.bits),
-        };
+        let (tunnel, set) = tunnels.first()?;
+        let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
         let mtu = plan.mtu_bytes();
         let config = if node.role == Role::Station {
-            let far = graph.address_for(index, gateway)?;
-            tunnels.first()?.0.station(far, inside, mtu)
+            tunnel.station(set.gateway, inside, mtu)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu)
         };

@@ -114,12 +114,11 @@ impl World {
         let mut transfers = Vec::new();
         for flow in 0..self.plan.programs.len() {
             let program = &self.plan.programs[flow];
-            let until = start + program.limit;
             transfers.push(match program.transfer {
                 Some(bytes) => Some((bytes, self.begin_transfer(flow, bytes)?)),
                 None => None,
             });
-            self.begin_stream(flow, until);
+            self.begin_stream(flow);
         }
         let limits = self.plan.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
@@ -155,11 +154,11 @@ impl World {
         let program = &self.plan.programs[flow];
         let (_, end) = self.ends(flow);
         let stack = self.host(end).and_then(|host| host.stack.as_ref());
-        let came = stack.and_then(|stack| stack.discarded.get(&super::build::ports(flow).1));
+        let came = stack.and_then(|stack| stack.discarded.get(&self.plan.setup.flows[flow].port));
         Flow {
             name: program.name.clone(),
             transferred,
-            streamed: program.stream.map(|_| self.streamed(flow)),
+            streamed: program.stream.is_some().then(|| self.streamed(flow)),
             numbers: came.map(|came| came.numbers.clone()).unwrap_or_default(),
         }
     }

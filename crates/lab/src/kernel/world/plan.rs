@@ -1,20 +1,24 @@
 //! The elements of a chain or a graph, and how they are read from a scenario.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
+use engine::link::shape::OVERTAKEN_BY_BITS;
 use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::plane::Shape as PacketShape;
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
-use super::protection::{Protection, costs, peers, tunnels};
+use super::protection::{Protection, costs, tunnels};
 use super::tunnel::Tunnel;
 use super::{MOST_BYTES, after};
 use crate::kernel::cpu::Costs;
 use crate::kernel::nat;
-use crate::kernel::source::{Gaps, Sizes};
+use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
-use crate::scenario::{self, Catalogue, Fault, Graph, Kind, Model, Move, NoRoad, Role, Scenario};
+use crate::scenario::graph::setup::{Setup, TunnelSetup};
+use crate::scenario::{
+    self, Catalogue, Fault, Graph, Kind, Model, Move, NoRoad, POLICIES_MAX, Role, Scenario,
+};
 
 /// All that is needed to build the network of a scenario, a chain or a graph.
 #[derive(Clone)]
@@ -29,7 +33,9 @@ pub struct Plan {
     pub joints: Vec<Joint>,
     /// Addresses and routes.
     pub graph: Graph,
-    /// The tunnels of the graph. Empty: packets are sent in clear.
+    /// What is set up on the road: tunnels, published ports, and where flows go.
+    pub setup: Setup,
+    /// How each tunnel of the setup protects packets. Empty: packets are sent in clear.
     pub tunnels: Vec<Tunnel>,
     /// What is done with the network, never empty; in a chain there is one program.
     pub programs: Vec<Programs>,
@@ -97,29 +103,40 @@ const MAX_WINDOW_BYTES: usize = 6 << 20;
 const WINDOW_PRODUCTS: f64 = 2.0;
 /// What TCP's timer and delayed acknowledgements need in addition to the path's delay.
 const SLACK_S: f64 = 0.05;
-/// A packet that is overtaken is delayed by the time of this many bits.
-const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
 
 impl Plan {
     /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
     /// checked here and read again during the run.
     pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoRoad> {
         let mut graph = Graph::of(scenario)?;
-        let (tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
+        let (mut tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
         let second = scenario.with_role(Role::Nat).nth(1);
         if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", scenario.nodes[second].name);
             let why = "a second NAT: the event kernel simulates one on a road";
             return Err(scenario.fault(&[&key], why).into());
         }
+        let modes: Vec<_> = tunnels.iter().map(|tunnel| Some(tunnel.mode)).collect();
+        let setup = Setup::of(scenario, &graph, &modes);
+        for (tunnel, set) in tunnels.iter_mut().zip(&setup.tunnels) {
+            tunnel.rank = set.rank;
+            tunnel.is_inner_v6 = set.pool.is_v6();
+            if set.rank >= POLICIES_MAX {
+                let why =
+                    format!("more than {POLICIES_MAX} policies at one gateway, families apart");
+                return Err(scenario
+                    .fault(&[&scenario.policy_key(&set.policy)], why)
+                    .into());
+            }
+        }
         let nodes = scenario.nodes.iter().enumerate();
         let planned = nodes.map(|(index, node)| {
-            let own = graph.tunnels.iter().zip(tunnels.iter().zip(&policies));
-            let own = own.filter(|(ends, _)| [ends.from, ends.to].contains(&index));
-            let own = own.map(|(ends, (tunnel, policy))| Protection {
-                name: &ends.policy,
+            let own = setup.tunnels.iter().zip(&policies);
+            let own = own.filter(|(set, _)| [set.from, set.to].contains(&index));
+            let own = own.map(|(set, policy)| Protection {
+                name: &set.policy,
                 policy,
-                peers: peers(scenario.nodes.iter().map(|it| it.role), ends.to, tunnel),
+                peers: set.pool.hosts(),
             });
             let own: Vec<_> = own.collect();
             NodePlan::of((index, node), &graph, &own, scenario, catalogue)
@@ -135,6 +152,7 @@ impl Plan {
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph,
+            setup,
             tunnels,
             moves: scenario.moves.clone(),
             is_short: scenario.is_short,
@@ -153,33 +171,26 @@ impl Plan {
 
     /// The tunnel of a station.
     pub fn tunnel_of(&self, station: usize) -> Option<&Tunnel> {
-        let mut all = self.graph.tunnels.iter().zip(&self.tunnels);
-        all.find(|(ends, _)| ends.from == station)
+        let mut all = self.setup.tunnels.iter().zip(&self.tunnels);
+        all.find(|(set, _)| set.from == station)
             .map(|(_, tunnel)| tunnel)
     }
 
-    /// The tunnels that end at a node, each with the inner addresses of its peers.
-    pub(super) fn tunnels_at(&self, node: usize) -> Vec<(Tunnel, (IpAddr, IpAddr))> {
-        let all = self.graph.tunnels.iter().zip(&self.tunnels);
-        let own = all.filter(|(ends, _)| [ends.from, ends.to].contains(&node));
-        own.map(|(ends, tunnel)| (*tunnel, self.peers(ends.to, tunnel)))
+    /// The tunnels that end at a node.
+    pub(super) fn tunnels_at(&self, node: usize) -> Vec<(Tunnel, &TunnelSetup)> {
+        let all = self.tunnels.iter().copied().zip(&self.setup.tunnels);
+        all.filter(|(_, set)| [set.from, set.to].contains(&node))
             .collect()
     }
 
-    /// The inner addresses that a gateway assigns under one of its policies, or in transport mode
-    /// the addresses that represent peers.
-    pub(super) fn peers(&self, gateway: usize, tunnel: &Tunnel) -> (IpAddr, IpAddr) {
-        peers(self.nodes.iter().map(|one| one.role), gateway, tunnel)
-    }
-
-    /// The address that a program's station sends to.
-    pub fn far_end(&self, program: &Programs) -> IpAddr {
-        let (graph, server) = (&self.graph, program.server);
-        let address = match self.is_published(program) {
-            true => graph.address_for(program.station, graph.door(server)),
-            false => graph.address(server),
-        };
-        address.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
+    /// The datagrams of a flow; none of TCP.
+    pub fn departures(&self, flow: usize) -> Option<Departures> {
+        let program = &self.programs[flow];
+        let stream = program.stream.clone()?;
+        let names = (self.seed, flow as u64);
+        let is_v6 = self.setup.flows[flow].door.is_ipv6();
+        let sizes = (least_bytes(is_v6), self.most_bytes(program));
+        Some(Departures::new(stream, sizes, program.limit, names))
     }
 
     /// TCP's window in octets: the bandwidth-delay product of the path, within Linux's limits.
@@ -232,12 +243,6 @@ impl Plan {
             is_udp_encapsulated: self.has_nat() || tunnel.forces_udp,
             is_outer_v6: tunnel.is_outer_v6,
         }
-    }
-
-    /// Whether a program's station sends to the gateway's own address.
-    pub fn is_published(&self, program: &Programs) -> bool {
-        let tunnel = self.tunnel_of(program.station);
-        tunnel.is_none_or(|one| one.mode != Mode::Tunnel)
     }
 }
 
@@ -357,33 +362,35 @@ impl Programs {
         if let Some(why) = programs.unreached(scenario, graph) {
             return fault(&[if programs.is_up { "from" } else { "to" }], &why);
         }
-        let (rate_bps, is_constant) = match &traffic.model {
+        let rate_bps = match &traffic.model {
             Model::Tcp { bytes } => {
                 programs.transfer = Some(*bytes);
                 return Ok(programs);
             }
-            Model::Poisson { rate_bps } => (*rate_bps, false),
-            Model::Constant { rate_bps } => (*rate_bps, true),
-            Model::PacketCall { .. } | Model::ClosedLoop { .. } | Model::Pcap { .. } => {
-                let why = "the event kernel runs tcp, poisson and constant; the others are the \
-                           tandem's";
+            Model::Poisson { rate_bps }
+            | Model::Constant { rate_bps }
+            | Model::PacketCall { rate_bps, .. } => *rate_bps,
+            Model::ClosedLoop { .. } => {
+                let why = "closed-loop: its source knows at once when a packet has passed, and \
+                           in a real network nothing tells it: only the tandem has it";
+                return fault(&["model"], why);
+            }
+            Model::Pcap { .. } => {
+                let why = "pcap: the event kernel makes its packets: the tandem replays captures";
                 return fault(&["model"], why);
             }
         };
-        let Some((sizes, mean_bytes)) = sizes(traffic.sizes.as_ref()) else {
-            let why = "the event kernel runs fixed and pareto, empirical is the tandem's";
-            return fault(&["sizes.model", "sizes"], why);
+        let Some(sizes) = &traffic.sizes else {
+            return fault(&["sizes"], "the packets need sizes");
         };
         if let Some((key, why)) = programs.astray(scenario, graph, tunnel) {
             return fault(&[key], why);
         }
-        let gap = after(mean_bytes * 8.0 / rate_bps);
-        let gaps = if is_constant {
-            Gaps::Constant(gap)
-        } else {
-            Gaps::Exponential(gap)
-        };
-        programs.stream = Some((gaps, sizes));
+        let gaps = gaps(
+            &traffic.model,
+            after(sizes.tandem().mean() * 8.0 / rate_bps),
+        );
+        programs.stream = Some((gaps, drawn(sizes)));
         Ok(programs)
     }
 
@@ -437,10 +444,30 @@ impl Programs {
     }
 }
 
-/// Sizes as the kernel draws them, and their mean, by the tandem's formula.
-fn sizes(sizes: Option<&scenario::Sizes>) -> Option<(Sizes, f64)> {
-    let written = sizes?;
-    let sizes = match written {
+/// The intervals of packets that follow each other after `pace` on average.
+fn gaps(model: &Model, pace: Duration) -> Gaps {
+    match model {
+        Model::Constant { .. } => Gaps::Constant(pace),
+        Model::PacketCall {
+            calls,
+            reading_s,
+            packets,
+            idle_s,
+            ..
+        } => Gaps::Calls {
+            pace,
+            packets: *packets,
+            calls: *calls,
+            reading: after(*reading_s),
+            idle: after(*idle_s),
+        },
+        _ => Gaps::Exponential(pace),
+    }
+}
+
+/// Sizes as the kernel draws them.
+fn drawn(sizes: &scenario::Sizes) -> Sizes {
+    match sizes {
         scenario::Sizes::Fixed { bytes } => Sizes::Fixed(bytes.ceil() as u32),
         scenario::Sizes::Pareto {
             shape,
@@ -451,7 +478,14 @@ fn sizes(sizes: Option<&scenario::Sizes>) -> Option<(Sizes, f64)> {
             smallest: *smallest_bytes,
             most: *largest_bytes,
         },
-        scenario::Sizes::Empirical { .. } => return None,
-    };
-    Some((sizes, written.tandem().mean()))
+        scenario::Sizes::Empirical { points } => {
+            let total: f64 = points.iter().map(|(_, weight)| weight).sum();
+            let mut below = 0.0;
+            let table = points.iter().map(|(bytes, weight)| {
+                below += weight / total;
+                (below, bytes.ceil() as u32)
+            });
+            Sizes::Table(table.collect())
+        }
+    }
 }

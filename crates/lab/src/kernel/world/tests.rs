@@ -366,7 +366,7 @@ fn what_the_kernel_does_not_run_is_named() {
     for (edit, said) in [
         (
             capture,
-            "--set traffic.model: the event kernel runs tcp, poisson and constant",
+            "--set traffic.model: pcap: the event kernel makes its packets",
         ),
         (
             "link.nat.trace=broken",

@@ -14,6 +14,7 @@ use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
 use crate::kernel::pki;
+use crate::scenario::graph::setup::TunnelSetup;
 
 /// A tunnel between a station and a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Tunnel {
     /// stations with one policy use the same certificate, so that their messages have the same
     /// length.
     pub(super) fn gateway(
-        tunnels: &[(Self, (IpAddr, IpAddr))],
+        tunnels: &[(Self, &TunnelSetup)],
         inside: TrafficSelector,
         mtu: u32,
     ) -> Config {
@@ -81,7 +82,7 @@ impl Tunnel {
             pools: Vec::new(),
             limits: Limits::default(),
         };
-        for (index, (tunnel, (first, last))) in tunnels.iter().enumerate() {
+        for (index, (tunnel, set)) in tunnels.iter().enumerate() {
             let others = &tunnels[..index];
             if others.iter().any(|(other, _)| other.rank == tunnel.rank) {
                 continue;
@@ -103,10 +104,11 @@ impl Tunnel {
                 Mode::Tunnel => vec![IpAddr::from(RESOLVER)],
                 Mode::Transport => Vec::new(),
             };
+            let (first, last) = set.pool.hosts();
             all.pools.push(Pool {
                 name: tunnel.name("inner"),
-                first: *first,
-                last: *last,
+                first,
+                last,
                 dns,
             });
             all.connections.push(Arc::new(connection));

@@ -1,5 +1,8 @@
 //! Tests of the addresses and routes of graphs, and of graphs that are refused.
 
+use engine::sa::Mode;
+
+use super::setup::Setup;
 use super::*;
 use crate::scenario::tests::entry;
 use crate::scenario::{Catalogue, Kind};
@@ -413,4 +416,72 @@ fn what_crosses_from_one_family_to_the_other_is_refused() {
         let fault = graph(text, edits).expect_err(said);
         assert!(fault.contains(said), "{fault}, not {said}");
     }
+}
+
+/// Of the handover, whose tunnels have this mode.
+fn setup(edits: &[&str], mode: Option<Mode>) -> Setup {
+    let scenario = scenario(HANDOVER, edits).expect("a scenario");
+    let graph = Graph::of(&scenario).expect("a graph");
+    Setup::of(&scenario, &graph, &vec![mode; graph.tunnels.len()])
+}
+
+#[test]
+fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
+    let doors = |setup: &Setup| {
+        let flows = setup.flows.iter();
+        flows
+            .map(|flow| {
+                let station = flow.station_address.map(|address| address.to_string());
+                (flow.door.to_string(), station, flow.port)
+            })
+            .collect::<Vec<_>>()
+    };
+    let tunnel = setup(&[], Some(Mode::Tunnel));
+    let first = &tunnel.tunnels[0];
+    let told = [first.inside, first.pool].map(|network| network.to_string());
+    assert_eq!(told, ["10.10.0.0/24", "10.99.0.0/24"]);
+    assert_eq!(first.gateway.to_string(), "192.0.2.1");
+    let inner = |port| ("10.10.0.2".to_owned(), None, port);
+    assert_eq!(doors(&tunnel), [inner(9), inner(20_001), inner(20_002)]);
+    assert!(tunnel.published.is_empty());
+    let transport = setup(
+        &[
+            "flow.ms1 up.model=tcp",
+            "flow.ms1 up.bytes=1 KB",
+            "flow.ms1 up.rate=",
+            "flow.ms1 up.sizes=",
+        ],
+        Some(Mode::Transport),
+    );
+    let peer = |port| ("192.0.2.1".to_owned(), Some("10.99.0.1".to_owned()), port);
+    assert_eq!(doors(&transport), [peer(5201), peer(20_001), peer(20_002)]);
+    let published = transport.published.iter();
+    let published = published.map(|one| (one.is_tcp, one.port, one.address.to_string()));
+    let server = || "10.10.0.2".to_owned();
+    assert_eq!(
+        published.collect::<Vec<_>>(),
+        [(true, 5201), (false, 20_001), (false, 20_002)].map(|(is_tcp, port)| (
+            is_tcp,
+            port,
+            server()
+        ))
+    );
+    let crossed = setup(
+        &["family=6", "link.sg.network=10.1.2.0/24"],
+        Some(Mode::Tunnel),
+    );
+    let first = &crossed.tunnels[0];
+    let told = (first.gateway.to_string(), first.pool.to_string());
+    assert_eq!(told, ("2001:db8::1".to_owned(), "10.99.0.0/24".to_owned()));
+    let outer = setup(&["family=6"], Some(Mode::Transport));
+    assert_eq!(outer.tunnels[0].pool.to_string(), "fd99::/64");
+    let clear = setup(&["policy=none"], None);
+    assert!(clear.tunnels.is_empty());
+    let own = [
+        (9, "100.64.0.2"),
+        (20_001, "100.64.0.3"),
+        (20_002, "100.64.0.3"),
+    ];
+    let own = own.map(|(port, address)| ("192.0.2.1".to_owned(), Some(address.to_owned()), port));
+    assert_eq!(doors(&clear), own);
 }

@@ -378,8 +378,8 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     let plan = plan(&layered(policies), &board).expect("a plan");
     let gateway = plan.nodes.iter().find(|one| one.name == "sg").expect("sg");
     let costs = gateway.costs.as_ref().expect("a device");
-    let of_peer = |rank| {
-        let (first, _) = plan.peers(3, &plan.tunnels[rank]);
+    let of_peer = |rank: usize| {
+        let (first, _) = plan.setup.tunnels[rank].pool.hosts();
         costs.of_peer(|| Some(first)).seal.at(1000.0)
     };
     let alone = |policy| {
@@ -499,7 +499,7 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
     let edits = edits.each_ref().map(String::as_str);
     let fault = plan(HANDOVER, &edits).err().expect("the tandem's");
     assert!(
-        fault.contains("the event kernel runs tcp, poisson and constant"),
+        fault.contains("model: pcap: the event kernel makes its packets"),
         "{fault}"
     );
 }

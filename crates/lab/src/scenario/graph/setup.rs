@@ -1,0 +1,180 @@
+//! What is set up on a graph: what each tunnel protects, which ports gateways publish, and where
+//! the datagrams and connections of each flow go. The event kernel and the testbed both follow it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use engine::sa::Mode;
+use serde::Serialize;
+
+use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD};
+use crate::scenario::address::Network;
+use crate::scenario::{Model, NODES_MAX, Role, Scenario, Tunnel};
+
+/// The TCP port of the first flow: iperf3's.
+pub const SERVER_PORT: u16 = 5201;
+/// The UDP port of the first flow: the discard port.
+pub const DISCARD_PORT: u16 = 9;
+/// The ports of other flows start here.
+const FLOW_PORTS: u16 = 20_000;
+
+/// Everything that is set up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setup {
+    /// The tunnels of the graph that protect something, in its order.
+    pub tunnels: Vec<TunnelSetup>,
+    /// Ports of gateways that lead to servers behind them.
+    pub published: Vec<Published>,
+    /// One for each flow, in the order of the scenario.
+    pub flows: Vec<Destination>,
+}
+
+/// What a tunnel protects.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TunnelSetup {
+    /// Index of the station.
+    pub from: usize,
+    /// Index of the gateway.
+    pub to: usize,
+    /// Name of its policy.
+    pub policy: String,
+    /// Number of its policy among those of its gateway, from 0.
+    pub rank: usize,
+    /// Tunnel mode, otherwise transport mode.
+    pub is_tunnel: bool,
+    /// Address at which the station reaches the gateway.
+    pub gateway: IpAddr,
+    /// Network that the station reaches through it in tunnel mode.
+    pub inside: Network,
+    /// Inner addresses for stations, or in transport mode addresses that represent them.
+    pub pool: Network,
+}
+
+/// A port of a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Published {
+    /// Index of the gateway.
+    pub gateway: usize,
+    /// TCP, otherwise UDP.
+    pub is_tcp: bool,
+    /// The same at the gateway and at the server.
+    pub port: u16,
+    /// Address of the server.
+    pub address: IpAddr,
+}
+
+/// Where a flow goes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Destination {
+    /// Index of the station.
+    pub station: usize,
+    /// Index of the other end.
+    pub server: usize,
+    /// Destination address of packets to the server: its own, or that of the gateway that publishes
+    /// it.
+    pub door: IpAddr,
+    /// Destination address of packets to the station; none: the inner address that the gateway
+    /// leases.
+    pub station_address: Option<IpAddr>,
+    /// Port of the server. Datagrams use it at both ends.
+    pub port: u16,
+}
+
+impl Setup {
+    /// `modes`: the mode of each tunnel of the graph; none if its policy protects nothing.
+    pub fn of(scenario: &Scenario, graph: &Graph, modes: &[Option<Mode>]) -> Self {
+        let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let address = |node: usize| some(graph.address(node));
+        let mut setup = Self {
+            tunnels: Vec::new(),
+            published: Vec::new(),
+            flows: Vec::new(),
+        };
+        for (tunnel, mode) in graph.tunnels.iter().zip(modes) {
+            let Some(mode) = mode else { continue };
+            let gateway = some(graph.address_for(tunnel.from, tunnel.to));
+            let inside = graph.behind(tunnel.to).map(|segment| segment.network);
+            let inside = inside.unwrap_or(Network::alone(address(tunnel.to)));
+            let is_inner_v6 = match mode {
+                Mode::Tunnel => inside.is_v6(),
+                Mode::Transport => gateway.is_ipv6(),
+            };
+            let rank = setup.rank(tunnel, (gateway.is_ipv6(), is_inner_v6));
+            setup.tunnels.push(TunnelSetup {
+                from: tunnel.from,
+                to: tunnel.to,
+                policy: tunnel.policy.clone(),
+                rank,
+                is_tunnel: *mode == Mode::Tunnel,
+                gateway,
+                inside,
+                pool: pool(scenario, tunnel.to, rank, is_inner_v6),
+            });
+        }
+        for (number, flow) in scenario.flows.iter().enumerate() {
+            let (station, server) = flow.ends();
+            let door = graph.door(server);
+            let tunnel = setup.tunnels.iter().find(|tunnel| tunnel.from == station);
+            let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
+            let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
+            let port = port(number, is_tcp);
+            setup.flows.push(Destination {
+                station,
+                server,
+                door: match is_inner {
+                    true => address(server),
+                    false => some(graph.address_for(station, door)),
+                },
+                station_address: match tunnel {
+                    Some(tunnel) if tunnel.is_tunnel => None,
+                    Some(tunnel) => tunnel.pool.host(1),
+                    None => Some(address(station)),
+                },
+                port,
+            });
+            // what the server sends by itself leaves the gateway from its published port too
+            if !is_inner && door != server {
+                setup.published.push(Published {
+                    gateway: door,
+                    is_tcp,
+                    port,
+                    address: address(server),
+                });
+            }
+        }
+        setup
+    }
+
+    /// Number of the next tunnel's policy. In other address families a policy counts as another.
+    fn rank(&self, next: &Tunnel, families: (bool, bool)) -> usize {
+        let others = self.tunnels.iter().filter(|other| other.to == next.to);
+        let is_alike = |other: &&TunnelSetup| {
+            let own = (other.gateway.is_ipv6(), other.pool.is_v6());
+            other.policy == next.policy && own == families
+        };
+        let known = others.clone().find(is_alike).map(|other| other.rank);
+        let most = others.map(|other| other.rank + 1).max();
+        known.or(most).unwrap_or_default()
+    }
+}
+
+/// The first flow has the well-known ports.
+fn port(flow: usize, is_tcp: bool) -> u16 {
+    match (u16::try_from(flow), is_tcp) {
+        (Ok(0), true) => SERVER_PORT,
+        (Ok(0), false) => DISCARD_PORT,
+        // a list of flows has a smaller limit
+        (number, _) => FLOW_PORTS.saturating_add(number.unwrap_or(u16::MAX)),
+    }
+}
+
+/// A network for each policy of each gateway, independent of the others.
+fn pool(scenario: &Scenario, gateway: usize, rank: usize, is_v6: bool) -> Network {
+    let before = scenario.with_role(Role::Gateway);
+    let number = before.take_while(|index| *index < gateway).count() + rank * NODES_MAX;
+    // 64 nodes at most, and four policies
+    let number = u8::try_from(number).unwrap_or(u8::MAX);
+    match is_v6 {
+        true => Network::v6([POOLS_V6_WORD, 0, 0, number.into()]),
+        false => Network::v4([POOLS_OCTETS[0], POOLS_OCTETS[1], number, 0]),
+    }
+}

@@ -1,0 +1,162 @@
+"""The network of a scenario in namespaces, with the real program on its gateways and clients.
+
+The native core has resolved what runs where, and with which addresses and ports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from caravan.lab import core
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey, Published
+from caravan.testbed.graph import GraphNetwork, link_plan
+from caravan.testbed.pki import CaravanAuthority, passing_folder
+from caravan.threeways.ends import CLEAR, check_policy, connection
+
+TUNNEL = "caravan0"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A scenario as the native core has resolved it: `departures` are the datagrams of each flow.
+
+    `traces` are files of recordings by the name that links have for them.
+    """
+
+    scenario: Mapping[str, Any]
+    graph: Mapping[str, Any]
+    departures: list[list[tuple[int, int]] | None]
+    traces: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Setting:
+        """Resolve a request; `NotForTestbed` or a refusal of the core where nothing can run."""
+        asked = core.opened(request)
+        resolved = core.scenario(asked)
+        entries = (entry for entry in request["catalogue"] if entry["kind"] == "trace")
+        setting = cls(
+            resolved["scenario"],
+            resolved["graph"],
+            core.departures(asked),
+            {entry["name"]: Path(entry["file"]).resolve() for entry in entries},
+        )
+        for link in setting.graph["links"]:
+            link_plan(link, setting.traces)
+        for tunnel in setting.setup["tunnels"]:
+            check_policy(tunnel["policy"])
+        return setting
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Tunnels, published ports and where flows go."""
+        setup: Mapping[str, Any] = self.graph["setup"]
+        return setup
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A network whose tunnels are up. `stations` are the programs of clients by their node."""
+
+    setting: Setting
+    network: GraphNetwork
+    stations: Mapping[int, Caravan]
+
+    def inner_address(self, station: int) -> str:
+        """The inner address that the gateway has leased to a client."""
+        told = self.network.node(station).addresses(TUNNEL)
+        (address,) = (text.partition("/")[0] for text in told if not text.startswith("fe80:"))
+        return address
+
+
+@contextlib.contextmanager
+def running(setting: Setting, output: Path) -> Iterator[Bed]:
+    """The network with every gateway and client up; without protection gateways only publish."""
+    scenario, graph = setting.scenario, setting.graph
+    output.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        nodes = scenario["nodes"]
+        network = stack.enter_context(GraphNetwork(nodes, graph, setting.traces, output))
+        authority = CaravanAuthority(stack.enter_context(passing_folder(output)))
+        ends = _Ends(setting, authority)
+        gateways = [index for index, node in enumerate(nodes) if node["role"] == "gateway"]
+        for gateway in gateways:
+            first, *others = ends.gateway(gateway)
+            program = Caravan(network.node(gateway), first, others=others)
+            stack.enter_context(program).wait_ready()
+        stations = {
+            tunnel["from"]: stack.enter_context(
+                Caravan(network.node(tunnel["from"]), ends.station(tunnel))
+            )
+            for tunnel in setting.setup["tunnels"]
+        }
+        for station in stations.values():
+            station.wait_ready()
+        yield Bed(setting, network, stations)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The configurations of all ends."""
+
+    setting: Setting
+    authority: CaravanAuthority
+
+    def gateway(self, gateway: int) -> list[Connection]:
+        """Of a gateway: a connection for each of its policies, the first publishes."""
+        tunnels = [one for one in self.setting.setup["tunnels"] if one["to"] == gateway]
+        published = tuple(
+            Published(
+                one["port"],
+                f"{one['address']}:{one['port']}",
+                "tcp" if one["is_tcp"] else "udp",
+                is_masqueraded=not tunnels,
+            )
+            for one in self.setting.setup["published"]
+            if one["gateway"] == gateway
+        )
+        if not tunnels:
+            return [replace(CLEAR, publish=published)]
+        name = f"{self._node(gateway)}.example"
+        key = self._key(name)
+        by_rank = {tunnel["rank"]: tunnel for tunnel in reversed(tunnels)}
+        found = [
+            replace(
+                connection(tunnel["policy"], key),
+                name=f"road-{rank}",
+                local_id=name,
+                # of several that fit, the program takes the narrowest
+                remote_id=f"*{_ending(rank)}" if rank else "*",
+                pool=tunnel["pool"],
+                local_ts=tunnel["inside"] if tunnel["is_tunnel"] else "",
+            )
+            for rank, tunnel in sorted(by_rank.items())
+        ]
+        return [replace(found[0], publish=published), *found[1:]]
+
+    def station(self, tunnel: Mapping[str, Any]) -> Connection:
+        """Of a station."""
+        name = f"{self._node(tunnel['from'])}{_ending(tunnel['rank'])}"
+        return replace(
+            connection(tunnel["policy"], self._key(name)),
+            local_id=name,
+            remote_id=f"{self._node(tunnel['to'])}.example",
+            remote_addrs=tunnel["gateway"],
+            wants_address=tunnel["is_tunnel"],
+            remote_ts=tunnel["inside"] if tunnel["is_tunnel"] else "",
+        )
+
+    def _node(self, node: int) -> str:
+        return str(self.setting.scenario["nodes"][node]["name"])
+
+    def _key(self, name: str) -> PublicKey:
+        return PublicKey(self.authority.issue(name), self.authority)
+
+
+def _ending(rank: int) -> str:
+    """What the identities of the stations of one of a gateway's policies end in."""
+    return f".policy{rank}.example" if rank else ".example"
