@@ -1,6 +1,6 @@
-//! FIFO queues in series (stations), simulated packet by packet without an event queue.
+//! FIFO queues in series, simulated packet by packet without an event queue.
 //!
-//! The departure of a packet from station i is `D_i = max(D_i, D_(i-1)) + s_i`, which is exact for
+//! The departure of a packet from queue i is `D_i = max(D_i, D_(i-1)) + s_i`, which is exact for
 //! queues in series with infinite buffers. It is stored here relative to the packet's own arrival,
 //! so that values do not grow with simulated time: `R_i = max(R_i - gap, R_(i-1)) + s_i`.
 //!
@@ -41,8 +41,8 @@ pub use state::State;
 pub use tally::Tally;
 pub use traffic::{Arrivals, Packet, Sizes, Traffic};
 
-/// The largest number of stations of one road.
-pub const STATIONS_MAX: usize = 64;
+/// The largest number of queues of one road.
+pub const QUEUES_MAX: usize = 64;
 /// The largest number of roads that share one stream of packets.
 pub const ROADS_MAX: usize = 256;
 /// The largest number of replications of one call.
@@ -61,20 +61,20 @@ pub const BYTES_MAX: f64 = 1_048_576.0;
 
 /// A queue with one FIFO server that keeps each packet for its service time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Station {
+pub struct Queue {
     /// Its name in results.
     pub name: String,
     /// Service time in seconds for a packet of so many clear bytes.
     pub service: Staircase,
 }
 
-/// The path under one policy: its stations in order, and the size of protected packets.
+/// The path under one policy: its queues in order, and the size of protected packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Road {
     /// Its name in results.
     pub policy: String,
     /// In the order in which packets pass them.
-    pub stations: Vec<Station>,
+    pub queues: Vec<Queue>,
     /// Protected size of a packet of so many clear bytes.
     pub protected: Staircase,
 }
@@ -96,7 +96,7 @@ pub struct Run {
 
 /// Why a simulation or a closed form is not possible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Fault {
+pub enum TandemFault {
     /// A number is outside its range.
     #[error("{place} is {value}, it must be {range}")]
     Number {
@@ -117,14 +117,14 @@ pub enum Fault {
         /// The limit.
         limit: usize,
     },
-    /// Closed-loop traffic waits for a station that does not exist.
-    #[error("the traffic waits for station {station}, {policy} has {count}")]
-    NoStation {
+    /// Closed-loop traffic waits for a queue that does not exist.
+    #[error("the traffic waits for queue {queue}, {policy} has {count}")]
+    NoQueue {
         /// The road.
         policy: String,
-        /// Which station, from 0.
-        station: usize,
-        /// How many stations the road has.
+        /// Which queue, from 0.
+        queue: usize,
+        /// How many queues the road has.
         count: usize,
     },
     /// The capture has no packets to simulate.
@@ -138,7 +138,7 @@ pub enum Fault {
     OneMoment(u64),
     /// The capture cannot be read.
     #[error(transparent)]
-    Capture(#[from] capture::Fault),
+    Capture(#[from] capture::CaptureFault),
     /// Tallies of different runs cannot be merged.
     #[error("these results do not belong together: {0}")]
     Mismatch(String),
@@ -147,7 +147,7 @@ pub enum Fault {
     NotATally(String),
 }
 
-impl Fault {
+impl TandemFault {
     fn number(place: impl Into<String>, value: f64, range: &'static str) -> Self {
         Self::Number {
             place: place.into(),
@@ -161,7 +161,7 @@ impl Fault {
 ///
 /// Replication `n` uses random streams named only by `run.seed` and `n`: any split of replications
 /// over calls gives the same results after merging.
-pub fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, Fault> {
+pub fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, TandemFault> {
     let available = Instructions::available();
     let widest = available.last().copied().unwrap_or(Instructions::Scalar);
     simulate_with(widest, roads, traffic, run)
@@ -173,7 +173,7 @@ pub fn simulate_with(
     roads: &[Road],
     traffic: &Traffic,
     run: &Run,
-) -> Result<Vec<Tally>, Fault> {
+) -> Result<Vec<Tally>, TandemFault> {
     run.check()?;
     traffic.check()?;
     check_roads(roads, traffic.sizes.smallest())?;
@@ -198,9 +198,9 @@ pub fn replay<P>(
     packets: P,
     seconds: Option<f64>,
     warm_up: f64,
-) -> Result<Vec<Tally>, Fault>
+) -> Result<Vec<Tally>, TandemFault>
 where
-    P: IntoIterator<Item = Result<Packet, Fault>>,
+    P: IntoIterator<Item = Result<Packet, TandemFault>>,
 {
     check_roads(roads, 1.0)?;
     let run = Run {
@@ -220,22 +220,26 @@ impl Run {
         (to.min(self.seconds) - from.max(self.warm_up)).max(0.0)
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), TandemFault> {
         if !(self.seconds > 0.0 && self.seconds <= SECONDS_MAX) {
             let range = "above 0 and at most ten years";
-            return Err(Fault::number("simulated seconds", self.seconds, range));
+            return Err(TandemFault::number(
+                "simulated seconds",
+                self.seconds,
+                range,
+            ));
         }
         if !(self.warm_up >= 0.0 && self.warm_up < self.seconds) {
             let range = "at least 0 and below the simulated seconds";
-            return Err(Fault::number("warm-up seconds", self.warm_up, range));
+            return Err(TandemFault::number("warm-up seconds", self.warm_up, range));
         }
         if self.replications == 0 || self.replications > REPLICATIONS_MAX {
             let value = f64::from(self.replications);
-            return Err(Fault::number("replications", value, "1 to 1,048,576"));
+            return Err(TandemFault::number("replications", value, "1 to 1,048,576"));
         }
         if self.first_replication > FIRST_REPLICATION_MAX {
             let value = self.first_replication as f64;
-            return Err(Fault::number(
+            return Err(TandemFault::number(
                 "the first replication",
                 value,
                 "at most 2^62",
@@ -245,9 +249,9 @@ impl Run {
     }
 }
 
-fn check_roads(roads: &[Road], smallest: f64) -> Result<(), Fault> {
+fn check_roads(roads: &[Road], smallest: f64) -> Result<(), TandemFault> {
     if roads.is_empty() || roads.len() > ROADS_MAX {
-        return Err(Fault::Count {
+        return Err(TandemFault::Count {
             place: "the list of roads".into(),
             count: roads.len(),
             limit: ROADS_MAX,
@@ -257,54 +261,66 @@ fn check_roads(roads: &[Road], smallest: f64) -> Result<(), Fault> {
 }
 
 impl Road {
-    fn check(&self, smallest: f64) -> Result<(), Fault> {
-        let count = self.stations.len();
-        if count == 0 || count > STATIONS_MAX {
-            return Err(Fault::Count {
+    fn check(&self, smallest: f64) -> Result<(), TandemFault> {
+        let count = self.queues.len();
+        if count == 0 || count > QUEUES_MAX {
+            return Err(TandemFault::Count {
                 place: format!("the road of {}", self.policy),
                 count,
-                limit: STATIONS_MAX,
+                limit: QUEUES_MAX,
             });
         }
         check_staircase(&self.protected, "the protected size", smallest)?;
-        self.stations.iter().try_for_each(|station| {
-            let place = format!("the service of {}", station.name);
-            check_staircase(&station.service, &place, smallest)?;
-            let longest = station.service.at(BYTES_MAX);
+        self.queues.iter().try_for_each(|queue| {
+            let place = format!("the service of {}", queue.name);
+            check_staircase(&queue.service, &place, smallest)?;
+            let longest = queue.service.at(BYTES_MAX);
             if longest <= SERVICE_S_MAX {
                 return Ok(());
             }
             let place = format!("{place} for a packet of 1 MiB");
             let range = "at most 1e12 seconds: give a faster processor or link";
-            Err(Fault::number(place, longest, range))
+            Err(TandemFault::number(place, longest, range))
         })
     }
 }
 
 /// Refuses values that are not finite, that fall with the size, or that are negative at the
 /// smallest packet.
-fn check_staircase(staircase: &Staircase, place: &str, smallest: f64) -> Result<(), Fault> {
+fn check_staircase(staircase: &Staircase, place: &str, smallest: f64) -> Result<(), TandemFault> {
     let range = "finite, and not below 0";
     let sloped = |value: f64, what: &str| {
         if value.is_finite() && value >= 0.0 {
             return Ok(());
         }
-        Err(Fault::number(format!("{what} of {place}"), value, range))
+        Err(TandemFault::number(
+            format!("{what} of {place}"),
+            value,
+            range,
+        ))
     };
     if !staircase.fixed.is_finite() {
         let place = format!("the constant of {place}");
-        return Err(Fault::number(place, staircase.fixed, "finite"));
+        return Err(TandemFault::number(place, staircase.fixed, "finite"));
     }
     sloped(staircase.per_byte, "the slope")?;
     for step in &staircase.steps {
         sloped(step.height, "a step")?;
         if !(step.width >= 1.0 && step.width <= BYTES_MAX) {
             let place = format!("a block of {place}");
-            return Err(Fault::number(place, step.width, "1 to 1,048,576 bytes"));
+            return Err(TandemFault::number(
+                place,
+                step.width,
+                "1 to 1,048,576 bytes",
+            ));
         }
         if !(step.offset >= -BYTES_MAX && step.offset <= BYTES_MAX) {
             let place = format!("an offset of {place}");
-            return Err(Fault::number(place, step.offset, "within 1,048,576 bytes"));
+            return Err(TandemFault::number(
+                place,
+                step.offset,
+                "within 1,048,576 bytes",
+            ));
         }
     }
     sloped(staircase.at(smallest), "the value at the smallest packet")

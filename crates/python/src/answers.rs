@@ -214,7 +214,7 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
         is_bare = false;
         packet.map_err(|fault| {
             broken = Some(fault.to_string());
-            tandem::Fault::NoPackets("the capture cannot be read on")
+            tandem::TandemFault::NoPackets("the capture cannot be read on")
         })
     });
     let tallies = tandem::replay(&roads, packets, None, 0.0);

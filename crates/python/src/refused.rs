@@ -55,7 +55,7 @@ pub(crate) enum Refused {
     NoPackets(String),
     /// Tallies that belong to different runs.
     #[error(transparent)]
-    Tallies(#[from] tandem::Fault),
+    Tallies(#[from] tandem::TandemFault),
     /// The request is not of the form that this build expects: most likely the library has another
     /// version.
     #[error("this is no request: {0}")]

@@ -119,9 +119,9 @@ fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
     let stations = [("cpu", &service), ("radio", &radio)];
     let road = tandem::Road {
         policy: "3des-md5".into(),
-        stations: stations
+        queues: stations
             .iter()
-            .map(|(name, service)| tandem::Station {
+            .map(|(name, service)| tandem::Queue {
                 name: (*name).into(),
                 service: (*service).clone(),
             })

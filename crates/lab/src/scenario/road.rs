@@ -1,6 +1,6 @@
-//! A scenario for the tandem and the closed forms: stations in series, and traffic.
+//! A scenario for the tandem and the closed forms: queues in series, and traffic.
 //!
-//! A link's delay is not a station, because no packet waits for another during it.
+//! A link's delay is not a queue, because no packet waits for another during it.
 //! [`Scenario::propagation_s`] is what all links add to every packet's delay. Left out: properties
 //! that only the event kernel simulates (loss, reordering, finite queues, MTU, traces). They are
 //! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
@@ -205,7 +205,7 @@ impl Scenario {
         let protected = self.protected_size(&policy)?;
         let gateway = self.gateway().unwrap_or(self.nodes.len());
         let clear = Staircase::linear(1.0);
-        let mut stations = Vec::new();
+        let mut queues = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             if index == 0 || index == gateway {
                 let seals = (index == 0) == (way == Direction::Up);
@@ -220,25 +220,25 @@ impl Scenario {
                         .map_err(|missing| self.unpriced((&node.name, &self.policy), missing))?,
                     None => Staircase::constant(0.0),
                 };
-                stations.push(tandem::Station {
+                queues.push(tandem::Queue {
                     name: node.name.clone(),
                     service,
                 });
             }
             if let Some(joint) = self.links.get(index) {
                 let size = if index < gateway { &protected } else { &clear };
-                stations.push(tandem::Station {
+                queues.push(tandem::Queue {
                     name: format!("{}-{}", node.name, self.nodes[index + 1].name),
                     service: joint.link.service(size, way),
                 });
             }
         }
         if way == Direction::Down {
-            stations.reverse();
+            queues.reverse();
         }
         Ok(tandem::Road {
             policy: self.policy.clone(),
-            stations,
+            queues,
             protected,
         })
     }
@@ -294,7 +294,7 @@ impl Scenario {
                 pace,
                 ..
             } => tandem::Arrivals::ClosedLoop(tandem::traffic::ClosedLoop {
-                after: self.station_after(*after, traffic.direction),
+                after: self.queue_after(*after, traffic.direction),
                 packets: *packets,
                 think_s: *think_s,
                 // The question is sent in the other direction: its time is the delay of the links.
@@ -339,7 +339,7 @@ impl Scenario {
 
     /// Stations alternate: processor, link and so on in both directions, except in a chain that
     /// ends at its gateway, where a link comes first.
-    fn station_after(&self, after: After, way: Direction) -> Option<usize> {
+    fn queue_after(&self, after: After, way: Direction) -> Option<usize> {
         let processor_first = match way {
             Direction::Up => true,
             Direction::Down => self.gateway() == Some(self.nodes.len() - 1),
@@ -356,7 +356,7 @@ impl Scenario {
     }
 
     /// An error of the tandem about the traffic or the run, with the position of the value.
-    pub fn unfit(&self, fault: &tandem::Fault) -> Fault {
+    pub fn unfit(&self, fault: &tandem::TandemFault) -> Fault {
         self.fault(&["traffic.rate", "run.time", "traffic"], fault.to_string())
     }
 

@@ -524,25 +524,25 @@ fn the_umts_scenario_has_the_capacities_that_are_known() {
     // At 100 MIPS, of the processor, in kbit/s.
     for (policy, kbps) in [("3des", 784.0), ("3des-md5", 771.0)] {
         let model = umts(&[&format!("policy={policy}")]);
-        let capacity = model.stations[0].capacity_bps / 1e3;
+        let capacity = model.queues[0].capacity_bps / 1e3;
         assert!((capacity - kbps).abs() < 1.0, "{policy}: {capacity}");
-        assert_eq!(model.capacity_bps, model.stations[0].capacity_bps);
+        assert_eq!(model.capacity_bps, model.queues[0].capacity_bps);
     }
     // Of the radio, in clear bits.
     for (policy, kbps) in [("none", 2000.0), ("null-md5", 1875.0), ("des-md5", 1867.0)] {
         let model = umts(&[&format!("policy={policy}"), "node.ms.mips=500"]);
-        let capacity = model.stations[1].capacity_bps / 1e3;
+        let capacity = model.queues[1].capacity_bps / 1e3;
         assert!((capacity - kbps).abs() < 1.0, "{policy}: {capacity}");
     }
     let waiting = umts(&["policy=des-md5", "traffic.rate=2000 kbit/s"]);
-    let kilobytes = waiting.stations[0].queue_bytes.unwrap() / 1e3;
+    let kilobytes = waiting.queues[0].queue_bytes.unwrap() / 1e3;
     assert!((kilobytes - 45.8).abs() < 0.1, "{kilobytes}");
 }
 
 #[test]
 fn a_road_is_met_in_the_order_of_its_traffic() {
     let names = |edits: &[&str]| -> Vec<String> {
-        let stations = umts(edits).stations;
+        let stations = umts(edits).queues;
         stations.into_iter().map(|station| station.name).collect()
     };
     let up = [
@@ -565,8 +565,8 @@ fn a_road_is_met_in_the_order_of_its_traffic() {
 fn links_behind_the_gateway_carry_clear_packets() {
     let model = umts(&["traffic.sizes={ model = 'fixed', bytes = '480 B' }"]);
     // paper U equation (11): ceil((480 - 18) / 8) x 8 + 48 = 512 bytes
-    assert_eq!(model.stations[1].service_s, 512.0 * 8.0 / 2e6);
-    assert_eq!(model.stations[7].service_s, 480.0 * 8.0 / 100e6);
+    assert_eq!(model.queues[1].service_s, 512.0 * 8.0 / 2e6);
+    assert_eq!(model.queues[7].service_s, 480.0 * 8.0 / 100e6);
 }
 
 #[test]

@@ -26,7 +26,7 @@ const LOOK: usize = 128;
 
 /// Why a capture cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum CaptureFault {
     /// It has no bytes.
     #[error("the capture is empty")]
     Empty,
@@ -154,7 +154,7 @@ pub struct Capture<R> {
 
 impl<R: Read> Capture<R> {
     /// Reads the file's header.
-    pub fn open(reader: R, wanted: Wanted) -> Result<Self, Fault> {
+    pub fn open(reader: R, wanted: Wanted) -> Result<Self, CaptureFault> {
         Ok(Self {
             format: Format::open(reader)?,
             wanted,
@@ -170,7 +170,7 @@ impl<R: Read> Capture<R> {
         self.contents
     }
 
-    fn packet(&mut self) -> Result<Option<Packet>, Fault> {
+    fn packet(&mut self) -> Result<Option<Packet>, CaptureFault> {
         while let Some(record) = self.format.record()? {
             let head = frame::head(record.link, record.first(), record.length)?;
             let (Some(head), Some(at_ns)) = (head, record.at_ns) else {
@@ -208,11 +208,11 @@ impl<R: Read> Capture<R> {
     }
 
     /// Seconds after the first packet, never less than for the packet before.
-    fn arrival(&mut self, at_ns: i128) -> Result<f64, Fault> {
+    fn arrival(&mut self, at_ns: i128) -> Result<f64, CaptureFault> {
         let (first, latest) = *self.span_ns.get_or_insert((at_ns, at_ns));
         let back_ns = latest - at_ns;
         if back_ns > BACK_NS_MAX {
-            return Err(Fault::Unsorted {
+            return Err(CaptureFault::Unsorted {
                 record: self.format.read(),
                 back_ns,
             });
@@ -241,7 +241,7 @@ fn seconds(nanoseconds: i128) -> f64 {
 }
 
 impl<R: Read> Iterator for Capture<R> {
-    type Item = Result<Packet, super::Fault>;
+    type Item = Result<Packet, super::TandemFault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -249,6 +249,6 @@ impl<R: Read> Iterator for Capture<R> {
         }
         let packet = self.packet().transpose();
         self.ended = !matches!(packet, Some(Ok(_)));
-        packet.map(|packet| packet.map_err(super::Fault::from))
+        packet.map(|packet| packet.map_err(super::TandemFault::from))
     }
 }

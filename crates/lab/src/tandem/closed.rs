@@ -1,14 +1,14 @@
 //! The results of queueing theory, without simulation: capacities, utilisation, waits.
 //!
 //! Moments of staircases over truncated Pareto sizes are exact: between two block boundaries a
-//! staircase is a straight line, whose moments are known. The wait at the first loaded station is
-//! given by the Pollaczek-Khinchine formula, which is exact for Poisson arrivals. At later stations
+//! staircase is a straight line, whose moments are known. The wait at the first loaded queue is
+//! given by the Pollaczek-Khinchine formula, which is exact for Poisson arrivals. At later queues
 //! arrivals are not Poisson, so the same formula is an approximation and is marked so. Left out:
-//! waits for arrivals that are not Poisson, and waits behind a full station: there is no such
+//! waits for arrivals that are not Poisson, and waits behind a saturated queue: there is no such
 //! formula.
 
 use super::state::{State, reaching};
-use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
+use super::{Arrivals, Road, Sizes, TandemFault, Traffic, check_roads};
 use crate::staircase::{Staircase, Step};
 use serde::Serialize;
 
@@ -21,11 +21,12 @@ pub struct Model {
     pub mean_bytes: f64,
     /// Squared coefficient of variation of the sizes.
     pub bytes_cv2: f64,
-    /// Packets per second; `None` if they depend on the stations.
+    /// Packets per second; `None` if they depend on the queues.
     pub packets_per_s: Option<f64>,
-    /// The stations in order.
-    pub stations: Vec<StationModel>,
-    /// The clear bits per second at which the busiest station is full.
+    /// The queues in order.
+    #[serde(rename = "stations")]
+    pub queues: Vec<QueueModel>,
+    /// The clear bits per second at which the busiest queue is saturated.
     pub capacity_bps: f64,
     /// Protected bytes per clear byte.
     pub expansion: f64,
@@ -33,13 +34,13 @@ pub struct Model {
     pub protected_bps: Option<f64>,
     /// Mean seconds from end to end, exact only if every part is.
     pub delay: Option<Wait>,
-    /// The worst of the stations' states; `None` if the rate depends on the stations.
+    /// The worst of the queues' states; `None` if the rate depends on the queues.
     pub state: Option<State>,
 }
 
-/// The theoretical results of one station.
+/// The theoretical results of one queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StationModel {
+pub struct QueueModel {
     /// Its name.
     pub name: String,
     /// The clear bits per second at which it is full; infinite (null in JSON) if it has no cost.
@@ -48,12 +49,12 @@ pub struct StationModel {
     pub service_s: f64,
     /// Squared coefficient of variation of the service time, 0 if it has no cost.
     pub service_cv2: f64,
-    /// Seconds of work per second that all packets would cause if no other station were full.
+    /// Seconds of work per second that all packets would cause if no other queue were saturated.
     pub load: Option<f64>,
-    /// Utilisation: the load that full stations before it let through, at most 1.
+    /// Utilisation: the load that saturated queues before it let through, at most 1.
     pub utilisation: Option<f64>,
-    /// Mean seconds of waiting; `None` if there is no mean or no formula: at a full station and at
-    /// all stations behind it.
+    /// Mean seconds of waiting; `None` if there is no mean or no formula: at a saturated queue and at
+    /// all queues behind it.
     pub wait: Option<Wait>,
     /// Mean clear bytes waiting, as exact as the wait.
     pub queue_bytes: Option<f64>,
@@ -74,14 +75,14 @@ pub struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Exact for this traffic and this station.
+    /// Exact for this traffic and this queue.
     Exact,
     /// Assumes Poisson arrivals, but they are not.
     Approximation,
 }
 
 /// The theoretical results of `road` under `traffic`.
-pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
+pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, TandemFault> {
     traffic.check()?;
     check_roads(std::slice::from_ref(road), traffic.sizes.smallest())?;
     let size = traffic.sizes.moments_of(&Staircase::linear(1.0));
@@ -89,17 +90,17 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
     let poisson = traffic.arrivals == Arrivals::Poisson;
     let mut first = true;
     let mut diverges = false;
-    let services = road.stations.iter();
-    let services = services.map(|station| traffic.sizes.moments_of(&station.service));
+    let services = road.queues.iter();
+    let services = services.map(|queue| traffic.sizes.moments_of(&queue.service));
     let services: Vec<Moments> = services.collect();
     let loads = rate.map(|rate| services.iter().map(|s| rate * s.first).collect::<Vec<_>>());
     let reaching = loads.as_deref().map(reaching);
-    let stations: Vec<StationModel> = road
-        .stations
+    let queues: Vec<QueueModel> = road
+        .queues
         .iter()
         .zip(&services)
         .enumerate()
-        .map(|(index, (station, service))| {
+        .map(|(index, (queue, service))| {
             let loaded = service.first > 0.0;
             let standing = if first {
                 Standing::Exact
@@ -109,14 +110,14 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
             first &= !loaded;
             let load = loads.as_ref().map(|loads| loads[index]);
             let reaches = reaching.as_ref().map(|reaching| reaching[index]);
-            // A full station lets through less than the offered rate.
+            // A saturated queue lets through less than the offered rate.
             diverges |= load.is_some_and(|load| load >= 1.0);
             let wait = rate.filter(|_| poisson && !diverges).and_then(|rate| {
                 let seconds = service.wait(rate)?;
                 Some(Wait { seconds, standing })
             });
-            StationModel {
-                name: station.name.clone(),
+            QueueModel {
+                name: queue.name.clone(),
                 capacity_bps: 8.0 * size.first / service.first,
                 service_s: service.first,
                 service_cv2: service.cv2(),
@@ -137,27 +138,27 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
         mean_bytes: size.first,
         bytes_cv2: size.cv2(),
         packets_per_s: rate,
-        capacity_bps: stations
+        capacity_bps: queues
             .iter()
             .map(|s| s.capacity_bps)
             .fold(f64::INFINITY, f64::min),
         expansion,
         protected_bps: rate.map(|rate| 8.0 * rate * size.first * expansion),
-        delay: delay(&stations),
-        state: stations.iter().filter_map(|station| station.state).max(),
-        stations,
+        delay: delay(&queues),
+        state: queues.iter().filter_map(|queue| queue.state).max(),
+        queues,
     })
 }
 
-fn delay(stations: &[StationModel]) -> Option<Wait> {
+fn delay(queues: &[QueueModel]) -> Option<Wait> {
     let mut whole = Wait {
         seconds: 0.0,
         standing: Standing::Exact,
     };
-    for station in stations {
-        let wait = station.wait?;
-        whole.seconds += wait.seconds + station.service_s;
-        if station.service_s > 0.0 && wait.standing == Standing::Approximation {
+    for queue in queues {
+        let wait = queue.wait?;
+        whole.seconds += wait.seconds + queue.service_s;
+        if queue.service_s > 0.0 && wait.standing == Standing::Approximation {
             whole.standing = Standing::Approximation;
         }
     }

@@ -28,7 +28,7 @@ pub struct Outcome {
     pub replications: usize,
     /// Packets counted.
     pub packets: u64,
-    /// Mean seconds from arrival to departure from the last station.
+    /// Mean seconds from arrival to departure from the last queue.
     pub mean_delay_s: f64,
     /// Its half-width at 95 %; like all half-widths `None` for fewer than two replications.
     pub delay_ci95_s: Option<f64>,
@@ -36,11 +36,11 @@ pub struct Outcome {
     pub percentiles: Vec<Percentile>,
     /// Clear bits per second that arrive.
     pub offered_bps: f64,
-    /// Clear bits per second that leave the last station.
+    /// Clear bits per second that leave the last queue.
     pub throughput_bps: f64,
     /// Its half-width.
     pub throughput_ci95_bps: Option<f64>,
-    /// Packets per second that leave the last station.
+    /// Packets per second that leave the last queue.
     pub packets_per_s: f64,
     /// Bits per second that leave, in their protected size.
     pub protected_bps: f64,
@@ -48,9 +48,10 @@ pub struct Outcome {
     pub protected_ci95_bps: Option<f64>,
     /// Protected bytes per clear byte of the packets that arrived.
     pub expansion: f64,
-    /// The stations in order.
-    pub stations: Vec<StationOutcome>,
-    /// Whether averages are meaningful: the worst of the stations' states.
+    /// The queues in order.
+    #[serde(rename = "stations")]
+    pub queues: Vec<QueueOutcome>,
+    /// Whether averages are meaningful: the worst of the queues' states.
     pub state: State,
 }
 
@@ -69,12 +70,12 @@ pub struct Percentile {
     pub ci95_s: Option<[f64; 2]>,
 }
 
-/// The averages of one station.
+/// The averages of one queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StationOutcome {
+pub struct QueueOutcome {
     /// Its name.
     pub name: String,
-    /// Seconds of work per second that all packets would cause if no other station were full: 1 or
+    /// Seconds of work per second that all packets would cause if no other queue were saturated: 1 or
     /// more if it could not keep up.
     pub load: f64,
     /// Share of the time in which it worked.
@@ -106,10 +107,10 @@ impl Tally {
         let throughput = over(&|r| 8.0 * r.delivered_bytes / r.departing_s);
         let protected = over(&|r| 8.0 * r.delivered_bytes / r.departing_s * r.protected / r.bytes);
         let states = self.states(&all, delay.mean);
-        let stations: Vec<_> = states
+        let queues: Vec<_> = states
             .iter()
             .enumerate()
-            .map(|(index, state)| self.station(index, &all, &states[..index], *state))
+            .map(|(index, state)| self.queue(index, &all, &states[..index], *state))
             .collect();
         let state = states.into_iter().max().unwrap_or(State::Stationary);
         Some(Outcome {
@@ -126,7 +127,7 @@ impl Tally {
             protected_bps: protected.mean,
             protected_ci95_bps: protected.half_width,
             expansion: over(&|r| r.protected / r.bytes).mean,
-            stations,
+            queues,
             state,
         })
     }
@@ -152,28 +153,28 @@ impl Tally {
         numbered.filter_map(percentile).collect()
     }
 
-    fn station(
+    fn queue(
         &self,
         index: usize,
         all: &[&Replication],
         before: &[State],
         state: State,
-    ) -> StationOutcome {
+    ) -> QueueOutcome {
         let over = |value: &dyn Fn(&Replication) -> f64| Estimate::of(all, value);
         // only rounding makes it larger than the whole time
-        let busy = |r: &Replication| (r.stations[index].busy_s / r.departing_s).min(1.0);
-        let load = |r: &Replication| r.stations[index].work_s / r.seconds;
+        let busy = |r: &Replication| (r.queues[index].busy_s / r.departing_s).min(1.0);
+        let load = |r: &Replication| r.queues[index].work_s / r.seconds;
         let utilisation = over(&busy);
-        let wait = over(&|r| r.stations[index].wait_s / r.packets as f64);
-        // behind a full station fewer packets pass per second than arrive at the road
+        let wait = over(&|r| r.queues[index].wait_s / r.packets as f64);
+        // behind a saturated queue fewer packets pass per second than arrive at the road
         let is_behind = before.contains(&State::NotStationary);
         let passing = |r: &Replication| match load(r) {
             load if is_behind && load > 0.0 => busy(r) / load,
             _ => 1.0,
         };
-        let queue = over(&|r| passing(r) * r.stations[index].byte_s / r.seconds);
-        StationOutcome {
-            name: self.stations[index].clone(),
+        let queue = over(&|r| passing(r) * r.queues[index].byte_s / r.seconds);
+        QueueOutcome {
+            name: self.queues[index].clone(),
             load: over(&load).mean,
             utilisation: utilisation.mean,
             utilisation_ci95: utilisation.half_width,
@@ -187,15 +188,15 @@ impl Tally {
 
     /// Uses the loads computed from the traffic if they are known, otherwise the measured ones.
     ///
-    /// Drift of the road is attributed to its busiest station.
+    /// Drift of the road is attributed to its busiest queue.
     fn states(&self, all: &[&Replication], mean_delay: f64) -> Vec<State> {
         let measured = |index: usize| {
-            let load = |r: &Replication| r.stations[index].work_s / r.seconds;
+            let load = |r: &Replication| r.queues[index].work_s / r.seconds;
             Estimate::of(all, &load).mean
         };
         let loads = match &self.expected {
             Some(promised) => promised.clone(),
-            None => (0..self.stations.len()).map(measured).collect(),
+            None => (0..self.queues.len()).map(measured).collect(),
         };
         let reaching = reaching(&loads);
         let mut states: Vec<State> = reaching.iter().map(|load| State::under(*load)).collect();

@@ -2,7 +2,7 @@
 //! scale factors.
 //!
 //! A link carries the same bytes as the link before it, only faster, and a gateway does the same
-//! operations as the station: their services are one staircase times different numbers. Left out:
+//! operations as the queue: their services are one staircase times different numbers. Left out:
 //! the arithmetic, which is in [`super::rows`].
 
 use super::Road;
@@ -30,15 +30,15 @@ pub(super) struct Ceiling {
 pub(super) struct RoadPlan {
     /// Staircases that differ by more than a factor.
     pub(super) shapes: Vec<Shape>,
-    /// The stations with a cost, in order.
+    /// The queues with a cost, in order.
     pub(super) loaded: Vec<Loaded>,
-    /// For each station, the index among the loaded ones.
-    pub(super) stations: Vec<Option<usize>>,
+    /// For each queue, the index among the loaded ones.
+    pub(super) queues: Vec<Option<usize>>,
     /// Shape and factor of the protected size.
     pub(super) protected: Option<(usize, f64)>,
 }
 
-/// A station's service: a shape times a scale.
+/// A queue's service: a shape times a scale.
 pub(super) struct Loaded {
     pub(super) shape: usize,
     pub(super) scale: f64,
@@ -114,17 +114,15 @@ impl RoadPlan {
         let mut plan = Self {
             shapes: Vec::new(),
             loaded: Vec::new(),
-            stations: Vec::new(),
+            queues: Vec::new(),
             protected: None,
         };
-        for station in &road.stations {
-            let place = plan
-                .place(&station.service, ceilings)
-                .map(|(shape, scale)| {
-                    plan.loaded.push(Loaded { shape, scale });
-                    plan.loaded.len() - 1
-                });
-            plan.stations.push(place);
+        for queue in &road.queues {
+            let place = plan.place(&queue.service, ceilings).map(|(shape, scale)| {
+                plan.loaded.push(Loaded { shape, scale });
+                plan.loaded.len() - 1
+            });
+            plan.queues.push(place);
         }
         plan.protected = plan.place(&road.protected, ceilings);
         plan
@@ -197,7 +195,7 @@ mod tests {
         assert_eq!(plan.ceilings.len(), 3);
         // only links, without security
         assert_eq!(plan.roads[1].loaded.len(), 6);
-        assert_eq!(plan.roads[1].stations[0], None);
+        assert_eq!(plan.roads[1].queues[0], None);
         assert_eq!(plan.roads[1].shapes.len(), 1);
     }
 }

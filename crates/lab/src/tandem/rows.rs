@@ -1,9 +1,9 @@
 //! Open traffic, one replication per lane, a block of packets at a time.
 //!
 //! There are two phases per block: first sizes, gaps and ceilings once for all roads; then the
-//! stations of each road. Delays are relative to the packet's own arrival, so that `f32` keeps
+//! queues of each road. Delays are relative to the packet's own arrival, so that `f32` keeps
 //! seven digits of every delay in runs of any length; sums over a block are added in `f64`. If a
-//! station is overloaded and delays grow without bound, each block counts them from a base in
+//! queue is overloaded and delays grow without bound, each block counts them from a base in
 //! `f64`, because in `f32` a service time of a few milliseconds would be lost in the digits of
 //! hours. Compared with [`super::walk`] over the same streams, mean delays differ by less than
 //! 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus a ten-millionth of
@@ -105,19 +105,19 @@ struct Group<S: Simd> {
     roads: Vec<Lanes<S>>,
 }
 
-/// The state of one road in all lanes; sums are per lane, or per station or shape and lane.
+/// The state of one road in all lanes; sums are per lane, or per queue or shape and lane.
 struct Lanes<S: Simd> {
-    /// How long after its arrival the last packet left each loaded station, minus the base.
+    /// How long after its arrival the last packet left each loaded queue, minus the base.
     state: Vec<S::f32s>,
     /// The base of the state: 0 unless delays are long.
     bases: Vec<f64>,
-    /// The base of the station before minus the station's own.
+    /// The base of the queue before minus the queue's own.
     shifts: Vec<S::f32s>,
-    /// The base of the last station.
+    /// The base of the last queue.
     last_base: S::f32s,
     /// Whether any base is not 0.
     rebased: bool,
-    /// When the last packet left the last station.
+    /// When the last packet left the last queue.
     departed: Vec<f64>,
     delivered: Vec<f64>,
     delivered_bytes: Vec<f64>,
@@ -144,11 +144,11 @@ impl<S: Simd> Lanes<S> {
     fn new(simd: S, plan: &RoadPlan) -> Self {
         let lanes = S::F32_LANES;
         let zeros = |count: usize| vec![0.0; count * lanes];
-        let stations = plan.loaded.len();
+        let queues = plan.loaded.len();
         Self {
-            state: vec![simd.splat_f32s(0.0); stations],
-            bases: zeros(stations),
-            shifts: vec![simd.splat_f32s(0.0); stations],
+            state: vec![simd.splat_f32s(0.0); queues],
+            bases: zeros(queues),
+            shifts: vec![simd.splat_f32s(0.0); queues],
             last_base: simd.splat_f32s(0.0),
             rebased: false,
             departed: zeros(1),
@@ -156,9 +156,9 @@ impl<S: Simd> Lanes<S> {
             delivered_bytes: zeros(1),
             delay: [zeros(1), zeros(1)],
             work: zeros(plan.shapes.len()),
-            shifted: zeros(stations),
-            wait: zeros(stations),
-            byte: zeros(stations),
+            shifted: zeros(queues),
+            wait: zeros(queues),
+            byte: zeros(queues),
             counts: Box::new([0; SLOTS]),
             flushed: vec![[0; BUCKETS]; lanes],
             range: NOTHING.map(|none| simd.splat_f32s(none)),
@@ -183,9 +183,9 @@ impl<S: Simd> Lanes<S> {
         let lanes = S::F32_LANES;
         for lane in 0..lanes {
             let mut before = 0.0;
-            for (station, state) in self.state.iter_mut().enumerate() {
+            for (queue, state) in self.state.iter_mut().enumerate() {
                 let state = &mut each_mut::<S>(state)[lane];
-                let base = &mut self.bases[station * lanes + lane];
+                let base = &mut self.bases[queue * lanes + lane];
                 let delay = *base + f64::from(*state);
                 let long = delay > f64::from(REBASE_S);
                 (*base, *state) = if long {
@@ -194,7 +194,7 @@ impl<S: Simd> Lanes<S> {
                     (0.0, delay as f32)
                 };
                 self.rebased |= long;
-                each_mut::<S>(&mut self.shifts[station])[lane] = (before - *base) as f32;
+                each_mut::<S>(&mut self.shifts[queue])[lane] = (before - *base) as f32;
                 before = *base;
             }
             each_mut::<S>(&mut self.last_base)[lane] = before as f32;
@@ -220,7 +220,7 @@ impl<S: Simd> Group<S> {
         let block = || Box::new([simd.splat_f32s(0.0); ROWS]);
         let most = |count: fn(&RoadPlan) -> usize| plan.roads.iter().map(count).max().unwrap_or(0);
         let shapes = most(|road| road.shapes.len());
-        let stations = most(|road| road.loaded.len());
+        let queues = most(|road| road.loaded.len());
         let zero = simd.splat_f32s(0.0);
         // lanes without a replication have nothing left to do
         let mut clocks = vec![job.run.seconds; lanes];
@@ -239,7 +239,7 @@ impl<S: Simd> Group<S> {
             ceilings: plan.ceilings.iter().map(|_| block()).collect(),
             shapes: (0..shapes).map(|_| block()).collect(),
             totals: vec![[zero; 2]; shapes],
-            prior: vec![zero; stations],
+            prior: vec![zero; queues],
             delays: block(),
             packets: vec![0.0; lanes],
             bytes: vec![0.0; lanes],
@@ -396,7 +396,7 @@ impl<S: Simd> Group<S> {
         add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
     }
 
-    /// Sends the block through the stations of one road.
+    /// Sends the block through the queues of one road.
     #[inline(always)]
     fn road<const WHOLE: bool, const BASED: bool>(
         &mut self,
@@ -406,20 +406,20 @@ impl<S: Simd> Group<S> {
     ) {
         self.delays.fill(simd.splat_f32s(0.0));
         self.prior[..plan.loaded.len()].copy_from_slice(&self.roads[index].state);
-        let mut station = 0;
+        let mut queue = 0;
         let mut rest = &plan.loaded[..];
         while let [one, two, three, four, more @ ..] = rest {
-            self.pass::<4, WHOLE, BASED>(simd, index, station, [one, two, three, four]);
-            station += 4;
+            self.pass::<4, WHOLE, BASED>(simd, index, queue, [one, two, three, four]);
+            queue += 4;
             rest = more;
         }
         while let [one, two, more @ ..] = rest {
-            self.pass::<2, WHOLE, BASED>(simd, index, station, [one, two]);
-            station += 2;
+            self.pass::<2, WHOLE, BASED>(simd, index, queue, [one, two]);
+            queue += 2;
             rest = more;
         }
         if let [one] = rest {
-            self.pass::<1, WHOLE, BASED>(simd, index, station, [one]);
+            self.pass::<1, WHOLE, BASED>(simd, index, queue, [one]);
         }
         if BASED {
             let base = self.roads[index].last_base;
@@ -433,18 +433,18 @@ impl<S: Simd> Group<S> {
         self.delay::<WHOLE>(simd, index);
     }
 
-    /// Sends the block through `K` stations, each row through all of them before the next row.
+    /// Sends the block through `K` queues, each row through all of them before the next row.
     #[inline(always)]
     fn pass<const K: usize, const WHOLE: bool, const BASED: bool>(
         &mut self,
         simd: S,
         road: usize,
         first: usize,
-        stations: [&Loaded; K],
+        queues: [&Loaded; K],
     ) {
         let road = &mut self.roads[road];
-        let shapes = stations.map(|station| &self.shapes[station.shape]);
-        let scales = stations.map(|station| simd.splat_f32s(station.scale as f32));
+        let shapes = queues.map(|queue| &self.shapes[queue.shape]);
+        let scales = queues.map(|queue| simd.splat_f32s(queue.scale as f32));
         let shifts: [S::f32s; K] = std::array::from_fn(|k| road.shifts[first + k]);
         let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
         let mut waits = [simd.splat_f32s(0.0); K];
@@ -486,8 +486,8 @@ impl<S: Simd> Group<S> {
         for ((road, plan), tally) in self.roads.iter().zip(&plan.roads).zip(tallies) {
             for lane in 0..self.used {
                 let work = |shape: usize, scale: f64| scale * road.work[shape * lanes + lane];
-                let station = |station: &Option<usize>| {
-                    station.map_or_else(Seen::default, |index| {
+                let queue = |queue: &Option<usize>| {
+                    queue.map_or_else(Seen::default, |index| {
                         let Loaded { shape, scale } = plan.loaded[index];
                         let work_s = work(shape, scale);
                         Seen {
@@ -515,7 +515,7 @@ impl<S: Simd> Group<S> {
                         delay_s: road.delay[half][lane],
                     }),
                     percentiles: [0.0; 5],
-                    stations: plan.stations.iter().map(station).collect(),
+                    queues: plan.queues.iter().map(queue).collect(),
                 };
                 tally.add(seen, &road.delays(lane));
             }

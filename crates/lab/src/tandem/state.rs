@@ -1,4 +1,4 @@
-//! Whether averages are meaningful, by the load of a station.
+//! Whether averages are meaningful, by the load of a queue.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub enum State {
 }
 
 impl State {
-    /// The state of a station that receives so many seconds of work per second.
+    /// The state of a queue that receives so many seconds of work per second.
     pub(super) fn under(load: f64) -> Self {
         match load {
             load if load >= 1.0 => Self::NotStationary,
@@ -28,8 +28,8 @@ impl State {
     }
 }
 
-/// The load that reaches each station, of the load that all packets would cause there. A full
-/// station lets its capacity through, and all stations behind it receive less accordingly.
+/// The load that reaches each queue, of the load that all packets would cause there. A saturated
+/// queue lets its capacity through, and all queues behind it receive less accordingly.
 pub(super) fn reaching(loads: &[f64]) -> Vec<f64> {
     let mut fullest = 1.0;
     let reaching = loads.iter().map(|load| {

@@ -4,7 +4,7 @@
 
 use super::closed::Means;
 use super::histogram::Histogram;
-use super::{Fault, PACKETS_MAX, Road, Run, STATIONS_MAX, Station, Traffic};
+use super::{PACKETS_MAX, QUEUES_MAX, Queue, Road, Run, TandemFault, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// Percentiles that an outcome lists.
@@ -16,9 +16,10 @@ pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 pub struct Tally {
     /// The road's policy.
     pub policy: String,
-    /// Names of the stations in order.
-    pub stations: Vec<String>,
-    /// The load of each station, computed from the traffic's means if they are known: seconds of
+    /// Names of the queues in order.
+    #[serde(rename = "stations")]
+    pub queues: Vec<String>,
+    /// The load of each queue, computed from the traffic's means if they are known: seconds of
     /// work per second that all packets would cause.
     pub expected: Option<Vec<f64>>,
     /// The run's seed.
@@ -51,7 +52,7 @@ pub struct Replication {
     pub protected: f64,
     /// Their delays from end to end, added up.
     pub delay_s: f64,
-    /// Packets that left the last station.
+    /// Packets that left the last queue.
     pub delivered: u64,
     /// Their clear bytes.
     pub delivered_bytes: f64,
@@ -59,8 +60,8 @@ pub struct Replication {
     pub halves: [Half; 2],
     /// The delays that the shares [`PERCENTILES`] of its packets did not exceed.
     pub percentiles: [f64; 5],
-    /// The counts of each station for the packets that arrived.
-    pub stations: Vec<Seen>,
+    /// The counts of each queue for the packets that arrived.
+    pub queues: Vec<Seen>,
 }
 
 /// The packets that arrived in one half of the time.
@@ -73,7 +74,7 @@ pub struct Half {
     pub delay_s: f64,
 }
 
-/// The counts of one station.
+/// The counts of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
@@ -94,8 +95,8 @@ impl Tally {
         let mut known = known.map(|(traffic, rate)| (rate, Means::new(&traffic.sizes)));
         let expected = |road: &Road| {
             let (rate, means) = known.as_mut()?;
-            let load = |station: &Station| *rate * means.of(&station.service);
-            Some(road.stations.iter().map(load).collect())
+            let load = |queue: &Queue| *rate * means.of(&queue.service);
+            Some(road.queues.iter().map(load).collect())
         };
         let expected: Vec<_> = roads.iter().map(expected).collect();
         let pairs = roads.iter().zip(expected);
@@ -107,7 +108,7 @@ impl Tally {
     fn new(road: &Road, expected: Option<Vec<f64>>, run: &Run) -> Self {
         Self {
             policy: road.policy.clone(),
-            stations: road.stations.iter().map(|s| s.name.clone()).collect(),
+            queues: road.queues.iter().map(|s| s.name.clone()).collect(),
             expected,
             seed: run.seed,
             seconds: run.seconds,
@@ -131,16 +132,16 @@ impl Tally {
     /// indices.
     ///
     /// The order of merging does not matter.
-    pub fn merge(&mut self, other: &Self) -> Result<(), Fault> {
-        let mismatch = |what: &str| Fault::Mismatch(format!("{what} of {}", self.policy));
+    pub fn merge(&mut self, other: &Self) -> Result<(), TandemFault> {
+        let mismatch = |what: &str| TandemFault::Mismatch(format!("{what} of {}", self.policy));
         if self.policy != other.policy {
-            return Err(Fault::Mismatch(format!(
+            return Err(TandemFault::Mismatch(format!(
                 "policy {} and policy {}",
                 self.policy, other.policy
             )));
         }
-        if self.stations != other.stations || self.expected != other.expected {
-            return Err(mismatch("different stations"));
+        if self.queues != other.queues || self.expected != other.expected {
+            return Err(mismatch("different queues"));
         }
         let shape = |tally: &Self| (tally.seed, tally.seconds, tally.warm_up);
         if shape(self) != shape(other) {
@@ -163,23 +164,23 @@ impl Tally {
     }
 
     /// Reads the text of [`Self::to_json`]; refuses values that no simulation could have counted.
-    pub fn from_json(text: &[u8]) -> Result<Self, Fault> {
-        let not = |why: String| Fault::NotATally(why);
+    pub fn from_json(text: &[u8]) -> Result<Self, TandemFault> {
+        let not = |why: String| TandemFault::NotATally(why);
         let tally: Self = serde_json::from_slice(text).map_err(|e| not(e.to_string()))?;
-        let stations = tally.stations.len();
-        if stations == 0 || stations > STATIONS_MAX {
-            return Err(not(format!("{stations} stations")));
+        let queues = tally.queues.len();
+        if queues == 0 || queues > QUEUES_MAX {
+            return Err(not(format!("{queues} queues")));
         }
         if tally
             .expected
             .as_ref()
-            .is_some_and(|list| list.len() != stations)
+            .is_some_and(|list| list.len() != queues)
         {
-            return Err(not("loads and stations differ in number".into()));
+            return Err(not("loads and queues differ in number".into()));
         }
         let mut before = None;
         for replication in &tally.replications {
-            if replication.stations.len() != stations || !replication.is_sound() {
+            if replication.queues.len() != queues || !replication.is_sound() {
                 return Err(not(format!("replication {} is unsound", replication.index)));
             }
             if before.is_some_and(|before| before >= replication.index) {
@@ -202,7 +203,7 @@ impl Replication {
             self.halves[1].delay_s,
         ];
         let each = self
-            .stations
+            .queues
             .iter()
             .flat_map(|s| [s.work_s, s.busy_s, s.wait_s, s.byte_s]);
         let each = each.chain(self.percentiles);

@@ -5,7 +5,7 @@
 //! the moments of sizes, which are in [`super::closed`].
 
 use super::random::Stream;
-use super::{BYTES_MAX, Fault, PACKETS_MAX, Road, Run};
+use super::{BYTES_MAX, PACKETS_MAX, Road, Run, TandemFault};
 
 /// Entries of an empirical size distribution.
 pub const SHARES_MAX: usize = 65_536;
@@ -65,7 +65,7 @@ impl PacketCall {
 /// A source that asks, gets an answer of some packets, and asks again once the last has passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosedLoop {
-    /// The station, from 0, whose departure allows the next question; `None` for the last station.
+    /// The queue, from 0, whose departure allows the next question; `None` for the last queue.
     pub after: Option<usize>,
     /// Mean packets of an answer, geometric; 1 means always one.
     pub packets: f64,
@@ -87,7 +87,7 @@ pub enum Pace {
 }
 
 impl ClosedLoop {
-    /// Paper W's serial source: a packet is made, then protected by the first station, and only
+    /// Paper W's serial source: a packet is made, then protected by the first queue, and only
     /// then is the next one made.
     pub const SERIAL: Self = Self {
         after: Some(0),
@@ -161,12 +161,12 @@ impl Sizes {
     }
 
     /// Refuses sizes outside 1 byte to [`BYTES_MAX`] and weights without meaning.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), TandemFault> {
         let size = |place: &str, bytes: f64| {
             if (1.0..=BYTES_MAX).contains(&bytes) {
                 return Ok(());
             }
-            Err(Fault::number(place, bytes, "1 to 1,048,576 bytes"))
+            Err(TandemFault::number(place, bytes, "1 to 1,048,576 bytes"))
         };
         match self {
             Self::Fixed(bytes) => size("the packet size", *bytes),
@@ -176,19 +176,23 @@ impl Sizes {
                 largest,
             } => {
                 if !(*shape >= 0.1 && *shape <= 100.0) {
-                    return Err(Fault::number("the Pareto shape", *shape, "0.1 to 100"));
+                    return Err(TandemFault::number(
+                        "the Pareto shape",
+                        *shape,
+                        "0.1 to 100",
+                    ));
                 }
                 size("the smallest packet", *smallest)?;
                 size("the largest packet", *largest)?;
                 if largest < smallest {
                     let range = "at least the smallest packet";
-                    return Err(Fault::number("the largest packet", *largest, range));
+                    return Err(TandemFault::number("the largest packet", *largest, range));
                 }
                 Ok(())
             }
             Self::Empirical(shares) => {
                 if shares.is_empty() || shares.len() > SHARES_MAX {
-                    return Err(Fault::Count {
+                    return Err(TandemFault::Count {
                         place: "the list of sizes".into(),
                         count: shares.len(),
                         limit: SHARES_MAX,
@@ -197,7 +201,11 @@ impl Sizes {
                 for share in shares {
                     size("a packet size", share.bytes)?;
                     if !(share.weight > 0.0 && share.weight <= 1e12) {
-                        return Err(Fault::number("a weight", share.weight, "above 0, to 1e12"));
+                        return Err(TandemFault::number(
+                            "a weight",
+                            share.weight,
+                            "above 0, to 1e12",
+                        ));
                     }
                 }
                 Ok(())
@@ -208,10 +216,10 @@ impl Sizes {
 
 impl Traffic {
     /// Refuses numbers outside their range.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), TandemFault> {
         self.sizes.check()?;
         if !(self.rate > 0.0 && self.rate <= 1e13) {
-            return Err(Fault::number(
+            return Err(TandemFault::number(
                 "the traffic's rate",
                 self.rate,
                 "above 0, to 1e13 bit/s",
@@ -221,13 +229,13 @@ impl Traffic {
             if (1.0..=1e9).contains(&value) {
                 return Ok(());
             }
-            Err(Fault::number(place, value, "1 to 1e9"))
+            Err(TandemFault::number(place, value, "1 to 1e9"))
         };
         let seconds = |place: &str, value: f64| {
             if (0.0..=super::SECONDS_MAX).contains(&value) {
                 return Ok(());
             }
-            Err(Fault::number(place, value, "0 to ten years"))
+            Err(TandemFault::number(place, value, "0 to ten years"))
         };
         match &self.arrivals {
             Arrivals::Poisson | Arrivals::Constant => Ok(()),
@@ -245,19 +253,18 @@ impl Traffic {
         }
     }
 
-    /// Refuses a station that does not exist, and runs without end.
-    pub(super) fn check_against(&self, roads: &[Road], run: &Run) -> Result<(), Fault> {
+    /// Refuses a queue that does not exist, and runs without end.
+    pub(super) fn check_against(&self, roads: &[Road], run: &Run) -> Result<(), TandemFault> {
         if let Arrivals::ClosedLoop(ClosedLoop {
-            after: Some(station),
-            ..
+            after: Some(queue), ..
         }) = self.arrivals
         {
             for road in roads {
-                if station >= road.stations.len() {
-                    return Err(Fault::NoStation {
+                if queue >= road.queues.len() {
+                    return Err(TandemFault::NoQueue {
                         policy: road.policy.clone(),
-                        station,
-                        count: road.stations.len(),
+                        queue,
+                        count: road.queues.len(),
                     });
                 }
             }
@@ -265,12 +272,16 @@ impl Traffic {
         let packets = self.most_packets_per_s() * run.seconds;
         if packets > PACKETS_MAX {
             let range = "at most 1e11: shorten the run or lower the rate";
-            return Err(Fault::number("packets of one replication", packets, range));
+            return Err(TandemFault::number(
+                "packets of one replication",
+                packets,
+                range,
+            ));
         }
         Ok(())
     }
 
-    /// Mean packets per second; `None` if they depend on the stations.
+    /// Mean packets per second; `None` if they depend on the queues.
     pub fn packets_per_s(&self) -> Option<f64> {
         match self.arrivals {
             Arrivals::Poisson | Arrivals::Constant => Some(self.pace_per_s()),
@@ -283,7 +294,7 @@ impl Traffic {
         }
     }
 
-    /// Mean packets per second, or if they depend on the stations an upper bound: a closed loop
+    /// Mean packets per second, or if they depend on the queues an upper bound: a closed loop
     /// makes packets no faster than its rate.
     pub fn most_packets_per_s(&self) -> f64 {
         self.packets_per_s().unwrap_or_else(|| self.pace_per_s())

@@ -6,7 +6,7 @@ use super::histogram::Histogram;
 use super::random::{Purpose, Stream};
 use super::tally::{Half, Replication, Seen, Tally};
 use super::traffic::{Arrivals, ClosedLoop, Draw, Pace, PacketCall};
-use super::{Fault, Packet, Road, Run, Traffic};
+use super::{Packet, Road, Run, TandemFault, Traffic};
 
 /// Simulates every replication of every road.
 pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tally> {
@@ -27,9 +27,9 @@ pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tall
 }
 
 /// Sends given packets through every road.
-pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tally>, Fault>
+pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tally>, TandemFault>
 where
-    P: IntoIterator<Item = Result<Packet, Fault>>,
+    P: IntoIterator<Item = Result<Packet, TandemFault>>,
 {
     let mut tallies = Tally::of(roads, None, run);
     let mut walkers: Vec<Walker> = roads.iter().map(|road| Walker::new(road, run, 0)).collect();
@@ -54,14 +54,14 @@ where
             let packets = walker.seen.packets as f64;
             left = walker.clock + walker.last_delay();
             if walker.seen.packets > 0 && clock <= walker.first {
-                return Err(Fault::OneMoment(walker.seen.packets));
+                return Err(TandemFault::OneMoment(walker.seen.packets));
             }
             // n packets have n - 1 gaps between them
             let span = (clock - walker.first) * packets / (packets - 1.0);
             came = run.warm_up + span;
         }
         if walker.seen.packets == 0 {
-            return Err(Fault::NoPackets("none after the warm-up"));
+            return Err(TandemFault::NoPackets("none after the warm-up"));
         }
         let (seen, delays) = walker.finish(came, left);
         tally.add(seen, &delays);
@@ -69,16 +69,16 @@ where
     Ok(tallies)
 }
 
-fn check_packet(at_s: f64, bytes: f64) -> Result<(), Fault> {
+fn check_packet(at_s: f64, bytes: f64) -> Result<(), TandemFault> {
     if !(0.0..=super::SECONDS_MAX).contains(&at_s) {
-        return Err(Fault::number(
+        return Err(TandemFault::number(
             "the time of a packet",
             at_s,
             "0 to ten years",
         ));
     }
     if !(1.0..=super::BYTES_MAX).contains(&bytes) {
-        return Err(Fault::number(
+        return Err(TandemFault::number(
             "the size of a packet",
             bytes,
             "1 to 1,048,576 bytes",
@@ -95,7 +95,7 @@ pub(super) struct Walker<'a> {
     pub(super) clock: f64,
     /// When the first packet that counts arrived.
     first: f64,
-    /// How long after its arrival the last packet left each station.
+    /// How long after its arrival the last packet left each queue.
     pub(super) delays: Vec<f64>,
     seen: Replication,
     /// Delays from end to end of the packets that count.
@@ -106,7 +106,7 @@ impl<'a> Walker<'a> {
     pub(super) fn new(road: &'a Road, run: &Run, index: u64) -> Self {
         let seen = Replication {
             index,
-            stations: vec![Seen::default(); road.stations.len()],
+            queues: vec![Seen::default(); road.queues.len()],
             ..Replication::default()
         };
         Self {
@@ -114,7 +114,7 @@ impl<'a> Walker<'a> {
             run: *run,
             clock: 0.0,
             first: 0.0,
-            delays: vec![0.0; road.stations.len()],
+            delays: vec![0.0; road.queues.len()],
             seen,
             counted: Histogram::default(),
         }
@@ -129,9 +129,9 @@ impl<'a> Walker<'a> {
         self.clock += gap;
         let counts = self.clock >= self.run.warm_up && self.clock < self.run.seconds;
         let mut ahead = 0.0;
-        let stations = self.road.stations.iter().zip(&mut self.delays);
-        for ((station, delay), seen) in stations.zip(&mut self.seen.stations) {
-            let service = station.service.at(bytes);
+        let queues = self.road.queues.iter().zip(&mut self.delays);
+        for ((queue, delay), seen) in queues.zip(&mut self.seen.queues) {
+            let service = queue.service.at(bytes);
             let start = f64::max(*delay - gap, ahead);
             let began = self.clock + start;
             seen.busy_s += self.run.overlap(began, began + service);
@@ -199,7 +199,7 @@ impl<'a> Source<'a> {
     }
 
     /// Seconds since the packet before, and clear bytes; `delays` are those of that packet at each
-    /// station.
+    /// queue.
     pub(super) fn next(&mut self, delays: &[f64]) -> (f64, f64) {
         let bytes = self.draw.bytes(&mut self.sizes);
         let gap = match self.traffic.arrivals {
@@ -231,8 +231,8 @@ impl<'a> Source<'a> {
         };
         let mut wait = 0.0;
         if self.asks {
-            let station = own.after.unwrap_or(delays.len() - 1);
-            wait = delays[station] + own.ask_s;
+            let queue = own.after.unwrap_or(delays.len() - 1);
+            wait = delays[queue] + own.ask_s;
         }
         if self.asks && own.think_s > 0.0 {
             wait += own.think_s * self.gaps.exponential();

@@ -1,6 +1,6 @@
 //! The records of both formats, one at a time.
 
-use super::{Fault, LOOK, RECORD_MAX};
+use super::{CaptureFault, LOOK, RECORD_MAX};
 use std::io::{ErrorKind, Read};
 
 /// Interfaces of one pcapng section.
@@ -20,9 +20,9 @@ const CLASSIC_HEADER: u64 = 24;
 const SECTION_HEADER: u64 = 28;
 
 /// A file that ends before its first record.
-fn in_header(fault: Fault, least: u64) -> Fault {
+fn in_header(fault: CaptureFault, least: u64) -> CaptureFault {
     match fault {
-        Fault::Truncated { byte: bytes, .. } => Fault::Header { bytes, least },
+        CaptureFault::Truncated { byte: bytes, .. } => CaptureFault::Header { bytes, least },
         other => other,
     }
 }
@@ -86,7 +86,7 @@ impl Clock {
 }
 
 impl<R: Read> Format<R> {
-    pub(super) fn open(reader: R) -> Result<Self, Fault> {
+    pub(super) fn open(reader: R) -> Result<Self, CaptureFault> {
         let mut input = Input {
             reader,
             big: false,
@@ -96,7 +96,7 @@ impl<R: Read> Format<R> {
         let mut magic = [0; 4];
         let begins = input.begins(&mut magic);
         if !begins.map_err(|fault| in_header(fault, CLASSIC_HEADER))? {
-            return Err(Fault::Empty);
+            return Err(CaptureFault::Empty);
         }
         let least = match u32::from_be_bytes(magic) {
             SECTION => SECTION_HEADER,
@@ -107,7 +107,7 @@ impl<R: Read> Format<R> {
     }
 
     /// The rest of the header after its first four bytes, up to the first record.
-    fn header(input: &mut Input<R>, magic: [u8; 4]) -> Result<Kind, Fault> {
+    fn header(input: &mut Input<R>, magic: [u8; 4]) -> Result<Kind, CaptureFault> {
         Ok(match u32::from_be_bytes(magic) {
             0xa1b2_c3d4 => input.classic(true, 1000)?,
             0xd4c3_b2a1 => input.classic(false, 1000)?,
@@ -119,7 +119,7 @@ impl<R: Read> Format<R> {
                 let interfaces = Vec::new();
                 Kind::Blocks { interfaces }
             }
-            other => return Err(Fault::Format(other)),
+            other => return Err(CaptureFault::Format(other)),
         })
     }
 
@@ -129,7 +129,7 @@ impl<R: Read> Format<R> {
     }
 
     /// The next frame, `None` at the end.
-    pub(super) fn record(&mut self) -> Result<Option<Record>, Fault> {
+    pub(super) fn record(&mut self) -> Result<Option<Record>, CaptureFault> {
         match &mut self.kind {
             Kind::Classic { tick_ns, link } => self.input.frame(*tick_ns, *link),
             Kind::Blocks { interfaces } => self.input.block(interfaces),
@@ -147,13 +147,13 @@ struct Input<R> {
 
 impl<R: Read> Input<R> {
     /// Fills `bytes`, or returns that the file ends before the first of them.
-    fn begins(&mut self, bytes: &mut [u8]) -> Result<bool, Fault> {
+    fn begins(&mut self, bytes: &mut [u8]) -> Result<bool, CaptureFault> {
         let mut filled = 0;
         while filled < bytes.len() {
             match self.reader.read(&mut bytes[filled..]) {
                 Ok(0) if filled == 0 => return Ok(false),
                 Ok(0) => {
-                    return Err(Fault::Truncated {
+                    return Err(CaptureFault::Truncated {
                         record: self.record,
                         byte: self.byte,
                     });
@@ -164,7 +164,7 @@ impl<R: Read> Input<R> {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(Fault::Read {
+                    return Err(CaptureFault::Read {
                         byte: self.byte,
                         why: error.to_string(),
                     });
@@ -174,17 +174,17 @@ impl<R: Read> Input<R> {
         Ok(true)
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Fault> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), CaptureFault> {
         if bytes.is_empty() || self.begins(bytes)? {
             return Ok(());
         }
-        Err(Fault::Truncated {
+        Err(CaptureFault::Truncated {
             record: self.record,
             byte: self.byte,
         })
     }
 
-    fn skip(&mut self, mut count: u32) -> Result<(), Fault> {
+    fn skip(&mut self, mut count: u32) -> Result<(), CaptureFault> {
         let mut away = [0; 4096];
         while count > 0 {
             let now = count.min(away.len() as u32);
@@ -194,7 +194,7 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    fn words<const N: usize>(&mut self) -> Result<[u32; N], Fault> {
+    fn words<const N: usize>(&mut self) -> Result<[u32; N], CaptureFault> {
         let mut words = [0; N];
         for word in &mut words {
             let mut bytes = [0; 4];
@@ -220,15 +220,15 @@ impl<R: Read> Input<R> {
         }
     }
 
-    fn version(&mut self) -> Result<(u16, u16), Fault> {
+    fn version(&mut self) -> Result<(u16, u16), CaptureFault> {
         let mut bytes = [0; 4];
         self.fill(&mut bytes)?;
         let [a, b, c, d] = bytes;
         Ok((self.half([a, b]), self.half([c, d])))
     }
 
-    fn bad_length(&self, length: u32, least: u32) -> Fault {
-        Fault::Length {
+    fn bad_length(&self, length: u32, least: u32) -> CaptureFault {
+        CaptureFault::Length {
             record: self.record,
             length,
             least,
@@ -236,11 +236,11 @@ impl<R: Read> Input<R> {
     }
 
     /// The rest of a classic file's header.
-    fn classic(&mut self, big: bool, tick_ns: u32) -> Result<Kind, Fault> {
+    fn classic(&mut self, big: bool, tick_ns: u32) -> Result<Kind, CaptureFault> {
         self.big = big;
         let (major, minor) = self.version()?;
         if major != 2 {
-            return Err(Fault::Version(major, minor));
+            return Err(CaptureFault::Version(major, minor));
         }
         let [_zone, _accuracy, _longest, link] = self.words()?;
         // the upper half describes frame check sequences
@@ -251,7 +251,7 @@ impl<R: Read> Input<R> {
     }
 
     /// One record of a classic file.
-    fn frame(&mut self, tick_ns: u32, link: u32) -> Result<Option<Record>, Fault> {
+    fn frame(&mut self, tick_ns: u32, link: u32) -> Result<Option<Record>, CaptureFault> {
         self.record += 1;
         let mut seconds = [0; 4];
         if !self.begins(&mut seconds)? {
@@ -273,7 +273,7 @@ impl<R: Read> Input<R> {
         link: u32,
         captured: u32,
         length: u32,
-    ) -> Result<Record, Fault> {
+    ) -> Result<Record, CaptureFault> {
         let mut look = [0; LOOK];
         let looked = LOOK.min(captured as usize);
         self.fill(&mut look[..looked])?;
@@ -288,19 +288,19 @@ impl<R: Read> Input<R> {
     }
 
     /// The rest of a section's header, after its type.
-    fn section(&mut self) -> Result<(), Fault> {
+    fn section(&mut self) -> Result<(), CaptureFault> {
         let mut bytes = [0; 8];
         self.fill(&mut bytes)?;
         let [a, b, c, d, order @ ..] = bytes;
         self.big = match (u32::from_be_bytes(order), u32::from_le_bytes(order)) {
             (ORDER, _) => true,
             (_, ORDER) => false,
-            (other, _) => return Err(Fault::Format(other)),
+            (other, _) => return Err(CaptureFault::Format(other)),
         };
         let length = self.word([a, b, c, d]);
         let (major, minor) = self.version()?;
         if major != 1 {
-            return Err(Fault::Version(major, minor));
+            return Err(CaptureFault::Version(major, minor));
         }
         if !(28..=RECORD_MAX).contains(&length) || !length.is_multiple_of(4) {
             return Err(self.bad_length(length, 28));
@@ -309,7 +309,7 @@ impl<R: Read> Input<R> {
     }
 
     /// Reads blocks until one has a frame.
-    fn block(&mut self, interfaces: &mut Vec<Interface>) -> Result<Option<Record>, Fault> {
+    fn block(&mut self, interfaces: &mut Vec<Interface>) -> Result<Option<Record>, CaptureFault> {
         loop {
             self.record += 1;
             let mut kind = [0; 4];
@@ -337,7 +337,7 @@ impl<R: Read> Input<R> {
             let record = match kind {
                 INTERFACE => {
                     if interfaces.len() == INTERFACES_MAX {
-                        return Err(Fault::Interfaces(INTERFACES_MAX));
+                        return Err(CaptureFault::Interfaces(INTERFACES_MAX));
                     }
                     interfaces.push(self.interface(body)?);
                     None
@@ -359,7 +359,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    fn interface(&mut self, body: u32) -> Result<Interface, Fault> {
+    fn interface(&mut self, body: u32) -> Result<Interface, CaptureFault> {
         let mut bytes = [0; OPTIONS_MAX];
         let kept = OPTIONS_MAX.min(body as usize);
         self.fill(&mut bytes[..kept])?;
@@ -377,7 +377,7 @@ impl<R: Read> Input<R> {
             };
             match (code, value) {
                 (9, &[resolution]) => {
-                    interface.clock = Clock::new(resolution).ok_or(Fault::Clock {
+                    interface.clock = Clock::new(resolution).ok_or(CaptureFault::Clock {
                         record: self.record,
                         resolution,
                     })?;
@@ -394,7 +394,12 @@ impl<R: Read> Input<R> {
         Ok(interface)
     }
 
-    fn packet(&mut self, kind: u32, body: u32, interfaces: &[Interface]) -> Result<Record, Fault> {
+    fn packet(
+        &mut self,
+        kind: u32,
+        body: u32,
+        interfaces: &[Interface],
+    ) -> Result<Record, CaptureFault> {
         let mut first = [0; 4];
         self.fill(&mut first)?;
         let index = if kind == PACKET {
@@ -417,14 +422,14 @@ impl<R: Read> Input<R> {
     }
 
     /// A frame without a time; it will be counted as skipped.
-    fn simple(&mut self, body: u32, interfaces: &[Interface]) -> Result<Record, Fault> {
+    fn simple(&mut self, body: u32, interfaces: &[Interface]) -> Result<Record, CaptureFault> {
         let interface = self.described(0, interfaces)?;
         let [length] = self.words()?;
         self.look(None, interface.link, body - 4, length)
     }
 
-    fn described(&self, index: u32, interfaces: &[Interface]) -> Result<Interface, Fault> {
-        let fault = Fault::Interface {
+    fn described(&self, index: u32, interfaces: &[Interface]) -> Result<Interface, CaptureFault> {
+        let fault = CaptureFault::Interface {
             record: self.record,
             interface: index,
             count: interfaces.len(),

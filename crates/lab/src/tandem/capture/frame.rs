@@ -1,6 +1,6 @@
 //! The IP packet inside a captured frame: its length and addresses.
 
-use super::Fault;
+use super::CaptureFault;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const ETHERNET: u32 = 1;
@@ -32,14 +32,14 @@ pub(super) struct Head {
 
 /// The IP packet of a frame of `length` bytes of which `bytes` were captured; `None` if it has
 /// none.
-pub(super) fn head(link: u32, bytes: &[u8], length: u32) -> Result<Option<Head>, Fault> {
+pub(super) fn head(link: u32, bytes: &[u8], length: u32) -> Result<Option<Head>, CaptureFault> {
     let start = match link {
         ETHERNET => after_ethernet(bytes),
         COOKED => typed(bytes, 14, 16),
         COOKED2 => typed(bytes, 0, 20),
         NULL | LOOP => Some(4),
         raw if RAW.contains(&raw) => Some(0),
-        other => return Err(Fault::Link(other)),
+        other => return Err(CaptureFault::Link(other)),
     };
     Ok(start.and_then(|start| ip(bytes.get(start..)?, length.saturating_sub(start as u32))))
 }

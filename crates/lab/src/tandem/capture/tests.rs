@@ -1,4 +1,4 @@
-use super::super::{Fault as Whole, Packet, Road, Station, replay};
+use super::super::{Packet, Queue, Road, TandemFault as Whole, replay};
 use super::*;
 use crate::staircase::Staircase;
 use proptest::prelude::*;
@@ -236,7 +236,7 @@ fn every_truncation_is_an_error_or_a_shorter_capture() {
         let found = read(&file[..length]);
         assert_eq!(found.is_ok(), ends.contains(&length), "{length}: {found:?}");
     }
-    assert_eq!(read(&[]), Err(Fault::Empty.into()));
+    assert_eq!(read(&[]), Err(CaptureFault::Empty.into()));
     for (file, least) in [(classic(true, 101, &[]), 24), (blocks(false, &[]), 28)] {
         for bytes in 1..least {
             let said = format!(
@@ -286,7 +286,7 @@ fn damage_is_named() {
 fn a_capture_prices_its_own_traffic() {
     let road = Road {
         policy: "one".into(),
-        stations: vec![Station {
+        queues: vec![Queue {
             name: "cpu".into(),
             service: Staircase::linear(1e-3),
         }],

@@ -3,7 +3,7 @@
 //! The lanes add up the work of the packets that arrived in the measured time. Because of queues,
 //! some of it is done later, and work of earlier packets is done meanwhile: the difference is
 //! computed here. It is zero for a block whose packets arrive and leave within the measured time,
-//! which holds for nearly all blocks if no station is full. Left out: vector instructions, which
+//! which holds for nearly all blocks if no queue is saturated. Left out: vector instructions, which
 //! would gain nothing here.
 
 use super::super::lanes::each;
@@ -13,7 +13,7 @@ use crate::tandem::Run;
 use pulp::Simd;
 
 impl<S: Simd> Group<S> {
-    /// Counts the departures from the last station between the warm-up and the end; returns whether
+    /// Counts the departures from the last queue between the warm-up and the end; returns whether
     /// packets of the block arrived before that time or left after it.
     ///
     /// Departures are in order, so a block is examined packet by packet only if it crosses an edge.
@@ -68,13 +68,13 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// The same for one lane: station by station if the station did the block's work entirely
+    /// The same for one lane: queue by queue if the queue did the block's work entirely
     /// within or outside the measured time, otherwise packet by packet.
     #[inline(never)]
     fn shift_lane(&mut self, index: usize, plan: &RoadPlan, lane: usize) {
         let window = self.run.warm_up..self.run.seconds;
-        let straddles = (0..plan.loaded.len()).any(|station| {
-            let (before, after) = self.served(index, station, lane);
+        let straddles = (0..plan.loaded.len()).any(|queue| {
+            let (before, after) = self.served(index, queue, lane);
             let is_between = |moment: f64| before < moment && moment < after;
             is_between(window.start) || is_between(window.end)
         });
@@ -86,44 +86,44 @@ impl<S: Simd> Group<S> {
                 *arrival = at;
             }
         }
-        for (station, loaded) in plan.loaded.iter().enumerate() {
-            let (before, after) = self.served(index, station, lane);
+        for (queue, loaded) in plan.loaded.iter().enumerate() {
+            let (before, after) = self.served(index, queue, lane);
             let [counted, all] = self.totals[loaded.shape];
             let done = if straddles {
-                self.done(station, plan, lane, before, &mut arrivals)
+                self.done(queue, plan, lane, before, &mut arrivals)
             } else if before >= window.start && after <= window.end {
                 loaded.scale * f64::from(each::<S>(&all)[lane])
             } else {
                 0.0
             };
             let counted = loaded.scale * f64::from(each::<S>(&counted)[lane]);
-            self.roads[index].shifted[station * S::F32_LANES + lane] += done - counted;
+            self.roads[index].shifted[queue * S::F32_LANES + lane] += done - counted;
         }
     }
 
-    /// When the last packet before the block, and the last of the block, left a station.
-    fn served(&self, index: usize, station: usize, lane: usize) -> (f64, f64) {
+    /// When the last packet before the block, and the last of the block, left a queue.
+    fn served(&self, index: usize, queue: usize, lane: usize) -> (f64, f64) {
         let road = &self.roads[index];
-        let base = road.bases[station * S::F32_LANES + lane];
-        let before = f64::from(each::<S>(&self.prior[station])[lane]);
-        let after = f64::from(each::<S>(&road.state[station])[lane]);
+        let base = road.bases[queue * S::F32_LANES + lane];
+        let before = f64::from(each::<S>(&self.prior[queue])[lane]);
+        let after = f64::from(each::<S>(&road.state[queue])[lane]);
         (
             self.began[lane] + base + before,
             self.clocks[lane] + base + after,
         )
     }
 
-    /// The seconds that a station works on the block in the measured time, if the packet before it
+    /// The seconds that a queue works on the block in the measured time, if the packet before it
     /// left at `free`. Arrivals are replaced by departures.
     fn done(
         &self,
-        station: usize,
+        queue: usize,
         plan: &RoadPlan,
         lane: usize,
         mut free: f64,
         arrivals: &mut [f64; ROWS],
     ) -> f64 {
-        let loaded = &plan.loaded[station];
+        let loaded = &plan.loaded[queue];
         let mut done = 0.0;
         for (arrival, value) in arrivals.iter_mut().zip(self.shapes[loaded.shape].iter()) {
             let start = f64::max(free, *arrival);

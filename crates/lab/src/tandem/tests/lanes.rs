@@ -63,7 +63,7 @@ fn lanes_agree_with_the_reference_in_f64() {
             close(fast.throughput_bps, slow.throughput_bps, 1e-5);
             close(fast.protected_bps, slow.protected_bps, 1e-5);
             assert_eq!(fast.state, slow.state);
-            for (one, two) in fast.stations.iter().zip(&slow.stations) {
+            for (one, two) in fast.queues.iter().zip(&slow.queues) {
                 close(one.utilisation, two.utilisation, 1e-5);
                 let wait = (one.mean_wait_s - two.mean_wait_s).abs();
                 assert!(
@@ -84,15 +84,15 @@ fn lanes_agree_with_the_reference_in_f64() {
 }
 
 #[test]
-fn an_overloaded_station_keeps_its_pace_for_hours() {
-    // delays of hours, services of milliseconds, at the first station and behind it
+fn an_overloaded_queue_keeps_its_pace_for_hours() {
+    // delays of hours, services of milliseconds, at the first queue and behind it
     let fixed = Traffic {
         arrivals: Arrivals::Constant,
         sizes: Sizes::Fixed(500.0),
         rate: 1024e3,
     };
     let mut behind = umts("3des-md5", 100.0);
-    behind.stations.swap(0, 2);
+    behind.queues.swap(0, 2);
     let roads = [umts("3des-md5", 100.0), behind];
     for traffic in [fixed, poisson(1024.0)] {
         let run = run(18_000.0, 2);
@@ -103,7 +103,7 @@ fn an_overloaded_station_keeps_its_pace_for_hours() {
             assert_eq!(fast.state, State::NotStationary);
             close(fast.throughput_bps, slow.throughput_bps, 2e-5);
             close(fast.mean_delay_s, slow.mean_delay_s, 2e-4);
-            for (one, two) in fast.stations.iter().zip(&slow.stations) {
+            for (one, two) in fast.queues.iter().zip(&slow.queues) {
                 close(one.utilisation, two.utilisation, 2e-5);
                 close(one.load, two.load, 1e-5);
                 assert!(one.utilisation <= 1.0, "{one:?}");

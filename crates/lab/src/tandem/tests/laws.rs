@@ -25,7 +25,10 @@ fn replications_can_be_split_merged_and_stored() {
     assert!(merged == whole);
     assert_eq!(merged.outcome(), whole.outcome());
     // the same replications once more, another road, another duration
-    assert!(matches!(merged.merge(&part(4, 1)), Err(Fault::Mismatch(_))));
+    assert!(matches!(
+        merged.merge(&part(4, 1)),
+        Err(TandemFault::Mismatch(_))
+    ));
     let other = simulate(&[umts("des", 100.0)], &traffic, &run(200.0, 1)).unwrap();
     assert!(merged.merge(&other[0]).is_err());
     let longer = Run {
@@ -85,25 +88,25 @@ fn littles_law_holds_packet_by_packet() {
     let tally = &replay(&[road], packets, None, 0.0).unwrap()[0];
     let seen = &tally.replications[0];
     // waits 0, 0.5, 3.4, 0.0: departures at 1, 4, 5, 7
-    let station = seen.stations[0];
-    assert!((station.wait_s - 3.9).abs() < 1e-12);
-    assert!((station.byte_s - (0.5 * 300.0 + 3.4 * 100.0)).abs() < 1e-12);
-    assert!((station.work_s - 7.0).abs() < 1e-12);
-    assert!((station.busy_s - 7.0).abs() < 1e-12);
+    let queue = seen.queues[0];
+    assert!((queue.wait_s - 3.9).abs() < 1e-12);
+    assert!((queue.byte_s - (0.5 * 300.0 + 3.4 * 100.0)).abs() < 1e-12);
+    assert!((queue.work_s - 7.0).abs() < 1e-12);
+    assert!((queue.busy_s - 7.0).abs() < 1e-12);
     assert!((seen.delay_s - (1.0 + 3.5 + 4.4 + 2.0)).abs() < 1e-12);
     assert_eq!((seen.packets, seen.delivered), (4, 4));
     assert!((seen.departing_s - 7.0).abs() < 1e-12);
 }
 
-/// The time average of what waits before `station`, computed event by event.
-fn stepped(road: &Road, packets: &[Packet], station: usize) -> f64 {
-    let mut free = vec![0.0f64; road.stations.len()];
+/// The time average of what waits before `queue`, computed event by event.
+fn stepped(road: &Road, packets: &[Packet], queue: usize) -> f64 {
+    let mut free = vec![0.0f64; road.queues.len()];
     let mut events = Vec::new();
     for packet in packets {
         let mut at = packet.at_s;
-        for (index, own) in road.stations.iter().enumerate() {
+        for (index, own) in road.queues.iter().enumerate() {
             let start = free[index].max(at);
-            if index == station {
+            if index == queue {
                 events.push((at, packet.bytes));
                 events.push((start, -packet.bytes));
             }
@@ -124,7 +127,7 @@ fn stepped(road: &Road, packets: &[Packet], station: usize) -> f64 {
 proptest! {
     /// The integral of waiting bytes over time equals the sum of bytes times waits over packets.
     #[test]
-    fn littles_law_holds_at_every_station(
+    fn littles_law_holds_at_every_queue(
         gaps in proptest::collection::vec((0.0..0.02f64, 40.0..3000.0f64), 2..300),
     ) {
         let mut at_s = 0.0;
@@ -138,7 +141,7 @@ proptest! {
         let road = umts("des-md5", 100.0);
         let list = packets.iter().map(|packet| Ok(*packet));
         let tally = &replay(std::slice::from_ref(&road), list, None, 0.0).unwrap()[0];
-        for (index, seen) in tally.replications[0].stations.iter().enumerate() {
+        for (index, seen) in tally.replications[0].queues.iter().enumerate() {
             let area = stepped(&road, &packets, index);
             prop_assert!((seen.byte_s - area).abs() <= 1e-9 * area + 1e-9);
         }
@@ -148,22 +151,22 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// The total work does not depend on the order of the stations, and all packets that arrive
+    /// The total work does not depend on the order of the queues, and all packets that arrive
     /// leave.
     #[test]
     fn work_is_conserved(seed in 0u64..1000, kbps in 50.0..600.0f64) {
         let forward = umts("3des-md5", 100.0);
         let mut backward = forward.clone();
-        backward.stations.reverse();
+        backward.queues.reverse();
         let run = Run { seed, warm_up: 0.0, ..run(300.0, 3) };
         let tallies = simulate(&[forward, backward], &poisson(kbps), &run).unwrap();
         for (one, two) in tallies[0].replications.iter().zip(&tallies[1].replications) {
-            for (a, b) in one.stations.iter().zip(two.stations.iter().rev()) {
+            for (a, b) in one.queues.iter().zip(two.queues.iter().rev()) {
                 prop_assert!((a.work_s - b.work_s).abs() <= 1e-6 * a.work_s);
             }
-            // a tandem of proportional services: the delay of all stations is the same sum
+            // a tandem of proportional services: the delay of all queues is the same sum
             let sum = |r: &tally::Replication| {
-                r.stations.iter().map(|s| s.work_s + s.wait_s).sum::<f64>()
+                r.queues.iter().map(|s| s.work_s + s.wait_s).sum::<f64>()
             };
             prop_assert!((sum(one) - one.delay_s).abs() <= 1e-4 * one.delay_s);
             prop_assert!((sum(two) - two.delay_s).abs() <= 1e-4 * two.delay_s);
@@ -237,7 +240,7 @@ fn nonsense_in_traffic_is_refused_with_its_place() {
         after: Some(99),
         ..ClosedLoop::SERIAL
     };
-    with(arriving(Arrivals::ClosedLoop(away)), "waits for station 99");
+    with(arriving(Arrivals::ClosedLoop(away)), "waits for queue 99");
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
     };
     refused(road(), endless, long, "packets of one");
     let empty = Road {
-        stations: Vec::new(),
+        queues: Vec::new(),
         ..road()
     };
     refused(empty, poisson(64.0), good, "the road of des");
@@ -301,10 +304,10 @@ fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
 #[test]
 fn an_empty_or_broken_list_is_refused() {
     let road = [single(Staircase::constant(0.1))];
-    let none: [Result<Packet, Fault>; 0] = [];
+    let none: [Result<Packet, TandemFault>; 0] = [];
     assert!(matches!(
         replay(&road, none, None, 0.0),
-        Err(Fault::NoPackets(_))
+        Err(TandemFault::NoPackets(_))
     ));
     // one packet, or several at one moment, have no rate
     let packet = |at_s| Ok(Packet { at_s, bytes: 10.0 });
@@ -336,8 +339,8 @@ fn an_overloaded_list_is_not_stationary() {
     let tally = &replay(&road, (0..5000).map(packet), None, 0.0).unwrap()[0];
     let outcome = tally.outcome().unwrap();
     assert_eq!(outcome.state, State::NotStationary);
-    assert!((outcome.stations[0].load - 2.0).abs() < 1e-6);
-    assert!((outcome.stations[0].utilisation - 1.0).abs() < 1e-6);
+    assert!((outcome.queues[0].load - 2.0).abs() < 1e-6);
+    assert!((outcome.queues[0].utilisation - 1.0).abs() < 1e-6);
     let packet = |n| {
         Ok(Packet {
             at_s: 0.2 * f64::from(n),

@@ -42,7 +42,7 @@ fn protected(policy: &str) -> Staircase {
     }
 }
 
-/// The eight stations of paper U.
+/// The eight queues of paper U.
 pub(crate) fn umts(policy: &str, mips: f64) -> Road {
     let cpu = |mips: f64| operations(policy).times(1e-6 / mips);
     let link = |mbps: f64| protected(policy).times(8e-6 / mbps);
@@ -56,13 +56,13 @@ pub(crate) fn umts(policy: &str, mips: f64) -> Road {
         ("sg", cpu(11_000.0)),
         ("lan", Staircase::linear(8e-6 / 100.0)),
     ];
-    let station = |(name, service): (&str, Staircase)| Station {
+    let queue = |(name, service): (&str, Staircase)| Queue {
         name: name.into(),
         service,
     };
     Road {
         policy: policy.into(),
-        stations: services.into_iter().map(station).collect(),
+        queues: services.into_iter().map(queue).collect(),
         protected: protected(policy),
     }
 }
@@ -76,11 +76,11 @@ pub(crate) fn poisson(kbps: f64) -> Traffic {
     }
 }
 
-/// One station.
+/// One queue.
 pub(crate) fn single(service: Staircase) -> Road {
     Road {
         policy: "one".into(),
-        stations: vec![Station {
+        queues: vec![Queue {
             name: "only".into(),
             service,
         }],

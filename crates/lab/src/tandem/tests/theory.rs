@@ -51,17 +51,17 @@ fn moments_of_ceilings_agree_with_a_sum_over_blocks() {
 fn capacities_and_the_buffer_of_paper_u() {
     let cpu = |policy| {
         let model = model(&umts(policy, 100.0), &poisson(512.0)).unwrap();
-        model.stations[0].capacity_bps / 1e3
+        model.queues[0].capacity_bps / 1e3
     };
     assert!((cpu("3des") - 784.0).abs() < 0.5, "{}", cpu("3des"));
     assert!((cpu("3des-md5") - 771.0).abs() < 0.5, "{}", cpu("3des-md5"));
     let model = model(&umts("des-md5", 100.0), &poisson(2000.0)).unwrap();
-    near(model.stations[0].queue_bytes.unwrap(), 45.8e3, 2e-3);
-    assert_eq!(model.stations[0].wait.unwrap().standing, Standing::Exact);
+    near(model.queues[0].queue_bytes.unwrap(), 45.8e3, 2e-3);
+    assert_eq!(model.queues[0].wait.unwrap().standing, Standing::Exact);
     // the radio is full above 1867 kbit/s with MD5
-    assert_eq!(model.stations[1].wait, None);
+    assert_eq!(model.queues[1].wait, None);
     assert_eq!(model.state, Some(State::NotStationary));
-    assert!((model.stations[1].capacity_bps / 1e3 - 1867.0).abs() < 0.5);
+    assert!((model.queues[1].capacity_bps / 1e3 - 1867.0).abs() < 0.5);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn m_m_1_waits_as_theory_says() {
     let found = outcome(road, &traffic, &run(40_000.0, 16));
     // W = rho / (1 - rho) x E[s]
     let service = traffic.sizes.mean() * 8e-5;
-    near(found.stations[0].utilisation, 0.7, 0.01);
-    near(found.stations[0].mean_wait_s, 0.7 / 0.3 * service, 0.03);
+    near(found.queues[0].utilisation, 0.7, 0.01);
+    near(found.queues[0].mean_wait_s, 0.7 / 0.3 * service, 0.03);
     near(found.mean_delay_s, service / 0.3, 0.03);
     // the delay of M/M/1 is exponential: its median is ln 2 of its mean
     near(found.percentiles[0].delay_s, 0.693 * service / 0.3, 0.05);
@@ -98,11 +98,7 @@ fn m_d_1_waits_half_as_long() {
     };
     let road = single(Staircase::constant(0.04));
     let found = outcome(road, &traffic, &run(40_000.0, 16));
-    near(
-        found.stations[0].mean_wait_s,
-        0.8 / (2.0 * 0.2) * 0.04,
-        0.03,
-    );
+    near(found.queues[0].mean_wait_s, 0.8 / (2.0 * 0.2) * 0.04, 0.03);
 }
 
 #[test]
@@ -111,18 +107,18 @@ fn m_g_1_waits_as_pollaczek_and_khinchine_say() {
     let road = umts("3des-md5", 100.0);
     let theory = model(&road, &traffic).unwrap();
     let found = outcome(road, &traffic, &run(3600.0, 32));
-    let exact = &theory.stations[0];
+    let exact = &theory.queues[0];
     near(
-        found.stations[0].mean_wait_s,
+        found.queues[0].mean_wait_s,
         exact.wait.unwrap().seconds,
         0.05,
     );
     near(
-        found.stations[0].mean_queue_bytes,
+        found.queues[0].mean_queue_bytes,
         exact.queue_bytes.unwrap(),
         0.05,
     );
-    for (found, theory) in found.stations.iter().zip(&theory.stations) {
+    for (found, theory) in found.queues.iter().zip(&theory.queues) {
         near(found.utilisation, theory.utilisation.unwrap(), 0.01);
     }
     near(found.throughput_bps, 400e3, 0.01);
@@ -158,7 +154,7 @@ fn a_serial_source_of_paper_w_carries_400_kbps() {
     );
     near(found.throughput_bps, 400e3, 1e-4);
     assert_eq!(found.state, State::Stationary);
-    assert_eq!(found.stations[0].mean_wait_s, 0.0);
+    assert_eq!(found.queues[0].mean_wait_s, 0.0);
 }
 
 #[test]
@@ -176,14 +172,14 @@ fn a_closed_loop_never_diverges() {
 }
 
 #[test]
-fn behind_a_full_station_no_wait_is_computed() {
-    let road = |name: &str, per_byte: f64| Station {
+fn behind_a_full_queue_no_wait_is_computed() {
+    let road = |name: &str, per_byte: f64| Queue {
         name: name.into(),
         service: Staircase::linear(per_byte),
     };
     let road = Road {
         policy: "none".into(),
-        stations: vec![
+        queues: vec![
             road("first", 4e-6),
             road("full", 9e-6),
             road("behind", 4e-6),
@@ -192,8 +188,8 @@ fn behind_a_full_station_no_wait_is_computed() {
     };
     // 125,000 bytes per second
     let found = model(&road, &poisson(1000.0)).expect("a model");
-    let [first, full, behind] = &found.stations[..] else {
-        panic!("three stations");
+    let [first, full, behind] = &found.queues[..] else {
+        panic!("three queues");
     };
     assert_eq!(full.utilisation, Some(1.0));
     near(full.load.unwrap(), 1.125, 1e-9);
@@ -204,13 +200,9 @@ fn behind_a_full_station_no_wait_is_computed() {
         states,
         [State::Stationary, State::NotStationary, State::Stationary]
     );
-    let has_wait: Vec<bool> = found
-        .stations
-        .iter()
-        .map(|one| one.wait.is_some())
-        .collect();
+    let has_wait: Vec<bool> = found.queues.iter().map(|one| one.wait.is_some()).collect();
     assert_eq!(has_wait, [true, false, false]);
-    assert!(found.stations[2].queue_bytes.is_none());
+    assert!(found.queues[2].queue_bytes.is_none());
     assert_eq!(
         (found.delay, found.state),
         (None, Some(State::NotStationary))
@@ -230,14 +222,14 @@ fn utilisation_decides_the_state() {
 }
 
 #[test]
-fn behind_a_full_station_both_levels_say_what_passes() {
+fn behind_a_full_queue_both_levels_say_what_passes() {
     // the processor lets 771 of 2048 kbit/s through
     let (road, traffic) = (umts("3des-md5", 100.0), poisson(2048.0));
     let theory = model(&road, &traffic).unwrap();
     let found = outcome(road, &traffic, &run(2000.0, 16));
-    assert!((found.stations[0].utilisation - 1.0).abs() < 1e-3);
-    near(found.stations[0].load, 2048.0 / 771.0, 0.02);
-    for (found, theory) in found.stations.iter().zip(&theory.stations) {
+    assert!((found.queues[0].utilisation - 1.0).abs() < 1e-3);
+    near(found.queues[0].load, 2048.0 / 771.0, 0.02);
+    for (found, theory) in found.queues.iter().zip(&theory.queues) {
         near(found.utilisation, theory.utilisation.unwrap(), 0.01);
         assert_eq!(Some(found.state), theory.state, "{}", found.name);
     }
@@ -245,7 +237,7 @@ fn behind_a_full_station_both_levels_say_what_passes() {
 }
 
 #[test]
-fn the_road_is_in_the_state_of_its_worst_station() {
+fn the_road_is_in_the_state_of_its_worst_queue() {
     // few short runs whose packets happen to need more than a second of work per second
     let (road, traffic) = (umts("3des-md5", 100.0), poisson(768.0));
     let mut loads = Vec::new();
@@ -255,13 +247,13 @@ fn the_road_is_in_the_state_of_its_worst_station() {
             ..run(60.0, 2)
         };
         let found = outcome(road.clone(), &traffic, &run);
-        let worst = found.stations.iter().map(|station| station.state).max();
+        let worst = found.queues.iter().map(|queue| queue.state).max();
         assert_eq!(Some(found.state), worst);
-        assert_eq!(found.stations[0].state, State::NearSaturation);
-        loads.push(found.stations[0].load);
+        assert_eq!(found.queues[0].state, State::NearSaturation);
+        loads.push(found.queues[0].load);
     }
     assert!(loads.iter().any(|load| *load > 1.0), "{loads:?}");
     let theory = model(&road, &traffic).unwrap();
-    let worst = theory.stations.iter().filter_map(|station| station.state);
+    let worst = theory.queues.iter().filter_map(|queue| queue.state);
     assert_eq!(theory.state, worst.max());
 }
