@@ -53,8 +53,8 @@ pub struct QueueModel {
     pub load: Option<f64>,
     /// Utilisation: the load that saturated queues before it let through, at most 1.
     pub utilisation: Option<f64>,
-    /// Mean seconds of waiting; `None` if there is no mean or no formula: at a saturated queue and at
-    /// all queues behind it.
+    /// Mean seconds of waiting; `None` if there is no mean or no formula: at a saturated queue and
+    /// at all queues behind it.
     pub wait: Option<Wait>,
     /// Mean clear bytes waiting, as exact as the wait.
     pub queue_bytes: Option<f64>,

@@ -75,8 +75,8 @@ pub struct Percentile {
 pub struct QueueOutcome {
     /// Its name.
     pub name: String,
-    /// Seconds of work per second that all packets would cause if no other queue were saturated: 1 or
-    /// more if it could not keep up.
+    /// Seconds of work per second that all packets would cause if no other queue were saturated: 1
+    /// or more if it could not keep up.
     pub load: f64,
     /// Share of the time in which it worked.
     pub utilisation: f64,
