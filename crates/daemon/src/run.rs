@@ -267,6 +267,10 @@ impl Process {
         let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         self.progress.calendar = calendar;
         self.input(Input::Calendar(calendar)).await?;
+        // What the host refused is tried again.
+        if self.host.is_refused() {
+            self.update_host();
+        }
         match self.entropy.draw() {
             Ok(octets) => self.input(Input::Entropy(&octets)).await,
             // The entropy so far suffices.
@@ -316,10 +320,10 @@ impl Process {
         }
     }
 
-    /// The process ends, unless a reload wanted what the host refused: then it tries again at the
-    /// next change.
+    /// The process ends, unless a reload wanted what the host refused and nothing was applied
+    /// since: then it tries again at the next change, and each time it tells the calendar.
     fn on_host_refused(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
-        if self.reloads.host.take().is_none() {
+        if self.reloads.host.is_none() {
             return Err(error);
         }
         warn!("the host is not as the new configuration wants it: {error:#}");

@@ -136,6 +136,11 @@ impl Host {
         self.wanted = None;
     }
 
+    /// Whether the newest desired state was refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.wanted.is_none() && self.keeper.newest() > 0
+    }
+
     /// Whether the newest desired state is applied.
     pub(super) fn is_up_to_date(&self) -> bool {
         self.keeper.is_up_to_date()
