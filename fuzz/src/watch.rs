@@ -6,7 +6,7 @@
 //! - the clock advances: timers fire a bounded number of times.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Seed;
 use engine::config::Config;

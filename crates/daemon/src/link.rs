@@ -5,7 +5,7 @@
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
 //! IP length. Frames without IP (ARP) pass at once and free. With `--control` a running link takes
-//! changes ([`control`]).
+//! changes (`control`).
 
 mod control;
 pub mod split;

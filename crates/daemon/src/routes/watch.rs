@@ -73,7 +73,7 @@ fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Se
 }
 
 /// By peer, for datagrams of this mark: our addresses that lead there, the routing table's choice
-/// first. Addresses of the device `tun` and those of [`withheld`] are left out. A mark needs
+/// first. Addresses of the device `tun` and those of `withheld` are left out. A mark needs
 /// CAP_NET_ADMIN; 0 means no mark.
 pub fn ways(peers: &[IpAddr], named: &[IpAddr], tun: &str, fwmark: u32) -> Ways {
     let withheld = std::fs::read_to_string(IF_INET6).map(|text| withheld(&text, tun, named));
