@@ -38,7 +38,7 @@ def unlike(catalogue: Iterable[Mapping[str, str]]) -> str:
             here = digest(path)
         except OSError as fault:
             why = fault.strerror or fault
-            return f"{path}: {why}: a trace must lie at the same path on every machine of a run"
+            return f"{path}: {why}: a trace must be at the same path on every machine of a run"
         if here != entry["digest"]:
-            return f"{path}: the trace is another than the one that the run was begun with"
+            return f"{path}: this is not the trace that the run began with"
     return ""

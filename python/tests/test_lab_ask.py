@@ -36,7 +36,7 @@ def test_rates_of_a_slow_link_keep_their_digits_and_percentiles_their_bounds(
 def test_ask_refuses_what_no_ip_header_can_say(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64", "--bytes")
     for size in ("65536", "20.5"):
-        assert f"--bytes: {size} is no IP packet: up to 65535 whole" in refusal(*words, size)
+        assert f"--bytes: {size} is not a packet size: up to 65535 whole" in refusal(*words, size)
     assert answer(*words, "65535", "-o", str(tmp_path / "a.svg"))["policies"]
 
 

@@ -47,7 +47,7 @@ def test_a_graph_is_shown_with_its_links_flows_and_moves() -> None:
         assert part in said
     assert "after 5 s ms2 moves to cell-b" in said
     change = ("--set", "move=[{ at = '2 s', link = 'cell-a', up = false }]")
-    assert "nobody is ever on" in refusal("simulate", "handover", *change)
+    assert "no station is ever on" in refusal("simulate", "handover", *change)
 
 
 def test_what_sees_chains_alone_says_so() -> None:
@@ -56,7 +56,7 @@ def test_what_sees_chains_alone_says_so() -> None:
         ("simulate", "handover", "--jobs", "2"),
     ):
         assert "the event kernel runs" in refusal(*words)
-    with pytest.raises(LabError, match="moves, the tandem stands still"):
+    with pytest.raises(LabError, match="the tandem cannot simulate moves"):
         simulate(Question("handover"))
 
 

@@ -108,8 +108,8 @@ def test_a_study_at_a_level_that_leaves_out_what_it_sets_is_refused(
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("link.ms.loss", "run.time", '13:39: sweep.0.set.run.time: the sweep says it as "seconds"'),
-        ("link.ms.loss", "seed", '13:39: sweep.0.set.seed: the study says it as "seed" at its top'),
+        ("link.ms.loss", "run.time", '13:39: sweep.0.set.run.time: use "seconds" of the sweep'),
+        ("link.ms.loss", "seed", '13:39: sweep.0.set.seed: use "seed" at the top of the study'),
         ('"umts"', '"umts"\nmeasure = "price"\nprofile = "paper-u"', "15:9: sweep.0.set.traffic."),
     ],
 )
@@ -157,7 +157,9 @@ def test_ask_says_faults_of_its_road_by_option(tmp_path: Path) -> None:
     said = refusal(*words, cwd=tmp_path)
     assert said.startswith("caravan-lab: --device: paper-u: it counts operations")
     said = refusal(*words, "--mips", "100", "--bytes", "5", cwd=tmp_path)
-    assert said.startswith("caravan-lab: --rate-kbps, --bytes: 5 bytes are no IP packet")
+    assert said.startswith(
+        "caravan-lab: --rate-kbps, --bytes: 5 bytes is not the size of an IP packet"
+    )
 
 
 def test_what_is_shown_tells_speeds_and_leaves_no_blanks() -> None:
@@ -169,7 +171,7 @@ def test_what_is_shown_tells_speeds_and_leaves_no_blanks() -> None:
         assert lines == [line.rstrip() for line in lines]
     both = lab("show", "wimax")
     assert both.stdout.startswith("wimax: Fixed WiMAX")
-    assert "'wimax' is a link and a scenario: scenarios/wimax shows that" in both.stderr
+    assert "'wimax' is also a scenario: caravan-lab show scenarios/wimax" in both.stderr
 
 
 def test_ctrl_c_is_heard_while_the_core_computes() -> None:
@@ -189,7 +191,7 @@ def test_ctrl_c_is_heard_while_the_core_computes() -> None:
 
 def test_a_run_too_short_for_a_packet_says_so() -> None:
     said = refusal("simulate", "umts", "--hours", "0.0000001")
-    assert "of 16 replications no packet came in the time that counts: simulate longer" in said
+    assert "of 16 replications no packet arrived in the measured time: simulate longer" in said
 
 
 def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
@@ -204,8 +206,8 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
     [
         (
             ("cost", "--profile", "paper-u", "--suite", "des", "--bytes", "480"),
-            "paper-u: it counts operations: say how many MIPS the processor does, --mips 100 or "
-            "mips = 100 of its node",
+            "paper-u: it counts operations: give the MIPS of the processor, --mips 100 or "
+            "mips = 100 in its node",
         ),
         (
             ("cost", "--profile", "cortex-a9", "--suite", "aes128", "--bytes", "480"),
@@ -373,7 +375,7 @@ def test_studies_are_shown_as_everything_else_is() -> None:
     assert {"policy", "mips"} & set(shown["sweeps"][0]["grid"])
     both = lab("show", "road")
     assert both.stdout.startswith("road: Station, NAT, gateway, server")
-    assert "'road' is a scenario and a study: studies/road shows that" in both.stderr
+    assert "'road' is also a study: caravan-lab show studies/road" in both.stderr
     for name in ("studies/road", "studies/road/study.toml"):
         done = lab("show", name)
         assert done.stdout.startswith("road: Paper U's tunnel three ways")
@@ -474,7 +476,7 @@ def test_a_study_without_end_is_refused_at_its_line(
     out = str(tmp_path / "out")
     fault = refusal("run", str(study), "-o", out)
     assert f"{study}:{said}: " in fault
-    assert "limit 1e11: lower the rate, or simulate shorter or less often" in fault
+    assert "limit 1e11: lower the rate, or simulate a shorter time or fewer replications" in fault
     assert not (tmp_path / "out").exists()
     # The level that takes no time to compute is accepted.
     assert lab("run", str(study), "-o", out, "--level", "model").returncode == 0

@@ -147,7 +147,7 @@ def test_a_scheduler_that_is_killed_is_said_and_what_was_done_stays(
                 done.append((job.request.encode(), result))
                 if len(done) == 3:
                     scheduler.kill()
-    assert str(refused.value).startswith(f"--cluster {address}: the scheduler is gone")
+    assert str(refused.value).startswith(f"--cluster {address}: lost the scheduler")
     assert str(refused.value).endswith("what was done is kept: run again to resume")
     assert len(done) >= 3 and all(sent == got for sent, got in done)
 
@@ -165,7 +165,7 @@ def test_a_worker_of_another_core_is_refused(tmp_path: Path) -> None:
         answering(engine.compute, address)
     said = str(refused.value)
     assert said.startswith(f"--cluster {address}: the worker tcp://")
-    assert "computes with another core" in said and "sources 00000000, here " in said
+    assert "has another native core" in said and "sources 00000000, here " in said
 
 
 def test_a_worker_without_caravan_is_refused(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_a_worker_without_caravan_is_refused(tmp_path: Path) -> None:
     preloaded = ("--preload", str(tmp_path / "without.py"))
     with processes(tmp_path, *preloaded) as (address, _), pytest.raises(StudyError) as refused:
         answering(engine.compute, address)
-    assert "has no caravan that works" in str(refused.value)
+    assert "has no working caravan" in str(refused.value)

@@ -70,7 +70,7 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
         ("packet_bytes = [64, 128]", "packet_bytes = [64, 64]", 9, "twice"),
         ("packet_bytes = [64, 128]", "packet_bytes = []", 9, "at least one"),
         ("packet_bytes = [64, 128]", "paket_bytes = [64]", 9, "'packet_bytes'"),
-        ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "does not hold packet_bytes = 65"),
+        ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "has no packet_bytes = 65"),
         ("value = 84", "value = nan", 16, "finite"),
         ("value = 84", 'value = "84"', 16, "must be a number"),
         ("value = 84", "value = 0", 16, "nothing differs from 0"),
@@ -109,7 +109,9 @@ def test_faults_name_file_line_key_and_what_is_valid(
 )
 def test_a_text_that_no_run_could_fill_is_refused_where_it_stands(table: str, key: str) -> None:
     lines = len(SMALL.splitlines())
-    with pytest.raises(StudyError, match=rf"small.toml:{lines + 3}:1: {key}: .*does not hold"):
+    with pytest.raises(
+        StudyError, match=rf"small.toml:{lines + 3}:1: {key}: .*the sweep .* has no "
+    ):
         parse("small.toml", SMALL + table.replace("{}", NOWHERE))
     parse("small.toml", SMALL + table.replace("{}", NOWHERE.replace("77", "64.0")))
 
@@ -246,7 +248,7 @@ def test_a_rate_is_refused_where_the_metric_has_none(key: str, part: str) -> Non
 def test_a_test_runs_over_the_range_that_it_names() -> None:
     (claim,) = parse("small.toml", SMALL + CLAIM).claims
     assert claim.tests[0].over == {"packet_bytes": (64.0, 128.0)}
-    with pytest.raises(StudyError, match=r"packet_bytes: .*does not hold packet_bytes = 65"):
+    with pytest.raises(StudyError, match=r"packet_bytes: .*has no packet_bytes = 65"):
         parse("small.toml", SMALL + CLAIM.replace('"all"', "[65]"))
     with pytest.raises(StudyError, match="at least one"):
         parse("small.toml", SMALL + CLAIM.replace('"all"', "[]"))

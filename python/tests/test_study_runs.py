@@ -241,7 +241,7 @@ def test_a_study_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     caravan.study.run(tiny(), directory=tmp_path)
     before = (tmp_path / "results.csv").read_bytes()
     other = parse("other.toml", TINY.replace("[64, 128]", "[100]"))
-    with pytest.raises(StudyError, match=r"another study that is called tiny too: give another"):
+    with pytest.raises(StudyError, match=r"another study with the name tiny: give another"):
         caravan.study.run(other, directory=tmp_path)
     assert (tmp_path / "results.csv").read_bytes() == before
     # A study of the same scenario is the same study, edited.
@@ -268,7 +268,7 @@ def test_a_foreign_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
-    with pytest.raises(StudyError, match=f"--output .*: holds a {name} that is of no run"):
+    with pytest.raises(StudyError, match=f"--output .*: holds a {name} that no run has written"):
         caravan.study.run(tiny(), directory=tmp_path)
     assert path.read_text() == "mine"
 
@@ -276,12 +276,12 @@ def test_a_foreign_file_is_not_written_over(tmp_path: Path, name: str) -> None:
 def test_a_foreign_report_among_our_results_is_not_written_over(tmp_path: Path) -> None:
     caravan.study.run(tiny(), directory=tmp_path)
     (tmp_path / "report.html").write_text("<html>mine</html>")
-    with pytest.raises(StudyError, match=r"holds a report\.html that is of no run"):
+    with pytest.raises(StudyError, match=r"holds a report\.html that no run has written"):
         caravan.study.run(tiny(), directory=tmp_path)
 
 
 def test_a_cluster_that_has_nothing_to_do_is_refused() -> None:
-    with pytest.raises(StudyError, match="model of this study has no job for it"):
+    with pytest.raises(StudyError, match="model has no jobs for a cluster"):
         caravan.study.run(tiny(), cluster="127.0.0.1:9")
 
 

@@ -354,7 +354,7 @@ def test_a_parameter_that_is_nowhere_is_said() -> None:
     assert number(held, "nodes.count") == 1
     with pytest.raises(StudyError, match="the nearest valid one is 'mips'"):
         number(held, "sweeps.grid.mip.least")
-    with pytest.raises(StudyError, match="no 'sg'"):
+    with pytest.raises(StudyError, match="has no 'sg'"):
         number(held, "nodes.sg.name")
 
 

@@ -201,7 +201,7 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
     [
         (
             "flow.ms1 up.model=closed-loop",
-            "flow.ms1 up.model: closed-loop: its source knows at once",
+            "flow.ms1 up.model: only the tandem supports closed-loop",
         ),
         ("policy=3des-md5", "datagrams find one station, not one of several"),
     ],

@@ -107,5 +107,5 @@ def test_datagrams_of_a_chain_with_a_shape_on_every_link_agree(
 def test_what_namespaces_cannot_show_is_named() -> None:
     edits = ("traffic.model=closed-loop", "traffic.bytes=", "traffic.rate=64 kbit/s")
     sizes = 'traffic.sizes={ model = "fixed", bytes = "64 B" }'
-    with pytest.raises(ValueError, match=r"traffic\.model: closed-loop: its source knows at once"):
+    with pytest.raises(ValueError, match=r"traffic\.model: only the tandem supports closed-loop"):
         Setting.of(Question("road", (*edits, sizes)).request())

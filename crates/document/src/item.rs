@@ -50,7 +50,7 @@ pub enum Value {
 impl Value {
     fn kind(&self) -> &'static str {
         match self {
-            Self::Text(_) => "a text",
+            Self::Text(_) => "text",
             Self::Integer(_) => "a whole number",
             Self::Float(_) => "a number",
             Self::Boolean(_) => "true or false",
@@ -155,7 +155,7 @@ impl Reader<'_> {
             DeValue::String(text) => Value::Text(text.to_string()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
                 .map(Value::Integer)
-                .map_err(|_| fault("a whole number of at most 63 bits is wanted"))?,
+                .map_err(|_| fault("must be a whole number of at most 63 bits"))?,
             DeValue::Float(number) => number
                 .as_str()
                 .parse()
@@ -263,7 +263,7 @@ impl Item {
     }
 
     fn wrong(&self, wanted: &str) -> Fault {
-        self.fault(format!("{wanted} is wanted, not {}", self.value.kind()))
+        self.fault(format!("must be {wanted}, found {}", self.value.kind()))
     }
 
     /// A table that is read key by key.
@@ -280,7 +280,7 @@ impl Item {
         match &self.value {
             Value::Text(text) if text.trim().is_empty() => Err(self.fault("this text is empty")),
             Value::Text(text) => Ok(text),
-            _ => Err(self.wrong("a text")),
+            _ => Err(self.wrong("text")),
         }
     }
 
@@ -307,9 +307,9 @@ impl Item {
     pub fn positive(&self, most: f64) -> Result<f64, Fault> {
         match self.number(f64::NEG_INFINITY, f64::INFINITY) {
             Ok(number) if number > 0.0 && number <= most => Ok(number),
-            Ok(number) => {
-                Err(self.fault(format!("{number} is not above zero and at most {most:e}")))
-            }
+            Ok(number) => Err(self.fault(format!(
+                "must be above zero and at most {most:e}, found {number}"
+            ))),
             Err(fault) => Err(fault),
         }
     }
@@ -363,10 +363,10 @@ impl Item {
         match &self.value {
             Value::Text(text) => read(text).map_err(|what| self.fault(what)),
             Value::Integer(_) | Value::Float(_) => {
-                let example = read("").err().unwrap_or_default();
-                Err(self.fault(format!("a number without its unit: {example}")))
+                // The error of an empty text says what a number with its unit looks like.
+                Err(self.fault(read("").err().unwrap_or_default()))
             }
-            _ => Err(self.wrong("a text with a number and its unit")),
+            _ => Err(self.wrong("text with a number and its unit")),
         }
     }
 }
@@ -389,7 +389,7 @@ impl<'a> Table<'a> {
     /// The value of a key that must be there.
     pub fn need(&self, key: &'static str) -> Result<&'a Item, Fault> {
         self.find(key).ok_or_else(|| match self.items.get(key) {
-            Some(removed) => removed.fault("this takes away what must be there"),
+            Some(removed) => removed.fault("this key is needed and cannot be removed"),
             None => self.missing(key),
         })
     }
@@ -400,7 +400,7 @@ impl<'a> Table<'a> {
         let others = self.items.keys().map(String::as_str);
         let near = nearest(key, others.filter(|other| !asked.contains(other)));
         match near.and_then(|near| self.items.get(near)) {
-            Some(slip) => slip.fault(format!("the key '{key}' is missing, this is nearest to it")),
+            Some(slip) => slip.fault(format!("the key '{key}' is missing, this is the nearest")),
             None => self.item.fault(format!("the key '{key}' is missing")),
         }
     }

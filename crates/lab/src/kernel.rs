@@ -98,7 +98,7 @@ pub struct Router {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Packets would circulate for ever.
-    #[error("packets go round in a circle: {0}")]
+    #[error("packets go round in a loop: {0}")]
     Cycle(String),
     /// Impossible numbers, or a missing element.
     #[error("{0}: {1}")]
@@ -107,7 +107,7 @@ pub enum Fault {
     #[error("the capture: {0}")]
     Capture(String),
     /// More packets come in than can be carried.
-    #[error("{packets} packets are under way after {seconds} s: more comes in than goes out")]
+    #[error("{packets} packets are in the network after {seconds} s: more enter than leave")]
     Overloaded {
         /// In flight.
         packets: usize,
@@ -391,7 +391,7 @@ impl Kernel {
 
     fn find(&self, from: &Named, to: Target) -> Result<&Named, Fault> {
         self.elements.get(to.element as usize).ok_or_else(|| {
-            let missing = format!("leads to element {}, which is not there", to.element);
+            let missing = format!("leads to element {}, which does not exist", to.element);
             Fault::Element(from.name.clone(), missing)
         })
     }

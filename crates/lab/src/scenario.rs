@@ -210,7 +210,7 @@ impl Scenario {
             is_v6: table.or("family", false, |item| match item.whole(0, u64::MAX)? {
                 4 => Ok(false),
                 6 => Ok(true),
-                other => Err(item.fault(format!("{other} is neither 4 nor 6"))),
+                other => Err(item.fault(format!("must be 4 or 6, found {other}"))),
             })?,
             run,
             nodes: Vec::new(),
@@ -241,8 +241,8 @@ impl Scenario {
         scenario.files = files;
         policies[0].text()?.clone_into(&mut scenario.policy);
         if scenario.gateway().is_none() && scenario.policy != "none" {
-            let what = "a policy needs a gateway at its other end: add a node with that role, \
-                        or take the policy 'none'";
+            let what = "a policy needs a gateway at its other end: add a node with that role, or \
+                        use the policy 'none'";
             return Err(policies[0].fault(what));
         }
         table.finish()?;
@@ -260,7 +260,7 @@ impl Scenario {
         for key in ["move", "layer"] {
             table.refuse(
                 key,
-                "a scenario with this has [[flow]] in place of [traffic]",
+                "a scenario with this key needs [[flow]] instead of [traffic]",
             )?;
         }
         let topology = topology::chain(table, catalogue, files)?;
@@ -291,7 +291,7 @@ impl Scenario {
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
     ) -> Result<(Vec<&'a Item>, Self), Fault> {
-        table.refuse("traffic", "[[flow]] is here already: it says what is sent")?;
+        table.refuse("traffic", "a scenario has either [[flow]] or [traffic]")?;
         let topology = topology::graph(table, catalogue, files)?;
         let flows = motion::flows(table.need("flow")?, &topology)?;
         let moves = table.or("move", Vec::new(), |item| {
@@ -299,13 +299,16 @@ impl Scenario {
         })?;
         if let Some(link) = motion::deserted(&topology.links, &moves) {
             let name = &topology.links[link].name;
-            let what = format!("nobody is ever on '{name}': name who is, or move a station there");
+            let what = format!(
+                "no station is ever on '{name}': name one in its from, or move one \
+                                there"
+            );
             return Err(self.fault(&[&format!("link.{name}.from"), "link"], what));
         }
         let (policies, layers) = match table.find("layer") {
             None => (vec![table.need("policy")?], None),
             Some(layer) => {
-                table.refuse("policy", "[[layer]] is here already: it names the policy")?;
+                table.refuse("policy", "a scenario has either [[layer]] or policy")?;
                 let (policies, tunnels) = motion::layers(layer, &topology)?.into_iter().unzip();
                 (policies, Some(tunnels))
             }
@@ -328,17 +331,20 @@ impl Scenario {
         let joins =
             |(index, joint): (usize, &Joint)| joint.near == [index] && joint.far == index + 1;
         let is_chain = self.links.len() == last && self.links.iter().enumerate().all(joins);
-        let kernel = "only the event kernel runs it (simulate --events)";
+        let kernel = "use the event kernel (simulate --events)";
         match &self.flows[..] {
             _ if !self.moves.is_empty() => {
-                let what = format!("this scenario moves, the tandem stands still: {kernel}");
+                let what = format!("the tandem cannot simulate moves: {kernel}");
                 Err(self.fault(&["move"], what))
             }
             [flow] if is_chain && [flow.from.min(flow.to), flow.from.max(flow.to)] == [0, last] => {
                 Ok(flow)
             }
             _ => {
-                let what = format!("this scenario branches, the tandem is one chain: {kernel}");
+                let what = format!(
+                    "the tandem can simulate only a chain, and this scenario \
+                                    branches: {kernel}"
+                );
                 Err(self.fault(&["flow", "link"], what))
             }
         }
@@ -497,11 +503,11 @@ impl Node {
         let computes = matches!(role, Role::Station | Role::Gateway);
         if !computes {
             for key in ["device", "mips", "clock"] {
-                table.refuse(key, "only a station or a gateway computes")?;
+                table.refuse(key, "only a station or a gateway can have this key")?;
             }
         }
         if role != Role::Nat {
-            table.refuse("udp_timeout", "only a NAT forgets mappings")?;
+            table.refuse("udp_timeout", "only a NAT can have this key")?;
         }
         let node = Self {
             name: table.need("name")?.text()?.to_owned(),
@@ -527,7 +533,7 @@ impl Computer {
     ) -> Result<Option<Self>, Fault> {
         let speed = match (table.find("mips"), table.find("clock")) {
             (Some(_), Some(_)) => {
-                let what = "both mips and clock are given: keep one";
+                let what = "both mips and clock are given: remove one";
                 return Err(table.fault_of(&["mips", "clock"], what));
             }
             (Some(mips), None) => Some(Speed::Mips(mips.number(MIPS_LEAST, MIPS_MAX)?)),
@@ -537,7 +543,7 @@ impl Computer {
         let Some(device) = table.find("device") else {
             return match speed {
                 Some(_) => {
-                    let what = "a speed without a device: name the device";
+                    let what = "this speed needs a device: name one";
                     Err(table.fault_of(&["device", "mips", "clock"], what))
                 }
                 None => Ok(None),
@@ -565,7 +571,7 @@ fn calendar(item: &Item) -> Result<u64, Fault> {
             let days = days_since_1970(day.year.into(), day.month.into(), day.day.into())?;
             Some(days * 86_400 + time)
         })
-        .ok_or_else(|| item.fault("a date from 1970 on is wanted, such as 2026-01-01T00:00:00Z"))
+        .ok_or_else(|| item.fault("must be a date from 1970 on, such as 2026-01-01T00:00:00Z"))
 }
 
 /// Days in the Gregorian calendar; none before 1970.

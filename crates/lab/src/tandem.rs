@@ -118,7 +118,7 @@ pub enum TandemFault {
         limit: usize,
     },
     /// Closed-loop traffic waits for a queue that does not exist.
-    #[error("the traffic waits for queue {queue}, {policy} has {count}")]
+    #[error("the traffic waits for queue {queue}, but {policy} has only {count}")]
     NoQueue {
         /// The road.
         policy: String,
@@ -128,13 +128,10 @@ pub enum TandemFault {
         count: usize,
     },
     /// The capture has no packets to simulate.
-    #[error("no packet came: {0}")]
+    #[error("no packet arrived: {0}")]
     NoPackets(&'static str),
     /// All packets of a list arrive at the same time, so that they have no rate.
-    #[error(
-        "no rate can be told: {0} packet(s), all at one moment; a capture of more than one moment \
-         is wanted"
-    )]
+    #[error("the rate is unknown: {0} packet(s), all at the same time; use a longer capture")]
     OneMoment(u64),
     /// The capture cannot be read.
     #[error(transparent)]
@@ -143,7 +140,7 @@ pub enum TandemFault {
     #[error("these results do not belong together: {0}")]
     Mismatch(String),
     /// A tally's text is damaged.
-    #[error("not a tally: {0}")]
+    #[error("not the result of a simulation: {0}")]
     NotATally(String),
 }
 

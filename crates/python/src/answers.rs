@@ -144,14 +144,14 @@ pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, Refused> {
             None => whole = Some(job),
         }
     }
-    let nothing = || Refused::NoPackets("there is no result to look at".to_owned());
+    let nothing = || Refused::NoPackets("there is no result".to_owned());
     let whole = whole.ok_or_else(nothing)?;
     let outcome = counted(&whole.tally, whole.propagation_s)?;
     let asked = whole.tally.replications.len();
     let silent = asked - outcome.replications;
     if silent > 0 {
         return Err(Refused::NoPackets(format!(
-            "in {silent} of {asked} replications no packet came in the time that counts: {REMEDY}"
+            "in {silent} of {asked} replications no packet arrived in the measured time: {REMEDY}"
         )));
     }
     write(&outcome)
@@ -161,7 +161,7 @@ const REMEDY: &str = "simulate longer (run.time, --hours), or raise the rate";
 
 /// The averages, or why there are none.
 fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
-    let nothing = || format!("no packet came in the time that counts: {REMEDY}");
+    let nothing = || format!("no packet arrived in the measured time: {REMEDY}");
     let outcome = tally.outcome();
     let mut outcome = outcome.ok_or_else(|| Refused::NoPackets(nothing()))?;
     outcome.mean_delay_s += propagation_s;
@@ -214,7 +214,7 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
         is_bare = false;
         packet.map_err(|fault| {
             broken = Some(fault.to_string());
-            tandem::TandemFault::NoPackets("the capture cannot be read on")
+            tandem::TandemFault::NoPackets("the capture is damaged")
         })
     });
     let tallies = tandem::replay(&roads, packets, None, 0.0);

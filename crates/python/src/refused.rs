@@ -42,7 +42,7 @@ pub(crate) enum Refused {
     #[error(transparent)]
     Price(#[from] cost::Refusal),
     /// A device has two speeds.
-    #[error("--mips, --mhz: a device counts operations or cycles: give one of them")]
+    #[error("--mips, --mhz: a device counts either operations or cycles: give only one of them")]
     TwoSpeeds,
     /// A file that the system cannot open, read or write.
     #[error("{path}: {why}")]
@@ -58,13 +58,13 @@ pub(crate) enum Refused {
     Tallies(#[from] tandem::TandemFault),
     /// The request is not of the form that this build expects: most likely the library has another
     /// version.
-    #[error("this is no request: {0}")]
+    #[error("not a request: {0}")]
     Request(serde_json::Error),
     /// The same for results.
-    #[error("no result: {0}")]
+    #[error("not a result: {0}")]
     Tally(serde_json::Error),
     /// An answer that JSON cannot represent.
-    #[error("no answer: {0}")]
+    #[error("the answer cannot be written as JSON: {0}")]
     Answer(serde_json::Error),
 }
 

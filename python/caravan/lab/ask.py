@@ -177,7 +177,9 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     one_speed(asked.mips, asked.clock_mhz)
     size = asked.packet_bytes or 0.0
     if size > IP_BYTES_MAX or size % 1:
-        raise LabError(f"--bytes: {size:.10g} is no IP packet: up to {IP_BYTES_MAX} whole bytes")
+        raise LabError(
+            f"--bytes: {size:.10g} is not a packet size: up to {IP_BYTES_MAX} whole bytes"
+        )
     if asked.station is not None and asked.capture is None:
         raise LabError("--station: selects packets of a capture: give --traffic too")
     own = [find("policy", name) for name in asked.policies]

@@ -167,7 +167,7 @@ def finite(**numbers: float | None) -> None:
     """Refuse values such as nan, with the name of the option."""
     for name, number in numbers.items():
         if number is not None and not math.isfinite(number):
-            raise LabError(f"--{name.replace('_', '-')}: {number} is no number")
+            raise LabError(f"--{name.replace('_', '-')}: {number} is not a finite number")
 
 
 def positive(**numbers: float | None) -> None:
@@ -181,7 +181,9 @@ def positive(**numbers: float | None) -> None:
 def one_speed(mips: float | None, mhz: float | None) -> None:
     """Refuse two speeds at the same time."""
     if mips is not None and mhz is not None:
-        raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
+        raise LabError(
+            "--mips, --mhz: a device counts either operations or cycles: give only one of them"
+        )
 
 
 def scenario(asked: Asked, run: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -13,9 +13,7 @@ from caravan import _lab
 
 TOP = Path(__file__).resolve().parents[3]
 CRATES = ("wire", "crypto", "document", "engine", "lab", "python")
-REMEDY = (
-    "the native core is not built from the Rust in {top}: bring it up to date by `make setup` there"
-)
+REMEDY = "the native core was not built from the Rust sources in {top}: run `make setup` there"
 
 
 def is_stale() -> bool:

@@ -43,7 +43,7 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
         if stem in names(kind) and (stem == name or name.startswith(FOLDERS[kind])):
             found.append(kind)
     for other in found[1:]:
-        say(f"'{name}' is a {found[0]} and a {other}: {FOLDERS[other]}/{name} shows that")
+        say(f"'{name}' is also a {other}: caravan-lab show {FOLDERS[other]}/{name}")
     if found:
         return found[0]
     every = dict.fromkeys(one for kind in KINDS for one in names(kind))

@@ -80,7 +80,7 @@ def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """
     known = [asdict(verdict) for verdict in verdicts if verdict.carried != "unknown"]
     if not known:
-        raise LabError(f"{asked.device} prices no policy of the catalogue: nothing to draw")
+        raise LabError(f"{asked.device} has no costs for the catalogue's policies")
     rows = pd.DataFrame(known)
     color = alt.Color(
         "carried:N",
@@ -108,7 +108,7 @@ def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
     low, high = min(edges) / MARGIN, max(edges) * MARGIN
     across = alt.X(
         "capacity_kbps:Q",
-        title="kbit/s, clear; dashed: asked",
+        title="kbit/s before protection; dashed: asked",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(format=NUMBERS, tickCount=5),
     )

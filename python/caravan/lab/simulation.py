@@ -25,7 +25,7 @@ from caravan.progress import progress
 if TYPE_CHECKING:
     from rich.console import Console
 
-GRAPH = "a graph is run by the event kernel: caravan.lab.kernel"
+GRAPH = "only the event kernel can simulate a graph: use caravan.lab.kernel"
 LANES = 16
 """Replications of one job at most: as many as the widest vector holds."""
 

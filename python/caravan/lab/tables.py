@@ -335,7 +335,7 @@ def _standing_of(one: Verdict) -> str:
     """The standing of a verdict's algorithms, and of its key exchange."""
     said = _standing(one.standing, one.why.split("; "))
     if not one.encrypts and one.standing != "clear":
-        said += ", open"
+        said += ", not encrypted"
     return said if one.exchange is None else f"{said}; {one.exchange}"
 
 

@@ -159,7 +159,8 @@ def place(cell: Cell, files: Files) -> Place:
         raise StudyError.told(document["beyond_tandem"])
     scenario = document["scenario"]
     if "flows" in scenario:
-        raise StudyError.edit("scenario", f"{scenario['name']} is a graph: studies are of chains")
+        what = f"{scenario['name']} is a graph: studies support only chains"
+        raise StudyError.edit("scenario", what)
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     station = scenario["nodes"][0]
@@ -332,7 +333,7 @@ def _station(answer: Mapping[str, Any], found: Place) -> Mapping[str, Any]:
     for station in answer["stations"]:
         if station["name"] == name:
             return station
-    raise StudyError(f"the road has no station {name}")
+    raise StudyError(f"the path has no station {name}")
 
 
 def _mean(metric: str, value: float, standing: str, state: str) -> Measure:

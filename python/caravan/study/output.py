@@ -22,7 +22,7 @@ MARK = '<meta name="generator" content="caravan-lab">'
 """A text in the head of each of our reports."""
 MADE = "<footer><div>Made by caravan-lab"
 """A text at the end of reports of earlier versions."""
-ADVICE = "give another folder with -o, or move that away"
+ADVICE = "give another folder with -o, or move these files away"
 
 
 def check(directory: Path, study: Study) -> None:
@@ -48,7 +48,7 @@ def check_study(directory: Path, study: Study, hashes: Collection[str]) -> None:
     digest = (table.schema.metadata or {}).get(STUDY_DIGEST, b"").decode()
     if (digest and digest == study.digest) or not held.isdisjoint(hashes):
         return
-    fault = f"holds results of another study that is called {study.name} too"
+    fault = f"holds results of another study with the name {study.name}"
     raise StudyError(f"--output {directory}: {fault}: {ADVICE}")
 
 
@@ -58,16 +58,16 @@ def _fault(directory: Path, study: Study) -> str:
     results = directory / PARQUET
     if not results.exists():
         there = next((path for path in _written(directory, study) if path.exists()), None)
-        return f"holds a {there.relative_to(directory)} that is of no run" if there else ""
+        return f"holds a {there.relative_to(directory)} that no run has written" if there else ""
     try:
         held = set(pq.read_table(results, columns=["study"])["study"].to_pylist())
     except (pa.ArrowInvalid, pa.ArrowKeyError):
-        return f"holds a {PARQUET} that is of no run"
+        return f"holds a {PARQUET} that no run has written"
     if held - {study.name}:
         return f"holds results of the study {', '.join(sorted(held))}"
     report = directory / REPORT
     if report.exists() and not _is_ours(report):
-        return f"holds a {REPORT} that is of no run"
+        return f"holds a {REPORT} that no run has written"
     return ""
 
 

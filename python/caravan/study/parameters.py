@@ -71,14 +71,14 @@ def number(document: Mapping[str, Any], key: str) -> float:
         else:
             valid, value = (), None
         if value is None:
-            what = f"no '{step}' of {path} in the scenario, {nearest(step, valid)}"
+            what = f"{path} of the scenario has no '{step}', {nearest(step, valid)}"
             raise StudyError.edit("keys", what)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StudyError.edit("keys", f"{path} of the scenario is not a number")
     try:
         return float(value) / float(divisor or 1)
     except (ValueError, ZeroDivisionError):
-        raise StudyError.edit("keys", f"nothing can be divided by '{divisor}'") from None
+        raise StudyError.edit("keys", f"cannot divide by '{divisor}'") from None
 
 
 def _of_list(values: Sequence[Any], names: Sequence[str], step: str) -> Any:

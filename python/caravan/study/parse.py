@@ -56,7 +56,7 @@ def parse(file: str, text: str) -> Study:
     names = [sweep.name for sweep in sweeps]
     for name in names:
         if names.count(name) > 1:
-            raise table.fault("sweep", f'two sweeps are named "{name}"')
+            raise table.fault("sweep", f'the name "{name}" is used twice')
     inside = _Inside({sweep.name: sweep for sweep in sweeps})
     study = Study(
         name=table.text("name"),
@@ -122,10 +122,13 @@ def read_sweep(table: Table) -> Sweep:
             if fault := unheard(sweep, name):
                 raise table.fault(str(place[0]), fault, *place[1:], name)
     if measure == "tunnel" and sweep.skips_missing:
-        what = "which costs a tunnel needs is known once it has run; only road and price leave out"
+        what = (
+            "only road and price support it: the costs that a tunnel needs are known only after it "
+            "has run"
+        )
         raise table.fault("skip_missing", what)
     if measure == "parameters" and not sweep.keys:
-        raise table.fault("", '"parameters" needs [sweep.keys]: a name and where the number stands')
+        raise table.fault("", '"parameters" needs [sweep.keys]: a name and its key')
     return sweep
 
 
@@ -134,9 +137,9 @@ def unheard(sweep: Sweep, name: str) -> str:
     if sweep.measure == "price" and name not in PRICE_KEYS:
         return unknown("key", name, PRICE_KEYS)
     if name == "seed":
-        return 'the study says it as "seed" at its top, and --seed over that'
+        return 'use "seed" at the top of the study, or --seed'
     if sweep.measure == "road" and name in RUN_KEYS:
-        return f'the sweep says it as "{RUN_KEYS[name]}"'
+        return f'use "{RUN_KEYS[name]}" of the sweep'
     return ""
 
 
@@ -144,7 +147,7 @@ def read_run(table: Table, default: Run) -> Run:
     """`seconds`, `warm_up` and `replications`."""
     seconds = table.number("seconds", default.seconds, above=0)
     if seconds > SECONDS_MAX:
-        raise table.fault("seconds", f"at most {SECONDS_MAX:g} s, found {seconds:g}")
+        raise table.fault("seconds", f"must be at most {SECONDS_MAX:g} s, found {seconds:g}")
     warm_up = table.number("warm_up", min(default.warm_up_s, seconds / 10), above=-1e-9)
     if warm_up >= seconds:
         raise table.fault("warm_up", f"must be shorter than the {seconds:g} s of the run")
@@ -349,7 +352,7 @@ class _Inside:
             raise table.fault("y", "must name at least one metric")
         name = table.text("name")
         if not FILE_NAME.fullmatch(name):
-            what = "of letters, digits and . _ -, for files are named so"
+            what = "of letters, digits and . _ -, because files get this name"
             raise table.fault("name", f"must be a word {what}, found {name!r}")
         axes = tuple(AXES)
         for key in ("x", "series", "panels"):
@@ -406,7 +409,7 @@ class _Inside:
             held = sweep.held(axis)
             if value not in held:
                 valid = [f"{item:g}" if isinstance(item, float) else str(item) for item in held]
-                what = f'the sweep "{sweep.name}" does not hold {axis} = {value}'
+                what = f'the sweep "{sweep.name}" has no {axis} = {value}'
                 raise table.fault(key, f"{what}, {nearest(str(value), valid)}", axis)
 
 
@@ -418,7 +421,7 @@ def _is_parameter(table: Table, sweep: Sweep) -> bool:
 def _printed(table: Table, value: float, key: str) -> float:
     """A printed value. A printed 0 has no relative difference."""
     if value == 0:
-        what = 'nothing differs from 0 by a part of it: say it as a [[claim]] with is = "="'
+        what = 'there is no relative difference from 0: use a [[claim]] with is = "="'
         raise table.fault(key, what)
     return value
 
@@ -452,7 +455,7 @@ def _check_twice(table: Table, study: Study) -> None:
 def _names(table: Table, key: str, names: list[str]) -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise table.fault(key, f'two are named "{name}"', index)
+            raise table.fault(key, f'the name "{name}" is used twice', index)
 
 
 __all__ = ["StudyError", "parse"]

@@ -40,7 +40,7 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
             return unknown("axis", key, (*AXES, "level", "column"))
         held, meant = _held(sweeps[name], key), _as_held(key, value)
         if meant not in held:
-            what = f'the sweep "{name}" does not hold {key} = {value}'
+            what = f'the sweep "{name}" has no {key} = {value}'
             return f"{what}, {nearest(meant, held)}"
     named = [key for key, _ in parts(places)]
     return without_rate(metric, named) or too_few(sweeps[name], metric, named)
@@ -50,7 +50,7 @@ def without_rate(metric: str, named: Collection[str]) -> str:
     """Why a citation must not name a rate; empty if the metric has a value at each rate."""
     if "rate_kbps" not in named or metric not in WITHOUT_RATE:
         return ""
-    return f"{metric} is one value for all rates: leave out rate_kbps"
+    return f"{metric} has one value for all rates: leave out rate_kbps"
 
 
 def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
@@ -59,7 +59,7 @@ def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
     if not missing:
         return ""
     several = " and ".join(missing)
-    return f'the sweep "{sweep.name}" has several values of {several}: say which is meant'
+    return f'the sweep "{sweep.name}" has several values of {several}: say which one you mean'
 
 
 def _held(sweep: Sweep, key: str) -> Sequence[str]:

@@ -128,13 +128,13 @@ class Cluster:
         """Refuse a worker with another core: its results would count as ours."""
         if isinstance(found, BaseException):
             raise StudyError(
-                f"--cluster {self._address}: {who} has no caravan that works: {found}; "
-                "install the same one there"
+                f"--cluster {self._address}: {who} has no working caravan: {found}; "
+                "install this version there"
             )
         if found != build():
             raise StudyError(
-                f"--cluster {self._address}: {who} computes with another core ({found}, here "
-                f"{build()}): install the same one there"
+                f"--cluster {self._address}: {who} has another native core ({found}, here "
+                f"{build()}): install this version there"
             )
 
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
@@ -159,14 +159,14 @@ class Cluster:
                 self._check(found, "a worker")
                 yield futures.pop(future), result
         except KilledWorker as fault:
-            said = f"{RETRIES} workers died over one job ({fault}): look at their logs"
+            said = f"{RETRIES} workers died on one job ({fault}): look at their logs"
             raise StudyError(f"--cluster {self._address}: {said}; {KEPT}") from None
         except (ImportError, RuntimeError) as fault:
-            said = f"a worker cannot compute ({fault}): install the same caravan there"
+            said = f"a worker cannot compute ({fault}): install this version of caravan there"
             raise StudyError(f"--cluster {self._address}: {said}") from None
         except (OSError, CancelledError) as fault:
             is_lost = True
-            said = f"the scheduler is gone ({type(fault).__name__})"
+            said = f"lost the scheduler ({type(fault).__name__})"
             raise StudyError(f"--cluster {self._address}: {said}; {KEPT}") from None
         finally:
             with suppress(OSError, CancelledError):
@@ -182,7 +182,7 @@ def _knock(address: str, target: str) -> None:
     if scheme not in ("tcp", "tls"):
         return
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise StudyError(f"--cluster {address}: must be HOST:PORT, as tcp://scheduler:8786")
+        raise StudyError(f"--cluster {address}: must be HOST:PORT, such as tcp://scheduler:8786")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as fault:

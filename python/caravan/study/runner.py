@@ -124,7 +124,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
 def _for_cluster(levels: Sequence[str]) -> str:
     """Why a run has nothing for a cluster."""
     named = " and ".join(levels)
-    return f"the {named} of this study has no job for it: omit --cluster"
+    return f"{named} has no jobs for a cluster in this study: omit --cluster"
 
 
 def enter_testbed() -> None:

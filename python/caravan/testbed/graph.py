@@ -244,7 +244,7 @@ def link_plan(
         return None
     if link["reorder"] and trace:
         named = f"link.{link['name']}.reorder"
-        raise NotForTestbed(named, "a recording has no rate, and what overtakes needs one")
+        raise NotForTestbed(named, "a link with a trace has no rate, and reorder needs one")
     return LinkPlan(
         rate=None if trace else _rate(rate["up_bps"]),
         rate_back=None if trace else _rate(rate["down_bps"]),

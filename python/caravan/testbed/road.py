@@ -60,9 +60,9 @@ class RoadPlan:
 
     def __post_init__(self) -> None:
         if self.stations < 1:
-            raise ValueError(f"a road needs a station, not {self.stations}")
+            raise ValueError(f"a road needs at least one station, not {self.stations}")
         if self.stations > 1 and (not self.has_nat or self.is_dual_stack):
-            raise ValueError("several stations stand behind a NAT and have IPv4 only")
+            raise ValueError("several stations need a NAT, and support only IPv4")
 
 
 class Road(Network):

@@ -143,7 +143,7 @@ class StrongSwan:
                 return match
             if time.monotonic() > deadline:
                 tail = "\n".join(self.log().splitlines()[-25:])
-                raise TimeoutError(f"charon never said {pattern!r} in {timeout_s} s\n{tail}")
+                raise TimeoutError(f"charon did not log {pattern!r} in {timeout_s} s\n{tail}")
             time.sleep(0.05)
 
     def change(self, words: str, others: str) -> None:

@@ -56,7 +56,7 @@ def ping(
         if "No route to host" in done.stderr or "unreachable" in done.stderr:
             return Ping(count, 0, 0.0, 0.0, 0.0, 0.0)
         done.check()
-        raise ValueError(f"ping said nothing of its packets: {done.stdout}")
+        raise ValueError(f"ping printed no packet counts: {done.stdout}")
     times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", done.stdout)
     values = [float(text) for text in times.groups()] if times else [0.0] * 4
     return Ping(int(counts[1]), int(counts[2]), values[0], values[1], values[2], values[3])

@@ -188,7 +188,7 @@ def probe_size(sent: Sequence[Frame], is_clear: bool) -> int:
         if times > PROBES / 2:
             return size
     seen = ", ".join(f"{times} of {size}" for size, times in sorted(sizes.items())) or "none"
-    raise ValueError(f"of {PROBES} probes on the outer link there are, by bytes: {seen}")
+    raise ValueError(f"{PROBES} probes were sent, and the outer link carried, by bytes: {seen}")
 
 
 def _carries(frame: Frame, is_clear: bool) -> bool:

@@ -28,7 +28,7 @@ pub struct NoFormula;
 
 /// An accounting that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no accounting is called {0:?}; there are paper-u, paper-w and rfc")]
+#[error("unknown accounting {0:?}, valid are paper-u, paper-w and rfc")]
 pub struct UnknownAccounting(String);
 
 impl Accounting {

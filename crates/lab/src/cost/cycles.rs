@@ -57,7 +57,8 @@ impl Cycles {
             }
             let has_both = |bare: &str| written.is_some_and(|all| all.contains_key(bare));
             if bare.is_some_and(has_both) {
-                let why = "both ways have a value already: give one, or -seal and -open";
+                let why = "both directions already have a value: give either this one, or -seal \
+                           and -open";
                 return Err(item.fault(why));
             }
             Cell::read(item)
@@ -100,7 +101,7 @@ impl Cycles {
                 source: cell.source.clone(),
             }),
             None => bill.note(
-                "a lower bound: bytes alone are priced, what a packet costs besides has no source",
+                "a lower bound: it counts the cost of the bytes; no source gives a cost per packet",
             ),
         }
         Ok(bill)

@@ -148,34 +148,34 @@ impl Device {
             (Unit::Operations, Some(Clock::Mips(mips))) => 1e6 * above_zero("mips", mips)?,
             (Unit::Operations, None) => {
                 return refuse(
-                    "it counts operations: say how many MIPS the processor does, \
-                     --mips 100 or mips = 100 of its node",
+                    "it counts operations: give the MIPS of the processor, --mips 100 or mips = \
+                     100 in its node",
                 );
             }
             (Unit::Operations, Some(Clock::MegaHertz(_))) => {
                 return refuse(
-                    "it counts operations: a clock in MHz does not say how many MIPS, \
-                     --mips 100 or mips = 100 of its node does",
+                    "it counts operations: give MIPS, not a clock in MHz, --mips 100 or mips = \
+                     100 in its node",
                 );
             }
             (Unit::Cycles, Some(Clock::MegaHertz(mhz))) => 1e6 * above_zero("clock", mhz)?,
             (Unit::Cycles, Some(Clock::Mips(_))) => {
                 return refuse(
-                    "it counts cycles: give a clock and not MIPS, \
-                     --mhz 80 or clock = \"80 MHz\" of its node",
+                    "it counts cycles: give a clock, not MIPS, --mhz 80 or clock = \"80 MHz\" in \
+                     its node",
                 );
             }
             (Unit::Cycles, None) => match profile.clock_mhz() {
                 Some((mhz, _)) => 1e6 * mhz,
                 None => {
                     return refuse(
-                        "it names no clock: give one, --mhz 80 or clock = \"80 MHz\" of its node",
+                        "it has no clock: give one, --mhz 80 or clock = \"80 MHz\" in its node",
                     );
                 }
             },
             (Unit::Nanoseconds, None) => 1e9,
             (Unit::Nanoseconds, Some(_)) => {
-                return refuse("it was measured in ns at its own clock, which nothing can set");
+                return refuse("it was measured in ns at its own clock, which cannot be changed");
             }
         };
         Ok(Self {
@@ -236,7 +236,7 @@ impl Device {
             return Err(Refusal::Absurd {
                 key: "bytes",
                 value: bytes,
-                why: "is no IP packet: from 20 bytes, its header, to 65535, in whole bytes",
+                why: "is not the size of an IP packet: 20 (its header) to 65535 whole bytes",
             });
         }
         let word = policy.suite.word();
@@ -245,7 +245,7 @@ impl Device {
             && !(first..=last).contains(&packet)
         {
             bill.note(format!(
-                "{packet} bytes were not measured: the line is drawn further"
+                "{packet} bytes are outside the measured sizes: the fitted line is extended"
             ));
         }
         let size = accounting.size(policy).map_err(|_no_formula| {
@@ -406,7 +406,7 @@ fn above_zero(key: &'static str, value: f64) -> Result<f64, Refusal> {
     Err(Refusal::Absurd {
         key,
         value,
-        why: "is not within 0.001 and 1e9",
+        why: "is outside 0.001 to 1e9",
     })
 }
 

@@ -227,7 +227,7 @@ impl Fit {
         for (name, item) in values {
             if let Some(size) = name.strip_prefix(prefix) {
                 let size: Result<u32, _> = size.parse();
-                let size = size.map_err(|_| item.fault(format!("{name} names no size")))?;
+                let size = size.map_err(|_| item.fault(format!("{name} needs a size")))?;
                 points.push((f64::from(size), item.positive(MOST_NS)?, item));
             }
         }
@@ -236,7 +236,7 @@ impl Fit {
             return Ok(None);
         };
         if rest.is_empty() {
-            return Err(first.fault("one size says nothing of the others"));
+            return Err(first.fault("one size is not enough: the line needs at least two"));
         }
         let points: Vec<_> = points.iter().map(|(bytes, ns, _)| (*bytes, *ns)).collect();
         Ok(Some(Self::through(&points)))

@@ -46,7 +46,7 @@ impl Operations {
         let ciphers = Cell::named(table, "cipher", CipherCost::read)?;
         let macs = Cell::named(table, "mac", MacCost::read)?;
         if ciphers.is_empty() && macs.is_empty() {
-            let what = "the profile costs no cipher and no MAC";
+            let what = "the profile has no cost of a cipher or MAC";
             return Err(table.fault_of(&["cipher", "mac"], what));
         }
         let accounting = table.need("accounting")?;

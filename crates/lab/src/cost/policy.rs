@@ -108,7 +108,7 @@ impl Policy {
         let keys = match table.find("keys") {
             None => None,
             Some(item) if suite.ipsec().is_none() => {
-                return Err(item.fault("keys for the suite \"none\", which has none"));
+                return Err(item.fault("the suite \"none\" has no keys"));
             }
             Some(item) => Some(Keys::read(item)?),
         };
@@ -121,7 +121,7 @@ impl Policy {
             is_outer_v6: table.or("outer", false, |item| match item.whole(0, u64::MAX)? {
                 4 => Ok(false),
                 6 => Ok(true),
-                other => Err(item.fault(format!("{other} is neither 4 nor 6"))),
+                other => Err(item.fault(format!("must be 4 or 6, found {other}"))),
             })?,
             keys,
         };

@@ -94,8 +94,8 @@ impl NatConfig {
     pub fn fault(&self) -> Option<String> {
         let bad = self.port_ranges.iter().find(|(low, high)| low > high);
         match bad {
-            Some((low, high)) => Some(format!("ports from {low} to {high} are none")),
-            None if self.port_ranges.is_empty() => Some("a nat without ports".into()),
+            Some((low, high)) => Some(format!("the port range {low} to {high} is empty")),
+            None if self.port_ranges.is_empty() => Some("a NAT needs at least one port".into()),
             None => None,
         }
     }

@@ -261,7 +261,7 @@ fn a_circle_of_links_is_refused_with_its_names() {
     kernel.add("a", link(shape(), 2));
     kernel.add("b", link(shape(), 1));
     let fault = kernel.start().expect_err("a circle").to_string();
-    assert_eq!(fault, "packets go round in a circle: a - b - a");
+    assert_eq!(fault, "packets go round in a loop: a - b - a");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_way_to_nowhere_and_a_link_that_cannot_be_are_refused() {
     let mut kernel = Kernel::default();
     kernel.add("road", link(Shape::plain(1_000_000, Duration::ZERO), 7));
     let fault = kernel.start().expect_err("nowhere").to_string();
-    assert_eq!(fault, "road: leads to element 7, which is not there");
+    assert_eq!(fault, "road: leads to element 7, which does not exist");
     let mut shape = Shape::plain(1_000_000, Duration::ZERO);
     shape.loss = 1.5;
     let mut kernel = Kernel::default();
@@ -285,5 +285,5 @@ fn more_than_is_carried_ends_in_a_fault_and_not_in_all_memory() {
     let mut kernel = line((gaps, Sizes::Fixed(1500), 1000), stations, 0);
     kernel.start().expect("a world that can be");
     let fault = kernel.run(Instant(1000 * SECOND)).expect_err("too much");
-    assert!(fault.to_string().contains("packets are under way"));
+    assert!(fault.to_string().contains("packets are in the network"));
 }

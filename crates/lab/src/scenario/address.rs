@@ -53,8 +53,8 @@ impl Network {
         match network {
             Some(network) if network.is_sound() => Ok(network),
             _ => Err(item.fault(format!(
-                "'{text}' is no network: a first address and a prefix of {} to {} bits, such as \
-                 192.0.2.0/24, or of {} to {} bits, such as 2001:db8::/64",
+                "'{text}' is not a network: write its first address and a prefix of {} to {} \
+                 bits, such as 192.0.2.0/24, or of {} to {} bits, such as 2001:db8::/64",
                 BITS_V4.start(),
                 BITS_V4.end(),
                 BITS_V6.start(),

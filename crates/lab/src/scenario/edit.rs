@@ -11,14 +11,17 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
         what,
     };
     let Some((key, text)) = edit.split_once('=') else {
-        let what = format!("'{edit}' is no edit: KEY=VALUE is wanted, such as node.ms.mips=200");
+        let what = format!("'{edit}' is not an edit: write KEY=VALUE, such as node.ms.mips=200");
         return Err(fault("", what));
     };
     let (key, text) = (key.trim(), text.trim());
     let mut parts: Vec<&str> = key.split('.').collect();
     let last = parts.pop().unwrap_or_default();
     if last.is_empty() || parts.iter().any(|part| part.is_empty()) {
-        return Err(fault(key, "a key has names between its dots".to_owned()));
+        return Err(fault(
+            key,
+            "a key needs a name before and after each dot".to_owned(),
+        ));
     }
     let mut item = document;
     for part in parts {
@@ -33,7 +36,7 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
             },
         )),
         Value::Table(table) => drop(table.insert(last.to_owned(), value(key, text))),
-        _ => return Err(fault(key, format!("'{last}' is asked of what is no table"))),
+        _ => return Err(fault(key, format!("'{last}' can only be set in a table"))),
     }
     Ok(())
 }
@@ -59,7 +62,7 @@ fn step<'a>(item: &'a mut Item, part: &str, key: &str) -> Result<&'a mut Item, F
         }
         _ => Err(Fault {
             place: Place::edit(key),
-            what: format!("'{part}' is asked of what is neither table nor list"),
+            what: format!("'{part}' can only be in a table or a list"),
         }),
     }
 }

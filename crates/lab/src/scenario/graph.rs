@@ -228,7 +228,7 @@ impl Graph {
                 .filter_map(|link| scenario.links[*link].network);
             let network = match (given.next(), given.next()) {
                 (Some(first), Some(second)) if first != second => {
-                    return fault(format!("{first} and {second} on links that relays join"));
+                    return fault(format!("relays join links with {first} and {second}"));
                 }
                 (Some(network), _) => network,
                 (None, _) => self.kind(scenario, index).range(scenario.is_v6, &mut taken),
@@ -236,7 +236,7 @@ impl Graph {
             let others = self.segments[..index].iter().map(|other| other.network);
             let mut others = others.chain([POOLS, POOLS_V6]);
             if let Some(other) = others.find(|other| other.overlaps(network)) {
-                return fault(format!("{network} overlaps {other}, which is taken"));
+                return fault(format!("{network} overlaps {other}, which is in use"));
             }
             let behind = self.segments[index].behind;
             let mut number = 1;
@@ -253,7 +253,7 @@ impl Graph {
                 };
                 port.address = match network.host(host) {
                     Some(address) => address,
-                    None => return fault(format!("{network} has no room for host {host}")),
+                    None => return fault(format!("{network} is too small for host {host}")),
                 };
             }
             self.segments[index].network = network;
@@ -269,7 +269,10 @@ impl Graph {
             let node = &scenario.nodes[port.node];
             if node.role == Role::Nat {
                 let network = self.segments[port.segment].network;
-                let what = format!("a NAT translates IPv4, and {network} is IPv6: take a router");
+                let what = format!(
+                    "a NAT translates only IPv4, and {network} is IPv6: use a \
+                                    router"
+                );
                 let keys = [&*format!("node.{}.role", node.name), "family"];
                 return Err(scenario.fault(&keys, what));
             }
@@ -283,8 +286,8 @@ impl Graph {
             if before.map(|it| it.is_ipv6()) != after.map(|it| it.is_ipv6()) {
                 let name = |index: usize| &scenario.links[index].name;
                 let what = format!(
-                    "'{}' moves to '{}', whose addresses are of the other family: a tunnel of \
-                     IKEv1 ends there",
+                    "'{}' moves to '{}', which has the other IP version: an IKEv1 tunnel cannot \
+                     follow",
                     scenario.nodes[node].name,
                     name(to)
                 );
@@ -398,7 +401,7 @@ impl Graph {
         for tunnel in &self.tunnels {
             if self.distance(tunnel.from, tunnel.to, scenario).is_none() {
                 let (from, to) = (&scenario.nodes[tunnel.from], &scenario.nodes[tunnel.to]);
-                let what = format!("no road leads from '{}' to '{}'", from.name, to.name);
+                let what = format!("no path leads from '{}' to '{}'", from.name, to.name);
                 return Err(scenario.fault(&["layer", "link"], what));
             }
         }
@@ -419,14 +422,14 @@ impl Graph {
             let name = |node: usize| &scenario.nodes[node].name;
             let what = match tunnel {
                 Some(tunnel) if tunnel.to != door => format!(
-                    "'{}' is protected to '{}' and does not reach '{}'",
+                    "the tunnel of '{}' ends at '{}', which does not lead to '{}'",
                     name(station),
                     name(tunnel.to),
                     name(other)
                 ),
                 _ if self.distance(station, door, scenario).is_none() => {
                     format!(
-                        "no road leads from '{}' to '{}'",
+                        "no path leads from '{}' to '{}'",
                         name(station),
                         name(other)
                     )

@@ -83,9 +83,9 @@ impl LinkFile {
                     sources.push((key.to_owned(), source.text()?.to_owned()));
                 }
                 (Some(number), None) => {
-                    return Err(number.fault("a number without a source: say where it is from"));
+                    return Err(number.fault("this number has no source: add one to [sources]"));
                 }
-                (None, Some(source)) => return Err(source.fault("the source of no number")),
+                (None, Some(source)) => return Err(source.fault("this source has no number")),
                 (None, None) => {}
             }
         }
@@ -111,7 +111,7 @@ impl Link {
             reorder: table.or("reorder", 0.0, part)?,
             queue_bytes: table.or("queue", None, |item| {
                 match item.quantity(quantity::size)? {
-                    ..1.0 => Err(item.fault("a queue of less than a byte takes nothing")),
+                    ..1.0 => Err(item.fault("a queue needs room for at least one byte")),
                     bytes => Ok(Some(bytes)),
                 }
             })?,
@@ -180,8 +180,8 @@ impl Link {
             .map(|key| format!("--set {stem}.{key}="))
             .collect();
         Err(chosen.fault(format!(
-            "the scenario states {} of this link itself, which wins over '{name}': take it away \
-             too, {}",
+            "the scenario itself gives {} of this link, which takes precedence over '{name}': \
+             remove it too, {}",
             stated.join(", "),
             away.join(" ")
         )))
@@ -192,7 +192,7 @@ impl Link {
 fn read_overhead(item: &Item) -> Result<f64, Fault> {
     match item.quantity(quantity::size)? {
         bytes @ ..=MTU_MAX => Ok(bytes),
-        bytes => Err(item.fault(format!("{bytes} bytes added, limit {MTU_MAX}"))),
+        bytes => Err(item.fault(format!("{bytes} bytes of overhead, limit {MTU_MAX}"))),
     }
 }
 
@@ -205,7 +205,7 @@ fn read_mtu(item: &Item) -> Result<f64, Fault> {
     match (MTU_MIN..=MTU_MAX).contains(&bytes) && bytes.fract() == 0.0 {
         true => Ok(bytes),
         false => Err(item.fault(format!(
-            "an MTU is {MTU_MIN} to {MTU_MAX} whole bytes, such as 1500"
+            "an MTU must be {MTU_MIN} to {MTU_MAX} whole bytes, such as 1500"
         ))),
     }
 }

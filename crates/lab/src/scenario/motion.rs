@@ -124,12 +124,12 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
             (Role::Station, other) if ends_well(other) => Direction::Up,
             (other, Role::Station) if ends_well(other) => Direction::Down,
             _ => {
-                let what = "a flow has a station at one end, and a gateway or a server at the \
+                let what = "a flow needs a station at one end, and a gateway or a server at the \
                             other";
                 return Err(item.fault_of(&["from", "to"], what));
             }
         };
-        table.refuse("direction", "from and to say which way the packets go")?;
+        table.refuse("direction", "from and to already give the direction")?;
         let named = table.find("name").map(Item::text).transpose()?;
         flows.push(Flow {
             name: named.unwrap_or(&nodes[from].name).to_owned(),
@@ -140,7 +140,7 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
         table.finish()?;
     }
     match flows.is_empty() {
-        true => Err(item.fault("there is no flow")),
+        true => Err(item.fault("there must be at least one flow")),
         false => Ok(flows),
     }
 }
@@ -153,7 +153,7 @@ pub(super) fn moves(item: &Item, topology: &Topology, time_s: f64) -> Result<Vec
         let at = table.need("at")?;
         let at_s = at.quantity(quantity::time)?;
         if at_s >= time_s {
-            let what = format!("{at_s} s is not before the end of the run, {time_s} s");
+            let what = format!("{at_s} s is not before the end of the run at {time_s} s");
             return Err(at.fault(what));
         }
         let change = match (table.find("node"), table.find("link")) {
@@ -163,7 +163,7 @@ pub(super) fn moves(item: &Item, topology: &Topology, time_s: f64) -> Result<Vec
                 to: link_change(item, &table)?,
             },
             _ => {
-                let what = "a move names the node that takes a link, or the link that changes";
+                let what = "a move must name the node that moves, or the link that changes";
                 return Err(item.fault_of(&["node", "link"], what));
             }
         };
@@ -187,14 +187,14 @@ fn attachment(node: &Item, table: &Table<'_>, topology: &Topology) -> Result<Cha
     let index = node_of(node, &topology.nodes)?;
     let role = |index: usize| topology.nodes[index].role;
     if role(index) != Role::Station {
-        return Err(node.fault("only a station moves"));
+        return Err(node.fault("only a station can move"));
     }
     let item = table.need("to")?;
     let to = link_of(item, &topology.links)?;
     let joint = &topology.links[to];
     let is_access = joint.near.iter().all(|near| role(*near) == Role::Station);
     if !is_access || role(joint.far) == Role::Server {
-        let what = format!("stations have no place on '{}'", joint.name);
+        let what = format!("stations cannot be on '{}'", joint.name);
         return Err(item.fault(what));
     }
     Ok(Change::Station { node: index, to })
@@ -215,7 +215,7 @@ fn link_change(item: &Item, table: &Table<'_>) -> Result<LinkChange, Fault> {
         .filter_map(|key| Some((key, table.find(key)?)))
         .collect();
     let [(key, value)] = found[..] else {
-        let what = "a move changes one of rate, delay, loss and up";
+        let what = "a move of a link must change exactly one of rate, delay, loss and up";
         return Err(item.fault_of(&CHANGES, what));
     };
     Ok(match key {
@@ -236,8 +236,8 @@ pub(super) fn layers<'a>(
         let table = item.table()?;
         let kind = table.need("kind")?;
         if !kind.choice("layer", &LAYERS)? {
-            let what = "this layer is not there yet: the lab protects by ipsec, between a station \
-                        and a gateway";
+            let what = "this layer is not available yet: the lab supports only ipsec, between a \
+                        station and a gateway";
             return Err(kind.fault(what));
         }
         let named = table.need("policy")?;
@@ -246,11 +246,11 @@ pub(super) fn layers<'a>(
         let to = node_of(table.need("to")?, &topology.nodes)?;
         let roles = (topology.nodes[from].role, topology.nodes[to].role);
         if roles != (Role::Station, Role::Gateway) {
-            let what = "ipsec protects from a station to a gateway";
+            let what = "ipsec goes from a station to a gateway";
             return Err(item.fault_of(&["from", "to"], what));
         }
         if tunnels.iter().any(|(_, tunnel)| tunnel.from == from) {
-            return Err(item.fault_of(&["from"], "a second tunnel of one station"));
+            return Err(item.fault_of(&["from"], "this station already has a tunnel"));
         }
         let others = tunnels.iter().filter(|(_, other)| other.to == to);
         let mut others: Vec<&str> = others.map(|(_, other)| &*other.policy).collect();
@@ -265,7 +265,7 @@ pub(super) fn layers<'a>(
         table.finish()?;
     }
     match tunnels.is_empty() {
-        true => Err(item.fault("there is no layer")),
+        true => Err(item.fault("there must be at least one layer")),
         false => Ok(tunnels),
     }
 }

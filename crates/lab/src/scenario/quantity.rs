@@ -41,9 +41,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = read(text, &RATES, "such as \"512 kbit/s\"").and_then(above_zero)?;
     match rate >= RATE_LEAST {
         true => Ok(rate),
-        false => Err(format!(
-            "'{text}' is absurdly small, limit {RATE_LEAST} bit/s"
-        )),
+        false => Err(format!("'{text}' is too small, limit {RATE_LEAST} bit/s")),
     }
 }
 
@@ -57,7 +55,7 @@ pub(super) fn time(text: &str) -> Result<f64, String> {
     let time_s = read(text, &TIMES, "such as \"20 ms\" or \"5 h\"")?;
     match time_s <= TIME_S_MAX {
         true => Ok(time_s),
-        false => Err(format!("'{text}' is absurdly long, limit ten years")),
+        false => Err(format!("'{text}' is too long, limit ten years")),
     }
 }
 
@@ -66,9 +64,7 @@ pub(super) fn delay(text: &str) -> Result<f64, String> {
     let delay_s = time(text)?;
     match delay_s <= DELAY_S_MAX {
         true => Ok(delay_s),
-        false => Err(format!(
-            "'{text}' is absurdly long for a link, limit an hour"
-        )),
+        false => Err(format!("'{text}' is too long for a link, limit an hour")),
     }
 }
 
@@ -80,7 +76,7 @@ pub(super) fn clock(text: &str) -> Result<f64, String> {
 fn above_zero(value: f64) -> Result<f64, String> {
     match value > 0.0 {
         true => Ok(value),
-        false => Err("this must be above zero".to_owned()),
+        false => Err("must be above zero".to_owned()),
     }
 }
 
@@ -98,11 +94,13 @@ fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String>
     let (number, unit) = (&text[..end], text[end..].trim());
     let number: f64 = number
         .parse()
-        .map_err(|_| format!("a number and its unit are wanted, {example}"))?;
+        .map_err(|_| format!("must be a number with its unit, {example}"))?;
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
         let known = names.join(", ");
-        return Err(format!("the unit '{unit}' is none of {known}: {example}"));
+        return Err(format!(
+            "unknown unit '{unit}', valid are {known}: {example}"
+        ));
     };
     let value = number * factor;
     if value < 0.0 {
@@ -110,9 +108,7 @@ fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String>
     } else if value > ABSURD {
         let base = units.iter().find(|(_, factor)| *factor == 1.0);
         let base = base.map_or("", |(name, _)| name);
-        Err(format!(
-            "'{text}' is absurdly large, limit {ABSURD:e} {base}"
-        ))
+        Err(format!("'{text}' is too large, limit {ABSURD:e} {base}"))
     } else {
         Ok(value)
     }
@@ -149,11 +145,11 @@ mod tests {
             assert!(rate(bad).is_err(), "{bad}");
         }
         assert!(rate("5 kB/s").unwrap_err().contains("kbit/s"));
-        let large = "'1e+30 kbit/s' is absurdly large, limit 1e15 bit/s";
+        let large = "'1e+30 kbit/s' is too large, limit 1e15 bit/s";
         assert_eq!(rate("1e+30 kbit/s").unwrap_err(), large);
-        let small = "'1e-9 kbit/s' is absurdly small, limit 0.01 bit/s";
+        let small = "'1e-9 kbit/s' is too small, limit 0.01 bit/s";
         assert_eq!(rate("1e-9 kbit/s").unwrap_err(), small);
-        assert!(time("1e14 s").unwrap_err().contains("absurdly"));
+        assert!(time("1e14 s").unwrap_err().contains("too long"));
         assert!(time("-2 s").unwrap_err().contains("negative"));
     }
 }

@@ -62,8 +62,8 @@ impl NoRoad {
             Self::NoFormula {
                 accounting, policy, ..
             } => format!(
-                "{} has no formula for the size of {policy}: \
-                 take the true sizes, --set accounting=rfc or accounting = \"rfc\" in the file",
+                "{} has no formula for the size of {policy}: use the true sizes, --set \
+                 accounting=rfc or accounting = \"rfc\" in the file",
                 accounting.name()
             ),
         }
@@ -172,8 +172,8 @@ impl Scenario {
             ];
             if let Some((name, _)) = beyond.iter().find(|(_, is_there)| *is_there) {
                 let what = format!(
-                    "the tandem has no {name}: take the event kernel, which has it \
-                     (simulate --events), or leave it out"
+                    "the tandem does not support {name}: use the event kernel (simulate \
+                     --events), or leave it out"
                 );
                 return Err(self.fault(&[&key(name), &key("link")], what).into());
             }
@@ -309,7 +309,7 @@ impl Scenario {
             }),
             Model::Pcap { .. } => return Ok(None),
             Model::Tcp { .. } => {
-                let what = "tcp needs the event kernel or the testbed: take another model here";
+                let what = "tcp needs the event kernel or the testbed: use another model here";
                 return Err(self.fault(&["traffic.model"], what.to_owned()));
             }
         };

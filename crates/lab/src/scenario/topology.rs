@@ -145,25 +145,25 @@ impl<'a> Written<'a> {
         let (mut onward, mut backward) = (BTreeMap::new(), BTreeMap::new());
         for (joint, item) in self.links.iter().zip(self.link_items) {
             let [from] = joint.near[..] else {
-                let what = "a link with several nodes at one end: a scenario whose roads branch \
-                            has [[flow]] in place of [traffic]";
+                let what = "this link has several nodes at one end: a scenario that branches \
+                            needs [[flow]] instead of [traffic]";
                 return Err(item.fault_of(&["from"], what));
             };
             if onward.insert(from, joint.far).is_some() {
                 let name = &self.nodes[from].name;
-                let what = format!("a second link out of '{name}': a road does not branch");
+                let what = format!("a second link from '{name}': a chain cannot branch");
                 return Err(item.fault_of(&ENDS, what));
             }
             if backward.insert(joint.far, from).is_some() {
                 let name = &self.nodes[joint.far].name;
-                let what = format!("a second link into '{name}': a road does not branch");
+                let what = format!("a second link to '{name}': a chain cannot branch");
                 return Err(item.fault_of(&ENDS, what));
             }
         }
         let Some(start) = (0..self.nodes.len()).find(|index| !backward.contains_key(index)) else {
             return Err(match self.link_items.last() {
                 Some(item) => item.fault_of(&ENDS, "this link closes a cycle"),
-                None => self.node_list.fault("there is no node"),
+                None => self.node_list.fault("there must be at least one node"),
             });
         };
         let mut order = vec![start];
@@ -177,7 +177,7 @@ impl<'a> Written<'a> {
                 let is_aside = |joint: &Joint| !order.contains(&joint.near[0]);
                 let found = pairs.rev().find(|(joint, _)| is_aside(joint));
                 let item = found.map_or(&self.items[aside], |(_, item)| item);
-                Err(item.fault_of(&ENDS, "this link closes a cycle beside the road"))
+                Err(item.fault_of(&ENDS, "this link closes a cycle beside the chain"))
             }
             Some(aside) => {
                 let what = format!("no link leads to '{}'", self.nodes[aside].name);
@@ -192,24 +192,26 @@ impl<'a> Written<'a> {
         let fault = |at: usize, what: &str| Err(self.items[order[at]].fault_of(&["role"], what));
         let last = order.len() - 1;
         if role(0) != Role::Station {
-            return fault(0, "a road begins at a station");
+            return fault(0, "a chain must begin with a station");
         }
         if last == 0 || !matches!(role(last), Role::Gateway | Role::Server) {
-            return fault(last, "a road ends at a gateway or a server");
+            return fault(last, "a chain must end with a gateway or a server");
         }
         let mut gateways = 0;
         for at in 1..order.len() {
             match role(at) {
-                Role::Station => return fault(at, "a second station on one road"),
-                Role::Gateway if gateways == 1 => return fault(at, "a second gateway"),
+                Role::Station => return fault(at, "a second station in the chain"),
+                Role::Gateway if gateways == 1 => {
+                    return fault(at, "a second gateway in the chain");
+                }
                 Role::Gateway => gateways = 1,
-                Role::Server if at != last => return fault(at, "a server ends the road"),
+                Role::Server if at != last => return fault(at, "a server must end the chain"),
                 Role::Nat if gateways == 1 => {
-                    return fault(at, "a NAT behind the gateway: it stands before it");
+                    return fault(at, "a NAT must be before the gateway");
                 }
                 Role::Router => {
-                    let what = "a chain needs no router: a scenario whose roads branch has \
-                                [[flow]] in place of [traffic]";
+                    let what = "a chain cannot have a router: a scenario that branches needs \
+                                [[flow]] instead of [traffic]";
                     return fault(at, what);
                 }
                 Role::Server | Role::Nat | Role::Relay => {}
@@ -227,21 +229,22 @@ impl<'a> Written<'a> {
         let role = |index: usize| self.nodes[index].role;
         let ends_at_server = || near().all(|joint| role(joint.far) == Role::Server);
         match role(node) {
-            Role::Station if (onward, inward) != (1, 0) => {
-                Some("a station starts from one link at a time, and a move changes which")
-            }
+            Role::Station if (onward, inward) != (1, 0) => Some(
+                "a station needs exactly one link, which starts from it; a move changes the \
+                      link",
+            ),
             Role::Relay if (onward, inward) != (1, 1) || !is_alone => {
-                Some("a relay joins two links: take a router where roads branch")
+                Some("a relay joins exactly two links: use a router where paths branch")
             }
-            Role::Router if onward + inward < 2 => Some("a router joins two links or more"),
+            Role::Router if onward + inward < 2 => Some("a router must join at least two links"),
             Role::Nat if (onward, inward) != (1, 1) => {
-                Some("a NAT has one link to its inside and one to the outside")
+                Some("a NAT needs one link on its inside and one on its outside")
             }
             Role::Gateway if inward == 0 => Some("no link leads to this gateway"),
             Role::Gateway if onward > 1 || !is_alone || !ends_at_server() => {
-                Some("behind a gateway stands one server, on a link of its own")
+                Some("a gateway can have only one server behind it, on a link of its own")
             }
-            Role::Server if (onward, inward) != (0, 1) => Some("one link ends at a server"),
+            Role::Server if (onward, inward) != (0, 1) => Some("one link must end at a server"),
             _ => None,
         }
     }
@@ -264,10 +267,10 @@ impl Joint {
         }?;
         let far = node_of(table.need("to")?, nodes)?;
         if near.contains(&far) {
-            return Err(item.fault_of(&ENDS, "a link from a node to itself"));
+            return Err(item.fault_of(&ENDS, "this link leads from a node to itself"));
         }
         if (1..near.len()).any(|at| near[..at].contains(&near[at])) {
-            return Err(item.fault_of(&["from"], "a node twice at one end of a link"));
+            return Err(item.fault_of(&["from"], "this node is twice at one end of the link"));
         }
         let name = match (table.find("name"), &near[..]) {
             (Some(name), _) => name.text()?.to_owned(),

@@ -193,8 +193,8 @@ impl Traffic {
         let model = Model::read(table, word)?;
         let sizes = match word {
             Word::Pcap | Word::Tcp => {
-                table.refuse("sizes", "this model brings its own sizes")?;
-                table.refuse("rate", "this model brings its own rate")?;
+                table.refuse("sizes", "this model has its own sizes")?;
+                table.refuse("rate", "this model has its own rate")?;
                 None
             }
             _ => Some(Sizes::read(table.need("sizes")?)?),
@@ -257,7 +257,7 @@ impl Model {
                 station: table.or("station", None, |item| {
                     let text = item.text()?;
                     let address = text.parse();
-                    let what = format!("'{text}' is no IP address, such as 192.0.2.1");
+                    let what = format!("'{text}' is not an IP address, such as 192.0.2.1");
                     address.map(Some).map_err(|_| item.fault(what))
                 })?,
             },
@@ -265,7 +265,7 @@ impl Model {
                 let item = table.need("bytes")?;
                 let bytes = item.quantity(quantity::size)?;
                 if !(1.0..=TRANSFER_BYTES_MAX).contains(&bytes) {
-                    return Err(item.fault("1 B to 64 GB are wanted"));
+                    return Err(item.fault("must be 1 B to 64 GB"));
                 }
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -303,7 +303,7 @@ impl Sizes {
                 let (smallest_bytes, largest_bytes) =
                     (bytes(table.need("smallest")?)?, bytes(largest)?);
                 if smallest_bytes >= largest_bytes {
-                    let what = "the largest is not above the smallest";
+                    let what = "the largest size must be above the smallest";
                     return Err(table.fault_of(&["largest", "smallest"], what));
                 }
                 Self::Pareto {
@@ -330,7 +330,8 @@ fn check_packet(item: &Item, bytes: f64) -> Result<f64, Fault> {
     match (PACKET_BYTES_MIN..=PACKET_BYTES_MAX).contains(&bytes) {
         true => Ok(bytes),
         false => Err(item.fault(format!(
-            "{bytes} bytes are no IP packet: {PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}"
+            "{bytes} bytes is not the size of an IP packet: {PACKET_BYTES_MIN} to \
+             {PACKET_BYTES_MAX}"
         ))),
     }
 }
@@ -339,12 +340,12 @@ fn check_packet(item: &Item, bytes: f64) -> Result<f64, Fault> {
 fn points(item: &Item) -> Result<Vec<(f64, f64)>, Fault> {
     let list = item.list()?;
     if list.is_empty() || list.len() > POINTS_MAX {
-        return Err(item.fault(format!("1 to {POINTS_MAX} sizes are wanted")));
+        return Err(item.fault(format!("must have 1 to {POINTS_MAX} sizes")));
     }
     let mut points = Vec::new();
     for pair in list {
         let [bytes, weight] = pair.list()? else {
-            return Err(pair.fault("a pair is wanted: bytes and weight"));
+            return Err(pair.fault("must be a pair of bytes and weight"));
         };
         let bytes = check_packet(bytes, bytes.number(0.0, f64::MAX)?)?;
         let share = weight.number(0.0, WEIGHT_MAX)?;

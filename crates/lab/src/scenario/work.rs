@@ -36,7 +36,8 @@ impl Scenario {
         let key = blamed.map_or("run", |(_, (key, _))| key);
         let what = format!(
             "{packets:.1e} packets: {rate:.3} a second for {seconds} s with the warm-up, {times} \
-             times, limit {PACKETS_MAX:e}: lower the rate, or simulate shorter or less often"
+             times, limit {PACKETS_MAX:e}: lower the rate, or simulate a shorter time or fewer \
+             replications"
         );
         Err(self.fault(&[key], what))
     }

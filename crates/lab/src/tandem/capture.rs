@@ -34,7 +34,7 @@ pub enum CaptureFault {
     #[error("neither pcap nor pcapng: it begins with {0:#010x}{hint}", hint = packed(*.0))]
     Format(u32),
     /// A version that is not supported.
-    #[error("capture format version {0}.{1} is not read, 2.x of pcap and 1.x of pcapng are")]
+    #[error("unknown version {0}.{1} of the format, valid are 2.x of pcap and 1.x of pcapng")]
     Version(u16, u16),
     /// It ends inside its header.
     #[error("the capture is cut short: it ends after {bytes} bytes, its header alone has {least}")]
@@ -63,7 +63,7 @@ pub enum CaptureFault {
         least: u32,
     },
     /// A packet refers to an interface that the section does not describe.
-    #[error("record {record} is of interface {interface}, the section describes {count}")]
+    #[error("record {record} is from interface {interface}, the section describes only {count}")]
     Interface {
         /// Counted from 1.
         record: u64,
@@ -73,7 +73,7 @@ pub enum CaptureFault {
         count: usize,
     },
     /// The clock of an interface has an unusable resolution.
-    #[error("record {record} has a clock of resolution {resolution:#04x}")]
+    #[error("record {record} has a clock with the unusable resolution {resolution:#04x}")]
     Clock {
         /// Counted from 1.
         record: u64,
@@ -95,7 +95,7 @@ pub enum CaptureFault {
     #[error("the section describes more than {0} interfaces")]
     Interfaces(usize),
     /// A link type that is not supported.
-    #[error("link type {0} is not understood: Ethernet, raw IP, Linux cooked, null and loop are")]
+    #[error("unknown link type {0}, valid are Ethernet, raw IP, Linux cooked, null and loop")]
     Link(u32),
     /// Reading failed.
     #[error("reading failed at byte {byte}: {why}")]

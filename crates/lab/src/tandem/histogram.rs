@@ -200,13 +200,15 @@ impl TryFrom<Sparse> for Histogram {
         for (index, count) in sparse.counts {
             let Some(own) = histogram.counts.get_mut(usize::from(index)) else {
                 return Err(format!(
-                    "bucket {index} is beyond the last, {}",
+                    "bucket {index} does not exist, the last is {}",
                     BUCKETS - 1
                 ));
             };
             // so that sums over buckets cannot overflow
             if count > COUNT_MAX || *own > 0 {
-                return Err(format!("bucket {index} is counted twice or beyond reason"));
+                return Err(format!(
+                    "bucket {index} is listed twice, or its count is too large"
+                ));
             }
             *own = count;
         }
@@ -216,13 +218,14 @@ impl TryFrom<Sparse> for Histogram {
         let is_known = total == 0 || (least >= 0.0 && is_within(least) && is_within(most));
         if !is_known || (total == 0) != sparse.range.is_none() {
             return Err(format!(
-                "the range {least} to {most} holds no {total} delays"
+                "the range {least} to {most} does not fit {total} delays"
             ));
         }
         if let Some(few) = &histogram.few {
             let is_sound = few.is_sorted() && few.iter().copied().all(is_within);
             if few.len() as u64 != total || few.len() > FEW || !is_sound {
-                return Err(format!("{} delays are not those of {total}", few.len()));
+                let listed = few.len();
+                return Err(format!("{listed} delays are listed, the total is {total}"));
             }
         }
         Ok(histogram)

@@ -176,12 +176,12 @@ impl Tally {
             .as_ref()
             .is_some_and(|list| list.len() != queues)
         {
-            return Err(not("loads and queues differ in number".into()));
+            return Err(not("the number of loads is not the number of queues".into()));
         }
         let mut before = None;
         for replication in &tally.replications {
             if replication.queues.len() != queues || !replication.is_sound() {
-                return Err(not(format!("replication {} is unsound", replication.index)));
+                return Err(not(format!("replication {} is damaged", replication.index)));
             }
             if before.is_some_and(|before| before >= replication.index) {
                 return Err(not("replications are out of order".into()));

@@ -113,7 +113,7 @@ impl Plan {
         let second = scenario.with_role(Role::Nat).nth(1);
         if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", scenario.nodes[second].name);
-            let why = "a second NAT: the event kernel simulates one on a road";
+            let why = "a second NAT: in a chain, the event kernel supports only one";
             return Err(scenario.fault(&[&key], why).into());
         }
         let modes: Vec<_> = tunnels.iter().map(|tunnel| Some(tunnel.mode)).collect();
@@ -122,8 +122,7 @@ impl Plan {
             tunnel.rank = set.rank;
             tunnel.is_inner_v6 = set.pool.is_v6();
             if set.rank >= POLICIES_MAX {
-                let why =
-                    format!("more than {POLICIES_MAX} policies at one gateway, families apart");
+                let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
                 return Err(scenario
                     .fault(&[&scenario.policy_key(&set.policy)], why)
                     .into());
@@ -291,8 +290,10 @@ impl Joint {
             Some(trace) => {
                 let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
                     let keys = ["trace", "link"].map(|key| format!("link.{}.{key}", joint.name));
-                    let why =
-                        format!("there is no trace '{trace}', neither beside this file nor here");
+                    let why = format!(
+                        "there is no trace '{trace}', neither beside this file nor in the \
+                                 current folder"
+                    );
                     scenario.fault(&keys.each_ref().map(String::as_str), why)
                 })?;
                 Some(Trace::new(entry, open)?)
@@ -371,17 +372,17 @@ impl Programs {
             | Model::Constant { rate_bps }
             | Model::PacketCall { rate_bps, .. } => *rate_bps,
             Model::ClosedLoop { .. } => {
-                let why = "closed-loop: its source knows at once when a packet has passed, and \
-                           in a real network nothing tells it: only the tandem has it";
+                let why = "only the tandem supports closed-loop: no real network tells a source \
+                           at once when a packet has passed";
                 return fault(&["model"], why);
             }
             Model::Pcap { .. } => {
-                let why = "pcap: the event kernel makes its packets: the tandem replays captures";
+                let why = "only the tandem replays captures: the event kernel makes its packets";
                 return fault(&["model"], why);
             }
         };
         let Some(sizes) = &traffic.sizes else {
-            return fault(&["sizes"], "the packets need sizes");
+            return fault(&["sizes"], "this model needs sizes");
         };
         if let Some((key, why)) = programs.astray(scenario, graph, tunnel) {
             return fault(&[key], why);
@@ -399,8 +400,8 @@ impl Programs {
     fn unpublished(&self, graph: &Graph, is_tunnel_mode: bool) -> Option<&'static str> {
         let is_v6 = |node| graph.address(node).is_some_and(|address| address.is_ipv6());
         let is_behind = graph.door(self.server) != self.server;
-        let why = "without a policy of tunnel mode the gateway publishes this server by \
-                   translating addresses, which it does for IPv4 alone";
+        let why = "without a tunnel mode policy, the gateway publishes this server by translating \
+                   addresses, which works only with IPv4";
         let is_published = is_behind && !is_tunnel_mode;
         (is_published && (is_v6(self.server) || is_v6(self.station))).then_some(why)
     }
@@ -414,15 +415,15 @@ impl Programs {
     ) -> Option<(&'static str, &'static str)> {
         let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
         let Some((ends, tunnel)) = tunnel else {
-            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
-                       the direction up, or a policy";
+            let why = "the NAT drops datagrams from outside, because nothing from inside has \
+                       opened a mapping: use the direction up, or a policy";
             return (!self.is_up && has_nat).then_some(("direction", why));
         };
         let is_alike =
             |other: &&scenario::Tunnel| (other.to, &other.policy) == (ends.to, &ends.policy);
         let alike = graph.tunnels.iter().filter(is_alike).count();
-        let why = "in transport mode datagrams find one station, not one of several: take a \
-                   policy of tunnel mode";
+        let why = "in transport mode, datagrams to the stations cannot be told apart if there are \
+                   several: use a policy in tunnel mode";
         let is_shared = tunnel.mode == Mode::Transport && alike > 1;
         (!self.is_up && is_shared).then_some(("from", why))
     }

@@ -24,7 +24,7 @@ pub(super) fn tunnels(
         };
         tunnel.is_outer_v6 = graph.address(one.from).is_some_and(|own| own.is_ipv6());
         if policy.is_outer_v6 && !tunnel.is_outer_v6 {
-            let why = "its outer header is IPv6 and the road is IPv4: add family = 6";
+            let why = "its outer header is IPv6 and the path is IPv4: add family = 6";
             return Err(fault(why.to_owned()));
         }
         policy.is_outer_v6 = tunnel.is_outer_v6;
@@ -91,12 +91,12 @@ impl Tunnel {
         };
         let keys = policy
             .keys
-            .ok_or("it has no [keys]: the kernel brings tunnels up by IKE")?;
+            .ok_or("it has no [keys], and the event kernel sets up tunnels with IKE")?;
         let proof = match keys.proof {
             cost::Proof::Rsa2048 => Proof::Certificates,
             cost::Proof::Psk => Proof::Shared,
             cost::Proof::Rsa3072 | cost::Proof::Rsa4096 => {
-                return Err("the simulator's certificates have keys of 2048 bits".into());
+                return Err("the simulator has only certificates with keys of 2048 bits".into());
             }
         };
         Ok(Some(Self {

@@ -366,7 +366,7 @@ fn what_the_kernel_does_not_run_is_named() {
     for (edit, said) in [
         (
             capture,
-            "--set traffic.model: pcap: the event kernel makes its packets",
+            "--set traffic.model: only the tandem replays captures",
         ),
         (
             "link.nat.trace=broken",
@@ -374,16 +374,16 @@ fn what_the_kernel_does_not_run_is_named() {
         ),
         (
             "node.nat.udp_timeout=0 s",
-            "--set node.nat.udp_timeout: this must be above zero",
+            "--set node.nat.udp_timeout: must be above zero",
         ),
         (
             "policy=aes128-sha256",
-            "--set policy: it has no [keys]: the kernel brings tunnels up by IKE",
+            "--set policy: it has no [keys], and the event kernel sets up tunnels with IKE",
         ),
         (
             "node.ms.device=paper-u",
-            "--set node.ms.device: paper-u: it counts operations: say how many MIPS the processor \
-             does, --mips 100 or mips = 100 of its node",
+            "--set node.ms.device: paper-u: it counts operations: give the MIPS of the processor, \
+             --mips 100 or mips = 100 in its node",
         ),
     ] {
         let fault = plan(&[edit]).err().expect(edit);
@@ -478,5 +478,8 @@ fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
     let fault = world.run().expect_err("too much");
     assert_eq!(fault.keys(), ["traffic.rate", "traffic"]);
     let fault = fault.to_string();
-    assert!(fault.contains("packets are under way after"), "{fault}");
+    assert!(
+        fault.contains("packets are in the network after"),
+        "{fault}"
+    );
 }

@@ -191,7 +191,7 @@ fn refuses(cases: &[(&str, &str, &str)]) {
 
 #[test]
 fn layers_that_are_not_there_yet_are_named() {
-    let missing = "layer.ms2.kind: this layer is not there yet";
+    let missing = "layer.ms2.kind: this layer is not available yet";
     for (kind, said) in [
         ("access", missing),
         ("link-cipher", missing),
@@ -215,17 +215,21 @@ fn links_that_cannot_be_are_refused_where_they_stand() {
             "name = \"cell-a\"",
             "link.cell-a: two links are called 'cell-a'",
         ),
-        ("\"ms2\"]", "\"ms1\"]", "a node twice at one end"),
-        ("from = []", "from = [\"ms1\"]", "one link at a time"),
+        ("\"ms2\"]", "\"ms1\"]", "this node is twice at one end"),
+        (
+            "from = []",
+            "from = [\"ms1\"]",
+            "exactly one link, which starts from it",
+        ),
         (
             "role = \"router\"",
             "role = \"relay\"",
-            "'router': a relay joins two links",
+            "'router': a relay joins exactly two links",
         ),
         (
             "delay = \"20 ms\"",
             "network = \"10.0.0.1/24\"",
-            "'10.0.0.1/24' is no network",
+            "'10.0.0.1/24' is not a network",
         ),
         (
             "delay = \"20 ms\"",
@@ -240,7 +244,7 @@ fn links_that_cannot_be_are_refused_where_they_stand() {
         ),
         (
             "link.cell-a.network=192.168.0.0/30",
-            "has no room for host 3",
+            "is too small for host 3",
         ),
         (
             "link.router.to=server",
@@ -265,32 +269,32 @@ fn flows_and_moves_that_cannot_be_are_refused_where_they_stand() {
         (
             "to = \"cell-b\"",
             "to = \"sg\"",
-            "stations have no place on 'sg'",
+            "stations cannot be on 'sg'",
         ),
         (
             "\"5 s\"",
             "\"50 s\"",
-            "50 s is not before the end of the run, 12 s",
+            "50 s is not before the end of the run at 12 s",
         ),
         (
             moves,
             "node = \"router\"\nto = \"cell-b\"",
-            "only a station moves",
+            "only a station can move",
         ),
         (
             moves,
             "link = \"cell-b\"",
-            "a move changes one of rate, delay, loss and up",
+            "a move of a link must change exactly one of rate, delay, loss and up",
         ),
         (
             ends,
             "from = \"ms1\"\nto = \"ms2\"",
-            "a flow has a station at one end",
+            "a flow needs a station at one end",
         ),
         (
             "to = \"server\"\nmodel",
             "to = \"server\"\ndirection = \"up\"\nmodel",
-            "from and to say which way",
+            "from and to already give the direction",
         ),
     ]);
 }
@@ -306,7 +310,7 @@ fn a_chain_that_branches_is_told_how_branches_are_written() {
     assert!(
         fault
             .expect_err("a branch")
-            .contains("[[flow]] in place of [traffic]")
+            .contains("[[flow]] instead of [traffic]")
     );
 }
 
@@ -314,12 +318,15 @@ fn a_chain_that_branches_is_told_how_branches_are_written() {
 fn the_tandem_says_what_it_cannot_see_and_which_level_can() {
     let moving = scenario(HANDOVER, &[]).expect("a scenario");
     let fault = moving.chain().expect_err("it moves").to_string();
-    assert!(fault.contains("moves, the tandem stands still"), "{fault}");
+    assert!(
+        fault.contains("the tandem cannot simulate moves"),
+        "{fault}"
+    );
     assert!(fault.contains("(simulate --events)"), "{fault}");
     let at = HANDOVER.find("[[move]]").expect("a move");
     let said = scenario(&HANDOVER[..at], &[]).expect_err("nobody there");
     assert!(
-        said.contains("link.cell-b.from: nobody is ever on 'cell-b'"),
+        said.contains("link.cell-b.from: no station is ever on 'cell-b'"),
         "{said}"
     );
     let still = HANDOVER[..at].replacen("\"ms1\", \"ms2\"]", "\"ms1\"]", 1);
@@ -330,7 +337,7 @@ fn the_tandem_says_what_it_cannot_see_and_which_level_can() {
         .expect_err("it branches")
         .to_string();
     assert!(
-        fault.contains("branches, the tandem is one chain"),
+        fault.contains("can simulate only a chain, and this scenario branches"),
         "{fault}"
     );
 }
@@ -394,18 +401,18 @@ fn what_crosses_from_one_family_to_the_other_is_refused() {
         (
             UMTS,
             &["family=6"][..],
-            "family: a NAT translates IPv4, and 2001:db8:1::/64 is IPv6",
+            "family: a NAT translates only IPv4, and 2001:db8:1::/64 is IPv6",
         ),
-        (HANDOVER, &["family=5"], "family: 5 is neither 4 nor 6"),
+        (HANDOVER, &["family=5"], "family: must be 4 or 6, found 5"),
         (
             HANDOVER,
             &["link.cell-b.network=2001:db8:9::/64"],
-            "link.cell-b.network: 'ms2' moves to 'cell-b', whose addresses are of the other family",
+            "link.cell-b.network: 'ms2' moves to 'cell-b', which has the other IP version",
         ),
         (
             HANDOVER,
             &["link.router.network=2001:db8:9::/64"],
-            "no road leads from 'ms1' to",
+            "no path leads from 'ms1' to",
         ),
         (
             HANDOVER,

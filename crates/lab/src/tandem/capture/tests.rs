@@ -272,7 +272,7 @@ fn damage_is_named() {
     let packet = file.len() - 132;
     file[packet + 8] = 3;
     assert!(
-        text(&file).contains("of interface 3, the section describes 1"),
+        text(&file).contains("from interface 3, the section describes only 1"),
         "{}",
         text(&file)
     );

@@ -316,7 +316,7 @@ fn an_empty_or_broken_list_is_refused() {
         vec![packet(3.0), packet(3.0), packet(2.0)],
     ] {
         let fault = replay(&road, list, None, 0.0).unwrap_err().to_string();
-        assert!(fault.contains("no rate can be told"), "{fault}");
+        assert!(fault.contains("the rate is unknown"), "{fault}");
     }
     // unless the length of the observation is given
     let tally = &replay(&road, [packet(3.0), packet(60.0)], Some(50.0), 0.0).unwrap()[0];

@@ -343,15 +343,15 @@ fn what_ipv6_has_not_is_refused_where_it_stands() {
     for (edits, said) in [
         (
             &["family=6", "policy=none"][..],
-            "without a policy of tunnel mode the gateway publishes this server by translating",
+            "without a tunnel mode policy, the gateway publishes this server by translating",
         ),
         (
             &["family=6", "policy=3des-md5"],
-            "which it does for IPv4 alone",
+            "which works only with IPv4",
         ),
         (
             &["policy=outer-6"],
-            "--set policy: its outer header is IPv6 and the road is IPv4",
+            "--set policy: its outer header is IPv6 and the path is IPv4",
         ),
     ] {
         let fault = plan(HANDOVER, edits).err().expect(said);
@@ -466,7 +466,7 @@ fn several_nats_and_gateways_each_have_their_stations() {
         .err()
         .expect("the other gateway's");
     assert!(
-        fault.contains("'ms-b' is protected to 'sg-b' and does not reach 'server-a'"),
+        fault.contains("the tunnel of 'ms-b' ends at 'sg-b', which does not lead to 'server-a'"),
         "{fault}"
     );
 }
@@ -491,7 +491,7 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
         .err()
         .expect("one of several");
     assert!(
-        fault.contains("find one station, not one of several"),
+        fault.contains("cannot be told apart if there are several"),
         "{fault}"
     );
     let flow = |key: &str| format!("flow.ms1 up.{key}");
@@ -499,7 +499,7 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
     let edits = edits.each_ref().map(String::as_str);
     let fault = plan(HANDOVER, &edits).err().expect("the tandem's");
     assert!(
-        fault.contains("model: pcap: the event kernel makes its packets"),
+        fault.contains("model: only the tandem replays captures"),
         "{fault}"
     );
 }
