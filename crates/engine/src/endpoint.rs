@@ -1,14 +1,14 @@
 //! A node and both packet planes on one thread: what a host does, without its sockets, its TUN
 //! device and its clock. The lab, tests, fuzz targets and benches drive a host through this.
 //!
-//! Give it an input, then [`Endpoint::poll`] it until it says nothing more. It carries changes from
-//! control to the planes and notices back, answers what control asks about this host, and releases
-//! packets that waited for a tunnel. Its driver owns what differs from host to host: the clock, the
-//! network, and what work costs.
+//! Give it an input, then call [`Endpoint::poll`] until it returns `None`. It carries changes from
+//! control to the planes and notices back, answers questions of control about this host, and
+//! releases packets that waited for a tunnel. Its driver owns what differs from host to host: the
+//! clock, the network, and the cost of work.
 //!
 //! The daemon does not use it. There, each plane lives in the thread that reads its device, so that
-//! a packet never waits for a signature (`docs/design/control-and-packets.md`), and what crosses
-//! between them goes through bounded queues.
+//! a packet never waits for a signature (`docs/design/control-and-packets.md`), and bounded queues
+//! connect the threads.
 
 pub mod network;
 pub mod pair;
@@ -35,51 +35,51 @@ use crate::work::Work;
 
 /// A node and its planes.
 pub struct Endpoint {
-    /// Control. Its inputs go through [`Endpoint::handle`].
+    /// Control. Give it inputs only through [`Endpoint::handle`].
     pub node: Node,
-    /// Packets from the network.
+    /// The plane for packets from the network.
     pub inbound: InboundPlane,
-    /// Packets to the network.
+    /// The plane for packets to the network.
     pub outbound: OutboundPlane,
-    /// The host's own addresses, at most one per family; none: its link is gone.
+    /// The host's own addresses, at most one per family. Empty if its link is down.
     pub addresses: Vec<IpAddr>,
-    /// How often control asked what the inbound plane has seen.
+    /// How often control has asked for a report of the inbound plane.
     pub reports: usize,
     deadline: Option<Deadline>,
-    /// What control has changed: shown by the last poll, applied by the next.
+    /// A change from control. The last poll returned it, the next one applies it.
     change: Option<Change>,
-    /// What the planes say of changes, in order: of two answers about one SA the first counts.
+    /// Answers of the planes to changes, in order. Control uses the first answer about an SA.
     told: VecDeque<Notice>,
     wants_addresses: bool,
     wants_report: bool,
-    /// What packets have brought for control, in order.
+    /// Messages and notices from packets for control, in order.
     waiting: VecDeque<Waiting>,
     opened: VecDeque<Vec<u8>>,
     sealed: Datagrams,
-    /// Of what is sealed, what has not left yet.
+    /// Sealed packets and replies that have not left yet.
     leaving: VecDeque<Step>,
     packets: Packets,
-    /// Control has had an input since packets were released.
+    /// Whether control has had an input since packets were last released.
     may_release: bool,
 }
 
-/// What an endpoint does.
+/// What an endpoint does, as its driver sees it.
 pub enum Effect<'a> {
-    /// An IKE message leaves: a UDP payload, the non-ESP marker included where the path has one.
+    /// An IKE message to send: a UDP payload, with the non-ESP marker if the path has one.
     Message(Path, Vec<u8>),
-    /// A sealed packet leaves: a UDP payload, or a whole IP packet where the path is raw.
+    /// A sealed packet to send: a UDP payload, or a whole IP packet if the path is raw.
     Sealed(Path, &'a [u8]),
-    /// A packet for the TUN device: an ICMP answer to what came from there.
+    /// A packet for the TUN device: an ICMP answer to a packet from there.
     Reply(&'a [u8]),
-    /// A packet for the TUN device: opened, and the last that an input does.
+    /// A packet for the TUN device: an opened one. These come after all other effects of an input.
     Opened(Vec<u8>),
-    /// Control changes the inbound plane, before the next effect.
+    /// Control changes the inbound plane. The change is applied before the next effect.
     Inbound(&'a InboundChange),
-    /// Control changes the outbound plane, before the next effect.
+    /// Control changes the outbound plane. The change is applied before the next effect.
     Outbound(&'a OutboundChange),
-    /// A past fact. Who caused it is left out: only a log counts by that.
+    /// A past fact. Its cause is left out, because only a log needs it.
     Event(Event),
-    /// As [`Output::IkeKey`].
+    /// A key of an IKE SA, as in [`Output::IkeKey`].
     IkeKey(Spis, Secret),
 }
 
@@ -93,18 +93,18 @@ enum Waiting {
     Notice(Notice),
 }
 
-/// An [`Effect`] that has not borrowed yet what it shows.
+/// An [`Effect`] that does not borrow its octets or change yet.
 enum Step {
     Done(Effect<'static>),
     Changes,
-    /// Which octets of what is sealed.
+    /// A range of the sealed octets.
     Seals(Path, Range<usize>),
-    /// Which reply.
+    /// The number of a reply.
     Replies(usize),
 }
 
 impl Endpoint {
-    /// A host at rest; poll it to let its connections begin.
+    /// A new host. Poll it to start its connections.
     pub fn new(config: Config, seed: &Seed, offloads: Offloads, addresses: Vec<IpAddr>) -> Self {
         Self {
             node: Node::new(config, seed),
@@ -126,13 +126,13 @@ impl Endpoint {
         }
     }
 
-    /// Gives control an input. Poll before the next one; asserted.
+    /// Gives control an input. Poll until `None` before the next input; this is asserted.
     pub fn handle(&mut self, input: Input<'_>, now: Instant) {
         self.node.handle(input, now);
         self.may_release = true;
     }
 
-    /// Takes what came from the network: a UDP payload, or a whole IP packet where the path is raw.
+    /// Takes a datagram from the network: a UDP payload, or a whole IP packet if the path is raw.
     pub fn receive(&mut self, path: Path, octets: &mut [u8], now: Instant) {
         if path.via == Via::Udp {
             return self.handle(Input::Datagram(path, octets), now);
@@ -171,7 +171,7 @@ impl Endpoint {
         !self.sealed.is_empty()
     }
 
-    /// The next thing that it does; `None`: it waits for [`Endpoint::deadline`] or an input.
+    /// The next effect. `None`: it waits for [`Endpoint::deadline`] or an input.
     pub fn poll(&mut self, now: Instant) -> Option<Effect<'_>> {
         let step = self.step(now)?;
         Some(match (step, &self.change) {
@@ -184,7 +184,7 @@ impl Endpoint {
         })
     }
 
-    /// Its own addresses towards each peer of the node: those of the peer's family.
+    /// Its own addresses for traffic to each peer of the node: those of the peer's family.
     pub fn ways(&self) -> Addresses {
         let peers = self.node.peers().into_iter();
         let ways = peers.map(|peer| {
@@ -195,7 +195,7 @@ impl Endpoint {
         Addresses(ways.collect())
     }
 
-    /// When it wants [`Input::Wake`], and why.
+    /// When it needs [`Input::Wake`], and why.
     pub fn deadline(&self) -> Option<&Deadline> {
         self.deadline.as_ref()
     }
@@ -216,7 +216,7 @@ impl Endpoint {
         all
     }
 
-    /// Does the next thing.
+    /// Takes the next step.
     fn step(&mut self, now: Instant) -> Option<Step> {
         self.apply(now);
         loop {
@@ -262,8 +262,8 @@ impl Endpoint {
         self.told.extend(told);
     }
 
-    /// Control is at rest: what it asked for, then what packets have brought. Returns whether there
-    /// was something.
+    /// Gives control its next input when it has no more outputs: first answers to its questions,
+    /// then input from packets. Returns whether there was something to do.
     fn go_on(&mut self, now: Instant) -> bool {
         if core::mem::take(&mut self.wants_report) {
             let report = self.inbound.report();
@@ -288,7 +288,8 @@ impl Endpoint {
         true
     }
 
-    /// What was sealed leaves first. Then control hears what the plane tells, before what waits.
+    /// Queues what the outbound plane produced: packets and replies leave first. Its notices reach
+    /// control before other waiting input.
     fn take_sealed(&mut self) {
         for run in self.sealed.runs() {
             for start in run.range.clone().step_by(run.segment_bytes.max(1)) {

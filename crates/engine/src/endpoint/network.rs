@@ -1,4 +1,5 @@
-//! A network between two ends, in memory: delay, loss and a NAT. Chance comes from a seed.
+//! A network between two ends, in memory: delay, loss and a NAT. Its random numbers come from a
+//! seed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,44 +9,44 @@ use crypto::rand::Stream;
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
 
-/// What happens to datagrams between two ends.
+/// A network between two ends, and what it does to datagrams.
 pub struct Network {
-    /// One way.
+    /// The delay in each direction.
     pub delay: Duration,
-    /// Unless zero: each message comes twice, each time up to so much later.
+    /// If it is not zero, each message arrives twice, each time up to this much later.
     pub jitter: Duration,
-    /// The share of IKE messages that is lost.
+    /// The fraction of IKE messages that are lost.
     pub loss: f64,
-    /// The number of the message that is lost, counted from 1.
+    /// The number of one message that is lost, counted from 1.
     pub loses: Option<usize>,
-    /// Octets of which one bit is changed wherever they are sent.
+    /// If a message contains these octets, one bit of them is changed.
     pub garbles: Option<Vec<u8>>,
-    /// Before the first end.
+    /// The NAT in front of the first end.
     pub nat: Option<Nat>,
-    /// Addresses that nobody has.
+    /// Addresses that no end has.
     pub dead: Vec<IpAddr>,
-    /// An address that takes so much longer, each way.
+    /// An address, and its additional delay in each direction.
     pub slow: Option<(IpAddr, Duration)>,
-    /// Datagrams under way.
+    /// Datagrams in flight.
     pub wire: Vec<Datagram>,
-    /// IKE messages sent so far, fragments counted singly.
+    /// How many IKE messages were sent. Each fragment counts.
     pub sent: usize,
-    /// IKE messages sent so far.
+    /// The IKE messages that were sent.
     pub log: Vec<Vec<u8>>,
-    /// What was sent to dead addresses.
+    /// IKE messages to dead addresses.
     pub unheard: Vec<(Path, Vec<u8>)>,
     random: Stream,
 }
 
-/// A datagram under way.
+/// A datagram in flight.
 pub struct Datagram {
     /// When it arrives.
     pub at: Instant,
-    /// At which end.
+    /// The end where it arrives.
     pub to: usize,
-    /// As that end sees it.
+    /// The path as that end sees it.
     pub path: Path,
-    /// As [`receive`](super::Endpoint::receive) takes it.
+    /// What [`receive`](super::Endpoint::receive) gets.
     pub octets: Vec<u8>,
 }
 
@@ -53,15 +54,15 @@ pub struct Datagram {
 pub struct Nat {
     /// The first end's own address.
     pub inside: IpAddr,
-    /// The address that it is seen at.
+    /// Its public address.
     pub outside: IpAddr,
-    /// Private port to public port.
+    /// The public port of each private port.
     pub ports: BTreeMap<u16, u16>,
     last_port: u16,
 }
 
 impl Network {
-    /// Without a NAT, loses nothing, takes 20 ms each way.
+    /// A network without a NAT and without loss, with a delay of 20 ms in each direction.
     pub fn new(random: Stream) -> Self {
         Self {
             delay: Duration::from_millis(20),
@@ -80,8 +81,7 @@ impl Network {
         }
     }
 
-    /// What an end sends on a path, as the other end sees that path; `None`: the NAT does not let
-    /// it through.
+    /// The path of an end's datagram as the other end sees it. `None`: the NAT drops the datagram.
     pub fn translate(&mut self, end: usize, path: Path) -> Option<Path> {
         let (local, remote) = match (end, &mut self.nat) {
             (0, Some(nat)) => (path.remote, nat.outward(path.local.port())),
@@ -95,7 +95,7 @@ impl Network {
         })
     }
 
-    /// A sealed packet: none is lost.
+    /// Sends a sealed packet. None of them is lost.
     pub(super) fn packet(&mut self, end: usize, path: Path, octets: Vec<u8>, now: Instant) {
         let path = self.translate(end, path);
         if let Some(path) = path.filter(|it| !self.dead.contains(&it.local.ip())) {
@@ -110,7 +110,7 @@ impl Network {
         }
     }
 
-    /// An IKE message.
+    /// Sends an IKE message.
     pub(super) fn message(&mut self, end: usize, path: Path, mut octets: Vec<u8>, now: Instant) {
         self.sent += 1;
         if let Some(garbled) = &self.garbles {
@@ -153,21 +153,21 @@ impl Network {
         self.wire.iter().map(|datagram| datagram.at).min()
     }
 
-    /// The datagram that arrives next; of several, the one that was sent first.
+    /// The datagram that arrives next. If several arrive at once, the one that was sent first.
     pub(super) fn take(&mut self) -> Option<Datagram> {
         let next = self.next()?;
         let first = self.wire.iter().position(|datagram| datagram.at == next)?;
         Some(self.wire.remove(first))
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     fn chance(&mut self) -> f64 {
         f64::from(self.random.u32()) / f64::from(u32::MAX)
     }
 }
 
 impl Nat {
-    /// Without a mapping.
+    /// A NAT without mappings.
     pub fn new(inside: IpAddr, outside: IpAddr) -> Self {
         Self {
             inside,
@@ -177,7 +177,7 @@ impl Nat {
         }
     }
 
-    /// Forgets its mappings: the next ones have other ports.
+    /// Forgets its mappings. The next ones get other ports.
     pub fn forget(&mut self) {
         self.ports.clear();
     }

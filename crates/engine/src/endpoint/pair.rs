@@ -1,7 +1,7 @@
-//! Two endpoints and the network between them, in virtual time: what tests and measurements of an
-//! exchange need. Time goes from deadline to deadline, and chance comes from a seed.
+//! Two endpoints and the network between them, in virtual time, for tests and measurements of
+//! exchanges. Time goes from deadline to deadline, and random numbers come from a seed.
 //!
-//! Left out: routes. Whatever one end sends reaches the other, at any address that is not dead.
+//! It leaves out routes: a datagram of one end reaches the other at any address that is not dead.
 
 use core::ops::{Deref, DerefMut};
 use std::collections::BTreeMap;
@@ -18,53 +18,54 @@ use crate::time::{Duration, Instant};
 
 /// Two endpoints, a network and a clock.
 pub struct Pair {
-    /// The first may stand behind a NAT.
+    /// The two ends. The first one may be behind a NAT.
     pub ends: [End; 2],
-    /// The time.
+    /// The current time.
     pub now: Instant,
-    /// What is between them.
+    /// The network between them.
     pub network: Network,
-    /// How often a deadline woke an end.
+    /// How often a deadline has woken an end.
     pub wakes: usize,
-    /// Nothing inside the second end answers packets; else each IPv4 packet comes back.
+    /// Whether nothing answers packets that the second end opens. Otherwise each IPv4 packet comes
+    /// back.
     pub is_mute: bool,
 }
 
-/// An endpoint, and what was seen of it.
+/// An endpoint and a record of what it did.
 pub struct End {
-    /// Itself.
+    /// The endpoint.
     pub endpoint: Endpoint,
-    /// What was seen.
+    /// The record.
     pub seen: Seen,
 }
 
 /// What an end did.
 #[derive(Default)]
 pub struct Seen {
-    /// What it told.
+    /// Its events.
     pub events: Vec<Event>,
-    /// SAs that it opens packets with, by SPI.
+    /// Children of the installed inbound SAs, by SPI.
     pub inbound: BTreeMap<u32, ChildId>,
-    /// SAs that it may seal packets with, by SPI.
+    /// Children of the installed outbound SAs, by SPI.
     pub outbound: BTreeMap<u32, ChildId>,
     /// The outbound SA that was installed last.
     pub sealing: u32,
     /// Keys of every SA that was installed, by SPI.
     pub keys: BTreeMap<u32, Keys>,
-    /// Where it sends each child's packets.
+    /// The path of each child's packets.
     pub paths: BTreeMap<ChildId, Path>,
-    /// How much it may send for each child whose peer is unproven.
+    /// How many bytes it may send for each child whose peer's address is not proven.
     pub limits: BTreeMap<ChildId, u64>,
     /// Children whose paths may lose large packets.
     pub doubted: Vec<ChildId>,
-    /// Which messages it sent or took and what its planes were told, in order and in words.
+    /// A text for each message and each change of a plane, in order.
     pub trail: Vec<String>,
-    /// Packets that came out of its tunnels.
+    /// Packets that its inbound plane opened.
     pub opened: Vec<Vec<u8>>,
 }
 
 impl Pair {
-    /// Lets the connections of both ends begin.
+    /// Starts the connections of both ends.
     pub fn new(ends: [Endpoint; 2], network: Network) -> Self {
         let mut pair = Self {
             ends: ends.map(End::new),
@@ -77,7 +78,7 @@ impl Pair {
         pair
     }
 
-    /// Gives an end an input, and does what follows from it at this moment.
+    /// Gives an end an input, and does everything that follows at the current time.
     pub fn input(&mut self, end: usize, input: Input<'_>) {
         self.ends[end].endpoint.handle(input, self.now);
         self.settle(end);
@@ -95,7 +96,7 @@ impl Pair {
         is_sealed
     }
 
-    /// Puts another endpoint in the place of an end, as after a restart.
+    /// Replaces an end by another endpoint, as a restart does.
     pub fn replace(&mut self, end: usize, endpoint: Endpoint) {
         self.ends[end] = End::new(endpoint);
         self.settle(end);
@@ -109,8 +110,8 @@ impl Pair {
         }
     }
 
-    /// Gives what is next, a datagram or a deadline, to its end. Returns which; `None`: nothing
-    /// happens before `until`, and it is that time.
+    /// Gives the next datagram or deadline to its end, and returns that end. `None`: nothing
+    /// happened until `until`, which is the current time then.
     fn advance(&mut self, until: Instant) -> Option<usize> {
         let arrival = self.network.next();
         let deadlines = [0, 1].map(|end| {
@@ -140,7 +141,7 @@ impl Pair {
         Some(end)
     }
 
-    /// Until an end has no more to do at this moment. What it sends goes to the network.
+    /// Polls an end until it has nothing to do at the current time. The network gets its datagrams.
     pub fn settle(&mut self, end: usize) {
         let now = self.now;
         let End { endpoint, seen } = &mut self.ends[end];
@@ -174,12 +175,12 @@ impl End {
         Self { endpoint, seen }
     }
 
-    /// Whether it told this.
+    /// Whether it had such an event.
     pub fn told(&self, is_it: impl Fn(&Event) -> bool) -> bool {
         self.seen.events.iter().any(is_it)
     }
 
-    /// How often it told this.
+    /// How many such events it had.
     pub fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
         self.seen.events.iter().filter(|event| is_it(event)).count()
     }
@@ -192,7 +193,7 @@ impl End {
         })
     }
 
-    /// The inner addresses that it was lent last.
+    /// The inner addresses that it got last.
     pub fn inner(&self) -> Vec<IpAddr> {
         let mut events = self.seen.events.iter().rev();
         let last = events.find_map(|event| match event {
@@ -273,8 +274,8 @@ impl Seen {
     }
 }
 
-/// An IPv4 packet on its way back: addresses and the ports of UDP or TCP change places, and the
-/// checksums stay right.
+/// The answer to an IPv4 packet: the same packet with its addresses, and its UDP or TCP ports,
+/// swapped. The checksums stay correct.
 fn answer(packet: &[u8]) -> Option<Vec<u8>> {
     let flow = Flow::of(packet).ok().filter(|flow| flow.source.is_ipv4())?;
     let mut packet = packet.to_vec();

@@ -13,10 +13,10 @@ use crate::plane::{InboundChange, OutboundChange};
 #[derive(Clone, Default)]
 pub struct Cause(pub(super) Option<Peer>);
 
-/// Outputs that were not polled yet.
+/// Outputs that have not been polled yet.
 pub(super) struct Outputs {
     queue: VecDeque<Output>,
-    /// The queue was drained: the next input may come.
+    /// Whether the queue is drained, so that the next input may come.
     is_drained: bool,
     cause: Cause,
 }

@@ -12,12 +12,12 @@ use crate::ike::{Role, Spi, Spis};
 /// All sessions of a node.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// Boxed: a tree of ever newer keys is half empty.
+    /// The sessions are boxed, because the nodes of a tree with growing keys are half empty.
     by_id: BTreeMap<SessionId, Box<Session>>,
     next: u32,
     /// Our own SPI of every session's IKE SA.
     by_spi: BTreeMap<Spi, SessionId>,
-    /// Responder: the peer's address and SPI, while first messages may be repeated.
+    /// At a responder: the peer's address and SPI, while the peer may repeat its first message.
     by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
     /// The peers of established sessions; the oldest session of a peer is first.
     by_peer: BTreeSet<(Peer, SessionId)>,
@@ -113,7 +113,7 @@ impl Sessions {
         self.by_first_message.get(&first).copied()
     }
 
-    /// From now on, a first message like the one that started a session starts a new one.
+    /// Forgets the first message of a session, so that the same message starts a new session.
     pub(super) fn forget_first_message(&mut self, id: SessionId) {
         let session = self.by_id.get_mut(&id);
         if let Some(first) = session.and_then(|it| it.first_message.take()) {
@@ -121,7 +121,7 @@ impl Sessions {
         }
     }
 
-    /// The peer of a session has authenticated.
+    /// Records that the peer of a session has authenticated.
     pub(super) fn enter(&mut self, id: SessionId, peer: Peer) {
         self.by_peer.insert((peer, id));
     }
@@ -133,7 +133,7 @@ impl Sessions {
         found.filter_map(|(_, id)| Some((*id, self.get(id)?)))
     }
 
-    /// The last session that took over from this one, or itself.
+    /// The newest session that has taken over from this one, or this one.
     pub(super) fn heir_of(&self, mut id: SessionId) -> SessionId {
         // Heirs are always later sessions, so this ends.
         let heir = |id: SessionId| self.get(&id)?.heir();

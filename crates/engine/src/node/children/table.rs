@@ -69,12 +69,12 @@ impl Children {
         }
     }
 
-    /// An SA with this SPI enters a plane.
+    /// Records the SPI of an SA that is given to a plane.
     pub(super) fn keep_spi(&mut self, spi: u32, child: ChildId) {
         self.by_spi.insert(spi, child);
     }
 
-    /// An SPI is free again.
+    /// Releases an SPI.
     pub(super) fn free_spi(&mut self, spi: u32) {
         self.by_spi.remove(&spi);
     }

@@ -9,9 +9,9 @@ use crate::time::Instant;
 
 /// The stage of a session.
 pub(in crate::node) enum Stage {
-    /// A peer has started it and has not authenticated. Its connection is not yet known.
+    /// A peer has started it and has not authenticated yet. Its connection is not known yet.
     HalfOpen(Box<Slot>),
-    /// We have started it, and the peer has not authenticated.
+    /// We have started it, and the peer has not authenticated yet.
     Begun(Arc<Connection>, Purpose),
     /// Both ends have authenticated.
     Established(Arc<Connection>, Tenure),
@@ -22,7 +22,7 @@ pub(in crate::node) enum Stage {
 pub(in crate::node) enum Purpose {
     /// To reach the peer, for the first time or again.
     Connect,
-    /// To take over from this session.
+    /// To replace this session.
     Renew(SessionId),
     /// Another address of the same gateway authenticated first: it is deleted when it is
     /// established, or at this time.
@@ -39,14 +39,14 @@ pub(in crate::node) struct Tenure {
 
 /// Whether an established session is its peer's current one.
 pub(in crate::node) enum Rule {
-    /// It is. It is renewed at this time, unless a renewal is in progress.
+    /// It is current. It is renewed at this time, unless a renewal is in progress.
     Current(Option<Instant>),
-    /// This session took over from it. It stays for exchanges in progress.
+    /// Another session, this one, has taken over. The old one stays for exchanges in progress.
     Replaced(SessionId),
 }
 
 impl Stage {
-    /// An initiator knows it at once, a responder after phase 1.
+    /// Its connection. An initiator knows it at once, a responder after phase 1.
     pub(in crate::node) fn connection(&self) -> Option<&Arc<Connection>> {
         match self {
             Self::HalfOpen(_) => None,
