@@ -374,7 +374,7 @@ fn what_the_kernel_does_not_run_is_named() {
         ),
         (
             "node.nat.udp_timeout=0 s",
-            "--set node.nat.udp_timeout: must be above zero",
+            "--set node.nat.udp_timeout: this must be above zero",
         ),
         (
             "policy=aes128-sha256",
@@ -393,7 +393,7 @@ fn what_the_kernel_does_not_run_is_named() {
         .err()
         .expect("a nat in the way");
     assert!(
-        fault.contains("traffic.direction: datagrams find no way in"),
+        fault.contains("traffic.direction: the NAT drops datagrams from outside"),
         "{fault}"
     );
     assert!(run(&["link.nat.trace=fast", SMALL]).transferred.is_some());
