@@ -8,8 +8,8 @@
 //! Left out: opening files. Texts are read through a [`Catalogue`]. Traces and captures are only
 //! named here; the caller that runs the scenario reads them.
 //!
-//! For the tandem, a scenario that is a chain becomes a [`Road`](crate::tandem::Road): processors
-//! and links in the order in which the packets that are counted meet them.
+//! A scenario that is a chain becomes a [`Tandem`](crate::tandem::Tandem): processors and links in
+//! the order in which the counted packets pass them.
 
 mod address;
 mod catalogue;
@@ -18,7 +18,7 @@ pub mod graph;
 mod link;
 mod motion;
 mod quantity;
-mod road;
+mod tandem;
 mod topology;
 mod traffic;
 mod work;
@@ -38,7 +38,7 @@ pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use graph::Graph;
 pub use link::{Link, LinkFile, Rate};
 pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
-pub use road::NoRoad;
+pub use tandem::NoTandem;
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 

@@ -21,11 +21,11 @@
 
 pub mod capture;
 pub mod closed;
+mod factored;
 pub mod histogram;
 mod instructions;
 mod lanes;
 pub mod outcome;
-mod plan;
 mod random;
 mod rows;
 mod sample;
@@ -41,10 +41,10 @@ pub use state::State;
 pub use tally::Tally;
 pub use traffic::{Arrivals, Packet, Sizes, Traffic};
 
-/// The largest number of queues of one road.
+/// The largest number of queues of one tandem.
 pub const QUEUES_MAX: usize = 64;
-/// The largest number of roads that share one stream of packets.
-pub const ROADS_MAX: usize = 256;
+/// The largest number of tandems that share one stream of packets.
+pub const TANDEMS_MAX: usize = 256;
 /// The largest number of replications of one call.
 pub const REPLICATIONS_MAX: u32 = 1 << 20;
 /// The largest index of a call's first replication.
@@ -68,9 +68,9 @@ pub struct Queue {
     pub service: Staircase,
 }
 
-/// The path under one policy: its queues in order, and the size of protected packets.
+/// Queues in series under one policy, and the size of protected packets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Road {
+pub struct Tandem {
     /// Its name in results.
     pub policy: String,
     /// In the order in which packets pass them.
@@ -120,11 +120,11 @@ pub enum TandemFault {
     /// Closed-loop traffic waits for a queue that does not exist.
     #[error("the traffic waits for queue {queue}, but {policy} has only {count}")]
     NoQueue {
-        /// The road.
+        /// The policy of the tandem.
         policy: String,
         /// Which queue, from 0.
         queue: usize,
-        /// How many queues the road has.
+        /// How many queues the tandem has.
         count: usize,
     },
     /// The capture has no packets to simulate.
@@ -154,44 +154,48 @@ impl TandemFault {
     }
 }
 
-/// Sends the same packets through every road and returns one tally per road.
+/// Sends the same packets through every tandem and returns one tally per tandem.
 ///
 /// Replication `n` uses random streams named only by `run.seed` and `n`: any split of replications
 /// over calls gives the same results after merging.
-pub fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, TandemFault> {
+pub fn simulate(
+    tandems: &[Tandem],
+    traffic: &Traffic,
+    run: &Run,
+) -> Result<Vec<Tally>, TandemFault> {
     let available = Instructions::available();
     let widest = available.last().copied().unwrap_or(Instructions::Scalar);
-    simulate_with(widest, roads, traffic, run)
+    simulate_with(widest, tandems, traffic, run)
 }
 
 /// [`simulate`] with a chosen instruction set, for benchmarks; the results are the same.
 pub fn simulate_with(
     instructions: Instructions,
-    roads: &[Road],
+    tandems: &[Tandem],
     traffic: &Traffic,
     run: &Run,
 ) -> Result<Vec<Tally>, TandemFault> {
     run.check()?;
     traffic.check()?;
-    check_roads(roads, traffic.sizes.smallest())?;
-    traffic.check_against(roads, run)?;
+    check_tandems(tandems, traffic.sizes.smallest())?;
+    traffic.check_against(tandems, run)?;
     Ok(match traffic.arrivals {
-        Arrivals::ClosedLoop(_) => walk::simulate(roads, traffic, run),
+        Arrivals::ClosedLoop(_) => walk::simulate(tandems, traffic, run),
         _ => instructions.perform(rows::Job {
-            roads,
+            tandems,
             traffic,
             run,
         }),
     })
 }
 
-/// Sends the packets of a capture, or of any other list, through every road and returns one tally
-/// per road.
+/// Sends the packets of a capture, or of any other list, through every tandem and returns one tally
+/// per tandem.
 ///
 /// There is one replication, so there is no confidence interval. It ends after `seconds` or with
 /// the last packet, whichever is earlier; `warm_up` as in [`Run`].
 pub fn replay<P>(
-    roads: &[Road],
+    tandems: &[Tandem],
     packets: P,
     seconds: Option<f64>,
     warm_up: f64,
@@ -199,7 +203,7 @@ pub fn replay<P>(
 where
     P: IntoIterator<Item = Result<Packet, TandemFault>>,
 {
-    check_roads(roads, 1.0)?;
+    check_tandems(tandems, 1.0)?;
     let run = Run {
         seconds: seconds.unwrap_or(SECONDS_MAX),
         warm_up,
@@ -208,7 +212,7 @@ where
         first_replication: 0,
     };
     run.check()?;
-    walk::replay(roads, packets, &run)
+    walk::replay(tandems, packets, &run)
 }
 
 impl Run {
@@ -246,23 +250,23 @@ impl Run {
     }
 }
 
-fn check_roads(roads: &[Road], smallest: f64) -> Result<(), TandemFault> {
-    if roads.is_empty() || roads.len() > ROADS_MAX {
+fn check_tandems(tandems: &[Tandem], smallest: f64) -> Result<(), TandemFault> {
+    if tandems.is_empty() || tandems.len() > TANDEMS_MAX {
         return Err(TandemFault::Count {
-            place: "the list of roads".into(),
-            count: roads.len(),
-            limit: ROADS_MAX,
+            place: "the list of policies".into(),
+            count: tandems.len(),
+            limit: TANDEMS_MAX,
         });
     }
-    roads.iter().try_for_each(|road| road.check(smallest))
+    tandems.iter().try_for_each(|tandem| tandem.check(smallest))
 }
 
-impl Road {
+impl Tandem {
     fn check(&self, smallest: f64) -> Result<(), TandemFault> {
         let count = self.queues.len();
         if count == 0 || count > QUEUES_MAX {
             return Err(TandemFault::Count {
-                place: format!("the road of {}", self.policy),
+                place: format!("the list of queues of {}", self.policy),
                 count,
                 limit: QUEUES_MAX,
             });

@@ -5,7 +5,7 @@ use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
 use lab::scenario::graph::setup::Setup;
-use lab::scenario::{Flow, Graph, Joint, Move, NoRoad, Scenario};
+use lab::scenario::{Flow, Graph, Joint, Move, NoTandem, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -34,7 +34,7 @@ struct Resolved<'a> {
     graph: Graph,
 }
 
-/// The theoretical results of a road, and the bytes of each clear packet that are not user data.
+/// The theoretical results of a tandem, and the bytes of each clear packet that are not user data.
 #[derive(Serialize)]
 struct Modelled {
     #[serde(flatten)]
@@ -94,9 +94,9 @@ pub(crate) fn price(request: &str) -> Result<String, Refused> {
 
 pub(crate) fn model(held: &Held) -> Result<String, Refused> {
     let scenario = &held.scenario;
-    let road = scenario.road(&held.catalogue)?;
+    let tandem = scenario.tandem(&held.catalogue)?;
     let traffic = traffic(scenario)?;
-    let model = closed::model(&road, &traffic);
+    let model = closed::model(&tandem, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
     add_propagation(&mut model, scenario.propagation_s());
     let accounting: Accounting = scenario
@@ -117,9 +117,9 @@ fn add_propagation(model: &mut Model, propagation_s: f64) {
 
 pub(crate) fn simulate(held: &Held, run: Option<&str>) -> Result<Vec<u8>, Refused> {
     let scenario = &held.scenario;
-    let road = scenario.road(&held.catalogue)?;
+    let tandem = scenario.tandem(&held.catalogue)?;
     let traffic = traffic(scenario)?;
-    let tallies = tandem::simulate(&[road], &traffic, &held.run(run)?);
+    let tallies = tandem::simulate(&[tandem], &traffic, &held.run(run)?);
     let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault))?;
     let job = Job {
         propagation_s: scenario.propagation_s(),
@@ -177,7 +177,7 @@ fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
 /// One answer a policy, in the order asked: its outcome, or why it is not carried.
 pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<String, Refused> {
     let catalogue = &held.catalogue;
-    let mut roads = Vec::new();
+    let mut tandems = Vec::new();
     let mut answers = Vec::new();
     let mut propagation_s = 0.0;
     let mut wanted = Wanted::All;
@@ -186,19 +186,19 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
         propagation_s = scenario.propagation_s();
         wanted = scenario.chain()?.traffic.wanted();
         scenario.check_tandem(catalogue)?;
-        match scenario.road(catalogue) {
-            Ok(road) => {
-                roads.push(road);
+        match scenario.tandem(catalogue) {
+            Ok(tandem) => {
+                tandems.push(tandem);
                 answers.push(json!({ "policy": policy }));
             }
-            Err(fault @ (NoRoad::Unpriced { .. } | NoRoad::NoFormula { .. })) => {
+            Err(fault @ (NoTandem::Unpriced { .. } | NoTandem::NoFormula { .. })) => {
                 let missing = Refused::from(fault).told();
                 answers.push(json!({ "policy": policy, "missing": missing }));
             }
             Err(fault) => return Err(fault.into()),
         }
     }
-    if roads.is_empty() {
+    if tandems.is_empty() {
         return write(&answers);
     }
     let file = File::open(path).map_err(|fault| Refused::file(path, &fault))?;
@@ -217,7 +217,7 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
             tandem::TandemFault::NoPackets("the capture is damaged")
         })
     });
-    let tallies = tandem::replay(&roads, packets, None, 0.0);
+    let tallies = tandem::replay(&tandems, packets, None, 0.0);
     let contents = capture.contents();
     let tallies = tallies.map_err(|fault| {
         let why = match is_bare {

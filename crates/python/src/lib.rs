@@ -8,10 +8,10 @@
 //! packets are read as a stream.
 
 mod answers;
+mod kernel;
 mod listing;
 mod refused;
 mod request;
-mod road;
 mod text;
 
 use pyo3::prelude::*;
@@ -67,21 +67,21 @@ mod _lab {
             apart(py, || answers::simulate(&self.0, run))
         }
 
-        /// The packets of a capture, sent through its road under several policies.
+        /// The packets of a capture, sent through its queues under several policies.
         fn replay(&self, py: Python<'_>, policies: Vec<String>, path: &str) -> PyResult<String> {
             apart(py, || answers::replay(&self.0, &policies, path))
         }
 
         /// Times and sizes of the datagrams of each flow.
         fn departures(&self, py: Python<'_>) -> PyResult<String> {
-            apart(py, || super::road::departures(&self.0))
+            apart(py, || super::kernel::departures(&self.0))
         }
 
         /// The same scenario with the real engine, computed and simulated; its packets are written
         /// to a capture.
         #[pyo3(signature = (capture = None, /))]
         fn kernel(&self, py: Python<'_>, capture: Option<&str>) -> PyResult<String> {
-            apart(py, || super::road::kernel(&self.0, capture))
+            apart(py, || super::kernel::kernel(&self.0, capture))
         }
     }
 

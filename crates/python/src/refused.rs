@@ -6,7 +6,7 @@
 use document::Place;
 use lab::cost::{self, Missing};
 use lab::kernel::levels::Unrunnable;
-use lab::scenario::{Fault, NoRoad};
+use lab::scenario::{Fault, NoTandem};
 use lab::{system, tandem};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -37,7 +37,7 @@ create_exception!(
 pub(crate) enum Refused {
     /// An error in a text, in an edit, or in the costs of a scenario's devices.
     #[error(transparent)]
-    Road(NoRoad),
+    Scenario(NoTandem),
     /// A packet has no price.
     #[error(transparent)]
     Price(#[from] cost::Refusal),
@@ -91,10 +91,10 @@ impl Refused {
     pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
         let said = self.to_string();
         let raised = match self {
-            Self::Road(NoRoad::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
+            Self::Scenario(NoTandem::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
                 Unpriced::new_err(said)
             }
-            Self::Road(NoRoad::NoFormula { .. }) => NoFormula::new_err(said),
+            Self::Scenario(NoTandem::NoFormula { .. }) => NoFormula::new_err(said),
             _ => Refusal::new_err(said),
         };
         match self.describe(raised.value(py)) {
@@ -114,7 +114,7 @@ impl Refused {
             raised.setattr("subject", &missing.what)?;
             raised.setattr("cell", &missing.cell)?;
         }
-        if let Self::Road(NoRoad::NoFormula {
+        if let Self::Scenario(NoTandem::NoFormula {
             accounting, policy, ..
         }) = self
         {
@@ -126,11 +126,11 @@ impl Refused {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Road(NoRoad::Text(_)) => "text",
-            Self::Road(NoRoad::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
+            Self::Scenario(NoTandem::Text(_)) => "text",
+            Self::Scenario(NoTandem::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
                 "unpriced"
             }
-            Self::Road(NoRoad::NoFormula { .. }) => "no-formula",
+            Self::Scenario(NoTandem::NoFormula { .. }) => "no-formula",
             Self::Price(cost::Refusal::UnknownSuite { .. }) => "unknown-suite",
             Self::Price(cost::Refusal::Absurd { .. }) => "argument",
             Self::Price(cost::Refusal::Clock { .. }) | Self::TwoSpeeds => "clock",
@@ -145,7 +145,7 @@ impl Refused {
 
     fn missing(&self) -> Option<&Missing> {
         match self {
-            Self::Road(NoRoad::Unpriced { missing, .. }) => Some(missing),
+            Self::Scenario(NoTandem::Unpriced { missing, .. }) => Some(missing),
             Self::Price(cost::Refusal::Missing(missing)) => Some(missing),
             _ => None,
         }
@@ -154,7 +154,7 @@ impl Refused {
     /// The sentence without the position.
     fn what(&self) -> String {
         match self {
-            Self::Road(fault) => fault.what(),
+            Self::Scenario(fault) => fault.what(),
             Self::Price(cost::Refusal::Absurd { value, why, .. }) => format!("{value} {why}"),
             _ => self.to_string(),
         }
@@ -167,7 +167,7 @@ impl Refused {
 
     fn place(&self) -> Option<&Place> {
         match self {
-            Self::Road(fault) => Some(fault.place()),
+            Self::Scenario(fault) => Some(fault.place()),
             _ => None,
         }
     }
@@ -181,15 +181,15 @@ impl Refused {
     }
 }
 
-impl From<NoRoad> for Refused {
-    fn from(fault: NoRoad) -> Self {
-        Self::Road(fault)
+impl From<NoTandem> for Refused {
+    fn from(fault: NoTandem) -> Self {
+        Self::Scenario(fault)
     }
 }
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self::Road(NoRoad::Text(fault))
+        Self::Scenario(NoTandem::Text(fault))
     }
 }
 
@@ -197,7 +197,7 @@ impl Refused {
     /// The error for both levels, whose capture is at `path`.
     pub(crate) fn unrunnable(fault: Unrunnable, path: &str) -> Self {
         match fault {
-            Unrunnable::Road(fault) => Self::Road(fault),
+            Unrunnable::Scenario(fault) => Self::Scenario(fault),
             Unrunnable::Capture(why) => Self::File {
                 path: path.to_owned(),
                 why,

@@ -13,7 +13,7 @@
     reason = "a benchmark reads the clock"
 )]
 
-use lab::tandem::{Instructions, Road, Run, Sizes, Tally, Traffic, simulate_with};
+use lab::tandem::{Instructions, Run, Sizes, Tally, Tandem, Traffic, simulate_with};
 use serde_json::json;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ struct Row {
     /// The instruction set that it was compiled for or selects at run time.
     instructions: Instructions,
     /// Paths per stream; 0 for the plain recursions.
-    roads: usize,
+    tandems: usize,
     job: Box<dyn Fn() -> f64>,
     rates: Vec<f64>,
 }
@@ -45,13 +45,13 @@ impl Row {
     fn new(
         name: &str,
         instructions: Instructions,
-        roads: usize,
+        tandems: usize,
         job: impl Fn() -> f64 + 'static,
     ) -> Self {
         Self {
             name: name.to_owned(),
             instructions,
-            roads,
+            tandems,
             job: Box::new(job),
             rates: Vec::new(),
         }
@@ -65,11 +65,11 @@ impl Row {
 
     fn tandem(
         instructions: Instructions,
-        roads: Vec<Road>,
+        tandems: Vec<Tandem>,
         traffic: &Traffic,
         seconds: f64,
     ) -> Self {
-        let name = match roads.len() {
+        let name = match tandems.len() {
             1 => format!("tandem {instructions:?}"),
             several => format!("tandem {instructions:?} {several} roads"),
         };
@@ -80,8 +80,8 @@ impl Row {
             seed: 1,
             first_replication: 0,
         };
-        let (count, traffic) = (roads.len(), traffic.clone());
-        let job = move || simulated(instructions, &roads, &traffic, &run);
+        let (count, traffic) = (tandems.len(), traffic.clone());
+        let job = move || simulated(instructions, &tandems, &traffic, &run);
         Self::new(&name, instructions, count, job)
     }
 
@@ -102,16 +102,16 @@ impl Row {
         json!({
             "name": self.name,
             "instructions": format!("{:?}", self.instructions),
-            "roads": self.roads,
+            "roads": self.tandems,
             "packets_per_s": self.median(),
         })
     }
 }
 
 /// Packets times paths that `simulate` sends.
-fn simulated(instructions: Instructions, roads: &[Road], traffic: &Traffic, run: &Run) -> f64 {
-    let tallies = simulate_with(instructions, roads, traffic, run);
-    let tallies = tallies.expect("the road and the traffic are sound");
+fn simulated(instructions: Instructions, tandems: &[Tandem], traffic: &Traffic, run: &Run) -> f64 {
+    let tallies = simulate_with(instructions, tandems, traffic, run);
+    let tallies = tallies.expect("the tandem and the traffic are sound");
     let outcomes = tallies.iter().filter_map(Tally::outcome);
     outcomes.map(|outcome| outcome.packets as f64).sum()
 }
@@ -119,7 +119,7 @@ fn simulated(instructions: Instructions, roads: &[Road], traffic: &Traffic, run:
 /// The study's grid: its policies, processors and rates, with its duration and replications.
 fn whole_grid(is_json: bool) {
     let grid = Sweep::grid();
-    let roads = grid.all_roads();
+    let tandems = grid.all_tandems();
     let run = Run {
         seconds: grid.seconds,
         warm_up: grid.warm_up,
@@ -135,7 +135,7 @@ fn whole_grid(is_json: bool) {
         // the highest rates first, so that all threads end together
         while let Some(rate) = (grid.rates() - 1).checked_sub(next.fetch_add(1, Ordering::Relaxed))
         {
-            let sent = simulated(widest, &roads, &grid.traffic(rate), &run);
+            let sent = simulated(widest, &tandems, &grid.traffic(rate), &run);
             packets.fetch_add(sent as u64, Ordering::Relaxed);
         }
     };
@@ -146,7 +146,7 @@ fn whole_grid(is_json: bool) {
         work();
     });
     let (seconds, packets) = (start.elapsed().as_secs_f64(), packets.into_inner());
-    let points = roads.len() * grid.rates();
+    let points = tandems.len() * grid.rates();
     if is_json {
         let object = json!({
             "points": points,
@@ -162,16 +162,16 @@ fn whole_grid(is_json: bool) {
 }
 
 fn rows(seconds: f64) -> Vec<Row> {
-    let (road, traffic) = study::own();
+    let (tandem, traffic) = study::own();
     let grid = Sweep::grid();
-    let (six, all) = (grid.roads(1), grid.all_roads());
+    let (six, all) = (grid.tandems(1), grid.all_tandems());
     let packets = seconds * traffic.rate / (8.0 * Sizes::PAPER_U.mean());
     let scalar = move || plain::scalar(packets as u64);
     let mut rows = vec![Row::new("plain f64", Instructions::Scalar, 0, scalar)];
     for set in Instructions::available() {
         let of_lanes = f64::from(REPLICATIONS) * packets;
         rows.push(Row::plain(set, of_lanes as u64));
-        rows.push(Row::tandem(set, vec![road.clone()], &traffic, seconds));
+        rows.push(Row::tandem(set, vec![tandem.clone()], &traffic, seconds));
         rows.push(Row::tandem(set, six.clone(), &traffic, seconds));
         rows.push(Row::tandem(set, all.clone(), &traffic, seconds / 4.0));
     }
@@ -210,7 +210,7 @@ fn print(rows: &[Row]) {
     for row in rows {
         println!("{:<28}{:>10.1} M packets/s", row.name, row.median() / 1e6);
     }
-    for ours in rows.iter().filter(|row| row.roads == 1) {
+    for ours in rows.iter().filter(|row| row.tandems == 1) {
         // compiled for any machine of this kind, and for these instructions
         for set in [Instructions::Scalar, ours.instructions] {
             let name = format!("plain [f32; 16] {set:?}");

@@ -4,7 +4,7 @@
 //! Left out: sweeps of the study other than `grid`.
 
 use lab::scenario::{Catalogue, Entry, Kind, Scenario};
-use lab::tandem::{Road, Traffic};
+use lab::tandem::{Tandem, Traffic};
 use serde::Deserialize;
 
 /// A file of the wheel's catalogue.
@@ -33,12 +33,12 @@ const FILES: [(Kind, &str, &str); 10] = [
 ];
 
 /// The scenario with its own policy, processor and rate.
-pub(crate) fn own() -> (Road, Traffic) {
-    road_and_traffic(&[])
+pub(crate) fn own() -> (Tandem, Traffic) {
+    tandem_and_traffic(&[])
 }
 
 /// The scenario after edits such as `node.ms.mips=200`.
-fn road_and_traffic(edits: &[&str]) -> (Road, Traffic) {
+fn tandem_and_traffic(edits: &[&str]) -> (Tandem, Traffic) {
     let entry = |(kind, name, text): (Kind, &str, &str)| Entry {
         kind,
         name: name.to_owned(),
@@ -50,9 +50,11 @@ fn road_and_traffic(edits: &[&str]) -> (Road, Traffic) {
     let text = filed!("scenarios/umts.toml");
     let scenario = Scenario::edited("umts.toml", text, edits, &catalogue);
     let scenario = scenario.expect("the catalogue's own scenario is sound");
-    let road = scenario.road(&catalogue).expect("and its costs are known");
+    let tandem = scenario
+        .tandem(&catalogue)
+        .expect("and its costs are known");
     let traffic = scenario.tandem_traffic().expect("and its traffic is open");
-    (road, traffic.expect("and no capture"))
+    (tandem, traffic.expect("and no capture"))
 }
 
 #[derive(Deserialize)]
@@ -95,24 +97,24 @@ impl Sweep {
     }
 
     /// Every policy on each of the first `processors` processors.
-    pub(crate) fn roads(&self, processors: usize) -> Vec<Road> {
+    pub(crate) fn tandems(&self, processors: usize) -> Vec<Tandem> {
         let mips = self.grid.mips.iter().take(processors);
         let pairs = mips.flat_map(|mips| self.grid.policy.iter().map(move |one| (one, mips)));
-        let road = |(policy, mips): (&String, &f64)| {
+        let tandem = |(policy, mips): (&String, &f64)| {
             let edits = [format!("policy={policy}"), format!("node.ms.mips={mips}")];
-            road_and_traffic(&edits.each_ref().map(String::as_str)).0
+            tandem_and_traffic(&edits.each_ref().map(String::as_str)).0
         };
-        pairs.map(road).collect()
+        pairs.map(tandem).collect()
     }
 
     /// Every policy on every processor.
-    pub(crate) fn all_roads(&self) -> Vec<Road> {
-        self.roads(self.grid.mips.len())
+    pub(crate) fn all_tandems(&self) -> Vec<Tandem> {
+        self.tandems(self.grid.mips.len())
     }
 
     /// Traffic at one of the rates.
     pub(crate) fn traffic(&self, rate: usize) -> Traffic {
         let edit = format!("traffic.rate={} kbit/s", self.grid.rate_kbps[rate]);
-        road_and_traffic(&[&edit]).1
+        tandem_and_traffic(&[&edit]).1
     }
 }

@@ -3,7 +3,6 @@
 //! Sizes come from the engine: [`wire_bytes`] of packets, and the messages of one exchange between
 //! two directly connected real nodes. Left out, and therefore the expected difference: loss,
 //! queues, TCP's slow start and the return path of its acknowledgements.
-//! queues, TCP's slow start and its acknowledgements' way back.
 
 use engine::link::Shape;
 use engine::plane::wire_bytes;
@@ -47,7 +46,7 @@ const SEGMENTS_AN_ACK: f64 = 2.0;
 const MTU_BYTES: u32 = 1500;
 
 /// The closed-form results of a plan.
-pub fn road(plan: &Plan) -> Result<Closed, Fault> {
+pub fn model(plan: &Plan) -> Result<Closed, Fault> {
     let mut closed = Closed {
         wire_bytes: SIZES_BYTES
             .iter()

@@ -5,14 +5,14 @@ use std::io::Write;
 use super::Fault;
 use super::trace::Open;
 use super::world::{Plan, World};
-use crate::scenario::{Catalogue, NoRoad, Scenario};
+use crate::scenario::{Catalogue, NoTandem, Scenario};
 
 /// Why a scenario cannot be computed and simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unrunnable {
     /// Its own error, or missing costs of its devices.
     #[error(transparent)]
-    Road(#[from] NoRoad),
+    Scenario(#[from] NoTandem),
     /// Its capture could not be written.
     #[error("the capture: {0}")]
     Capture(String),
@@ -36,10 +36,10 @@ pub fn both_levels(
         }
         let keys = fault.keys();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        NoRoad::Text(scenario.fault(&keys, fault.to_string())).into()
+        NoTandem::Text(scenario.fault(&keys, fault.to_string())).into()
     };
     let model = match plan.is_short {
-        true => Some(super::closed::road(&plan).map_err(say)?),
+        true => Some(super::closed::model(&plan).map_err(say)?),
         false => None,
     };
     let mut world = World::new(plan).map_err(say)?;

@@ -117,7 +117,7 @@ fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
     let mean = smallest * (shape - libm::pow(smallest / most, shape - 1.0)) / (shape - 1.0);
     let rate = 1.2e6;
     let stations = [("cpu", &service), ("radio", &radio)];
-    let road = tandem::Road {
+    let tandem = tandem::Tandem {
         policy: "3des-md5".into(),
         queues: stations
             .iter()
@@ -144,7 +144,7 @@ fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
         seed: 1,
         first_replication: 0,
     };
-    let tallies = tandem::simulate(&[road], &traffic, &run_of_tandem).expect("runs");
+    let tallies = tandem::simulate(&[tandem], &traffic, &run_of_tandem).expect("runs");
     let theirs = tallies[0].outcome().expect("packets").mean_delay_s;
 
     let gaps = Gaps::Exponential(Duration::from_nanos((mean * 8.0 / rate * 1e9) as u64));
@@ -267,15 +267,15 @@ fn a_circle_of_links_is_refused_with_its_names() {
 #[test]
 fn a_way_to_nowhere_and_a_link_that_cannot_be_are_refused() {
     let mut kernel = Kernel::default();
-    kernel.add("road", link(Shape::plain(1_000_000, Duration::ZERO), 7));
+    kernel.add("link", link(Shape::plain(1_000_000, Duration::ZERO), 7));
     let fault = kernel.start().expect_err("nowhere").to_string();
-    assert_eq!(fault, "road: leads to element 7, which does not exist");
+    assert_eq!(fault, "link: leads to element 7, which does not exist");
     let mut shape = Shape::plain(1_000_000, Duration::ZERO);
     shape.loss = 1.5;
     let mut kernel = Kernel::default();
-    kernel.add("road", link(shape, 0));
+    kernel.add("link", link(shape, 0));
     let fault = kernel.start().expect_err("a loss").to_string();
-    assert_eq!(fault, "road: a loss of 1.5 is outside 0 to 1");
+    assert_eq!(fault, "link: a loss of 1.5 is outside 0 to 1");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn message(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_scenario_is_read_in_the_order_of_its_road() {
+fn a_scenario_is_read_in_the_order_of_its_path() {
     let scenario = parse_edited(&[]).unwrap();
     let names: Vec<&str> = scenario.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["ms", "sg", "server"]);
@@ -201,7 +201,7 @@ fn links_that_nothing_can_be_are_refused_where_they_stand() {
 }
 
 #[test]
-fn a_road_neither_branches_nor_closes() {
+fn a_chain_neither_branches_nor_closes() {
     for (from, to, wanted) in [
         ("to = \"server\"", "to = \"ms\"", "closes a cycle"),
         ("to = \"server\"", "to = \"sg\"", "to itself"),
@@ -361,10 +361,12 @@ fn an_mtu_is_a_number_or_a_size() {
 
 #[test]
 fn the_tandem_refuses_what_only_the_event_kernel_has() {
-    let road = |file: &str, text: &str, edits: &[&str]| {
+    let tandem = |file: &str, text: &str, edits: &[&str]| {
         let catalogue = whole_catalogue();
         let scenario = Scenario::edited(file, text, edits, &catalogue).unwrap();
-        scenario.road(&catalogue).map_err(|fault| fault.to_string())
+        scenario
+            .tandem(&catalogue)
+            .map_err(|fault| fault.to_string())
     };
     let text = filed!("scenarios/umts");
     for (edit, key) in [
@@ -375,7 +377,7 @@ fn the_tandem_refuses_what_only_the_event_kernel_has() {
         ("link.ms.mtu=1500", "mtu"),
         ("link.ms.trace=x", "trace"),
     ] {
-        let said = road("umts.toml", text, &[edit]).unwrap_err();
+        let said = tandem("umts.toml", text, &[edit]).unwrap_err();
         let wanted = format!(
             "--set {}: the tandem does not support {key}",
             edit.split('=').next().unwrap()
@@ -384,16 +386,16 @@ fn the_tandem_refuses_what_only_the_event_kernel_has() {
         assert!(said.contains("--events"), "{said}");
     }
     let lossy = text.replace("\"umts-radio\"", "\"umts-radio\"\nloss = 0.1");
-    let said = road("lossy.toml", &lossy, &[]).unwrap_err();
+    let said = tandem("lossy.toml", &lossy, &[]).unwrap_err();
     assert!(said.starts_with("lossy.toml:"), "{said}");
     assert!(said.contains(": link.ms.loss: the tandem"), "{said}");
     // A limit that no packet reaches is no reason: the catalogue's MTU, or a large one.
     let wimax = filed!("scenarios/wimax");
-    assert!(road("wimax.toml", wimax, &[]).is_ok());
-    assert!(road("wimax.toml", wimax, &["link.ss.mtu=900"]).is_ok());
-    assert!(road("wimax.toml", wimax, &["link.ss.mtu=860"]).is_err());
-    assert!(road("wimax.toml", wimax, &["link.ss.mtu=860", "link.ss.mtu="]).is_ok());
-    assert!(road("umts.toml", text, &["link.ms.loss=0"]).is_ok());
+    assert!(tandem("wimax.toml", wimax, &[]).is_ok());
+    assert!(tandem("wimax.toml", wimax, &["link.ss.mtu=900"]).is_ok());
+    assert!(tandem("wimax.toml", wimax, &["link.ss.mtu=860"]).is_err());
+    assert!(tandem("wimax.toml", wimax, &["link.ss.mtu=860", "link.ss.mtu="]).is_ok());
+    assert!(tandem("umts.toml", text, &["link.ms.loss=0"]).is_ok());
 }
 
 #[test]
@@ -518,7 +520,7 @@ fn umts(edits: &[&str]) -> tandem::closed::Model {
     let text = filed!("scenarios/umts");
     let scenario = Scenario::edited("umts.toml", text, edits, &catalogue).unwrap();
     let traffic = scenario.tandem_traffic().unwrap().unwrap();
-    tandem::closed::model(&scenario.road(&catalogue).unwrap(), &traffic).unwrap()
+    tandem::closed::model(&scenario.tandem(&catalogue).unwrap(), &traffic).unwrap()
 }
 
 #[test]
@@ -542,7 +544,7 @@ fn the_umts_scenario_has_the_capacities_that_are_known() {
 }
 
 #[test]
-fn a_road_is_met_in_the_order_of_its_traffic() {
+fn queues_stand_in_the_order_of_the_traffic() {
     let names = |edits: &[&str]| -> Vec<String> {
         let stations = umts(edits).queues;
         stations.into_iter().map(|station| station.name).collect()
@@ -594,7 +596,7 @@ fn what_no_level_can_compute_is_said_before_it_runs() {
             edit => vec![edit],
         };
         let scenario = Scenario::edited("umts.toml", text, &edits, &catalogue).unwrap();
-        let text = scenario.road(&catalogue).unwrap_err().to_string();
+        let text = scenario.tandem(&catalogue).unwrap_err().to_string();
         assert!(text.starts_with(wanted), "{edit}: {text}");
         let is_accounting = text.contains("no formula");
         assert_eq!(
@@ -618,8 +620,8 @@ fn the_serial_source_of_paper_w_carries_400_kbps() {
         seed: 1,
         first_replication: 0,
     };
-    let road = scenario.road(&catalogue).unwrap();
-    let tally = tandem::simulate(&[road], &traffic, &run).unwrap();
+    let tandem = scenario.tandem(&catalogue).unwrap();
+    let tally = tandem::simulate(&[tandem], &traffic, &run).unwrap();
     let packets_per_s = tally[0].outcome().unwrap().packets_per_s;
     // 800 application bytes a packet: 800 x 8 bits / (12.8 ms + 3.2 ms)
     assert!((packets_per_s * 6.4 - 400.0).abs() < 1.0, "{packets_per_s}");

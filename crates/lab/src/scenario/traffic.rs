@@ -95,7 +95,8 @@ pub enum After {
     /// The first link.
     Link,
     /// The whole path.
-    Road,
+    #[serde(rename = "road")]
+    Path,
 }
 
 /// How the packets of a closed loop follow each other.
@@ -155,7 +156,7 @@ const MODELS: [(&str, Word); 6] = [
 const AFTER: [(&str, After); 3] = [
     ("processor", After::Processor),
     ("link", After::Link),
-    ("road", After::Road),
+    ("road", After::Path),
 ];
 
 const PACES: [(&str, Pace); 2] = [("making", Pace::Making), ("exponential", Pace::Exponential)];

@@ -8,14 +8,14 @@
 //! formula.
 
 use super::state::{State, reaching};
-use super::{Arrivals, Road, Sizes, TandemFault, Traffic, check_roads};
+use super::{Arrivals, Sizes, Tandem, TandemFault, Traffic, check_tandems};
 use crate::staircase::{Staircase, Step};
 use serde::Serialize;
 
-/// The theoretical results of one road.
+/// The theoretical results of one tandem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Model {
-    /// The road's policy.
+    /// The tandem's policy.
     pub policy: String,
     /// Mean clear bytes of a packet.
     pub mean_bytes: f64,
@@ -81,21 +81,21 @@ pub enum Standing {
     Approximation,
 }
 
-/// The theoretical results of `road` under `traffic`.
-pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, TandemFault> {
+/// The theoretical results of `tandem` under `traffic`.
+pub fn model(tandem: &Tandem, traffic: &Traffic) -> Result<Model, TandemFault> {
     traffic.check()?;
-    check_roads(std::slice::from_ref(road), traffic.sizes.smallest())?;
+    check_tandems(std::slice::from_ref(tandem), traffic.sizes.smallest())?;
     let size = traffic.sizes.moments_of(&Staircase::linear(1.0));
     let rate = traffic.packets_per_s();
     let poisson = traffic.arrivals == Arrivals::Poisson;
     let mut first = true;
     let mut diverges = false;
-    let services = road.queues.iter();
+    let services = tandem.queues.iter();
     let services = services.map(|queue| traffic.sizes.moments_of(&queue.service));
     let services: Vec<Moments> = services.collect();
     let loads = rate.map(|rate| services.iter().map(|s| rate * s.first).collect::<Vec<_>>());
     let reaching = loads.as_deref().map(reaching);
-    let queues: Vec<QueueModel> = road
+    let queues: Vec<QueueModel> = tandem
         .queues
         .iter()
         .zip(&services)
@@ -132,9 +132,9 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, TandemFault> {
             }
         })
         .collect();
-    let expansion = traffic.sizes.mean_of(&road.protected) / size.first;
+    let expansion = traffic.sizes.mean_of(&tandem.protected) / size.first;
     Ok(Model {
-        policy: road.policy.clone(),
+        policy: tandem.policy.clone(),
         mean_bytes: size.first,
         bytes_cv2: size.cv2(),
         packets_per_s: rate,

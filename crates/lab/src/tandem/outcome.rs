@@ -19,10 +19,10 @@ const BACKLOG_SHARE: f64 = 0.02;
 /// The number of packets inside at the end that is always acceptable.
 const BACKLOG_PACKETS: f64 = 1000.0;
 
-/// The results of the replications of one road.
+/// The results of the replications of one tandem.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The road's policy.
+    /// The tandem's policy.
     pub policy: String,
     /// Replications that counted a packet.
     pub replications: usize,
@@ -166,7 +166,7 @@ impl Tally {
         let load = |r: &Replication| r.queues[index].work_s / r.seconds;
         let utilisation = over(&busy);
         let wait = over(&|r| r.queues[index].wait_s / r.packets as f64);
-        // behind a saturated queue fewer packets pass per second than arrive at the road
+        // behind a saturated queue fewer packets pass per second than arrive at the tandem
         let is_behind = before.contains(&State::NotStationary);
         let passing = |r: &Replication| match load(r) {
             load if is_behind && load > 0.0 => busy(r) / load,
@@ -188,7 +188,7 @@ impl Tally {
 
     /// Uses the loads computed from the traffic if they are known, otherwise the measured ones.
     ///
-    /// Drift of the road is attributed to its busiest queue.
+    /// Drift of the tandem is attributed to its busiest queue.
     fn states(&self, all: &[&Replication], mean_delay: f64) -> Vec<State> {
         let measured = |index: usize| {
             let load = |r: &Replication| r.queues[index].work_s / r.seconds;

@@ -1,7 +1,7 @@
 //! Open traffic, one replication per lane, a block of packets at a time.
 //!
-//! There are two phases per block: first sizes, gaps and ceilings once for all roads; then the
-//! queues of each road. Delays are relative to the packet's own arrival, so that `f32` keeps
+//! There are two phases per block: first sizes, gaps and ceilings once for all tandems; then the
+//! queues of each tandem. Delays are relative to the packet's own arrival, so that `f32` keeps
 //! seven digits of every delay in runs of any length; sums over a block are added in `f64`. If a
 //! queue is overloaded and delays grow without bound, each block counts them from a base in
 //! `f64`, because in `f32` a service time of a few milliseconds would be lost in the digits of
@@ -12,12 +12,12 @@
 mod delays;
 mod edges;
 
+use super::factored::{Factored, FactoredTandem, Loaded, Shape};
 use super::histogram::BUCKETS;
 use super::lanes::{ceil, each, each_mut};
-use super::plan::{Loaded, Plan, RoadPlan, Shape};
 use super::sample::{ROWS, Source};
 use super::tally::{Replication, Seen, Tally};
-use super::{Road, Run, Traffic};
+use super::{Run, Tandem, Traffic};
 use pulp::{Simd, WithSimd};
 
 /// Lanes of the widest instruction set.
@@ -36,9 +36,9 @@ const REBASE_S: f32 = 4.0;
 /// One number per packet and lane.
 type Block<T> = Box<[T; ROWS]>;
 
-/// Runs every replication of every road, in groups of as many as there are lanes.
+/// Runs every replication of every tandem, in groups of as many as there are lanes.
 pub(super) struct Job<'a> {
-    pub(super) roads: &'a [Road],
+    pub(super) tandems: &'a [Tandem],
     pub(super) traffic: &'a Traffic,
     pub(super) run: &'a Run,
 }
@@ -48,24 +48,24 @@ impl WithSimd for Job<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Vec<Tally> {
-        let mut tallies = Tally::of(self.roads, Some(self.traffic), self.run);
-        let plan = Plan::new(self.roads);
+        let mut tallies = Tally::of(self.tandems, Some(self.traffic), self.run);
+        let factored = Factored::new(self.tandems);
         let mut left = u64::from(self.run.replications);
         let mut first = self.run.first_replication;
         while left > 0 {
             let used = left.min(S::F32_LANES as u64);
-            let mut group = Group::new(simd, &plan, &self, first, used as usize);
+            let mut group = Group::new(simd, &factored, &self, first, used as usize);
             let mut blocks = 0u32;
             while group.goes_on() {
-                group.block(simd, &plan);
+                group.block(simd, &factored);
                 blocks += 1;
                 if blocks == FLUSH {
-                    group.roads.iter_mut().for_each(Lanes::flush);
+                    group.tandems.iter_mut().for_each(Lanes::flush);
                     blocks = 0;
                 }
             }
-            group.roads.iter_mut().for_each(Lanes::flush);
-            group.finish(&plan, first, &mut tallies);
+            group.tandems.iter_mut().for_each(Lanes::flush);
+            group.finish(&factored, first, &mut tallies);
             left -= used;
             first += used;
         }
@@ -95,17 +95,17 @@ struct Group<S: Simd> {
     shapes: Vec<Block<S::f32s>>,
     /// Sums of the block's shapes: over packets that count, and over all.
     totals: Vec<[S::f32s; 2]>,
-    /// The state of each road before the block.
+    /// The state of each tandem before the block.
     prior: Vec<S::f32s>,
     delays: Block<S::f32s>,
     packets: Vec<f64>,
     bytes: Vec<f64>,
     /// The packets of each half of the time.
     halves: [Vec<f64>; 2],
-    roads: Vec<Lanes<S>>,
+    tandems: Vec<Lanes<S>>,
 }
 
-/// The state of one road in all lanes; sums are per lane, or per queue or shape and lane.
+/// The state of one tandem in all lanes; sums are per lane, or per queue or shape and lane.
 struct Lanes<S: Simd> {
     /// How long after its arrival the last packet left each loaded queue, minus the base.
     state: Vec<S::f32s>,
@@ -128,7 +128,7 @@ struct Lanes<S: Simd> {
     wait: Vec<f64>,
     byte: Vec<f64>,
     /// Delays by bucket and lane since the last flush. The lanes of a bucket share a cache line:
-    /// delays of one road are similar, and separate tables would evict each other.
+    /// delays of one tandem are similar, and separate tables would evict each other.
     counts: Box<[u32; SLOTS]>,
     /// The same before the last flush, by lane.
     flushed: Vec<[u64; BUCKETS]>,
@@ -141,10 +141,10 @@ struct Lanes<S: Simd> {
 }
 
 impl<S: Simd> Lanes<S> {
-    fn new(simd: S, plan: &RoadPlan) -> Self {
+    fn new(simd: S, factored: &FactoredTandem) -> Self {
         let lanes = S::F32_LANES;
         let zeros = |count: usize| vec![0.0; count * lanes];
-        let queues = plan.loaded.len();
+        let queues = factored.loaded.len();
         Self {
             state: vec![simd.splat_f32s(0.0); queues],
             bases: zeros(queues),
@@ -155,7 +155,7 @@ impl<S: Simd> Lanes<S> {
             delivered: zeros(1),
             delivered_bytes: zeros(1),
             delay: [zeros(1), zeros(1)],
-            work: zeros(plan.shapes.len()),
+            work: zeros(factored.shapes.len()),
             shifted: zeros(queues),
             wait: zeros(queues),
             byte: zeros(queues),
@@ -215,12 +215,14 @@ impl<S: Simd> Lanes<S> {
 
 impl<S: Simd> Group<S> {
     #[inline(always)]
-    fn new(simd: S, plan: &Plan, job: &Job<'_>, first: u64, used: usize) -> Self {
+    fn new(simd: S, factored: &Factored, job: &Job<'_>, first: u64, used: usize) -> Self {
         let lanes = S::F32_LANES;
         let block = || Box::new([simd.splat_f32s(0.0); ROWS]);
-        let most = |count: fn(&RoadPlan) -> usize| plan.roads.iter().map(count).max().unwrap_or(0);
-        let shapes = most(|road| road.shapes.len());
-        let queues = most(|road| road.loaded.len());
+        let most = |count: fn(&FactoredTandem) -> usize| {
+            factored.tandems.iter().map(count).max().unwrap_or(0)
+        };
+        let shapes = most(|tandem| tandem.shapes.len());
+        let queues = most(|tandem| tandem.loaded.len());
         let zero = simd.splat_f32s(0.0);
         // lanes without a replication have nothing left to do
         let mut clocks = vec![job.run.seconds; lanes];
@@ -236,7 +238,7 @@ impl<S: Simd> Group<S> {
             sizes: block(),
             counted: block(),
             weights: block(),
-            ceilings: plan.ceilings.iter().map(|_| block()).collect(),
+            ceilings: factored.ceilings.iter().map(|_| block()).collect(),
             shapes: (0..shapes).map(|_| block()).collect(),
             totals: vec![[zero; 2]; shapes],
             prior: vec![zero; queues],
@@ -244,10 +246,10 @@ impl<S: Simd> Group<S> {
             packets: vec![0.0; lanes],
             bytes: vec![0.0; lanes],
             halves: [vec![0.0; lanes], vec![0.0; lanes]],
-            roads: plan
-                .roads
+            tandems: factored
+                .tandems
                 .iter()
-                .map(|road| Lanes::new(simd, road))
+                .map(|tandem| Lanes::new(simd, tandem))
                 .collect(),
         };
         group
@@ -260,27 +262,27 @@ impl<S: Simd> Group<S> {
         self.clocks.iter().any(|clock| *clock < self.run.seconds)
     }
 
-    /// Sends 64 packets of every lane through every road.
+    /// Sends 64 packets of every lane through every tandem.
     #[inline(always)]
-    fn block(&mut self, simd: S, plan: &Plan) {
+    fn block(&mut self, simd: S, factored: &Factored) {
         self.source.fill_sizes(simd, &mut self.sizes);
         self.source.fill_gaps(simd, &mut self.gaps);
         let whole = self.advance(simd);
-        for (ceiling, values) in plan.ceilings.iter().zip(&mut self.ceilings) {
+        for (ceiling, values) in factored.ceilings.iter().zip(&mut self.ceilings) {
             let offset = simd.splat_f32s(ceiling.offset);
             let inverse = simd.splat_f32s(ceiling.inverse);
             for (value, size) in values.iter_mut().zip(self.sizes.iter()) {
                 *value = ceil(simd, simd.mul_f32s(simd.add_f32s(*size, offset), inverse));
             }
         }
-        for (index, road) in plan.roads.iter().enumerate() {
-            for shape in 0..road.shapes.len() {
-                self.shape(simd, index, shape, &road.shapes[shape], whole);
+        for (index, tandem) in factored.tandems.iter().enumerate() {
+            for shape in 0..tandem.shapes.len() {
+                self.shape(simd, index, shape, &tandem.shapes[shape], whole);
             }
-            match (whole, self.roads[index].rebase(simd)) {
-                (true, false) => self.road::<true, false>(simd, index, road),
-                (true, true) => self.road::<true, true>(simd, index, road),
-                (false, _) => self.road::<false, true>(simd, index, road),
+            match (whole, self.tandems[index].rebase(simd)) {
+                (true, false) => self.tandem::<true, false>(simd, index, tandem),
+                (true, true) => self.tandem::<true, true>(simd, index, tandem),
+                (false, _) => self.tandem::<false, true>(simd, index, tandem),
             }
         }
     }
@@ -353,7 +355,7 @@ impl<S: Simd> Group<S> {
 
     /// The values of a staircase for the block, and their sum.
     #[inline(always)]
-    fn shape(&mut self, simd: S, road: usize, index: usize, shape: &Shape, whole: bool) {
+    fn shape(&mut self, simd: S, tandem: usize, index: usize, shape: &Shape, whole: bool) {
         let values = &mut self.shapes[index];
         let fixed = simd.splat_f32s(shape.fixed);
         let per_byte = simd.splat_f32s(shape.per_byte);
@@ -393,21 +395,24 @@ impl<S: Simd> Group<S> {
         };
         self.totals[index] = [total, all];
         let lanes = S::F32_LANES;
-        add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
+        add_to::<S>(
+            &mut self.tandems[tandem].work[index * lanes..][..lanes],
+            total,
+        );
     }
 
-    /// Sends the block through the queues of one road.
+    /// Sends the block through the queues of one tandem.
     #[inline(always)]
-    fn road<const WHOLE: bool, const BASED: bool>(
+    fn tandem<const WHOLE: bool, const BASED: bool>(
         &mut self,
         simd: S,
         index: usize,
-        plan: &RoadPlan,
+        factored: &FactoredTandem,
     ) {
         self.delays.fill(simd.splat_f32s(0.0));
-        self.prior[..plan.loaded.len()].copy_from_slice(&self.roads[index].state);
+        self.prior[..factored.loaded.len()].copy_from_slice(&self.tandems[index].state);
         let mut queue = 0;
-        let mut rest = &plan.loaded[..];
+        let mut rest = &factored.loaded[..];
         while let [one, two, three, four, more @ ..] = rest {
             self.pass::<4, WHOLE, BASED>(simd, index, queue, [one, two, three, four]);
             queue += 4;
@@ -422,13 +427,13 @@ impl<S: Simd> Group<S> {
             self.pass::<1, WHOLE, BASED>(simd, index, queue, [one]);
         }
         if BASED {
-            let base = self.roads[index].last_base;
+            let base = self.tandems[index].last_base;
             for delay in self.delays.iter_mut() {
                 *delay = simd.add_f32s(*delay, base);
             }
         }
         if self.deliver(index) {
-            self.shift(index, plan);
+            self.shift(index, factored);
         }
         self.delay::<WHOLE>(simd, index);
     }
@@ -438,15 +443,15 @@ impl<S: Simd> Group<S> {
     fn pass<const K: usize, const WHOLE: bool, const BASED: bool>(
         &mut self,
         simd: S,
-        road: usize,
+        tandem: usize,
         first: usize,
         queues: [&Loaded; K],
     ) {
-        let road = &mut self.roads[road];
+        let tandem = &mut self.tandems[tandem];
         let shapes = queues.map(|queue| &self.shapes[queue.shape]);
         let scales = queues.map(|queue| simd.splat_f32s(queue.scale as f32));
-        let shifts: [S::f32s; K] = std::array::from_fn(|k| road.shifts[first + k]);
-        let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
+        let shifts: [S::f32s; K] = std::array::from_fn(|k| tandem.shifts[first + k]);
+        let mut left: [S::f32s; K] = std::array::from_fn(|k| tandem.state[first + k]);
         let mut waits = [simd.splat_f32s(0.0); K];
         let mut bytes = [simd.splat_f32s(0.0); K];
         let sizes = if WHOLE { &self.sizes } else { &self.counted };
@@ -473,28 +478,28 @@ impl<S: Simd> Group<S> {
         }
         let lanes = S::F32_LANES;
         for k in 0..K {
-            road.state[first + k] = left[k];
-            add_to::<S>(&mut road.wait[(first + k) * lanes..][..lanes], waits[k]);
-            add_to::<S>(&mut road.byte[(first + k) * lanes..][..lanes], bytes[k]);
+            tandem.state[first + k] = left[k];
+            add_to::<S>(&mut tandem.wait[(first + k) * lanes..][..lanes], waits[k]);
+            add_to::<S>(&mut tandem.byte[(first + k) * lanes..][..lanes], bytes[k]);
         }
     }
 
     /// Converts lanes into records.
-    fn finish(&self, plan: &Plan, first: u64, tallies: &mut [Tally]) {
+    fn finish(&self, factored: &Factored, first: u64, tallies: &mut [Tally]) {
         let lanes = S::F32_LANES;
         let window = self.run.seconds - self.run.warm_up;
-        for ((road, plan), tally) in self.roads.iter().zip(&plan.roads).zip(tallies) {
+        for ((tandem, factored), tally) in self.tandems.iter().zip(&factored.tandems).zip(tallies) {
             for lane in 0..self.used {
-                let work = |shape: usize, scale: f64| scale * road.work[shape * lanes + lane];
+                let work = |shape: usize, scale: f64| scale * tandem.work[shape * lanes + lane];
                 let queue = |queue: &Option<usize>| {
                     queue.map_or_else(Seen::default, |index| {
-                        let Loaded { shape, scale } = plan.loaded[index];
+                        let Loaded { shape, scale } = factored.loaded[index];
                         let work_s = work(shape, scale);
                         Seen {
                             work_s,
-                            busy_s: (work_s + road.shifted[index * lanes + lane]).max(0.0),
-                            wait_s: road.wait[index * lanes + lane],
-                            byte_s: road.byte[index * lanes + lane],
+                            busy_s: (work_s + tandem.shifted[index * lanes + lane]).max(0.0),
+                            wait_s: tandem.wait[index * lanes + lane],
+                            byte_s: tandem.byte[index * lanes + lane],
                         }
                     })
                 };
@@ -504,20 +509,20 @@ impl<S: Simd> Group<S> {
                     departing_s: window,
                     packets: self.packets[lane] as u64,
                     bytes: self.bytes[lane],
-                    protected: plan
+                    protected: factored
                         .protected
                         .map_or(0.0, |(shape, scale)| work(shape, scale)),
-                    delay_s: road.delay[0][lane] + road.delay[1][lane],
-                    delivered: road.delivered[lane] as u64,
-                    delivered_bytes: road.delivered_bytes[lane],
+                    delay_s: tandem.delay[0][lane] + tandem.delay[1][lane],
+                    delivered: tandem.delivered[lane] as u64,
+                    delivered_bytes: tandem.delivered_bytes[lane],
                     halves: [0, 1].map(|half| super::tally::Half {
                         packets: self.halves[half][lane] as u64,
-                        delay_s: road.delay[half][lane],
+                        delay_s: tandem.delay[half][lane],
                     }),
                     percentiles: [0.0; 5],
-                    queues: plan.queues.iter().map(queue).collect(),
+                    queues: factored.queues.iter().map(queue).collect(),
                 };
-                tally.add(seen, &road.delays(lane));
+                tally.add(seen, &tandem.delays(lane));
             }
         }
     }

@@ -4,17 +4,17 @@
 
 use super::closed::Means;
 use super::histogram::Histogram;
-use super::{PACKETS_MAX, QUEUES_MAX, Queue, Road, Run, TandemFault, Traffic};
+use super::{PACKETS_MAX, QUEUES_MAX, Queue, Run, Tandem, TandemFault, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// Percentiles that an outcome lists.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// The results of one road: one record per replication, and all their delays.
+/// The results of one tandem: one record per replication, and all their delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
-    /// The road's policy.
+    /// The tandem's policy.
     pub policy: String,
     /// Names of the queues in order.
     #[serde(rename = "stations")]
@@ -89,26 +89,26 @@ pub struct Seen {
 }
 
 impl Tally {
-    /// Empty tallies of roads under traffic; `traffic` is `None` for a list of packets.
-    pub(super) fn of(roads: &[Road], traffic: Option<&Traffic>, run: &Run) -> Vec<Self> {
+    /// Empty tallies of tandems under traffic; `traffic` is `None` for a list of packets.
+    pub(super) fn of(tandems: &[Tandem], traffic: Option<&Traffic>, run: &Run) -> Vec<Self> {
         let known = traffic.and_then(|traffic| Some((traffic, traffic.packets_per_s()?)));
         let mut known = known.map(|(traffic, rate)| (rate, Means::new(&traffic.sizes)));
-        let expected = |road: &Road| {
+        let expected = |tandem: &Tandem| {
             let (rate, means) = known.as_mut()?;
             let load = |queue: &Queue| *rate * means.of(&queue.service);
-            Some(road.queues.iter().map(load).collect())
+            Some(tandem.queues.iter().map(load).collect())
         };
-        let expected: Vec<_> = roads.iter().map(expected).collect();
-        let pairs = roads.iter().zip(expected);
+        let expected: Vec<_> = tandems.iter().map(expected).collect();
+        let pairs = tandems.iter().zip(expected);
         pairs
-            .map(|(road, expected)| Self::new(road, expected, run))
+            .map(|(tandem, expected)| Self::new(tandem, expected, run))
             .collect()
     }
 
-    fn new(road: &Road, expected: Option<Vec<f64>>, run: &Run) -> Self {
+    fn new(tandem: &Tandem, expected: Option<Vec<f64>>, run: &Run) -> Self {
         Self {
-            policy: road.policy.clone(),
-            queues: road.queues.iter().map(|s| s.name.clone()).collect(),
+            policy: tandem.policy.clone(),
+            queues: tandem.queues.iter().map(|s| s.name.clone()).collect(),
             expected,
             seed: run.seed,
             seconds: run.seconds,

@@ -5,5 +5,5 @@ use crate::staircase::Step;
 
 mod lanes;
 mod laws;
-pub(crate) mod roads;
+pub(crate) mod tandems;
 mod theory;

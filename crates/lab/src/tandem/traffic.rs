@@ -5,7 +5,7 @@
 //! the moments of sizes, which are in [`super::closed`].
 
 use super::random::Stream;
-use super::{BYTES_MAX, PACKETS_MAX, Road, Run, TandemFault};
+use super::{BYTES_MAX, PACKETS_MAX, Run, Tandem, TandemFault};
 
 /// Entries of an empirical size distribution.
 pub const SHARES_MAX: usize = 65_536;
@@ -254,17 +254,17 @@ impl Traffic {
     }
 
     /// Refuses a queue that does not exist, and runs without end.
-    pub(super) fn check_against(&self, roads: &[Road], run: &Run) -> Result<(), TandemFault> {
+    pub(super) fn check_against(&self, tandems: &[Tandem], run: &Run) -> Result<(), TandemFault> {
         if let Arrivals::ClosedLoop(ClosedLoop {
             after: Some(queue), ..
         }) = self.arrivals
         {
-            for road in roads {
-                if queue >= road.queues.len() {
+            for tandem in tandems {
+                if queue >= tandem.queues.len() {
                     return Err(TandemFault::NoQueue {
-                        policy: road.policy.clone(),
+                        policy: tandem.policy.clone(),
                         queue,
-                        count: road.queues.len(),
+                        count: tandem.queues.len(),
                     });
                 }
             }

@@ -6,15 +6,15 @@ use super::histogram::Histogram;
 use super::random::{Purpose, Stream};
 use super::tally::{Half, Replication, Seen, Tally};
 use super::traffic::{Arrivals, ClosedLoop, Draw, Pace, PacketCall};
-use super::{Packet, Road, Run, TandemFault, Traffic};
+use super::{Packet, Run, Tandem, TandemFault, Traffic};
 
-/// Simulates every replication of every road.
-pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tally> {
-    let mut tallies = Tally::of(roads, Some(traffic), run);
+/// Simulates every replication of every tandem.
+pub(super) fn simulate(tandems: &[Tandem], traffic: &Traffic, run: &Run) -> Vec<Tally> {
+    let mut tallies = Tally::of(tandems, Some(traffic), run);
     for index in (run.first_replication..).take(run.replications as usize) {
-        for (road, tally) in roads.iter().zip(&mut tallies) {
+        for (tandem, tally) in tandems.iter().zip(&mut tallies) {
             let mut source = Source::new(traffic, run.seed, index);
-            let mut walker = Walker::new(road, run, index);
+            let mut walker = Walker::new(tandem, run, index);
             while walker.clock < run.seconds {
                 let (gap, bytes) = source.next(&walker.delays);
                 walker.packet(gap, bytes);
@@ -26,13 +26,20 @@ pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tall
     tallies
 }
 
-/// Sends given packets through every road.
-pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tally>, TandemFault>
+/// Sends given packets through every tandem.
+pub(super) fn replay<P>(
+    tandems: &[Tandem],
+    packets: P,
+    run: &Run,
+) -> Result<Vec<Tally>, TandemFault>
 where
     P: IntoIterator<Item = Result<Packet, TandemFault>>,
 {
-    let mut tallies = Tally::of(roads, None, run);
-    let mut walkers: Vec<Walker> = roads.iter().map(|road| Walker::new(road, run, 0)).collect();
+    let mut tallies = Tally::of(tandems, None, run);
+    let mut walkers: Vec<Walker> = tandems
+        .iter()
+        .map(|tandem| Walker::new(tandem, run, 0))
+        .collect();
     let (mut clock, mut whole) = (0.0, true);
     for packet in packets {
         let Packet { at_s, bytes } = packet?;
@@ -87,9 +94,9 @@ fn check_packet(at_s: f64, bytes: f64) -> Result<(), TandemFault> {
     Ok(())
 }
 
-/// One road in one replication.
+/// One tandem in one replication.
 pub(super) struct Walker<'a> {
-    road: &'a Road,
+    tandem: &'a Tandem,
     run: Run,
     /// When the last packet arrived.
     pub(super) clock: f64,
@@ -103,18 +110,18 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(road: &'a Road, run: &Run, index: u64) -> Self {
+    pub(super) fn new(tandem: &'a Tandem, run: &Run, index: u64) -> Self {
         let seen = Replication {
             index,
-            queues: vec![Seen::default(); road.queues.len()],
+            queues: vec![Seen::default(); tandem.queues.len()],
             ..Replication::default()
         };
         Self {
-            road,
+            tandem,
             run: *run,
             clock: 0.0,
             first: 0.0,
-            delays: vec![0.0; road.queues.len()],
+            delays: vec![0.0; tandem.queues.len()],
             seen,
             counted: Histogram::default(),
         }
@@ -129,7 +136,7 @@ impl<'a> Walker<'a> {
         self.clock += gap;
         let counts = self.clock >= self.run.warm_up && self.clock < self.run.seconds;
         let mut ahead = 0.0;
-        let queues = self.road.queues.iter().zip(&mut self.delays);
+        let queues = self.tandem.queues.iter().zip(&mut self.delays);
         for ((queue, delay), seen) in queues.zip(&mut self.seen.queues) {
             let service = queue.service.at(bytes);
             let start = f64::max(*delay - gap, ahead);
@@ -158,7 +165,7 @@ impl<'a> Walker<'a> {
             half.delay_s += ahead;
             self.seen.packets += 1;
             self.seen.bytes += bytes;
-            self.seen.protected += self.road.protected.at(bytes);
+            self.seen.protected += self.tandem.protected.at(bytes);
             self.seen.delay_s += ahead;
             self.counted.add(ahead);
         }

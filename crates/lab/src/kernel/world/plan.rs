@@ -17,7 +17,7 @@ use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{
-    self, Catalogue, Fault, Graph, Kind, Model, Move, NoRoad, POLICIES_MAX, Role, Scenario,
+    self, Catalogue, Fault, Graph, Kind, Model, Move, NoTandem, POLICIES_MAX, Role, Scenario,
 };
 
 /// All that is needed to build the network of a scenario, a chain or a graph.
@@ -33,7 +33,7 @@ pub struct Plan {
     pub joints: Vec<Joint>,
     /// Addresses and routes.
     pub graph: Graph,
-    /// What is set up on the road: tunnels, published ports, and where flows go.
+    /// What is set up on the path: tunnels, published ports, and where flows go.
     pub setup: Setup,
     /// How each tunnel of the setup protects packets. Empty: packets are sent in clear.
     pub tunnels: Vec<Tunnel>,
@@ -107,7 +107,7 @@ const SLACK_S: f64 = 0.05;
 impl Plan {
     /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
     /// checked here and read again during the run.
-    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoRoad> {
+    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoTandem> {
         let mut graph = Graph::of(scenario)?;
         let (mut tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
         let second = scenario.with_role(Role::Nat).nth(1);
@@ -255,7 +255,7 @@ impl NodePlan {
         tunnels: &[Protection<'_>],
         scenario: &Scenario,
         catalogue: &Catalogue,
-    ) -> Result<Self, NoRoad> {
+    ) -> Result<Self, NoTandem> {
         let costs = match &node.computer {
             Some(computer) => costs(&node.name, computer, tunnels, scenario, catalogue)?,
             None => None,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::tunnel::{Proof, Tunnel};
 use crate::cost::{self, Direction, Policy};
 use crate::kernel::cpu::{Costs, PacketCosts};
-use crate::scenario::{self, Catalogue, Fault, Graph, NoRoad, Scenario};
+use crate::scenario::{self, Catalogue, Fault, Graph, NoTandem, Scenario};
 
 /// The tunnels of a graph with their policies. Those whose policy protects nothing are left out.
 pub(super) fn tunnels(
@@ -52,14 +52,14 @@ pub(super) fn costs(
     tunnels: &[Protection<'_>],
     scenario: &Scenario,
     catalogue: &Catalogue,
-) -> Result<Option<Costs>, NoRoad> {
+) -> Result<Option<Costs>, NoTandem> {
     let device = scenario.device(node, computer, catalogue)?;
     let packet = |tunnel: &Protection<'_>| {
         let service = |direction| {
             let service = device.service(tunnel.policy, direction);
             service.map_err(|missing| scenario.unpriced((node, tunnel.name), missing))
         };
-        Ok::<_, NoRoad>(PacketCosts {
+        Ok::<_, NoTandem>(PacketCosts {
             seal: service(Direction::Seal)?,
             open: service(Direction::Open)?,
         })

@@ -68,15 +68,15 @@ pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
 }
 
 /// The same chain for the tandem.
-pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Road {
+pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Tandem {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
-    let road = scenario.expect("a scenario").road(&catalogue);
-    road.expect("a road")
+    let tandem = scenario.expect("a scenario").tandem(&catalogue);
+    tandem.expect("a tandem")
 }
 
 pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
-    let world = World::new(plan(edits).expect("a road"));
+    let world = World::new(plan(edits).expect("a plan"));
     world.expect("a world").run().expect("runs")
 }
 
@@ -195,7 +195,7 @@ fn tcp_gets_what_the_link_leaves_it() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_road_on_every_machine() {
+fn the_same_seed_gives_the_same_run_on_every_machine() {
     let first = run(&[SMALL]);
     assert_eq!(first, run(&[SMALL]));
     let pinned: toml::Table = include_str!("../fingerprints.toml").parse().expect("toml");
@@ -252,7 +252,7 @@ fn real_packets_are_cut_at_what_a_datagram_holds() {
 }
 
 #[test]
-fn a_gateway_may_end_the_road_and_a_nat_may_be_absent() {
+fn a_gateway_may_end_the_chain_and_a_nat_may_be_absent() {
     let end = ROAD.find("[[node]]\nname = \"server\"").expect("a server");
     let links = ROAD.find("# The access link").expect("links");
     let last = ROAD.rfind("[[link]]").expect("a last link");
@@ -288,7 +288,7 @@ fn a_gateway_may_end_the_road_and_a_nat_may_be_absent() {
 
 #[test]
 fn a_rebound_nat_moves_the_path_and_the_tunnel_goes_on() {
-    let mut world = World::new(plan(&[SMALL]).expect("a road")).expect("a world");
+    let mut world = World::new(plan(&[SMALL]).expect("a plan")).expect("a world");
     world.kernel.start().expect("a world that can be");
     assert!(world.handshakes().expect("runs")[0].is_up);
     let nats = (0..).map_while(|number| Some((number, world.kernel.element(number)?)));
@@ -324,7 +324,7 @@ fn a_capture_has_every_link_and_every_packet() {
         }
     }
     let shared = Shared::default();
-    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a road")).expect("a world");
+    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a plan")).expect("a world");
     world.capture(Box::new(shared.clone()));
     world.run().expect("runs");
     let file = shared.0.borrow();
@@ -352,7 +352,7 @@ fn a_capture_that_cannot_be_written_fails_the_run() {
             Ok(())
         }
     }
-    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a road")).expect("a world");
+    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a plan")).expect("a world");
     world.capture(Box::new(Full));
     let fault = world.run().expect_err("a full disk");
     assert_eq!(fault, crate::kernel::Fault::Capture("no space left".into()));
@@ -454,7 +454,7 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     });
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
-    let fault = levels::both_levels(&scenario.expect("a road"), &catalogue, &open, None);
+    let fault = levels::both_levels(&scenario.expect("a plan"), &catalogue, &open, None);
     let fault = fault.expect_err("a cut recording").to_string();
     assert!(fault.contains("link.nat"), "{fault}");
     assert!(
@@ -465,7 +465,7 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
 }
 
 #[test]
-fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
+fn more_datagrams_than_the_path_carries_end_in_a_fault_and_not_in_all_memory() {
     let stream = "traffic={ model = 'constant', rate = '400 Mbit/s', direction = 'up', \
                   sizes = { model = 'fixed', bytes = '100 B' } }";
     let edits = [
@@ -474,7 +474,7 @@ fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
         "link.nat.queue=1 GB",
         "link.nat.rate=10 kbit/s",
     ];
-    let world = World::new(plan(&edits).expect("a road")).expect("a world");
+    let world = World::new(plan(&edits).expect("a plan")).expect("a world");
     let fault = world.run().expect_err("too much");
     assert_eq!(fault.keys(), ["traffic.rate", "traffic"]);
     let fault = fault.to_string();

@@ -49,7 +49,7 @@ fn ports(text: &str, edits: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_chain_has_the_addresses_of_the_testbeds_road() {
+fn a_chain_has_the_addresses_of_the_testbeds_network() {
     let expected = [
         "ms ms 10.0.0.2",
         "ggsn sgsn 10.0.0.1",

@@ -1,4 +1,4 @@
-use super::super::{Packet, Queue, Road, TandemFault as Whole, replay};
+use super::super::{Packet, Queue, Tandem, TandemFault as Whole, replay};
 use super::*;
 use crate::staircase::Staircase;
 use proptest::prelude::*;
@@ -284,7 +284,7 @@ fn damage_is_named() {
 
 #[test]
 fn a_capture_prices_its_own_traffic() {
-    let road = Road {
+    let tandem = Tandem {
         policy: "one".into(),
         queues: vec![Queue {
             name: "cpu".into(),
@@ -295,7 +295,7 @@ fn a_capture_prices_its_own_traffic() {
     let frames: Vec<_> = (0..2000).map(|n| (n * 200_000, ipv4(100))).collect();
     let file = classic(false, 101, &frames);
     let capture = Capture::open(&file[..], Wanted::All).unwrap();
-    let tally = &replay(&[road], capture, None, 0.0).unwrap()[0];
+    let tally = &replay(&[tandem], capture, None, 0.0).unwrap()[0];
     let outcome = tally.outcome().unwrap();
     assert_eq!(outcome.packets, 2000);
     assert!((outcome.mean_delay_s - 0.1).abs() < 1e-9);

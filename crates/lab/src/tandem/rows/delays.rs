@@ -34,18 +34,18 @@ impl<S: Simd> Group<S> {
     /// indices.
     #[inline(always)]
     pub(super) fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize) {
-        let road = &mut self.roads[index];
+        let tandem = &mut self.tandems[index];
         let shift = simd.splat_u32s(histogram::SHIFT);
         let lowest = simd.splat_u32s(histogram::LOWEST);
         let highest = simd.splat_u32s(histogram::LOWEST + BUCKETS as u32 - 1);
         let mut total = simd.splat_f32s(0.0);
-        if road.keeps_few {
-            road.keep_few(&self.delays, (!WHOLE).then_some(&*self.weights));
+        if tandem.keeps_few {
+            tandem.keep_few(&self.delays, (!WHOLE).then_some(&*self.weights));
         }
         let lanes = simd.splat_u32s(S::F32_LANES.trailing_zeros());
         let zero = simd.splat_f32s(0.0);
         let [nothing_least, nothing_most] = NOTHING.map(|none| simd.splat_f32s(none));
-        let [mut least, mut most] = road.range;
+        let [mut least, mut most] = tandem.range;
         for (row, delay) in self.delays.iter_mut().enumerate() {
             let (counted, low, high) = if WHOLE {
                 (*delay, *delay, *delay)
@@ -66,7 +66,7 @@ impl<S: Simd> Group<S> {
             let place = simd.wrapping_dyn_shl_u32s(simd.sub_u32s(bucket, lowest), lanes);
             *delay = simd.transmute_f32s_u32s(place);
         }
-        road.range = [least, most];
+        tandem.range = [least, most];
         // a separate pass reads lanes from memory, which is cheaper than out of a register
         for (row, places) in self.delays.iter().enumerate() {
             let places: &[u32] = bytemuck::cast_slice(std::slice::from_ref(places));
@@ -77,13 +77,13 @@ impl<S: Simd> Group<S> {
                     each::<S>(&self.weights[row])[lane] as u32
                 };
                 // the remainder changes nothing, but avoids the bounds check
-                road.counts[(*place as usize + lane) % SLOTS] += more;
+                tandem.counts[(*place as usize + lane) % SLOTS] += more;
             }
         }
         let middle = 0.5 * (self.run.warm_up + self.run.seconds);
         for (lane, total) in each::<S>(&total).iter().enumerate() {
             let half = usize::from(self.began[lane] >= middle);
-            road.delay[half][lane] += f64::from(*total);
+            tandem.delay[half][lane] += f64::from(*total);
         }
     }
 }

@@ -6,8 +6,8 @@
 //! which holds for nearly all blocks if no queue is saturated. Left out: vector instructions, which
 //! would gain nothing here.
 
+use super::super::factored::FactoredTandem;
 use super::super::lanes::each;
-use super::super::plan::RoadPlan;
 use super::{Group, ROWS};
 use crate::tandem::Run;
 use pulp::Simd;
@@ -22,20 +22,20 @@ impl<S: Simd> Group<S> {
         let Run {
             warm_up, seconds, ..
         } = self.run;
-        let road = &mut self.roads[index];
+        let tandem = &mut self.tandems[index];
         let last = each::<S>(&self.delays[ROWS - 1]);
         let mut is_cut = false;
         for (lane, last) in last.iter().enumerate().take(self.used) {
-            let before = road.departed[lane];
+            let before = tandem.departed[lane];
             let after = self.clocks[lane] + f64::from(*last);
-            road.departed[lane] = after;
+            tandem.departed[lane] = after;
             is_cut |= self.began[lane] < warm_up || after > seconds;
             if after < warm_up || before >= seconds {
                 continue;
             }
             if before >= warm_up && after < seconds {
-                road.delivered[lane] += ROWS as f64;
-                road.delivered_bytes[lane] += f64::from(self.offered[lane]);
+                tandem.delivered[lane] += ROWS as f64;
+                tandem.delivered_bytes[lane] += f64::from(self.offered[lane]);
                 continue;
             }
             let mut at = self.began[lane];
@@ -48,22 +48,22 @@ impl<S: Simd> Group<S> {
                     bytes += each::<S>(&self.sizes[row])[lane];
                 }
             }
-            road.delivered[lane] += packets;
-            road.delivered_bytes[lane] += f64::from(bytes);
+            tandem.delivered[lane] += packets;
+            tandem.delivered_bytes[lane] += f64::from(bytes);
         }
         is_cut
     }
 
     /// Corrects for work of the block that is done outside the measured time.
     #[inline(never)]
-    pub(super) fn shift(&mut self, index: usize, plan: &RoadPlan) {
+    pub(super) fn shift(&mut self, index: usize, factored: &FactoredTandem) {
         for lane in 0..self.used {
-            let departed = self.roads[index].departed[lane];
+            let departed = self.tandems[index].departed[lane];
             if self.began[lane] >= self.run.warm_up && departed <= self.run.seconds {
                 continue;
             }
             if departed > self.run.warm_up && self.began[lane] < self.run.seconds {
-                self.shift_lane(index, plan, lane);
+                self.shift_lane(index, factored, lane);
             }
         }
     }
@@ -71,9 +71,9 @@ impl<S: Simd> Group<S> {
     /// The same for one lane: queue by queue if the queue did the block's work entirely
     /// within or outside the measured time, otherwise packet by packet.
     #[inline(never)]
-    fn shift_lane(&mut self, index: usize, plan: &RoadPlan, lane: usize) {
+    fn shift_lane(&mut self, index: usize, factored: &FactoredTandem, lane: usize) {
         let window = self.run.warm_up..self.run.seconds;
-        let straddles = (0..plan.loaded.len()).any(|queue| {
+        let straddles = (0..factored.loaded.len()).any(|queue| {
             let (before, after) = self.served(index, queue, lane);
             let is_between = |moment: f64| before < moment && moment < after;
             is_between(window.start) || is_between(window.end)
@@ -86,27 +86,27 @@ impl<S: Simd> Group<S> {
                 *arrival = at;
             }
         }
-        for (queue, loaded) in plan.loaded.iter().enumerate() {
+        for (queue, loaded) in factored.loaded.iter().enumerate() {
             let (before, after) = self.served(index, queue, lane);
             let [counted, all] = self.totals[loaded.shape];
             let done = if straddles {
-                self.done(queue, plan, lane, before, &mut arrivals)
+                self.done(queue, factored, lane, before, &mut arrivals)
             } else if before >= window.start && after <= window.end {
                 loaded.scale * f64::from(each::<S>(&all)[lane])
             } else {
                 0.0
             };
             let counted = loaded.scale * f64::from(each::<S>(&counted)[lane]);
-            self.roads[index].shifted[queue * S::F32_LANES + lane] += done - counted;
+            self.tandems[index].shifted[queue * S::F32_LANES + lane] += done - counted;
         }
     }
 
     /// When the last packet before the block, and the last of the block, left a queue.
     fn served(&self, index: usize, queue: usize, lane: usize) -> (f64, f64) {
-        let road = &self.roads[index];
-        let base = road.bases[queue * S::F32_LANES + lane];
+        let tandem = &self.tandems[index];
+        let base = tandem.bases[queue * S::F32_LANES + lane];
         let before = f64::from(each::<S>(&self.prior[queue])[lane]);
-        let after = f64::from(each::<S>(&road.state[queue])[lane]);
+        let after = f64::from(each::<S>(&tandem.state[queue])[lane]);
         (
             self.began[lane] + base + before,
             self.clocks[lane] + base + after,
@@ -118,12 +118,12 @@ impl<S: Simd> Group<S> {
     fn done(
         &self,
         queue: usize,
-        plan: &RoadPlan,
+        factored: &FactoredTandem,
         lane: usize,
         mut free: f64,
         arrivals: &mut [f64; ROWS],
     ) -> f64 {
-        let loaded = &plan.loaded[queue];
+        let loaded = &factored.loaded[queue];
         let mut done = 0.0;
         for (arrival, value) in arrivals.iter_mut().zip(self.shapes[loaded.shape].iter()) {
             let start = f64::max(free, *arrival);

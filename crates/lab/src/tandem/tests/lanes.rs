@@ -1,10 +1,10 @@
 //! Compares the lanes with the reference of one packet at a time, and with each other.
 
+use super::super::factored::Factored;
 use super::super::lanes::{Streams, ceil, each, exp2, ln};
-use super::super::plan::Plan;
 use super::super::random::{Purpose, Stream};
 use super::super::walk;
-use super::roads::{poisson, run, single, umts};
+use super::tandems::{poisson, run, single, umts};
 use super::*;
 use pulp::{Scalar, Simd};
 
@@ -38,10 +38,10 @@ fn traffics() -> Vec<Traffic> {
 
 #[test]
 fn every_instruction_set_gives_the_same_bits() {
-    let roads = [umts("3des-md5", 100.0), umts("none", 100.0)];
+    let tandems = [umts("3des-md5", 100.0), umts("none", 100.0)];
     for traffic in traffics() {
         let run = run(100.0, 19);
-        let with = |set| simulate_with(set, &roads, &traffic, &run).unwrap();
+        let with = |set| simulate_with(set, &tandems, &traffic, &run).unwrap();
         let reference = with(Instructions::Scalar);
         for set in Instructions::available() {
             assert!(with(set) == reference, "{set:?}");
@@ -51,11 +51,11 @@ fn every_instruction_set_gives_the_same_bits() {
 
 #[test]
 fn lanes_agree_with_the_reference_in_f64() {
-    let roads = ["none", "null-md5", "3des", "des-md5"].map(|policy| umts(policy, 100.0));
+    let tandems = ["none", "null-md5", "3des", "des-md5"].map(|policy| umts(policy, 100.0));
     for traffic in traffics() {
         let run = run(2000.0, 4);
-        let fast = simulate(&roads, &traffic, &run).unwrap();
-        let slow = walk::simulate(&roads, &traffic, &run);
+        let fast = simulate(&tandems, &traffic, &run).unwrap();
+        let slow = walk::simulate(&tandems, &traffic, &run);
         for (fast, slow) in fast.iter().zip(&slow) {
             let (fast, slow) = (fast.outcome().unwrap(), slow.outcome().unwrap());
             close(fast.packets as f64, slow.packets as f64, 1e-5);
@@ -93,11 +93,11 @@ fn an_overloaded_queue_keeps_its_pace_for_hours() {
     };
     let mut behind = umts("3des-md5", 100.0);
     behind.queues.swap(0, 2);
-    let roads = [umts("3des-md5", 100.0), behind];
+    let tandems = [umts("3des-md5", 100.0), behind];
     for traffic in [fixed, poisson(1024.0)] {
         let run = run(18_000.0, 2);
-        let fast = simulate(&roads, &traffic, &run).unwrap();
-        let slow = walk::simulate(&roads, &traffic, &run);
+        let fast = simulate(&tandems, &traffic, &run).unwrap();
+        let slow = walk::simulate(&tandems, &traffic, &run);
         for (fast, slow) in fast.iter().zip(&slow) {
             let (fast, slow) = (fast.outcome().unwrap(), slow.outcome().unwrap());
             assert_eq!(fast.state, State::NotStationary);
@@ -153,12 +153,12 @@ fn ceilings_of_whole_sizes_are_exact() {
                 offset,
                 width,
             };
-            let road = single(Staircase {
+            let tandem = single(Staircase {
                 steps: vec![step],
                 ..Staircase::default()
             });
-            let plan = Plan::new(&[road]);
-            let own = &plan.ceilings[0];
+            let factored = Factored::new(&[tandem]);
+            let own = &factored.ceilings[0];
             for size in 18..65_000u16 {
                 let size = f32::from(size);
                 let blocks = ceil(simd, simd.mul_f32s(size + own.offset, own.inverse));

@@ -1,14 +1,14 @@
 //! Tests of laws that hold for every queue, and of runs that are split.
 
-use super::roads::{poisson, run, single, umts};
+use super::tandems::{poisson, run, single, umts};
 use super::*;
 use proptest::prelude::*;
 
 #[test]
 fn replications_can_be_split_merged_and_stored() {
-    let roads = [umts("3des-md5", 100.0)];
+    let tandems = [umts("3des-md5", 100.0)];
     let traffic = poisson(256.0);
-    let whole = simulate(&roads, &traffic, &run(200.0, 21))
+    let whole = simulate(&tandems, &traffic, &run(200.0, 21))
         .unwrap()
         .remove(0);
     let part = |first_replication, replications| {
@@ -16,7 +16,7 @@ fn replications_can_be_split_merged_and_stored() {
             first_replication,
             ..run(200.0, replications)
         };
-        simulate(&roads, &traffic, &run).unwrap().remove(0)
+        simulate(&tandems, &traffic, &run).unwrap().remove(0)
     };
     let mut merged = part(16, 5);
     merged.merge(&part(0, 3)).unwrap();
@@ -24,7 +24,7 @@ fn replications_can_be_split_merged_and_stored() {
     merged.merge(&stored).unwrap();
     assert!(merged == whole);
     assert_eq!(merged.outcome(), whole.outcome());
-    // the same replications once more, another road, another duration
+    // the same replications once more, another tandem, another duration
     assert!(matches!(
         merged.merge(&part(4, 1)),
         Err(TandemFault::Mismatch(_))
@@ -37,7 +37,7 @@ fn replications_can_be_split_merged_and_stored() {
     };
     assert!(
         merged
-            .merge(&simulate(&roads, &traffic, &longer).unwrap()[0])
+            .merge(&simulate(&tandems, &traffic, &longer).unwrap()[0])
             .is_err()
     );
 }
@@ -66,10 +66,15 @@ fn damaged_tallies_are_refused() {
 
 #[test]
 fn every_policy_gets_the_same_packets() {
-    let roads = ["none", "des", "3des-md5"].map(|policy| umts(policy, 100.0));
-    let together = simulate(&roads, &poisson(512.0), &run(100.0, 4)).unwrap();
-    for (road, tally) in roads.iter().zip(&together) {
-        let alone = simulate(std::slice::from_ref(road), &poisson(512.0), &run(100.0, 4)).unwrap();
+    let tandems = ["none", "des", "3des-md5"].map(|policy| umts(policy, 100.0));
+    let together = simulate(&tandems, &poisson(512.0), &run(100.0, 4)).unwrap();
+    for (tandem, tally) in tandems.iter().zip(&together) {
+        let alone = simulate(
+            std::slice::from_ref(tandem),
+            &poisson(512.0),
+            &run(100.0, 4),
+        )
+        .unwrap();
         assert!(&alone[0] == tally);
         let same = |r: &tally::Replication| (r.packets, r.bytes);
         assert_eq!(
@@ -83,9 +88,9 @@ fn every_policy_gets_the_same_packets() {
 fn littles_law_holds_packet_by_packet() {
     // bytes inside over time equal the sum of bytes times delay: step through an exact trace
     let packets = [(0.0, 100.0), (0.5, 300.0), (0.6, 100.0), (5.0, 200.0)];
-    let road = single(Staircase::linear(0.01));
+    let tandem = single(Staircase::linear(0.01));
     let packets = packets.map(|(at_s, bytes)| Ok(Packet { at_s, bytes }));
-    let tally = &replay(&[road], packets, None, 0.0).unwrap()[0];
+    let tally = &replay(&[tandem], packets, None, 0.0).unwrap()[0];
     let seen = &tally.replications[0];
     // waits 0, 0.5, 3.4, 0.0: departures at 1, 4, 5, 7
     let queue = seen.queues[0];
@@ -99,12 +104,12 @@ fn littles_law_holds_packet_by_packet() {
 }
 
 /// The time average of what waits before `queue`, computed event by event.
-fn stepped(road: &Road, packets: &[Packet], queue: usize) -> f64 {
-    let mut free = vec![0.0f64; road.queues.len()];
+fn stepped(tandem: &Tandem, packets: &[Packet], queue: usize) -> f64 {
+    let mut free = vec![0.0f64; tandem.queues.len()];
     let mut events = Vec::new();
     for packet in packets {
         let mut at = packet.at_s;
-        for (index, own) in road.queues.iter().enumerate() {
+        for (index, own) in tandem.queues.iter().enumerate() {
             let start = free[index].max(at);
             if index == queue {
                 events.push((at, packet.bytes));
@@ -138,11 +143,11 @@ proptest! {
                 Packet { at_s, bytes }
             })
             .collect();
-        let road = umts("des-md5", 100.0);
+        let tandem = umts("des-md5", 100.0);
         let list = packets.iter().map(|packet| Ok(*packet));
-        let tally = &replay(std::slice::from_ref(&road), list, None, 0.0).unwrap()[0];
+        let tally = &replay(std::slice::from_ref(&tandem), list, None, 0.0).unwrap()[0];
         for (index, seen) in tally.replications[0].queues.iter().enumerate() {
-            let area = stepped(&road, &packets, index);
+            let area = stepped(&tandem, &packets, index);
             prop_assert!((seen.byte_s - area).abs() <= 1e-9 * area + 1e-9);
         }
     }
@@ -190,8 +195,8 @@ proptest! {
 }
 
 /// One change of a valid run, after which the simulation must refuse it and name the value.
-fn refused(road: Road, traffic: Traffic, run: Run, place: &str) {
-    let fault = simulate(&[road], &traffic, &run).unwrap_err().to_string();
+fn refused(tandem: Tandem, traffic: Traffic, run: Run, place: &str) {
+    let fault = simulate(&[tandem], &traffic, &run).unwrap_err().to_string();
     assert!(fault.contains(place), "{fault}");
 }
 
@@ -244,10 +249,10 @@ fn nonsense_in_traffic_is_refused_with_its_place() {
 }
 
 #[test]
-fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
-    let road = || umts("des", 100.0);
+fn nonsense_in_runs_and_tandems_is_refused_with_its_place() {
+    let tandem = || umts("des", 100.0);
     let good = run(10.0, 1);
-    let with = |run: Run, place: &str| refused(road(), poisson(64.0), run, place);
+    let with = |run: Run, place: &str| refused(tandem(), poisson(64.0), run, place);
     with(
         Run {
             seconds: -5.0,
@@ -284,12 +289,12 @@ fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
         seconds: SECONDS_MAX,
         ..good
     };
-    refused(road(), endless, long, "packets of one");
-    let empty = Road {
+    refused(tandem(), endless, long, "packets of one");
+    let empty = Tandem {
         queues: Vec::new(),
-        ..road()
+        ..tandem()
     };
-    refused(empty, poisson(64.0), good, "the road of des");
+    refused(empty, poisson(64.0), good, "the list of queues of des");
     let endless = Staircase::constant(1e300);
     for service in [
         Staircase::constant(-1.0),
@@ -303,10 +308,10 @@ fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
 
 #[test]
 fn an_empty_or_broken_list_is_refused() {
-    let road = [single(Staircase::constant(0.1))];
+    let tandem = [single(Staircase::constant(0.1))];
     let none: [Result<Packet, TandemFault>; 0] = [];
     assert!(matches!(
-        replay(&road, none, None, 0.0),
+        replay(&tandem, none, None, 0.0),
         Err(TandemFault::NoPackets(_))
     ));
     // one packet, or several at one moment, have no rate
@@ -315,13 +320,13 @@ fn an_empty_or_broken_list_is_refused() {
         vec![packet(3.0)],
         vec![packet(3.0), packet(3.0), packet(2.0)],
     ] {
-        let fault = replay(&road, list, None, 0.0).unwrap_err().to_string();
+        let fault = replay(&tandem, list, None, 0.0).unwrap_err().to_string();
         assert!(fault.contains("the rate is unknown"), "{fault}");
     }
     // unless the length of the observation is given
-    let tally = &replay(&road, [packet(3.0), packet(60.0)], Some(50.0), 0.0).unwrap()[0];
+    let tally = &replay(&tandem, [packet(3.0), packet(60.0)], Some(50.0), 0.0).unwrap()[0];
     assert_eq!(tally.outcome().unwrap().mean_delay_s, 0.1);
-    let odd = |at_s, bytes| replay(&road, [Ok(Packet { at_s, bytes })], None, 0.0);
+    let odd = |at_s, bytes| replay(&tandem, [Ok(Packet { at_s, bytes })], None, 0.0);
     assert!(odd(f64::NAN, 100.0).is_err());
     assert!(odd(0.0, 0.0).is_err());
     assert!(odd(0.0, 1e12).is_err());
@@ -329,14 +334,14 @@ fn an_empty_or_broken_list_is_refused() {
 
 #[test]
 fn an_overloaded_list_is_not_stationary() {
-    let road = [single(Staircase::constant(0.1))];
+    let tandem = [single(Staircase::constant(0.1))];
     let packet = |n| {
         Ok(Packet {
             at_s: 0.05 * f64::from(n),
             bytes: 100.0,
         })
     };
-    let tally = &replay(&road, (0..5000).map(packet), None, 0.0).unwrap()[0];
+    let tally = &replay(&tandem, (0..5000).map(packet), None, 0.0).unwrap()[0];
     let outcome = tally.outcome().unwrap();
     assert_eq!(outcome.state, State::NotStationary);
     assert!((outcome.queues[0].load - 2.0).abs() < 1e-6);
@@ -347,7 +352,7 @@ fn an_overloaded_list_is_not_stationary() {
             bytes: 100.0,
         })
     };
-    let tally = &replay(&road, (0..5000).map(packet), Some(500.0), 10.0).unwrap()[0];
+    let tally = &replay(&tandem, (0..5000).map(packet), Some(500.0), 10.0).unwrap()[0];
     let outcome = tally.outcome().unwrap();
     assert_eq!(outcome.state, State::Stationary);
     assert!((outcome.throughput_bps - 4000.0).abs() < 10.0);

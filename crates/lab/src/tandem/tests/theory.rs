@@ -1,11 +1,11 @@
 //! Compares results with queueing theory and paper U's figures.
 
-use super::roads::{poisson, run, single, umts};
+use super::tandems::{poisson, run, single, umts};
 use super::*;
 
-/// The outcome of the only road.
-fn outcome(road: Road, traffic: &Traffic, run: &Run) -> Outcome {
-    simulate(&[road], traffic, run).unwrap()[0]
+/// The outcome of the only tandem.
+fn outcome(tandem: Tandem, traffic: &Traffic, run: &Run) -> Outcome {
+    simulate(&[tandem], traffic, run).unwrap()[0]
         .outcome()
         .unwrap()
 }
@@ -77,8 +77,8 @@ fn m_m_1_waits_as_theory_says() {
         sizes: Sizes::Empirical((0..1000).map(share).collect()),
         rate: 70_000.0,
     };
-    let road = single(Staircase::linear(8.0 / 100_000.0));
-    let found = outcome(road, &traffic, &run(40_000.0, 16));
+    let tandem = single(Staircase::linear(8.0 / 100_000.0));
+    let found = outcome(tandem, &traffic, &run(40_000.0, 16));
     // W = rho / (1 - rho) x E[s]
     let service = traffic.sizes.mean() * 8e-5;
     near(found.queues[0].utilisation, 0.7, 0.01);
@@ -96,17 +96,17 @@ fn m_d_1_waits_half_as_long() {
         sizes: Sizes::Fixed(500.0),
         rate: 80_000.0,
     };
-    let road = single(Staircase::constant(0.04));
-    let found = outcome(road, &traffic, &run(40_000.0, 16));
+    let tandem = single(Staircase::constant(0.04));
+    let found = outcome(tandem, &traffic, &run(40_000.0, 16));
     near(found.queues[0].mean_wait_s, 0.8 / (2.0 * 0.2) * 0.04, 0.03);
 }
 
 #[test]
 fn m_g_1_waits_as_pollaczek_and_khinchine_say() {
     let traffic = poisson(400.0);
-    let road = umts("3des-md5", 100.0);
-    let theory = model(&road, &traffic).unwrap();
-    let found = outcome(road, &traffic, &run(3600.0, 32));
+    let tandem = umts("3des-md5", 100.0);
+    let theory = model(&tandem, &traffic).unwrap();
+    let found = outcome(tandem, &traffic, &run(3600.0, 32));
     let exact = &theory.queues[0];
     near(
         found.queues[0].mean_wait_s,
@@ -173,21 +173,21 @@ fn a_closed_loop_never_diverges() {
 
 #[test]
 fn behind_a_full_queue_no_wait_is_computed() {
-    let road = |name: &str, per_byte: f64| Queue {
+    let queue = |name: &str, per_byte: f64| Queue {
         name: name.into(),
         service: Staircase::linear(per_byte),
     };
-    let road = Road {
+    let tandem = Tandem {
         policy: "none".into(),
         queues: vec![
-            road("first", 4e-6),
-            road("full", 9e-6),
-            road("behind", 4e-6),
+            queue("first", 4e-6),
+            queue("full", 9e-6),
+            queue("behind", 4e-6),
         ],
         protected: Staircase::linear(1.0),
     };
     // 125,000 bytes per second
-    let found = model(&road, &poisson(1000.0)).expect("a model");
+    let found = model(&tandem, &poisson(1000.0)).expect("a model");
     let [first, full, behind] = &found.queues[..] else {
         panic!("three queues");
     };
@@ -224,9 +224,9 @@ fn utilisation_decides_the_state() {
 #[test]
 fn behind_a_full_queue_both_levels_say_what_passes() {
     // the processor lets 771 of 2048 kbit/s through
-    let (road, traffic) = (umts("3des-md5", 100.0), poisson(2048.0));
-    let theory = model(&road, &traffic).unwrap();
-    let found = outcome(road, &traffic, &run(2000.0, 16));
+    let (tandem, traffic) = (umts("3des-md5", 100.0), poisson(2048.0));
+    let theory = model(&tandem, &traffic).unwrap();
+    let found = outcome(tandem, &traffic, &run(2000.0, 16));
     assert!((found.queues[0].utilisation - 1.0).abs() < 1e-3);
     near(found.queues[0].load, 2048.0 / 771.0, 0.02);
     for (found, theory) in found.queues.iter().zip(&theory.queues) {
@@ -237,23 +237,23 @@ fn behind_a_full_queue_both_levels_say_what_passes() {
 }
 
 #[test]
-fn the_road_is_in_the_state_of_its_worst_queue() {
+fn the_tandem_is_in_the_state_of_its_worst_queue() {
     // few short runs whose packets happen to need more than a second of work per second
-    let (road, traffic) = (umts("3des-md5", 100.0), poisson(768.0));
+    let (tandem, traffic) = (umts("3des-md5", 100.0), poisson(768.0));
     let mut loads = Vec::new();
     for seed in 0..40 {
         let run = Run {
             seed,
             ..run(60.0, 2)
         };
-        let found = outcome(road.clone(), &traffic, &run);
+        let found = outcome(tandem.clone(), &traffic, &run);
         let worst = found.queues.iter().map(|queue| queue.state).max();
         assert_eq!(Some(found.state), worst);
         assert_eq!(found.queues[0].state, State::NearSaturation);
         loads.push(found.queues[0].load);
     }
     assert!(loads.iter().any(|load| *load > 1.0), "{loads:?}");
-    let theory = model(&road, &traffic).unwrap();
+    let theory = model(&tandem, &traffic).unwrap();
     let worst = theory.queues.iter().filter_map(|queue| queue.state);
     assert_eq!(theory.state, worst.max());
 }

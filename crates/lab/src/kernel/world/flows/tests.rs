@@ -313,7 +313,7 @@ fn a_station_moves_between_networks_of_ipv6_and_keeps_its_tunnel() {
 
 #[test]
 fn one_gateway_serves_stations_of_both_families() {
-    // the second cell is of IPv6, and has a road of its own to the gateway
+    // the second cell is of IPv6, and has a path of its own to the gateway
     let text = still().replacen(
         "name = \"cell-b\"",
         "name = \"cell-b\"\nnetwork = \"2001:db8:9::/64\"",

@@ -1,4 +1,4 @@
-//! Paper U's equations as literal staircases, and its road.
+//! Paper U's equations as literal staircases, and its queues in series.
 
 use super::super::*;
 use crate::staircase::Step;
@@ -43,7 +43,7 @@ fn protected(policy: &str) -> Staircase {
 }
 
 /// The eight queues of paper U.
-pub(crate) fn umts(policy: &str, mips: f64) -> Road {
+pub(crate) fn umts(policy: &str, mips: f64) -> Tandem {
     let cpu = |mips: f64| operations(policy).times(1e-6 / mips);
     let link = |mbps: f64| protected(policy).times(8e-6 / mbps);
     let services = [
@@ -60,7 +60,7 @@ pub(crate) fn umts(policy: &str, mips: f64) -> Road {
         name: name.into(),
         service,
     };
-    Road {
+    Tandem {
         policy: policy.into(),
         queues: services.into_iter().map(queue).collect(),
         protected: protected(policy),
@@ -77,8 +77,8 @@ pub(crate) fn poisson(kbps: f64) -> Traffic {
 }
 
 /// One queue.
-pub(crate) fn single(service: Staircase) -> Road {
-    Road {
+pub(crate) fn single(service: Staircase) -> Tandem {
+    Tandem {
         policy: "one".into(),
         queues: vec![Queue {
             name: "only".into(),

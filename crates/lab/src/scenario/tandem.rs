@@ -19,9 +19,9 @@ use crate::tandem;
 /// The largest value of the length field of an IP packet.
 const CAPTURED_BYTES_MAX: f64 = 65_535.0;
 
-/// Why a scenario has no road for the tandem.
+/// Why a scenario has no tandem, or cannot run on the event kernel.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum NoRoad {
+pub enum NoTandem {
     /// A value in a file or an edit is wrong.
     #[error(transparent)]
     Text(#[from] Fault),
@@ -45,7 +45,7 @@ pub enum NoRoad {
     },
 }
 
-impl NoRoad {
+impl NoTandem {
     /// The position in a file, or the edit, that should be changed.
     pub fn place(&self) -> &Place {
         match self {
@@ -101,9 +101,9 @@ impl Scenario {
     fn policy_of_chain(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
         let policy = self.resolved_policy(catalogue)?;
         let given = self.links.first().and_then(|joint| joint.network);
-        let is_road_v6 = given.map_or(self.is_v6, Network::is_v6);
+        let is_network_v6 = given.map_or(self.is_v6, Network::is_v6);
         Ok(cost::Policy {
-            is_outer_v6: policy.is_outer_v6 || is_road_v6,
+            is_outer_v6: policy.is_outer_v6 || is_network_v6,
             ..policy
         })
     }
@@ -151,7 +151,7 @@ impl Scenario {
     }
 
     /// Refuses properties that the tandem and the closed forms would silently ignore.
-    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), NoRoad> {
+    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), NoTandem> {
         self.chain()?;
         for joint in &self.links {
             let link = &joint.link;
@@ -182,7 +182,7 @@ impl Scenario {
     }
 
     /// The largest packet of the traffic after protection.
-    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, NoRoad> {
+    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, NoTandem> {
         let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
             Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
@@ -196,9 +196,9 @@ impl Scenario {
         Ok(self.protected_size(&policy)?.at(clear))
     }
 
-    /// Stations in the order in which the counted packets pass them: processors with the name of
+    /// Queues in the order in which the counted packets pass them: processors with the name of
     /// their node, links with the names of both ends.
-    pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, NoRoad> {
+    pub fn tandem(&self, catalogue: &Catalogue) -> Result<tandem::Tandem, NoTandem> {
         self.check_tandem(catalogue)?;
         let way = self.chain()?.traffic.direction;
         let policy = self.policy_of_chain(catalogue)?;
@@ -236,7 +236,7 @@ impl Scenario {
         if way == Direction::Down {
             queues.reverse();
         }
-        Ok(tandem::Road {
+        Ok(tandem::Tandem {
             policy: self.policy.clone(),
             queues,
             protected,
@@ -299,7 +299,7 @@ impl Scenario {
                 think_s: *think_s,
                 // The question is sent in the other direction: its time is the delay of the links.
                 ask_s: match after {
-                    After::Road => 2.0 * self.propagation_s(),
+                    After::Path => 2.0 * self.propagation_s(),
                     After::Processor | After::Link => 0.0,
                 },
                 pace: match pace {
@@ -321,7 +321,7 @@ impl Scenario {
         }))
     }
 
-    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, NoRoad> {
+    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, NoTandem> {
         let accounting: cost::Accounting =
             self.accounting
                 .parse()
@@ -330,14 +330,14 @@ impl Scenario {
                 })?;
         accounting
             .size(policy)
-            .map_err(|_no_formula| NoRoad::NoFormula {
+            .map_err(|_no_formula| NoTandem::NoFormula {
                 place: self.blamed(&["accounting", &self.policy_key(&self.policy)]),
                 accounting,
                 policy: self.policy.clone(),
             })
     }
 
-    /// Stations alternate: processor, link and so on in both directions, except in a chain that
+    /// Queues alternate: processor, link and so on in both directions, except in a chain that
     /// ends at its gateway, where a link comes first.
     fn queue_after(&self, after: After, way: Direction) -> Option<usize> {
         let processor_first = match way {
@@ -345,7 +345,7 @@ impl Scenario {
             Direction::Down => self.gateway() == Some(self.nodes.len() - 1),
         };
         match (after, processor_first) {
-            (After::Road, _) => None,
+            (After::Path, _) => None,
             (After::Processor, true) | (After::Link, false) => Some(0),
             (After::Link, true) => Some(1),
             (After::Processor, false) => {
@@ -361,9 +361,13 @@ impl Scenario {
     }
 
     /// The error that a node's device has no price for the policy.
-    pub(crate) fn unpriced(&self, (node, policy): (&str, &str), missing: cost::Missing) -> NoRoad {
+    pub(crate) fn unpriced(
+        &self,
+        (node, policy): (&str, &str),
+        missing: cost::Missing,
+    ) -> NoTandem {
         let device = format!("node.{node}.device");
-        NoRoad::Unpriced {
+        NoTandem::Unpriced {
             place: self.blamed(&[&self.policy_key(policy), &device]),
             missing: Box::new(missing),
         }

@@ -1,23 +1,23 @@
-//! What the lanes compute for all roads: each ceiling once, each shape of staircase once, then
-//! scale factors.
+//! The staircases of all tandems, with common parts taken out: the lanes compute each ceiling once
+//! and each shape of staircase once, then multiply by scale factors.
 //!
 //! A link carries the same bytes as the link before it, only faster, and a gateway does the same
 //! operations as the queue: their services are one staircase times different numbers. Left out:
 //! the arithmetic, which is in [`super::rows`].
 
-use super::Road;
+use super::Tandem;
 use crate::staircase::{Staircase, Step};
 
 /// Coefficients with a smaller relative difference are considered equal: they were computed
 /// differently.
 const ALIKE: f64 = 1e-12;
 
-/// All roads of a simulation.
-pub(super) struct Plan {
-    /// The ceilings that any of the roads needs.
+/// All tandems of a simulation, with the parts that they share.
+pub(super) struct Factored {
+    /// The ceilings that any of the tandems needs.
     pub(super) ceilings: Vec<Ceiling>,
-    /// The roads in the order given.
-    pub(super) roads: Vec<RoadPlan>,
+    /// The tandems in the order given.
+    pub(super) tandems: Vec<FactoredTandem>,
 }
 
 /// `ceil((S + offset) x inverse)`.
@@ -26,8 +26,8 @@ pub(super) struct Ceiling {
     pub(super) inverse: f32,
 }
 
-/// One road.
-pub(super) struct RoadPlan {
+/// One tandem: for each queue a shape and a factor.
+pub(super) struct FactoredTandem {
     /// Staircases that differ by more than a factor.
     pub(super) shapes: Vec<Shape>,
     /// The queues with a cost, in order.
@@ -61,12 +61,12 @@ enum Term {
     Packet,
 }
 
-impl Plan {
-    pub(super) fn new(roads: &[Road]) -> Self {
+impl Factored {
+    pub(super) fn new(tandems: &[Tandem]) -> Self {
         let mut found = Ceilings::default();
-        let roads = roads
+        let tandems = tandems
             .iter()
-            .map(|road| RoadPlan::new(road, &mut found))
+            .map(|tandem| FactoredTandem::new(tandem, &mut found))
             .collect();
         let ceilings = found
             .0
@@ -74,7 +74,7 @@ impl Plan {
             .map(|&(offset, width)| Ceiling::new(offset, width));
         Self {
             ceilings: ceilings.collect(),
-            roads,
+            tandems,
         }
     }
 }
@@ -109,23 +109,25 @@ impl Ceiling {
     }
 }
 
-impl RoadPlan {
-    fn new(road: &Road, ceilings: &mut Ceilings) -> Self {
-        let mut plan = Self {
+impl FactoredTandem {
+    fn new(tandem: &Tandem, ceilings: &mut Ceilings) -> Self {
+        let mut factored = Self {
             shapes: Vec::new(),
             loaded: Vec::new(),
             queues: Vec::new(),
             protected: None,
         };
-        for queue in &road.queues {
-            let place = plan.place(&queue.service, ceilings).map(|(shape, scale)| {
-                plan.loaded.push(Loaded { shape, scale });
-                plan.loaded.len() - 1
-            });
-            plan.queues.push(place);
+        for queue in &tandem.queues {
+            let place = factored
+                .place(&queue.service, ceilings)
+                .map(|(shape, scale)| {
+                    factored.loaded.push(Loaded { shape, scale });
+                    factored.loaded.len() - 1
+                });
+            factored.queues.push(place);
         }
-        plan.protected = plan.place(&road.protected, ceilings);
-        plan
+        factored.protected = factored.place(&tandem.protected, ceilings);
+        factored
     }
 
     /// The shape of a staircase, shared if there already is an equal one, and its factor.
@@ -183,19 +185,19 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::roads::umts;
+    use super::super::tests::tandems::umts;
     use super::*;
 
     #[test]
     fn eight_stations_are_three_shapes() {
-        let plan = Plan::new(&[umts("3des-md5", 100.0), umts("none", 100.0)]);
+        let factored = Factored::new(&[umts("3des-md5", 100.0), umts("none", 100.0)]);
         // processors, the protected size, the clear size
-        assert_eq!(plan.roads[0].shapes.len(), 3);
-        assert_eq!(plan.roads[0].loaded.len(), 8);
-        assert_eq!(plan.ceilings.len(), 3);
+        assert_eq!(factored.tandems[0].shapes.len(), 3);
+        assert_eq!(factored.tandems[0].loaded.len(), 8);
+        assert_eq!(factored.ceilings.len(), 3);
         // only links, without security
-        assert_eq!(plan.roads[1].loaded.len(), 6);
-        assert_eq!(plan.roads[1].queues[0], None);
-        assert_eq!(plan.roads[1].shapes.len(), 1);
+        assert_eq!(factored.tandems[1].loaded.len(), 6);
+        assert_eq!(factored.tandems[1].queues[0], None);
+        assert_eq!(factored.tandems[1].shapes.len(), 1);
     }
 }
