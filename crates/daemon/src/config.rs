@@ -6,12 +6,10 @@
 pub mod build;
 mod check;
 mod credentials;
-mod encap;
-mod explain;
 pub mod file;
 mod keys;
 mod loaded;
-mod place;
+mod read;
 pub mod values;
 
 use std::collections::BTreeMap;
@@ -20,6 +18,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use document::Fault;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -44,7 +43,7 @@ pub enum ConfigError {
         /// The system's error.
         fault: std::io::Error,
     },
-    /// Not TOML, or an unknown key or wrong type; the text has line and column.
+    /// Not TOML; the text has line and column.
     #[error("{}: {text}", path.display())]
     Syntax {
         /// Which file.
@@ -52,7 +51,7 @@ pub enum ConfigError {
         /// Place and problem.
         text: String,
     },
-    /// A value that does not make sense.
+    /// An unknown or missing key, or a value that does not make sense.
     #[error("{}: {}{key}: {text}", path.display(), at_line(*line))]
     Value {
         /// Which file.
@@ -87,10 +86,34 @@ impl ConfigError {
         }
     }
 
+    /// The same for a fault of a file's text.
+    fn of_fault(path: &Path, fault: Fault) -> Self {
+        let (path, line, key) = (path.to_owned(), fault.place.line, fault.place.key);
+        match (line.zip(fault.place.column), key.as_str()) {
+            (Some((line, column)), "") => Self::Syntax {
+                path,
+                text: format!("line {line}, column {column}: {}", fault.what),
+            },
+            (None, "") => Self::Syntax {
+                path,
+                text: fault.what,
+            },
+            _ => Self::Value {
+                path,
+                line,
+                key,
+                text: fault.what,
+            },
+        }
+    }
+
     /// Finds the line of its key in the text of the file.
     fn located(mut self, text: &str) -> Self {
         match &mut self {
-            Self::Value { line, key, .. } => *line = place::line_of(text, key),
+            Self::Value { line, key, .. } => {
+                let item = document::parse("", text).ok();
+                *line = item.and_then(|item| item.place_of(key).line);
+            }
             Self::Several(all) => {
                 let found = core::mem::take(all).into_iter();
                 *all = found.map(|one| one.located(text)).collect();

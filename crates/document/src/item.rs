@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use zeroize::Zeroizing;
 
 use super::fault::{Fault, Place};
 use super::position::Lines;
@@ -31,8 +32,8 @@ pub struct Item {
 /// The types of TOML. Dates are text.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// In quotes.
-    Text(String),
+    /// In quotes. Wiped on drop: it may be a secret.
+    Text(Zeroizing<String>),
     /// Whole.
     Integer(i64),
     /// With a point or an exponent.
@@ -152,7 +153,7 @@ impl Reader<'_> {
             return Err(fault("nested too deeply"));
         }
         let value = match value.get_ref() {
-            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::String(text) => Value::Text(text.to_string().into()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
                 .map(Value::Integer)
                 .map_err(|_| fault("must be a whole number of at most 63 bits"))?,
@@ -162,7 +163,7 @@ impl Reader<'_> {
                 .map(Value::Float)
                 .map_err(|_| fault("not a number"))?,
             DeValue::Boolean(is) => Value::Boolean(*is),
-            DeValue::Datetime(date) => Value::Text(date.to_string()),
+            DeValue::Datetime(date) => Value::Text(date.to_string().into()),
             DeValue::Array(list) => {
                 let mut items = Vec::new();
                 for (index, value) in list.iter().enumerate() {
@@ -204,7 +205,7 @@ impl Item {
         };
         let name = table.get("name").or_else(|| table.get("from"));
         match name.map(|item| &item.value) {
-            Some(Value::Text(text)) => text.clone(),
+            Some(Value::Text(text)) => text.to_string(),
             _ => String::new(),
         }
     }
@@ -252,6 +253,21 @@ impl Item {
             ""
         };
         places.insert(format!("{key}{mark}"), self.place.clone());
+    }
+
+    /// The place of a dotted key below this table, or of the nearest table around it.
+    pub fn place_of(&self, key: &str) -> &Place {
+        let mut found = self;
+        for word in key.split('.') {
+            let inner = match &found.value {
+                Value::Table(items) => items.get(word),
+                Value::List(items) => word.parse().ok().and_then(|at: usize| items.get(at)),
+                _ => None,
+            };
+            let Some(inner) = inner else { break };
+            found = inner;
+        }
+        &found.place
     }
 
     /// An error at this place.
@@ -428,15 +444,21 @@ impl<'a> Table<'a> {
         self.item.fault_of(keys, what)
     }
 
-    /// An error for a key that nobody asked for.
-    pub fn finish(self) -> Result<(), Fault> {
-        let asked = self.asked.into_inner();
-        match self.items.iter().find(|(key, item)| {
-            !asked.contains(key.as_str()) && !matches!(item.value, Value::Removed)
-        }) {
-            Some((key, item)) => Err(item.fault(unknown("key", key, asked.iter().copied()))),
+    /// An error for the first key of the text that is none of these.
+    pub fn only(&self, keys: &[&str]) -> Result<(), Fault> {
+        let others = self.items.iter().filter(|(key, item)| {
+            !keys.contains(&key.as_str()) && !matches!(item.value, Value::Removed)
+        });
+        match others.min_by_key(|(_, item)| (item.place.line, item.place.column)) {
+            Some((key, item)) => Err(item.fault(unknown("key", key, keys.iter().copied()))),
             None => Ok(()),
         }
+    }
+
+    /// An error for a key that nobody asked for.
+    pub fn finish(self) -> Result<(), Fault> {
+        let asked: Vec<&str> = self.asked.borrow().iter().copied().collect();
+        self.only(&asked)
     }
 }
 

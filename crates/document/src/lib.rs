@@ -1,9 +1,8 @@
 //! TOML texts as people write them: the place of each key, errors, and the valid word nearest to a
 //! wrong one.
 //!
-//! All files give errors in the same form: device, link, policy, scenario and study through
-//! [`Item`] and [`Table`], the configuration of `daemon` through [`position()`] and [`unknown`].
-//! Left out: the meaning of keys, and opening files.
+//! All files are read through [`Item`] and [`Table`]: device, link, policy, scenario and study of
+//! the lab, and the configuration of `daemon`. Left out: the meaning of keys, and opening files.
 
 #![forbid(unsafe_code)]
 

@@ -49,7 +49,7 @@ pub(super) fn values(file: &ConfigFile) -> Vec<Fault> {
     let mut faults = daemon(&file.daemon);
     let mut taken = BTreeSet::new();
     for (index, table) in file.publish.iter().enumerate() {
-        let place = format!("publish[{}]", index + 1);
+        let place = format!("publish.{index}");
         faults.extend(published(&place, table));
         let name = match table.protocol {
             Transport::Tcp => "tcp",
@@ -168,7 +168,7 @@ fn no_gateway(text: &str) -> Option<String> {
             "{text:?} names no host: a gateway's connection has no remote_addrs"
         ));
     }
-    (text.is_empty() || text.contains(char::is_whitespace))
+    text.contains(char::is_whitespace)
         .then(|| format!("{text:?} is neither an address nor a name"))
 }
 
@@ -427,7 +427,7 @@ fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
     });
     let publish = file.publish.iter().enumerate().map(|(index, _)| {
         let text = format!("only a gateway publishes ports: {why}");
-        (format!("publish[{}]", index + 1), text)
+        (format!("publish.{index}"), text)
     });
     pools.chain(publish).collect()
 }

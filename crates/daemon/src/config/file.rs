@@ -3,31 +3,44 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use document::{Fault, Item, Value};
+use serde::Serialize;
 
 use super::ConfigError;
-use super::explain::{explain, strange_table};
+use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Size, Span};
 
 /// A whole file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct ConfigFile {
     /// The process itself.
-    #[serde(default)]
     pub daemon: DaemonTable,
     /// Peers, by name.
-    #[serde(default)]
     pub connections: BTreeMap<String, ConnectionTable>,
     /// Inner addresses to lend, by name.
-    #[serde(default)]
     pub pools: BTreeMap<String, PoolTable>,
     /// Ports of this gateway that are forwarded to servers inside.
-    #[serde(default)]
     pub publish: Vec<PublishTable>,
+}
+
+impl ReadTable for ConfigFile {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        // A mistyped header is reported before what it was to hold is missed.
+        keys.only(&["daemon", "connections", "pools", "publish"])?;
+        keys.refuse_table(
+            "publish",
+            "write [[publish]], with two brackets: there may be several",
+        )?;
+        Ok(Self {
+            daemon: keys.given("daemon")?,
+            connections: keys.given("connections")?,
+            pools: keys.given("pools")?,
+            publish: keys.given("publish")?,
+        })
+    }
 }
 
 impl ConfigFile {
@@ -43,8 +56,7 @@ impl ConfigFile {
 }
 
 /// `[daemon]`
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonTable {
     /// Name of the TUN device.
     pub tun: String,
@@ -80,88 +92,80 @@ impl Default for DaemonTable {
     }
 }
 
+impl ReadTable for DaemonTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        let usual = Self::default();
+        Ok(Self {
+            tun: keys.or("tun", usual.tun)?,
+            fwmark: keys.or("fwmark", usual.fwmark)?,
+            table: keys.or("table", usual.table)?,
+            half_open: keys.or("half_open", usual.half_open)?,
+            dns: keys.or("dns", usual.dns)?,
+            user: keys.or("user", usual.user)?,
+        })
+    }
+}
+
 /// `[connections.NAME]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ConnectionTable {
     /// IKE version; 1 is deprecated (RFC 9395).
-    #[serde(default = "one")]
     pub version: u8,
     /// Aggressive mode: three messages, as in the UMTS paper.
-    #[serde(default)]
     pub aggressive: bool,
     /// Own addresses to use. A client uses the first one that it has and that has a route to the
     /// gateway. Default: any.
-    #[serde(default)]
     pub local_addrs: Vec<IpAddr>,
     /// Addresses or names of the gateway. Absent: this process is the gateway.
-    #[serde(default)]
     pub remote_addrs: Vec<String>,
     /// UDP port of the gateway.
-    #[serde(default = "ike_port")]
     pub remote_port: u16,
     /// Phase 1 proposals, such as "aes128-sha256-modp2048". Default: "aes128-sha256-curve25519",
     /// "aes128-sha256-modp2048", "aes256-sha256-modp3072". A client in aggressive mode offers only
     /// the group of its first proposal; in that mode Curve25519 is the last of the default.
-    #[serde(default)]
     pub proposals: Vec<String>,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
-    #[serde(default)]
     pub vips: Vec<IpAddr>,
     /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
-    #[serde(default)]
     pub pools: Vec<String>,
     /// ESP in UDP. "auto": with every peer that supports NAT traversal (RFC 3947). true: always, or
     /// no tunnel. false: only through a NAT. Otherwise ESP is IP protocol 50, which costs one
     /// system call per packet. AH never uses UDP: if AH is proposed, "auto" means false.
-    #[serde(default)]
     pub encap: Encap,
     /// Split long IKE messages if the peer supports fragments.
-    #[serde(default = "yes")]
     pub fragmentation: bool,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends and receives nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
     /// Give the peer up if it answers no probe for this long.
-    #[serde(default = "dpd_timeout")]
     pub dpd_timeout: Span,
     /// Interval of NAT keepalives; "0" turns them off.
-    #[serde(default = "keepalive")]
     pub keepalive: Span,
     /// Renew the ISAKMP SA after this long. 0 is refused: the SA is always renewed.
-    #[serde(default = "rekey_time")]
     pub rekey_time: Span,
     /// Time from the renewal to the end of the old SA.
-    #[serde(default = "over_time")]
     pub over_time: Span,
     /// What happens to an earlier tunnel of the same identity.
-    #[serde(default)]
     pub unique: Unique,
     /// How many peers may share a pre-shared key at once, if it is for many (`id = "*"`, or a
     /// pattern). Another peer gets no answer until one leaves.
-    #[serde(default = "max_peers")]
     pub max_peers: usize,
     /// When the tunnel is set up: as soon as the process runs, or at the first packet for it.
-    #[serde(default)]
     pub start: Start,
     /// What happens to traffic for the private network without a tunnel, and to traffic for a
     /// gateway's pools while the gateway does not run. "block": refused until `caravan down`.
     /// "pass": it takes the ordinary route, unencrypted.
-    #[serde(default)]
     pub on_failure: OnFailure,
     /// Local network of a full tunnel (`remote_ts` covers all of IPv4 or all of IPv6). "allow":
     /// private addresses with a route that is not a default route stay reachable, and so do
     /// multicast and broadcast. Networks that `remote_ts` names, the gateway's resolvers and DNS
     /// queries to port 53 stay in the tunnel; DNS over TLS (port 853) to a local resolver does not.
     /// "block": everything except DHCP enters the tunnel or is refused.
-    #[serde(default)]
     pub lan: Lan,
     /// Other address family of a full tunnel that carries one family only. "block": refused unless
     /// a selector names it, also if `on_failure` is "pass". "pass": unencrypted.
-    #[serde(default)]
     pub other_family: OtherFamily,
     /// Allow DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, and aggressive PSK.
-    #[serde(default)]
     pub legacy: bool,
     /// How we identify ourselves.
     pub local: AuthTable,
@@ -171,9 +175,54 @@ pub struct ConnectionTable {
     pub children: BTreeMap<String, ChildTable>,
 }
 
+impl ReadTable for ConnectionTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            version: keys.or("version", 1)?,
+            aggressive: keys.or("aggressive", false)?,
+            local_addrs: keys.given("local_addrs")?,
+            remote_addrs: keys.given("remote_addrs")?,
+            remote_port: keys.or("remote_port", 500)?,
+            proposals: keys.given("proposals")?,
+            vips: keys.given("vips")?,
+            pools: keys.given("pools")?,
+            encap: keys.given("encap")?,
+            fragmentation: keys.or("fragmentation", true)?,
+            dpd_delay: keys.given("dpd_delay")?,
+            // Five probes, two seconds apart.
+            dpd_timeout: keys.or("dpd_timeout", Span::seconds(10))?,
+            // The default of RFC 3948 §4.
+            keepalive: keys.or("keepalive", Span::seconds(20))?,
+            // As in swanctl.
+            rekey_time: keys.or("rekey_time", Span::seconds(14_400))?,
+            // A tenth of the above, as in swanctl.
+            over_time: keys.or("over_time", Span::seconds(1_440))?,
+            unique: keys.given("unique")?,
+            max_peers: keys.or("max_peers", engine::config::PEERS_MAX)?,
+            start: keys.given("start")?,
+            on_failure: keys.given("on_failure")?,
+            lan: keys.given("lan")?,
+            other_family: keys.given("other_family")?,
+            legacy: keys.or("legacy", false)?,
+            local: keys.needed(
+                "local",
+                "who we are, such as local = { certs = [\"own.pem\"], key = \"own.key\" }",
+            )?,
+            remote: keys.needed(
+                "remote",
+                "which peers we accept, such as remote = { cacerts = [\"ca.pem\"], id = \
+                 \"sg.example\" }",
+            )?,
+            children: keys.needed(
+                "children",
+                "what is protected, a table [connections.NAME.children.NAME]",
+            )?,
+        })
+    }
+}
+
 /// `local` and `remote`
-#[derive(Clone, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Default, Serialize)]
 pub struct AuthTable {
     /// "pubkey" or "psk".
     pub auth: Auth,
@@ -204,6 +253,22 @@ pub struct AuthTable {
     pub secret_file: Option<PathBuf>,
 }
 
+impl ReadTable for AuthTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            auth: keys.given("auth")?,
+            certs: keys.given("certs")?,
+            key: keys.given("key")?,
+            cacerts: keys.given("cacerts")?,
+            crls: keys.given("crls")?,
+            revocation: keys.given("revocation")?,
+            id: keys.given("id")?,
+            secret: keys.given("secret")?,
+            secret_file: keys.given("secret_file")?,
+        })
+    }
+}
+
 /// Shows the identity and leaves out the secret.
 impl fmt::Debug for AuthTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,8 +279,7 @@ impl fmt::Debug for AuthTable {
 }
 
 /// How a side proves its identity.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum Auth {
     /// RSA signatures and certificates.
     #[default]
@@ -224,9 +288,14 @@ pub enum Auth {
     Psk,
 }
 
+impl Read for Auth {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("pubkey", Self::Pubkey), ("psk", Self::Psk)])
+    }
+}
+
 /// What a missing CRL means.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Revocation {
     /// Refuse.
     Strict,
@@ -237,56 +306,86 @@ pub enum Revocation {
     Relaxed,
 }
 
+impl Read for Revocation {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice(
+            "value",
+            &[
+                ("strict", Self::Strict),
+                ("ifcrl", Self::Ifcrl),
+                ("relaxed", Self::Relaxed),
+            ],
+        )
+    }
+}
+
 /// `[connections.NAME.children.NAME]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ChildTable {
     /// "tunnel" or "transport".
-    #[serde(default)]
     pub mode: Mode,
     /// Traffic selectors of our side. Default: our inner address.
-    #[serde(default)]
     pub local_ts: Vec<String>,
     /// Traffic selectors of the peer's side. Default: its inner address.
-    #[serde(default)]
     pub remote_ts: Vec<String>,
     /// ESP proposals, such as "aes128gcm16-modp2048". "none" alone: no IPsec, traffic unencrypted.
     /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
     /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. A client offers
     /// one group at a time. Curve25519 is last if phase 1 uses another group and a MODP group is
     /// here too.
-    #[serde(default)]
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
-    #[serde(default)]
     pub ah_proposals: Vec<String>,
     /// Renew the SAs after this long. 0 is refused: they are always renewed.
-    #[serde(default = "child_rekey_time")]
     pub rekey_time: Span,
     /// Time from the renewal to the end of the old SAs.
-    #[serde(default = "child_over_time")]
     pub over_time: Span,
     /// Renew after this many bytes.
     pub rekey_bytes: Option<Size>,
     /// Renew after this many packets.
     pub rekey_packets: Option<u64>,
     /// Size of the replay window in packets, 64 to 4096. 0 turns replay protection off.
-    #[serde(default = "replay_window")]
     pub replay_window: u32,
     /// Largest outer packet at the start.
-    #[serde(default = "path_mtu")]
     pub mtu: u16,
 }
 
+impl ReadTable for ChildTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            mode: keys.given("mode")?,
+            local_ts: keys.given("local_ts")?,
+            remote_ts: keys.given("remote_ts")?,
+            esp_proposals: keys.given("esp_proposals")?,
+            ah_proposals: keys.given("ah_proposals")?,
+            rekey_time: keys.or("rekey_time", Span::seconds(3_600))?,
+            over_time: keys.or("over_time", Span::seconds(360))?,
+            rekey_bytes: keys.given("rekey_bytes")?,
+            rekey_packets: keys.given("rekey_packets")?,
+            // Wide enough for the reordering of two packet threads and a long fat link.
+            replay_window: keys.or("replay_window", 1_024)?,
+            mtu: keys.or("mtu", 1_500)?,
+        })
+    }
+}
+
 /// Tunnel or transport.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum Mode {
     /// Whole packets.
     #[default]
     Tunnel,
     /// The payload of the IP packet.
     Transport,
+}
+
+impl Read for Mode {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice(
+            "value",
+            &[("tunnel", Self::Tunnel), ("transport", Self::Transport)],
+        )
+    }
 }
 
 /// `encap`
@@ -301,9 +400,19 @@ pub enum Encap {
     ThroughNat,
 }
 
+impl Read for Encap {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        match &item.value {
+            Value::Boolean(true) => Ok(Self::Always),
+            Value::Boolean(false) => Ok(Self::ThroughNat),
+            Value::Text(text) if **text == "auto" => Ok(Self::Auto),
+            _ => Err(item.fault("write \"auto\", true or false")),
+        }
+    }
+}
+
 /// `start`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum Start {
     /// When `caravan up` runs.
     #[default]
@@ -312,9 +421,17 @@ pub enum Start {
     OnTraffic,
 }
 
+impl Read for Start {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice(
+            "value",
+            &[("at-once", Self::AtOnce), ("on-traffic", Self::OnTraffic)],
+        )
+    }
+}
+
 /// `unique`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum Unique {
     /// The new tunnel replaces the old one.
     #[default]
@@ -323,9 +440,14 @@ pub enum Unique {
     Keep,
 }
 
+impl Read for Unique {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("replace", Self::Replace), ("keep", Self::Keep)])
+    }
+}
+
 /// `on_failure`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum OnFailure {
     /// Unreachable routes stay until `caravan down`.
     #[default]
@@ -334,9 +456,14 @@ pub enum OnFailure {
     Pass,
 }
 
+impl Read for OnFailure {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("block", Self::Block), ("pass", Self::Pass)])
+    }
+}
+
 /// `lan`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum Lan {
     /// Printers, containers and administrators of this host stay reachable. Only private addresses:
     /// a network that declares public addresses local would pull them out of the tunnel.
@@ -346,9 +473,14 @@ pub enum Lan {
     Block,
 }
 
+impl Read for Lan {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("allow", Self::Allow), ("block", Self::Block)])
+    }
+}
+
 /// `other_family`
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 pub enum OtherFamily {
     /// Refused. Programs prefer IPv6, and would bypass a tunnel of IPv4.
     #[default]
@@ -357,37 +489,57 @@ pub enum OtherFamily {
     Pass,
 }
 
+impl Read for OtherFamily {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("block", Self::Block), ("pass", Self::Pass)])
+    }
+}
+
 /// `[pools.NAME]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct PoolTable {
     /// A subnet or a range, such as "10.99.0.0/24" or "10.99.0.10-10.99.0.20".
     pub addrs: String,
     /// DNS resolvers that a client gets with its address.
-    #[serde(default)]
     pub dns: Vec<IpAddr>,
 }
 
+impl ReadTable for PoolTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            addrs: keys.needed("addrs", "write one, such as addrs = \"10.99.0.0/24\"")?,
+            dns: keys.given("dns")?,
+        })
+    }
+}
+
 /// `[[publish]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct PublishTable {
     /// "tcp" or "udp".
-    #[serde(default)]
     pub protocol: Transport,
     /// Port on the gateway's own address.
     pub port: u16,
     /// The server inside, such as "10.10.0.2:80".
-    pub to: std::net::SocketAddr,
+    pub to: SocketAddr,
     /// true: the server sees the gateway's address. false: it sees the client's pool address, and
     /// needs a route to the pool through the gateway.
-    #[serde(default = "yes")]
     pub masquerade: bool,
 }
 
+impl ReadTable for PublishTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            protocol: keys.given("protocol")?,
+            port: keys.needed("port", "a port of the gateway, such as port = 80")?,
+            to: keys.needed("to", "the server inside, such as to = \"10.10.0.2:80\"")?,
+            masquerade: keys.or("masquerade", true)?,
+        })
+    }
+}
+
 /// A transport protocol.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     #[default]
@@ -396,73 +548,16 @@ pub enum Transport {
     Udp,
 }
 
+impl Read for Transport {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("tcp", Self::Tcp), ("udp", Self::Udp)])
+    }
+}
+
 /// Reads the text of a file.
 pub fn parse(path: &Path, text: &str) -> Result<ConfigFile, ConfigError> {
-    let syntax = |text| ConfigError::Syntax {
-        path: path.to_owned(),
-        text,
-    };
-    if let Some(strange) = strange_table(text) {
-        return Err(syntax(strange));
-    }
-    toml::from_str(text).map_err(|error| syntax(explain(text, &error)))
-}
-
-fn one() -> u8 {
-    1
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn ike_port() -> u16 {
-    500
-}
-
-fn seconds(seconds: u64) -> Span {
-    Span(core::time::Duration::from_secs(seconds))
-}
-
-fn dpd_timeout() -> Span {
-    // Five probes, two seconds apart.
-    seconds(10)
-}
-
-fn keepalive() -> Span {
-    // The default of RFC 3948 §4.
-    seconds(20)
-}
-
-fn rekey_time() -> Span {
-    // As in swanctl.
-    seconds(14_400)
-}
-
-fn over_time() -> Span {
-    // A tenth of the above, as in swanctl.
-    seconds(1_440)
-}
-
-fn child_rekey_time() -> Span {
-    seconds(3_600)
-}
-
-fn child_over_time() -> Span {
-    seconds(360)
-}
-
-fn max_peers() -> usize {
-    engine::config::PEERS_MAX
-}
-
-fn replay_window() -> u32 {
-    // Wide enough for the reordering of two packet threads and a long fat link.
-    1_024
-}
-
-fn path_mtu() -> u16 {
-    1_500
+    let found = document::parse("", text).and_then(|item| ConfigFile::read(&item));
+    found.map_err(|fault| ConfigError::of_fault(path, fault))
 }
 
 #[cfg(test)]
@@ -517,5 +612,68 @@ remote_ts = ["10.10.0.0/24"]
             .unwrap_err()
             .to_string();
         assert!(error.contains("90s"), "{error}");
+    }
+
+    fn said(text: &str) -> String {
+        parse(Path::new("x.toml"), text).unwrap_err().to_string()
+    }
+
+    const SIDES: &str = "local = { id = \"a\" }\nremote = { id = \"b\" }\n";
+
+    #[test]
+    fn a_wrong_value_is_told_with_its_key_and_in_words() {
+        for (text, wanted) in [
+            (
+                "[[publish]]\nport = 70000\nto = \"10.0.0.1:80\"".to_owned(),
+                "x.toml: line 2: publish.0.port: 70000 is outside 0 to 65535",
+            ),
+            (
+                "[publish]\nport = 80\nto = \"10.0.0.1:80\"".to_owned(),
+                "publish: write [[publish]], with two brackets",
+            ),
+            (
+                "[[publish]]\nport = 80\nto = \"10.0.0.1\"".to_owned(),
+                "line 3: publish.0.to: \"10.0.0.1\" is not ADDRESS:PORT, such as",
+            ),
+            (
+                "[daemon]\ndns = \"yes\"".to_owned(),
+                "line 2: daemon.dns: must be true or false, found text",
+            ),
+            (
+                format!("[connections.x]\n{SIDES}[connections.x.children.n]\nmode = \"tunel\""),
+                "line 5: connections.x.children.n.mode: unknown value 'tunel', the \
+                 nearest valid one is 'tunnel'",
+            ),
+            (
+                format!("[connections.x]\n{SIDES}vips = [\"any\"]\n[connections.x.children.n]"),
+                "connections.x.vips.0: \"any\" is not an address",
+            ),
+            (
+                format!("[connections.x]\n{SIDES}remote_port = 0x1ffff"),
+                "connections.x.remote_port: 131071 is outside 0 to 65535",
+            ),
+            (
+                "[connections.x]\nlocal = 5".to_owned(),
+                "connections.x.local: must be a table, found a whole number",
+            ),
+            (
+                "[connections.x]\nremote = {}\n[connections.x.children.n]".to_owned(),
+                "'local' is missing: who we are, such as local = {",
+            ),
+        ] {
+            let said = said(&text);
+            assert!(said.contains(wanted), "{said}\nwanted {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_header_is_told_before_what_it_was_to_hold() {
+        let text = format!(
+            "[connectons.x]\n{SIDES}[connections.x.children.n]\nremote_ts = [\"10.0.0.0/8\"]"
+        );
+        let wanted = "line 1: connectons: unknown key 'connectons', the nearest valid one is \
+                      'connections'";
+        assert!(said(&text).contains(wanted), "{}", said(&text));
+        assert!(said("[zebra]").contains("valid are 'daemon', 'connections'"));
     }
 }

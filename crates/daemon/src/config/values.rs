@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use zeroize::Zeroize;
 
 /// A time span with its unit: ms, s, m, h or d.
@@ -15,14 +14,19 @@ pub struct Span(pub Duration);
 pub struct Size(pub u64);
 
 /// A secret written in the file itself. It has no `Debug`, and is wiped on drop.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone)]
 pub struct SecretText(String);
 
 impl SecretText {
     /// Its octets.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+impl From<&str> for SecretText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
     }
 }
 
@@ -50,6 +54,11 @@ const SIZES: [(&str, u64); 7] = [
 ];
 
 impl Span {
+    /// A span of whole seconds.
+    pub const fn seconds(seconds: u64) -> Self {
+        Self(Duration::from_secs(seconds))
+    }
+
     /// Reads `"90s"`.
     pub fn parse(text: &str) -> Result<Self, String> {
         with_unit(text, &SPANS)
@@ -81,32 +90,6 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     }
     let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
     number.checked_mul(*factor)
-}
-
-struct Text<T>(fn(&str) -> Result<T, String>, &'static str);
-
-impl<T> Visitor<'_> for Text<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.1)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        (self.0)(text).map_err(E::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text(Self::parse, "a time span in quotes, such as \"90s\""))
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text(Self::parse, "a size in quotes, such as \"64kb\""))
-    }
 }
 
 impl Serialize for Size {

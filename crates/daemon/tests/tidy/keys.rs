@@ -159,7 +159,7 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         "String" | "SecretText" => "text".to_owned(),
         "PathBuf" => "file".to_owned(),
         "IpAddr" => "address".to_owned(),
-        "std::net::SocketAddr" => "address:port".to_owned(),
+        "SocketAddr" => "address:port".to_owned(),
         "bool" => "true, false".to_owned(),
         "u8" | "u16" | "u32" | "u64" | "usize" => "number".to_owned(),
         "Span" => "time".to_owned(),
@@ -189,68 +189,62 @@ fn word(variant: &str) -> String {
     word
 }
 
+/// What the reader of the table says: `or` has the default, `needed` has none, `given` has that of
+/// the type.
 fn default(
     source: &str,
     items: &BTreeMap<String, Vec<Entry>>,
     table: &str,
     field: &Entry,
 ) -> String {
-    let given = field
-        .attribute
-        .split("default = \"")
-        .nth(1)
-        .and_then(|it| it.split('"').next());
-    if let Some(function) = given {
-        return format!("`{}`", returned(source, function));
-    }
-    // The struct has its own defaults.
-    let whole = source.split(&format!("impl Default for {table} {{")).nth(1);
-    if let Some(whole) = whole.and_then(|rest| rest.split("\n}").next()) {
-        let start = format!("{}: ", field.name);
-        let mut lines = whole.lines().map(str::trim);
-        let line = lines
-            .find_map(|line| line.strip_prefix(&start))
-            .expect("a default");
-        return match line.trim_end_matches(',') {
-            "None" => String::new(),
-            text => format!("`{}`", plain(text)),
-        };
-    }
-    let is_needed = field.attribute.is_empty() && table != "AuthTable";
-    match field.kind.as_str() {
-        kind if inside(kind, "Option").is_some() => String::new(),
-        _ if is_needed => "*needed*".to_owned(),
-        "bool" => "`false`".to_owned(),
-        kind if inside(kind, "Vec").is_some() => String::new(),
-        kind => {
-            let mut variants = items[kind].iter();
-            let first = variants
-                .find(|it| it.attribute == "#[default]")
-                .expect("a default");
-            format!("`\"{}\"`", word(&first.name))
+    let reader = block(source, &format!("impl ReadTable for {table} {{"));
+    let read = line(reader, &format!("{}: keys.", field.name));
+    let (method, rest) = read.split_once('(').expect("a method");
+    match method {
+        "needed" => "*needed*".to_owned(),
+        "given" => match items.get(&field.kind) {
+            Some(variants) if field.kind != "AuthTable" => {
+                let first = variants.iter().find(|it| it.attribute == "#[default]");
+                format!("`\"{}\"`", word(&first.expect("a default").name))
+            }
+            _ => String::new(),
+        },
+        _ => {
+            let (_, value) = rest.split_once(", ").expect("a default");
+            let value = value.strip_suffix(")?").expect("one line");
+            // The default of the whole table.
+            let value = match value.strip_prefix("usual.") {
+                Some(_) => line(
+                    block(source, &format!("impl Default for {table} {{")),
+                    &format!("{}: ", field.name),
+                ),
+                None => value,
+            };
+            match value {
+                "None" => String::new(),
+                value => format!("`{}`", plain(value)),
+            }
         }
     }
 }
 
-/// What a function without arguments returns, as files write it.
-fn returned(source: &str, function: &str) -> String {
-    let body = source
-        .split(&format!("\nfn {function}() -> "))
-        .nth(1)
-        .expect("a function");
-    let body = body.split("\n}").next().expect("its end");
-    let lines = body
-        .lines()
-        .skip(1)
-        .map(str::trim)
-        .filter(|line| !line.starts_with("//"));
-    plain(&lines.collect::<String>())
+/// What follows a line of the source, up to the next line without indentation.
+fn block<'a>(source: &'a str, start: &str) -> &'a str {
+    let rest = source.split(start).nth(1).expect(start);
+    rest.split("\n}").next().expect("its end")
+}
+
+/// The rest of the line that starts so, without its comma.
+fn line<'a>(block: &'a str, start: &str) -> &'a str {
+    let mut lines = block.lines().map(str::trim);
+    let rest = lines.find_map(|line| line.strip_prefix(start));
+    rest.expect(start).trim_end_matches(',')
 }
 
 /// A Rust value as TOML.
 fn plain(text: &str) -> String {
     if let Some(seconds) = text
-        .strip_prefix("seconds(")
+        .strip_prefix("Span::seconds(")
         .and_then(|it| it.strip_suffix(')'))
     {
         let seconds: u64 = seconds.replace('_', "").parse().expect("seconds");
@@ -260,11 +254,7 @@ fn plain(text: &str) -> String {
             _ => format!("\"{seconds}s\""),
         };
     }
-    let text = text
-        .split(".map(")
-        .next()
-        .expect("a front")
-        .trim_end_matches(".to_owned()");
+    let text = text.trim_end_matches(".to_owned()");
     match text.starts_with(|c: char| c.is_ascii_digit()) {
         true => text.replace('_', ""),
         false => text.to_owned(),

@@ -49,3 +49,27 @@ fn what_nests_without_end_is_refused() {
         assert!(refused(&text).len() < 200);
     }
 }
+
+#[test]
+fn a_dotted_key_leads_to_its_place_or_to_the_table_around_it() {
+    let text = "[connections.home]\nlocal = { id = \"a\" }\n[[publish]]\nport = 1\n\
+                [[publish]]\nport = 2\n";
+    let top = parse("f", text).unwrap();
+    let line = |key: &str| top.place_of(key).line;
+    assert_eq!(line("connections.home.local.id"), Some(2));
+    assert_eq!(line("connections.home.remote.id"), Some(1));
+    assert_eq!(line("publish.1.port"), Some(6));
+    assert_eq!(line("publish.7.port"), Some(3));
+}
+
+#[test]
+fn the_first_strange_key_of_the_text_is_told_before_others_are_read() {
+    let top = parse("f", "b = 1\n[z]\n[a]\n").unwrap();
+    let table = top.table().unwrap();
+    assert_eq!(table.only(&["a", "b", "z"]), Ok(()));
+    let fault = table.only(&["b", "n"]).unwrap_err();
+    assert!(
+        fault.to_string().starts_with("f:2:2: z: unknown key 'z'"),
+        "{fault}"
+    );
+}

@@ -77,7 +77,7 @@ fn value(key: &str, text: &str) -> Item {
     });
     let mut item = found.unwrap_or_else(|| Item {
         place: Place::edit(key),
-        value: Value::Text(text.to_owned()),
+        value: Value::Text(text.to_owned().into()),
     });
     relocate(&mut item, key);
     item

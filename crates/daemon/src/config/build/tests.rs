@@ -7,9 +7,10 @@ fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
          remote = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
          [connections.road.children.net]\nmode = \"{mode}\"\nremote_ts = [\"{selector}\"]\n"
     );
-    let file = toml::from_str(&text).expect("a file");
-    let built = build(Path::new("road.toml"), file, (Names::Needed, Origin::Files))
-        .map_err(|fault| fault.to_string());
+    let path = Path::new("road.toml");
+    let file = file::parse(path, &text).expect("a file");
+    let built =
+        build(path, file, (Names::Needed, Origin::Files)).map_err(|fault| fault.to_string());
     built.map(|loaded| Arc::clone(&loaded.engine.connections[0]))
 }
 
@@ -34,7 +35,7 @@ fn encap_is_auto_true_or_false() {
     assert_eq!(with("encap = false"), Ok(Encapsulation::ThroughNat));
     for wrong in ["encap = \"true\"", "encap = 1"] {
         let said = with(wrong).expect_err("refused");
-        let what = "line 2, column 9: connections.road.encap: ";
+        let what = "line 2: connections.road.encap: ";
         assert!(
             said.contains(what) && said.contains("\"auto\", true or false"),
             "{said}"
