@@ -13,5 +13,4 @@ mod words;
 
 pub use fault::{EDIT, Fault, Place};
 pub use item::{Item, TEXT_BYTES_MAX, Table, Value, parse};
-pub use position::{Lines, position};
 pub use words::{choices, likeness, nearest, unknown};

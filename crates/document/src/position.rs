@@ -5,7 +5,7 @@ const STRIDE: usize = 64;
 
 /// The line starts of a text, for finding many positions. Each look-up costs the same wherever it
 /// is, even if the whole text is one line.
-pub struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     text: &'a [u8],
     begins: Vec<usize>,
     /// Characters that begin before each [`STRIDE`].
@@ -14,7 +14,7 @@ pub struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Scans the text once.
-    pub fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         let text = text.as_bytes();
         let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let begins = [0].into_iter().chain(ends.map(|(at, _)| at + 1)).collect();
@@ -34,7 +34,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Line and column, from 1, of an octet; columns count characters.
-    pub fn position(&self, at: usize) -> (usize, usize) {
+    pub(crate) fn position(&self, at: usize) -> (usize, usize) {
         let at = at.min(self.text.len());
         let line = self.begins.partition_point(|begin| *begin <= at).max(1);
         let column = self.before(at) - self.before(self.begins[line - 1]) + 1;
@@ -55,14 +55,13 @@ fn characters(part: &[u8]) -> usize {
     part.iter().filter(is_first).count()
 }
 
-/// Line and column, from 1, of an octet of a text; columns count characters.
-pub fn position(text: &str, at: usize) -> (usize, usize) {
-    Lines::of(text).position(at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn position(text: &str, at: usize) -> (usize, usize) {
+        Lines::of(text).position(at)
+    }
 
     #[test]
     fn lines_and_columns_count_from_one_and_in_characters() {
