@@ -15,7 +15,8 @@ from test_lab_cli import TOP, answer, refusal
 from caravan import recordings
 from caravan.study import load
 from caravan.study.cells import Job, cells
-from caravan.study.engine import Files, compute, jobs, place
+from caravan.study.compute import compute, jobs
+from caravan.study.resolve import Files, resolve
 from caravan.study.text import StudyError
 
 FORMER_LIMIT_BYTES = 64 << 20
@@ -114,7 +115,7 @@ def trace_job(folder: Path) -> Job:
     (folder / "study.toml").write_text(STUDY)
     study = load(str(folder))
     (cell,) = cells(study.sweeps[0], is_quick=False)
-    (job,) = jobs(cell, place(cell, Files.of(study)), "simulate", 1)
+    (job,) = jobs(cell, resolve(cell, Files.of(study)), "simulate", 1)
     return job
 
 

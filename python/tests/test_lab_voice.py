@@ -22,8 +22,9 @@ from caravan.lab import freshness
 from caravan.messages import unknown
 from caravan.study import load
 from caravan.study.cells import cells
-from caravan.study.engine import Files, jobs, place
+from caravan.study.compute import jobs
 from caravan.study.files import located
+from caravan.study.resolve import Files, resolve
 from caravan.study.text import StudyError
 
 LOSSY_STUDY = """
@@ -135,7 +136,7 @@ def test_a_study_of_what_the_testbed_cannot_show_is_refused_at_its_line(tmp_path
     (sweep,) = study.sweeps
     (cell,) = cells(sweep, is_quick=False)
     with pytest.raises(StudyError, match=r"link.ms.trace: there is no trace 'no'") as fault:
-        jobs(cell, place(cell, Files.of(study)), "testbed", 1)
+        jobs(cell, resolve(cell, Files.of(study)), "testbed", 1)
     assert str(located(study, sweep, fault.value)).startswith(f"{path}:14:9: sweep.rates: ")
 
 

@@ -17,7 +17,7 @@ import pytest
 from distributed import LocalCluster
 
 import caravan.study
-from caravan.study import engine, pool
+from caravan.study import compute, pool
 from caravan.study.cells import Job
 from caravan.study.text import StudyError
 
@@ -162,7 +162,7 @@ def test_a_worker_of_another_core_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text(OTHER)
     preloaded = ("--preload", str(tmp_path / "other.py"))
     with processes(tmp_path, *preloaded) as (address, _), pytest.raises(StudyError) as refused:
-        answering(engine.compute, address)
+        answering(compute.compute, address)
     said = str(refused.value)
     assert said.startswith(f"--cluster {address}: the worker tcp://")
     assert "has another native core" in said and "sources 00000000, here " in said
@@ -172,5 +172,5 @@ def test_a_worker_without_caravan_is_refused(tmp_path: Path) -> None:
     (tmp_path / "without.py").write_text("import sys\nsys.modules['caravan'] = None\n")
     preloaded = ("--preload", str(tmp_path / "without.py"))
     with processes(tmp_path, *preloaded) as (address, _), pytest.raises(StudyError) as refused:
-        answering(engine.compute, address)
+        answering(compute.compute, address)
     assert "has no working caravan" in str(refused.value)

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import caravan.study
 from caravan.lab.cli import app
 from caravan.messages import Stopped
-from caravan.study import Study, engine, results
+from caravan.study import Study, compute, results
 from caravan.study.cells import Job, points, replication_ranges
 from caravan.study.commands import summary
 from caravan.study.comparison import compare
@@ -89,7 +89,7 @@ class Interrupted:
 
 def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
     seen: list[str] = []
-    store = Store(tmp_path, "engine")
+    store = Store(tmp_path, "core")
     assert store.fill(JOBS, Threads(counted(seen), 3), quiet()) == len(JOBS)
     assert store.fill(JOBS, Threads(counted(seen), 3), quiet()) == 0
     assert sorted(seen) == sorted(job.request for job in JOBS)
@@ -99,7 +99,7 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
     # A shell that starts this in the background ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    store = Store(tmp_path, "engine")
+    store = Store(tmp_path, "core")
     with pytest.raises(Stopped, match="5 of 12"):
         store.fill(JOBS, Interrupted(5), quiet())
     seen: list[str] = []
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
     assert len(seen) == 7
 
 
-def test_another_engine_computes_again(tmp_path: Path) -> None:
+def test_another_core_computes_again(tmp_path: Path) -> None:
     seen: list[str] = []
     for built in ("one", "two"):
         Store(tmp_path, built).fill(JOBS[:1], Threads(counted(seen), 1), quiet())
@@ -119,7 +119,7 @@ def test_a_failing_job_stops_the_run_with_its_reason(tmp_path: Path) -> None:
         raise StudyError(f"cannot: {job.request}")
 
     with pytest.raises(StudyError, match="cannot"):
-        Store(tmp_path, "engine").fill(JOBS, Threads(compute, 2), quiet())
+        Store(tmp_path, "core").fill(JOBS, Threads(compute, 2), quiet())
     assert not list((tmp_path / "cells").glob("*")) if (tmp_path / "cells").exists() else True
 
 
@@ -335,8 +335,8 @@ def test_a_station_that_is_full_makes_the_road_so(monkeypatch: pytest.MonkeyPatc
             station("radio", "stationary"),
         ]
         core = SimpleNamespace(outcome=lambda _: json.dumps(answer))
-        monkeypatch.setattr(engine, "_lab", core)
-        return {item.metric: item.state for item in engine.outcome([])}
+        monkeypatch.setattr(compute, "_lab", core)
+        return {item.metric: item.state for item in compute.outcome([])}
 
     for state in ("near-saturation", "not-stationary"):
         found = states(state)
@@ -354,7 +354,7 @@ def test_a_grid_is_the_product_of_its_axes() -> None:
 @pytest.mark.parametrize("length", [0, 10, 60])
 def test_a_torn_result_is_computed_again(length: int, tmp_path: Path) -> None:
     seen: list[str] = []
-    store = Store(tmp_path, "engine")
+    store = Store(tmp_path, "core")
     store.fill(JOBS, Threads(counted(seen), 2), quiet())
     torn = store.path(JOBS[3])
     torn.write_bytes(torn.read_bytes()[:length] + b"\0" * 3)

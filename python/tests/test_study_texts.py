@@ -16,7 +16,6 @@ import pytest
 import caravan.study
 from caravan.files import CATALOGUE
 from caravan.study import Outcome, Study
-from caravan.study.engine import Files
 from caravan.study.parameters import document, number
 from caravan.study.plan import Point
 from caravan.study.published import (
@@ -29,6 +28,7 @@ from caravan.study.published import (
     relative_difference,
     results_score,
 )
+from caravan.study.resolve import Files, resolve
 from caravan.study.text import StudyError
 from caravan.study.values import fill
 from caravan.threeways import sizes
@@ -313,9 +313,8 @@ def test_a_full_run_has_every_parameter_as_printed() -> None:
 
 def lab_document(study: Study, files: Files) -> Any:
     from caravan.study.cells import cells  # noqa: PLC0415
-    from caravan.study.engine import place  # noqa: PLC0415
 
-    return place(cells(study.sweep("parameters"), is_quick=False)[0], files).document
+    return resolve(cells(study.sweep("parameters"), is_quick=False)[0], files).document
 
 
 def test_results_and_parameters_are_counted_apart() -> None:

@@ -42,9 +42,9 @@ class Job:
     packets: float
     """An estimate of its work, for the progress bar."""
 
-    def address(self, engine: str) -> str:
-        """The name of its result. `engine` is the fingerprint of the code that computes it."""
-        content = "\0".join((engine, self.kind, self.request))
+    def address(self, core: str) -> str:
+        """The name of its result. `core` is the fingerprint of the code that computes it."""
+        content = "\0".join((core, self.kind, self.request))
         return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -1,6 +1,7 @@
 """The metrics of results: unit, and words for axes and tables.
 
-A metric of one station is written `name:station`, as `utilisation:ms`.
+A metric of one station is written `name:station`, as `utilisation:ms`; one of a flow
+`name:flow`, as `throughput_kbps:ms2 down`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,20 @@ class Metric:
 
     unit: str
     label: str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of a cell. `reading` is set if a cell has several metrics of one name."""
+
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    state: str = ""
+    reading: str = ""
+    bound: str = ""
+    """`lower` or `upper` if only the bytes of the underlying work have a cost."""
 
 
 METRICS = {
@@ -47,6 +62,9 @@ METRICS = {
     "wire_bytes_480": Metric("bytes", "A packet of 480 bytes on the wire"),
     "rtt_ms": Metric("ms", "Round trip"),
     "tcp_kbps": Metric("kbit/s", "TCP throughput"),
+    "sent_packets": Metric("packets", "Packets sent"),
+    "received_packets": Metric("packets", "Packets received"),
+    "missing_packets": Metric("packets", "Packets that never came"),
     "bytes": Metric("bytes", "Part of a packet"),
     "value": Metric("", "Value"),
 }
@@ -90,7 +108,16 @@ LOWER = "lower"
 and everything that follows from it."""
 UPPER = "upper"
 """The bound of a value that may be smaller: a rate that such work permits."""
-LONGER_WITH_WORK = ("time_ms", "operations", "cycles", "energy_uj", "handshake_ms", "rtt_ms")
+MORE_WITH_WORK = (
+    "time_ms",
+    "operations",
+    "cycles",
+    "energy_uj",
+    "handshake_ms",
+    "rtt_ms",
+    "missing_packets",
+)
+OF_HANDSHAKE = ("handshake_ms", "handshake_messages", "handshake_bytes")
 AT_STATION = ("utilisation", "wait_ms", "queue_bytes")
 LESS_WITH_WORK = (
     "capacity_kbps",
@@ -100,6 +127,7 @@ LESS_WITH_WORK = (
     "throughput_pps",
     "protected_kbps",
     "tcp_kbps",
+    "received_packets",
 )
 BOUND_WORDS = {LOWER: "at least", UPPER: "at most"}
 BOUNDS_SAY = (
@@ -114,7 +142,7 @@ def bound(metric: str, stations: Collection[str]) -> str:
     name, _, station = metric.partition(":")
     if not stations or (name in AT_STATION and station not in stations):
         return ""
-    if name in (*LONGER_WITH_WORK, *AT_STATION) or name.endswith("_delay_ms"):
+    if name in (*MORE_WITH_WORK, *AT_STATION) or name.endswith("_delay_ms"):
         return LOWER
     return UPPER if name in LESS_WITH_WORK else ""
 
@@ -125,10 +153,10 @@ def needs_mean(metric: str) -> bool:
 
 
 def describe(metric: str) -> Metric:
-    """Unit and words of `metric`: of a packet's part, of one station or of the whole path."""
+    """Unit and words of `metric`: of a packet's part, a station, a flow or the whole path."""
     name, _, place = metric.partition(":")
     known = METRICS[name]
-    between = ": " if name == "bytes" else " at "
+    between = " at " if name in (*AT_STATION, *OF_HANDSHAKE) else ": "
     return Metric(known.unit, f"{known.label}{between}{place}" if place else known.label)
 
 

@@ -57,15 +57,18 @@ def document(
 def number(document: Mapping[str, Any], key: str) -> float:
     """The number at `key`, as `links.ms.rate.up_bps / 1e6` or `sweeps.grid.mips.least`.
 
-    Nodes are named, links by the node from which they start; `nodes.count` counts them.
+    Nodes, flows and the links of a graph are named, links of a chain by the node from which they
+    start; `nodes.count` counts the nodes.
     """
     path, _, divisor = (part.strip() for part in key.partition("/"))
     names = [node["name"] for node in document["nodes"]]
     value: Any = document
     for step in path.split("."):
         if isinstance(value, list):
-            valid: Sequence[str] = (*names, COUNT)
-            value = _of_list(value, names, step)
+            own = [str(one["name"]) for one in value if isinstance(one, dict) and "name" in one]
+            held = own if len(own) == len(value) else names
+            valid: Sequence[str] = (*held, COUNT)
+            value = _of_list(value, held, step)
         elif isinstance(value, dict):
             valid, value = list(value), value.get(step)
         else:

@@ -15,6 +15,7 @@ from caravan.messages import nearest, unknown
 from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.plan import (
+    FLOWS,
     HELD,
     LEVELS,
     MEASURES,
@@ -121,15 +122,28 @@ def read_sweep(table: Table) -> Sweep:
         for name in settings:
             if fault := unheard(sweep, name):
                 raise table.fault(str(place[0]), fault, *place[1:], name)
-    if measure == "tunnel" and sweep.skips_missing:
+    _check_measure(table, sweep)
+    return sweep
+
+
+def _check_measure(table: Table, sweep: Sweep) -> None:
+    """Refuse keys that the measure ignores, and a measure without a key that it needs."""
+    measure = sweep.measure
+    if measure in ("tunnel", FLOWS) and sweep.skips_missing:
         what = (
             "only road and price support it: the costs that a tunnel needs are known only after it "
             "has run"
         )
         raise table.fault("skip_missing", what)
+    if measure == FLOWS:
+        what = f'"{FLOWS}" runs each cell once, for the scenario\'s own "run.time"'
+        for key in RUN_KEYS.values():
+            if table.has(key):
+                raise table.fault(key, what)
+            if table.table("quick").has(key):
+                raise table.fault("quick", what, key)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and its key')
-    return sweep
 
 
 def unheard(sweep: Sweep, name: str) -> str:
@@ -337,7 +351,7 @@ class _Inside:
             metric=metric,
             at=self._point(table, sweep, metric),
             minus=minus,
-            level=table.choice("level", LEVELS, "simulate" if sweep.measure == "road" else "model"),
+            level=table.choice("level", LEVELS, _telling(sweep)),
             factor=table.number("factor", 1.0),
         )
         table.done()
@@ -411,6 +425,11 @@ class _Inside:
                 valid = [f"{item:g}" if isinstance(item, float) else str(item) for item in held]
                 what = f'the sweep "{sweep.name}" has no {axis} = {value}'
                 raise table.fault(key, f"{what}, {nearest(str(value), valid)}", axis)
+
+
+def _telling(sweep: Sweep) -> str:
+    """The level of a sentence's values that names none."""
+    return "simulate" if sweep.measure in ("road", FLOWS) else "model"
 
 
 def _is_parameter(table: Table, sweep: Sweep) -> bool:

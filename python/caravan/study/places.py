@@ -14,7 +14,7 @@ from caravan.study.plan import Sweep
 from caravan.study.text import Value
 
 BRACES = re.compile(r"\{\{.*?(?:\}\}|$)", re.DOTALL)
-PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
+PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w-]+(?::[^,{}]*[^,{}\s])?)\s*((?:,[^{}]*)?)\}\}")
 COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
 """The columns that a text may cite."""
 

@@ -9,12 +9,14 @@ from caravan.study.metrics import WITHOUT_RATE
 from caravan.study.text import Value
 
 LEVELS = ("model", "simulate", "testbed")
-MEASURES = ("road", "price", "parameters", "tunnel")
+FLOWS = "flows"
+MEASURES = ("road", "price", "parameters", "tunnel", FLOWS)
 HELD = {
     "road": ("model", "simulate"),
     "price": ("model",),
     "parameters": ("model",),
     "tunnel": LEVELS,
+    FLOWS: ("simulate",),
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
@@ -49,7 +51,7 @@ class Sweep:
 
     `road` sends traffic through a scenario, `price` computes the cost of single packets,
     `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
-    the real node and uses it.
+    the real node and uses it, `flows` runs every flow of a graph with the real nodes.
     """
 
     name: str

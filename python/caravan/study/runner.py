@@ -1,6 +1,6 @@
 """Runs a study: cells to jobs, jobs to a pool, results to rows, rows to files and a report.
 
-Left out: the meaning of a cell, which is in `engine`, and pictures, which are in `caravan.report`.
+Left out: the meaning of a cell (`resolve`, `compute`), and pictures (`caravan.report`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import engine, output, results
+from caravan.study import compute, output, results
 from caravan.study.cells import Cell, Job, cells
-from caravan.study.engine import MACHINE, STATIONARY, TESTBED, Files, Measure, Place
+from caravan.study.compute import MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
-from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, OF_THE_ROAD, UPPER, describe
+from caravan.study.metrics import (
+    APPROXIMATION,
+    DIVERGES,
+    NEAR,
+    OF_THE_ROAD,
+    UPPER,
+    Measure,
+    describe,
+)
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
+from caravan.study.resolve import Files, ResolvedCell, missing, resolve
 from caravan.study.results import Row
 from caravan.study.store import Store
 from caravan.study.text import StudyError, Value
@@ -60,7 +69,7 @@ class _Asked:
 
     cell: Cell
     level: str
-    place: Place
+    resolved: ResolvedCell
     jobs: tuple[Job, ...]
 
 
@@ -77,26 +86,26 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     for sweep in study.sweeps:
         if sweep.is_quick or not choice.is_quick:
             try:
-                found, missing = _ask(sweep, levels, choice, seed, files)
+                found, absent = _ask(sweep, levels, choice, seed, files)
             except StudyError as fault:
                 raise located(study, sweep, fault, is_quick=choice.is_quick) from None
             asked += found
-            without_source += missing
-    output.check_study(directory, study, {item.place.scenario_hash for item in asked})
+            without_source += absent
+    output.check_study(directory, study, {item.resolved.scenario_hash for item in asked})
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise StudyError(f"--output {directory}: {fault.strerror or fault}") from None
-    store = Store(directory, engine.fingerprint())
+    store = Store(directory, compute.fingerprint())
     jobs = list({(job.kind, job.request): job for item in asked for job in item.jobs}.values())
     computed = 0
     there = [job for job in jobs if job.kind != TESTBED]
     if choice.cluster and not there:
         raise StudyError(f"--cluster {choice.cluster}: {_for_cluster(levels)}")
     if there:
-        computed += store.fill(there, pool(engine.compute, choice.jobs, choice.cluster), console)
+        computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
     if here := [job for job in jobs if job.kind == TESTBED]:
-        computed += store.fill(here, OneByOne(engine.compute), console)
+        computed += store.fill(here, OneByOne(compute.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), asked))
     rows = _once(
@@ -161,47 +170,45 @@ def _ask(
     asked = []
     found = cells(sweep, choice.is_quick)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
-        places = list(threads.map(lambda cell: engine.place(cell, files), found))
-        faults = list(threads.map(engine.missing, places)) if sweep.skips_missing else []
-    missing = list(filter(None, faults))
-    for index, (cell, place) in enumerate(zip(found, places, strict=True)):
+        resolved = list(threads.map(lambda cell: resolve(cell, files), found))
+    faults = [missing(one) for one in resolved] if sweep.skips_missing else []
+    for index, (cell, one) in enumerate(zip(found, resolved, strict=True)):
         if faults and faults[index]:
             continue
         for level in levels:
             if level in sweep.levels:
-                jobs = engine.jobs(cell, place, level, seed)
-                asked.append(_Asked(cell, level, place, jobs))
-    return asked, missing
+                asked.append(_Asked(cell, level, one, compute.jobs(cell, one, level, seed)))
+    return asked, list(filter(None, faults))
 
 
 def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
     """The rows of one cell."""
     results_of = [store.read(job) for job in item.jobs]
     try:
-        return engine.answer(item.cell, item.place, item.level, results_of)
+        return compute.answer(item.cell, item.resolved, item.level, results_of)
     except StudyError as fault:
         raise located(study, item.cell.sweep, fault) from None
 
 
 def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
-    place, point = item.place, item.cell.point
+    resolved, point = item.resolved, item.cell.point
     is_measured = item.level == TESTBED
     return Row(
         study=study.name,
         sweep=item.cell.sweep.name,
         reading=measure.reading or item.cell.reading,
-        scenario=place.scenario,
-        scenario_hash=place.scenario_hash,
+        scenario=resolved.scenario,
+        scenario_hash=resolved.scenario_hash,
         level=item.level,
         seed=seed,
-        version=engine.version(),
-        cost_table=MACHINE if is_measured else place.cost_table,
-        policy=_text(point.get("policy", place.policy)),
-        device=MACHINE if is_measured else _text(point.get("device", place.device)),
-        link=_text(point.get("link", place.link)),
-        mips=_number(point.get("mips", place.mips)),
-        rate_kbps=_number(point.get("rate_kbps", place.rate_kbps)),
-        packet_bytes=_number(point.get("packet_bytes", place.packet_bytes)),
+        version=compute.version(),
+        cost_table=MACHINE if is_measured else resolved.cost_table,
+        policy=_text(point.get("policy", resolved.policy)),
+        device=MACHINE if is_measured else _text(point.get("device", resolved.device)),
+        link=_text(point.get("link", resolved.link)),
+        mips=_number(point.get("mips", resolved.mips)),
+        rate_kbps=_number(point.get("rate_kbps", resolved.rate_kbps)),
+        packet_bytes=_number(point.get("packet_bytes", resolved.packet_bytes)),
         metric=measure.metric,
         unit=describe(measure.metric).unit,
         value=measure.value,
@@ -309,7 +316,7 @@ def _provenance(
     return {
         "study": study.name,
         "command": _command(study, choice, directory),
-        "caravan": engine.version(),
+        "caravan": compute.version(),
         "seed": str(seed),
         "levels": ", ".join(levels),
         "scenarios": f"{', '.join(scenarios)}: {hashes:,} variants, each with its hash in the rows",

@@ -25,13 +25,13 @@ CHECK_BYTES = hashlib.sha256().digest_size
 class Store:
     """The folder `cells` of an output directory."""
 
-    def __init__(self, directory: Path, engine: str) -> None:
+    def __init__(self, directory: Path, core: str) -> None:
         self._directory = directory / "cells"
-        self._engine = engine
+        self._core = core
 
     def path(self, job: Job) -> Path:
         """The path of the result of `job`."""
-        return self._directory / job.address(self._engine)
+        return self._directory / job.address(self._core)
 
     def read(self, job: Job) -> bytes:
         """The result of a job that `fill` has completed."""
@@ -53,7 +53,7 @@ class Store:
 
     def fill(self, jobs: Iterable[Job], pool: Pool, console: Console) -> int:
         """Compute the missing results, and return their number."""
-        wanted = list({job.address(self._engine): job for job in jobs}.values())
+        wanted = list({job.address(self._core): job for job in jobs}.values())
         missing = [job for job in wanted if self._found(job) is None]
         if not missing:
             return 0

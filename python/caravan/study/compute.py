@@ -1,0 +1,280 @@
+"""What a cell needs from the native core and the testbed: its jobs, and measures of their results.
+
+Requests are JSON with every text that they need, so a job is the same on every machine. Left out:
+formulas. Only `caravan._lab` computes costs, sizes and queues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from caravan import _lab, recordings
+from caravan.study import flows, parameters, tunnel
+from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
+from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
+from caravan.study.plan import FLOWS, Run
+from caravan.study.resolve import ResolvedCell
+from caravan.study.text import StudyError
+
+KERNEL = "kernel"
+TESTBED = "testbed"
+KERNEL_WEIGHT = 1e6
+"""A run of the event kernel takes about as long as this many packets of the tandem."""
+MACHINE = "machine of the run"
+"""Device and cost table of the real program; the run's provenance names the machine."""
+STATIONARY = "stationary"
+NONE = (None, None)
+WORSE = (STATIONARY, NEAR, DIVERGES)
+"""The possible states of a simulated point, the worst last."""
+QUEUES = ("wait_ms", "queue_bytes")
+"""Metrics that have no value at a full station and behind it."""
+
+
+@cache
+def version() -> str:
+    """The version of the package and its core."""
+    return str(_lab.version())
+
+
+@cache
+def fingerprint() -> str:
+    """The native core's fingerprint: results of another build are computed again."""
+    return hashlib.sha256(Path(str(_lab.__file__)).read_bytes()).hexdigest()
+
+
+def model(cell: Cell, found: ResolvedCell) -> list[Measure]:
+    """Closed forms of a packet or of the path, or the parameters of these."""
+    if cell.sweep.measure == "price":
+        return _prices(found.modelled)
+    if cell.sweep.measure == "parameters":
+        return [
+            Measure("value", parameters.number(found.document, key), reading=name)
+            for name, key in cell.sweep.keys.items()
+        ]
+    return _modelled(found.modelled, found)
+
+
+def _prices(price: Mapping[str, Any]) -> list[Measure]:
+    energy = price.get("energy_j")
+    values = {
+        "operations": price.get("operations"),
+        "cycles": price.get("cycles"),
+        "time_ms": price["time_ms"],
+        "protected_bytes": price["protected_bytes"],
+        "payload_ratio": price["payload_ratio"],
+        "energy_uj": None if energy is None else energy * 1e6,
+    }
+    user = price["payload_ratio"] * price["protected_bytes"]
+    headers = price["packet_bytes"] - user
+    values["bytes:user"] = user
+    values["bytes:headers"] = headers
+    values["bytes:protection"] = price["protected_bytes"] - price["packet_bytes"]
+    return [Measure(name, value) for name, value in values.items() if value is not None]
+
+
+def _modelled(answer: Mapping[str, Any], found: ResolvedCell) -> list[Measure]:
+    """Queueing theory's results for the path and its stations."""
+    state = answer["state"] or ""
+    capacity = answer["capacity_bps"]
+    measures = [
+        Measure("mean_packet_bytes", answer["mean_bytes"]),
+        Measure("capacity_kbps", _kilo(capacity)),
+        Measure("cpu_capacity_kbps", _kilo(_station(answer, found)["capacity_bps"])),
+    ]
+    offered = found.rate_kbps
+    if answer["protected_bps"] is not None and offered is not None and capacity is not None:
+        carried = min(offered, capacity / 1e3)
+        protected = carried * answer["expansion"]
+        measures.append(Measure("throughput_kbps", carried, state=state))
+        measures.append(Measure("protected_kbps", protected, state=state))
+    delay = answer["delay"]
+    if delay is not None:
+        measures.append(_mean("mean_delay_ms", delay["seconds"] * 1e3, delay["standing"], state))
+    elif state == DIVERGES:
+        measures.append(Measure("mean_delay_ms", None, state=state))
+    standing = {} if answer["state"] is None else _standing(answer)
+    for station in answer["stations"]:
+        if station["utilisation"] is None:
+            continue
+        name, wait, own = station["name"], station["wait"], station["state"]
+        # No formula knows the arrivals behind a full station.
+        here = standing[name]
+        measures.append(Measure(f"utilisation:{name}", station["utilisation"], state=own))
+        if here == DIVERGES:
+            measures += [Measure(f"{what}:{name}", None, state=here) for what in QUEUES]
+        elif wait is not None:
+            measures.append(_mean(f"wait_ms:{name}", wait["seconds"] * 1e3, wait["standing"], here))
+            queue = station["queue_bytes"]
+            measures.append(_mean(f"queue_bytes:{name}", queue, wait["standing"], here))
+    return measures
+
+
+def _station(answer: Mapping[str, Any], found: ResolvedCell) -> Mapping[str, Any]:
+    """The processor of the path's first node, whichever way packets go."""
+    name = found.document["nodes"][0]["name"]
+    station: Mapping[str, Any]
+    for station in answer["stations"]:
+        if station["name"] == name:
+            return station
+    raise StudyError(f"the path has no station {name}")
+
+
+def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
+    """A mean and whether it is exact, unless the queue grows without bound."""
+    return Measure(metric, value, state=standing if standing != "exact" else state)
+
+
+def _kilo(value: float | None) -> float | None:
+    return None if value is None else value / 1e3
+
+
+def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
+    """The jobs that a cell needs at a level."""
+    if level == TESTBED:
+        tunnel.check(found.request)
+        request = {"asked": found.request, "program": tunnel.program()}
+        return (Job(TESTBED, canonical(request), KERNEL_WEIGHT),)
+    if cell.sweep.measure in ("tunnel", FLOWS):
+        seeded = [*found.request["set"], f"seed={seed}"]
+        return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)
+    if level != "simulate":
+        return ()
+    if found.too_much:
+        raise StudyError.edit(*found.too_much)
+    return tuple(_job(found, cell.run, seed, part) for part in replication_ranges(cell.run))
+
+
+def _job(found: ResolvedCell, run: Run, seed: int, part: tuple[int, int]) -> Job:
+    """The job of some replications of a cell."""
+    request = {**found.request, "run": run_request(run, seed, part)}
+    packets = (found.rate_kbps or 1.0) * run.seconds * part[1]
+    return Job("simulate", canonical(request), packets)
+
+
+def compute(job: Job) -> bytes:
+    """The result of a job. Runs in any process that has this package."""
+    try:
+        if job.kind == "simulate":
+            return bytes(_lab.Scenario(job.request).simulate())
+        if job.kind == KERNEL:
+            if why := recordings.unlike(json.loads(job.request)["catalogue"]):
+                raise StudyError(why)
+            answer = json.loads(_lab.Scenario(job.request).kernel())
+            return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
+    if job.kind == TESTBED:
+        return tunnel.measured(json.loads(job.request)["asked"])
+    raise StudyError(f'"{job.kind}" is not a level of jobs')
+
+
+def answer(cell: Cell, found: ResolvedCell, level: str, results: Sequence[bytes]) -> list[Measure]:
+    """A cell's measures at a level, from the results of its jobs."""
+    measures = _measures(cell, found, level, results)
+    if level == TESTBED:
+        return measures
+    nodes = found.bytes_alone
+    if cell.sweep.measure == "price" and found.modelled["is_lower_bound"]:
+        nodes = (found.cost_table,)
+    bounds = [bound(measure.metric, nodes) for measure in measures]
+    if cell.sweep.measure in ("tunnel", FLOWS):
+        unpriced = (tunnel.bound(level, results[0], measure.metric) for measure in measures)
+        bounds = [one or other for one, other in zip(bounds, unpriced, strict=True)]
+    return [replace(one, bound=bound) for one, bound in zip(measures, bounds, strict=True)]
+
+
+def _measures(
+    cell: Cell, found: ResolvedCell, level: str, results: Sequence[bytes]
+) -> list[Measure]:
+    if cell.sweep.measure == "tunnel":
+        metrics = tunnel.read(level, results[0])
+        state = tunnel.state(level, results[0])
+        return [
+            Measure(name, value, state=state(name))
+            for name, value in metrics.items()
+            if value is not None
+        ]
+    if cell.sweep.measure == FLOWS:
+        return flows.read(results[0], found.document)
+    if level == "model":
+        return model(cell, found)
+    measures = outcome(results)
+    return measures + _of_users(measures, found)
+
+
+def _of_users(measures: Sequence[Measure], found: ResolvedCell) -> list[Measure]:
+    """The throughput without headers, if every packet is larger than these."""
+    sizes = found.document["traffic"].get("sizes") or {}
+    smallest = sizes.get("bytes", sizes.get("smallest_bytes", 0.0))
+    header_bytes, mean_bytes = found.modelled["header_bytes"], found.modelled["mean_bytes"]
+    if smallest < header_bytes:
+        return []
+    share = (mean_bytes - header_bytes) / mean_bytes
+    (clear,) = (one for one in measures if one.metric == "throughput_kbps")
+    low, high = (None if end is None else end * share for end in (clear.low, clear.high))
+    value = None if clear.value is None else clear.value * share
+    return [Measure("user_kbps", value, low, high, clear.state)]
+
+
+def outcome(tallies: Sequence[bytes]) -> list[Measure]:
+    """The combined outcome of a cell's replications."""
+    try:
+        answer = json.loads(_lab.outcome(list(tallies)))
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
+    standing = _standing(answer)
+    state = answer["state"]
+    measures = [
+        Measure("packets", answer["packets"], state=state),
+        _interval("mean_delay_ms", answer, ("mean_delay_s", "delay_ci95_s"), 1e3, state),
+        _interval(
+            "throughput_kbps", answer, ("throughput_bps", "throughput_ci95_bps"), 1e-3, state
+        ),
+        _interval("protected_kbps", answer, ("protected_bps", "protected_ci95_bps"), 1e-3, state),
+        Measure("throughput_pps", answer["packets_per_s"], state=state),
+    ]
+    for percentile in answer["percentiles"]:
+        name = f"p{percentile['percent']:g}_delay_ms"
+        if name in ("p50_delay_ms", "p95_delay_ms", "p99_delay_ms"):
+            low, high = (None if end is None else end * 1e3 for end in percentile["ci95_s"] or NONE)
+            measures.append(Measure(name, percentile["delay_s"] * 1e3, low, high, state))
+    for station in answer["stations"]:
+        name, own = station["name"], station["state"]
+        here = standing[name]
+        measures += [
+            _interval(f"utilisation:{name}", station, ("utilisation", "utilisation_ci95"), 1, own),
+            _interval(f"wait_ms:{name}", station, ("mean_wait_s", "wait_ci95_s"), 1e3, here),
+            _interval(
+                f"queue_bytes:{name}", station, ("mean_queue_bytes", "queue_ci95_bytes"), 1, here
+            ),
+        ]
+    return measures
+
+
+def _standing(answer: Mapping[str, Any]) -> dict[str, str]:
+    """The state of each station's queue: the worst up to it, because packets pass them all."""
+    worst, standing = STATIONARY, {}
+    for station in answer["stations"]:
+        worst = max(worst, station["state"], key=WORSE.index)
+        standing[station["name"]] = worst
+    return standing
+
+
+def _interval(
+    metric: str, answer: Mapping[str, Any], keys: tuple[str, str], factor: float, state: str
+) -> Measure:
+    """A mean with its 95 % interval."""
+    value, width = (answer[key] for key in keys)
+    if width is None:
+        return Measure(metric, value * factor, state=state)
+    # No quantity here can be negative, and neither can its interval.
+    low, high = max(0.0, value - width) * factor, (value + width) * factor
+    if metric.startswith("utilisation:"):
+        high = min(1.0, high)  # a share of the time
+    return Measure(metric, value * factor, low, high, state)

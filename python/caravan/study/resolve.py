@@ -1,0 +1,285 @@
+"""Resolves cells: the scenario of a cell with the point's values set, or the request of its price.
+
+A cell is resolved once; what queueing theory says of it is computed in the same step. Left out:
+simulations and measurements, which are jobs (`compute`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from caravan import _lab
+from caravan.files import CATALOGUE, Entry, read, within
+from caravan.messages import Refused, unknown
+from caravan.study import parameters
+from caravan.study.cells import Cell, canonical
+from caravan.study.metrics import AXIS_KEYS
+from caravan.study.plan import FLOWS, Study
+from caravan.study.text import StudyError, Value
+
+T = TypeVar("T")
+KINDS = ("device", "link", "policy", "trace")
+"""The kinds of files that a scenario may name."""
+FREE = "none"
+"""Device and cost table of a client whose computation takes no time."""
+CHAINS = {
+    "road": "the closed forms and the tandem only know chains",
+    "tunnel": "the closed form of a tunnel only knows chains",
+}
+"""Why a measure cannot use a graph."""
+UNITS = {"rate_kbps": "kbit/s", "packet_bytes": "B"}
+
+
+@dataclass(frozen=True)
+class ResolvedCell:
+    """A cell with its scenario: the columns of its rows, and the request that computes it."""
+
+    scenario: str
+    scenario_hash: str
+    cost_table: str
+    policy: str | None
+    device: str | None
+    link: str | None
+    mips: float | None
+    rate_kbps: float | None
+    packet_bytes: float | None
+    request: Mapping[str, Any]
+    document: Mapping[str, Any]
+    bytes_alone: tuple[str, ...] = ()
+    """Nodes whose work is a lower bound, because no source gives their cost per packet."""
+    too_much: tuple[str, str] | None = None
+    """The key of the scenario that would make a simulation take hours, and why."""
+    theory: Mapping[str, Any] | StudyError | None = None
+    """Closed forms of the path, or of a single packet without a scenario; or why there are none.
+    None if the measure has no use for them."""
+
+    @property
+    def modelled(self) -> Mapping[str, Any]:
+        """The closed forms; an error if there are none."""
+        if isinstance(self.theory, StudyError):
+            raise self.theory
+        if self.theory is None:
+            raise StudyError("no closed form was computed for this cell")
+        return self.theory
+
+
+def missing(found: ResolvedCell) -> str:
+    """Why the cell has no cost; empty if it has one, or needs none."""
+    if found.theory is None:
+        return ""
+    try:
+        _ = found.modelled
+    except StudyError as fault:
+        if not fault.is_unpriced:
+            raise
+        return fault.brief
+    return ""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Every text that a scenario may name: the catalogue's, and those beside the study."""
+
+    named: Mapping[tuple[str, str], Entry]
+    scenarios: Mapping[str, Path]
+    sweeps: Mapping[str, Any]
+    """The ranges of the study's own sweeps, as in `parameters.ranges`."""
+
+    @classmethod
+    def of(cls, study: Study, *, is_quick: bool = False) -> Files:
+        """If two folders have the same name, the later one counts."""
+        named: dict[tuple[str, str], Entry] = {}
+        scenarios: dict[str, Path] = {}
+        for root in (CATALOGUE, Path(study.file).parent):
+            for kind in KINDS:
+                for name, path in within(kind, root):
+                    # Another process may compute a cell in another current folder.
+                    at = path.resolve() if kind == "trace" else path
+                    named[kind, name] = _read(kind, at, name)
+            scenarios.update(within("scenario", root))
+        return cls(named, scenarios, parameters.ranges(study, is_quick=is_quick))
+
+    def scenario(self, name: str) -> tuple[str, str]:
+        """File and text of a scenario."""
+        path = self.scenarios.get(name)
+        if path is None:
+            raise StudyError.edit("scenario", unknown("scenario", name, sorted(self.scenarios)))
+        entry = _read("scenario", path, name)
+        return entry.file, entry.text
+
+    def looked_up(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A resolved scenario and the other documents, for sweeps of parameters."""
+        named = self.named.items()
+        devices = {name: entry.text for (kind, name), entry in named if kind == "device"}
+        return parameters.document(scenario, self.sweeps, devices)
+
+    def entries(self) -> list[dict[str, str]]:
+        """All texts in the native core's form."""
+        return [entry.request() for entry in self.named.values()]
+
+
+def _read(kind: str, path: Path, name: str) -> Entry:
+    try:
+        return read(kind, path, name)
+    except Refused as fault:
+        raise StudyError.of(fault) from None
+
+
+def resolve(cell: Cell, files: Files) -> ResolvedCell:
+    """Resolve a cell: its scenario with the point's values set, or its price request."""
+    if cell.sweep.measure == "price":
+        return _price(cell, files)
+    file, text = files.scenario(cell.sweep.scenario)
+    measure = cell.sweep.measure
+    request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
+    opened = _refusing(lambda: _lab.Scenario(canonical(request)))
+    own = json.dumps(asdict(cell.run)) if measure == "road" else None
+    document = json.loads(_refusing(lambda: opened.resolved(own)))
+    scenario = document["scenario"]
+    _check_form(measure, scenario)
+    if measure == "road" and document["beyond_tandem"]:
+        raise StudyError.told(document["beyond_tandem"])
+    named = {name for name, _ in scenario["files"]}
+    needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
+    is_looked_up = measure == "parameters"
+    return ResolvedCell(
+        scenario=scenario["name"],
+        scenario_hash=document["hash"],
+        policy=scenario["policy"],
+        **_columns(scenario, is_tunnel=measure == "tunnel"),
+        request={**request, "catalogue": needed},
+        document=files.looked_up(scenario) if is_looked_up else scenario,
+        bytes_alone=() if is_looked_up else tuple(document["bytes_alone"]),
+        too_much=_blamed(document["too_much"]),
+        theory=_theory(opened.model) if measure == "road" else None,
+    )
+
+
+def _check_form(measure: str, scenario: Mapping[str, Any]) -> None:
+    """Refuse a graph where only chains are known, and a chain where flows are measured."""
+    name = scenario["name"]
+    if measure == FLOWS and not _is_graph(scenario):
+        what = f'{name} is a chain, and "{FLOWS}" needs a graph: measure "road" or "tunnel"'
+        raise StudyError.edit("scenario", what)
+    if measure in CHAINS and _is_graph(scenario):
+        what = f'{name} is a graph, but {CHAINS[measure]}: measure "{FLOWS}"'
+        raise StudyError.edit("scenario", what)
+
+
+def _is_graph(scenario: Mapping[str, Any]) -> bool:
+    return "flows" in scenario
+
+
+def _columns(scenario: Mapping[str, Any], *, is_tunnel: bool) -> dict[str, Any]:
+    """The columns of the rows of a scenario; None where a graph has no single value."""
+    if _is_graph(scenario):
+        clients = [node for node in scenario["nodes"] if node["role"] == "station"]
+        computers = [node["computer"] or {} for node in clients]
+        devices = dict.fromkeys(computer.get("device", FREE) for computer in computers)
+        speeds = {(computer.get("speed") or {}).get("mips") for computer in computers}
+        table = ", ".join(devices) or FREE
+        return {
+            "cost_table": table,
+            "device": table,
+            "link": None,
+            "mips": speeds.pop() if len(speeds) == 1 else None,
+            "rate_kbps": None,
+            "packet_bytes": None,
+        }
+    computer = scenario["nodes"][0]["computer"] or {}
+    device = computer.get("device", FREE)
+    rate_bps = scenario["traffic"]["model"].get("rate_bps")
+    return {
+        "cost_table": device,
+        "device": device,
+        "link": _link(scenario["links"], is_tunnel=is_tunnel),
+        "mips": (computer.get("speed") or {}).get("mips"),
+        "rate_kbps": None if rate_bps is None else rate_bps / 1e3,
+        "packet_bytes": (scenario["traffic"]["sizes"] or {}).get("bytes"),
+    }
+
+
+def _blamed(answer: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """An error that only counts if a run follows: its key, and what is wrong."""
+    fault = StudyError.told(answer) if answer else None
+    return (fault.place.key, fault.what) if fault and fault.place else None
+
+
+def _link(links: Sequence[Mapping[str, Any]], *, is_tunnel: bool) -> str:
+    """The client's link, for a tunnel the slowest; a link without a name by its rate and delay."""
+    link = min(links, key=lambda link: min(link["rate"].values())) if is_tunnel else links[0]
+    slowest = min(link["rate"].values())
+    return link["link"] or f"{slowest / 1e6:g} Mbit/s, {link['delay_s'] * 1e3:g} ms"
+
+
+def _edits(cell: Cell) -> list[str]:
+    """Settings, the point and the reading as `KEY=VALUE`; later ones take precedence."""
+    settings = dict(cell.settings)
+    for axis, value in cell.point.items():
+        key = cell.sweep.axes.get(axis) or AXIS_KEYS.get(axis)
+        if key is None:
+            what = f'say which key of the scenario the axis "{axis}" sets, in [sweep.axes]'
+            raise StudyError.edit("axes", what)
+        for part in key.split(","):
+            settings[part.strip()] = f"{value:g} {UNITS[axis]}" if axis in UNITS else value
+    settings.update(cell.last)
+    return [f"{key}={_literal(value)}" for key, value in settings.items()]
+
+
+def _literal(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _price(cell: Cell, files: Files) -> ResolvedCell:
+    known = {"profile": cell.sweep.profile, "suite": "none", **cell.settings, **cell.last}
+    for axis, value in cell.point.items():
+        known[{"policy": "suite", "device": "profile", "packet_bytes": "bytes"}.get(axis, axis)] = (
+            value
+        )
+    profile = str(known["profile"])
+    entry = files.named.get(("device", profile))
+    if entry is None:
+        names = sorted(name for kind, name in files.named if kind == "device")
+        raise StudyError.edit("profile", unknown("device", profile, names))
+    request = {**known, "file": entry.file, "text": entry.text}
+    content = canonical(request)
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
+        cost_table=profile,
+        policy=str(known["suite"]),
+        device=profile,
+        link=None,
+        mips=_number(known.get("mips")),
+        rate_kbps=None,
+        packet_bytes=_number(known.get("bytes")),
+        request=request,
+        document={},
+        theory=_theory(lambda: _lab.price(content)),
+    )
+
+
+def _number(value: Value | None) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _theory(call: Callable[[], str]) -> Mapping[str, Any] | StudyError:
+    """An answer in closed form, or why there is none. Not every level needs it."""
+    try:
+        answer: Mapping[str, Any] = json.loads(_refusing(call))
+    except StudyError as fault:
+        return fault
+    return answer
+
+
+def _refusing(call: Callable[[], T]) -> T:
+    """One call of the native core. Its refusals become ours."""
+    try:
+        return call()
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
