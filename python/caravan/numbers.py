@@ -35,7 +35,10 @@ def amount(count: float) -> str:
 
 
 def missing(runs: Iterable[Sequence[int]], sent: int) -> list[tuple[int, int]]:
-    """First and last number of each missing range; `runs` were received of `sent` numbers."""
-    ends = [(-1, -1), *((first, last) for first, last in runs), (sent, sent)]
+    """First and last number of each missing range; `runs` were received of `sent` numbers.
+
+    Runs may be in any order: what overtakes another is received before it.
+    """
+    ends = [(-1, -1), *sorted((first, last) for first, last in runs), (sent, sent)]
     between = ((one[1] + 1, other[0] - 1) for one, other in pairwise(ends))
     return [(first, last) for first, last in between if first <= last]

@@ -41,6 +41,8 @@ def test_few_are_no_millions() -> None:
         ([(2, 4), (6, 7)], 10, [(0, 1), (5, 5), (8, 9)]),
         ([], 3, [(0, 2)]),
         ([], 0, []),
+        # 1 was late: it arrived after 2 and is not missing
+        ([(0, 0), (2, 2), (1, 1), (4, 5)], 6, [(3, 3)]),
     ],
 )
 def test_what_is_missing_at_both_ends_is_missing_too(

@@ -55,7 +55,7 @@ class Counted:
     @property
     def gaps(self) -> list[tuple[int, int]]:
         """Missing numbers, including those before the first received one and after the last one."""
-        return missing(sorted(self.runs), self.sent)
+        return missing(self.runs, self.sent)
 
     @property
     def kbps(self) -> float | None:
