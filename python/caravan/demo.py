@@ -21,11 +21,11 @@ from rich.table import Table
 
 from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
-from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
+from caravan.testbed import CommandFailed, IsolationError, RemoteAccess, RemoteAccessConfig, enter
 from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection
-from caravan.testbed.relay import LinkPlan
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
 from caravan.threeways.measurement import (
     PUBLISHED_HTTP_PORT,
@@ -60,18 +60,18 @@ def main(
     console.print("[bold]Caravan[/]: ms - nat - sg - server, IKEv1 (deprecated, RFC 9395)\n")
     keys = Keys.make(output / "pki")
     expected = make_file(output / "www/file", FILE_BYTES)
-    link = LinkPlan(rate=rate or None, delay=delay or None) if rate or delay else None
-    with Road(RoadPlan(link=link), output / "logs") as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
+    link = LinkConfig(rate=rate or None, delay=delay or None) if rate or delay else None
+    with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
         capture = output / "transport.pcapng"
         console.print("Transport mode, as in the paper: six messages")
         url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
-        show(road, transport_ends(keys, "aes128gcm16-modp2048"), url, expected, capture)
+        show(network, transport_ends(keys, "aes128gcm16-modp2048"), url, expected, capture)
         console.print("Tunnel mode with an inner address: two more messages, for Mode Config")
         url = f"http://{SERVER_ADDRESS}/file"
         ends = tunnel_ends(keys, "aes128gcm16-modp2048")
-        show(road, ends, url, expected, output / "tunnel.pcapng")
-        costs = measure_all(road, keys, seconds, output)
+        show(network, ends, url, expected, output / "tunnel.pcapng")
+        costs = measure_all(network, keys, seconds, output)
     console.print(cost_table(costs))
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
@@ -80,15 +80,19 @@ def main(
 
 
 def show(
-    road: Road, ends: tuple[Connection, Connection], url: str, expected: str, capture: Path
+    network: RemoteAccess,
+    ends: tuple[Connection, Connection],
+    url: str,
+    expected: str,
+    capture: Path,
 ) -> None:
     """Bring a connection up, show its handshake, and fetch a file over it."""
     on_gateway, on_station = ends
-    with Caravan(road.sg, on_gateway) as gateway:
+    with Caravan(network.sg, on_gateway) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, on_station, options=["--capture", str(capture)]) as station:
+        with Caravan(network.ms, on_station, options=["--capture", str(capture)]) as station:
             follow_handshake(station)
-            fetched = download(road.ms, url)
+            fetched = download(network.ms, url)
     verdict = "[green]hash equal[/]" if fetched.sha256 == expected else "[red]hash DIFFERS[/]"
     console.print(
         f"  {url}: {fetched.received_bytes:,} bytes in {fetched.seconds * 1000:.0f} ms, "
@@ -126,7 +130,7 @@ def handshake_line(number: int, message: HandshakeMessage, first_s: float) -> st
     )
 
 
-def measure_all(road: Road, keys: Keys, seconds: int, output: Path) -> list[Cost]:
+def measure_all(network: RemoteAccess, keys: Keys, seconds: int, output: Path) -> list[Cost]:
     """Every policy in the table's order."""
     costs = []
     packets = output / "packets"
@@ -134,7 +138,7 @@ def measure_all(road: Road, keys: Keys, seconds: int, output: Path) -> list[Cost
     with console.status("") as status:
         for policy in POLICIES:
             status.update(f"measuring {policy.name}")
-            costs.append(measure(road, keys, policy.name, seconds, packets))
+            costs.append(measure(network, keys, policy.name, seconds, packets))
     return costs
 
 

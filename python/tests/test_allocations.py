@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import iperf, ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -91,13 +91,13 @@ def allocations(folder: Path, pid: int) -> dict[str, int]:
     return found
 
 
-def drive(road: Road) -> int:
+def drive(network: RemoteAccess) -> int:
     """Single packets, TCP super-packets and datagrams, in both directions; returns the bytes
     carried."""
-    assert ping(road.ms, SERVER_ADDRESS, 20, 0.01).received == 20
+    assert ping(network.ms, SERVER_ADDRESS, 20, 0.01).received == 20
     return sum(
         iperf(
-            road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse, udp_mbit_s=rate
+            network.ms, network.server, SERVER_ADDRESS, 1, reverse=reverse, udp_mbit_s=rate
         ).received_bytes
         for reverse in (False, True)
         for rate in (None, 20)
@@ -115,19 +115,19 @@ def test_the_packet_threads_ask_for_no_memory(
     argv = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source)]
     subprocess.run(argv, check=True, capture_output=True)
     ends = tunnel_ends(keys, f"{suite}-modp2048")
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         monkeypatch.setenv("LD_PRELOAD", str(library))
         monkeypatch.setenv("ALLOCATIONS", str(folder))
-        with Caravan(road.sg, ends[0]) as gateway, Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.sg, ends[0]) as gateway, Caravan(network.ms, ends[1]) as station:
             monkeypatch.delenv("LD_PRELOAD")
             gateway.wait_ready()
             station.wait_ready()
             pids = [gateway.process.pid, station.process.pid]
             # Buffers grow to the largest burst.
-            drive(road)
+            drive(network)
             before = [sum(allocations(folder, pid).values()) for pid in pids]
             assert all(before), "they are counted"
-            carried = drive(road)
+            carried = drive(network)
             after = [sum(allocations(folder, pid).values()) for pid in pids]
     grown = [late - early for early, late in zip(before, after, strict=True)]
     assert carried > CARRIED_MIN_BYTES

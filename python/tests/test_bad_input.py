@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Capture, Frame
 from caravan.testbed.caravan import Caravan, caravan_toml, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority, OpensslAuthority
-from caravan.testbed.road import (
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     HOME_ADDRESS,
     OPERATOR_ADDRESSES,
@@ -62,16 +62,16 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
     on_gateway, on_station = tunnel_ends(keys, SUITE)
     count = HALF_OPEN + 200
     with contextlib.ExitStack() as stack:
-        road = stack.enter_context(Road(RoadPlan(has_nat=False), output))
-        file = two_modes(road.sg, on_gateway)
-        gateway = stack.enter_context(Caravan(road.sg, on_gateway, file=file)).wait_ready()
-        first = first_message(road, on_station, output)
+        network = stack.enter_context(RemoteAccess(RemoteAccessConfig(has_nat=False), output))
+        file = two_modes(network.sg, on_gateway)
+        gateway = stack.enter_context(Caravan(network.sg, on_gateway, file=file)).wait_ready()
+        first = first_message(network, on_station, output)
         # Answers arrive on the link that we watch.
-        road.sg.add_route(FORGED_NETWORK, STATION)
-        with Capture(road.ms, "wan0", output / "flood.pcap") as capture:
+        network.sg.add_route(FORGED_NETWORK, STATION)
+        with Capture(network.ms, "wan0", output / "flood.pcap") as capture:
             sources = [f"198.18.{number >> 8}.{number & 255}" for number in range(1, count + 1)]
             began = time.monotonic()
-            with raw_socket(road.ms) as send:
+            with raw_socket(network.ms) as send:
                 for number, source in enumerate(sources):
                     forged = number.to_bytes(4, "big") + b"\1" + first[5:]
                     send(udp_packet(source, 500, GATEWAY_ADDRESS, 500, forged))
@@ -82,9 +82,9 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
             assert status["half_open"] == HALF_OPEN
             assert status["drops"]["too-many-half-open"] == count - HALF_OPEN
             # Above the limit an honest peer still succeeds in main mode.
-            with Caravan(road.ms, replace(on_station, is_aggressive=False)) as station:
+            with Caravan(network.ms, replace(on_station, is_aggressive=False)) as station:
                 station.wait_ready()
-                assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+                assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
             # Nothing is retransmitted.
             time.sleep(4)
         answers = Counter(
@@ -101,17 +101,20 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
 
 def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        first = first_message(road, on_station, output)
-        with Caravan(road.ms, on_station) as station:
+        first = first_message(network, on_station, output)
+        with Caravan(network.ms, on_station) as station:
             station.wait_ready()
-            with Capture(road.ms, "wan0", output / "echo.pcap") as capture:
-                road.sg.run(["ping", "-c", "1", STATION])
+            with Capture(network.ms, "wan0", output / "echo.pcap") as capture:
+                network.sg.run(["ping", "-c", "1", STATION])
             assert capture.frames()
             rubbish = spoiled(first)
             before = sum(drops(gateway).values())
-            with road.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
+            with network.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
                 for datagram in rubbish:
                     speaker.sendto(datagram, (GATEWAY_ADDRESS, 500))
                     # After the non-ESP marker (RFC 3948 §2.2), and as ESP under no SPI of ours.
@@ -125,19 +128,22 @@ def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, outpu
             for reason in ("malformed-message", "unknown-cookies", "unsupported-exchange"):
                 assert counted[reason] > 0, counted
             assert gateway.status()["half_open"] == 0
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
 
 
 def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, SUITE)
     count = 5000
-    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        first = first_message(road, on_station, output)
+        first = first_message(network, on_station, output)
         before = sum(drops(gateway).values())
         # Each is a first message without payloads, with a cookie of its own.
         broken = set_length(first[:60])
-        with road.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
+        with network.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
             for number in range(count):
                 datagram = (number + 1).to_bytes(8, "big") + broken[8:]
                 speaker.sendto(datagram, (GATEWAY_ADDRESS, 500))
@@ -152,11 +158,14 @@ def test_answers_that_reach_nobody_are_counted_and_do_not_fill_the_log(
 ) -> None:
     on_gateway, on_station = tunnel_ends(keys, SUITE)
     count = 400
-    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        first = first_message(road, on_station, output)
+        first = first_message(network, on_station, output)
         before = drops(gateway)["send-failed"]
-        with raw_socket(road.ms) as send:
+        with raw_socket(network.ms) as send:
             for number in range(1, count + 1):
                 # The gateway has no route to these addresses.
                 source = f"198.18.{number >> 8}.{number & 255}"
@@ -203,8 +212,8 @@ def set_octets(message: bytes, at: int, octets: bytes) -> bytes:
 
 def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: Path) -> None:
     ends = tunnel_ends(keys, SUITE)
-    with tunnel(ends, output) as (road, gateway):
-        echoes = echo_requests(road, output)
+    with tunnel(ends, output) as (network, gateway):
+        echoes = echo_requests(network, output)
         assert len(echoes) == 5
         packet = echoes[-1]
         header, esp = packet[:20], packet[20:]
@@ -215,15 +224,15 @@ def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: 
             "unknown-spi": b"\0\1\2\3" + esp[4:],
             "truncated": esp[:4] + struct.pack("!I", 1_000) + esp[8:12],
         }
-        with Capture(road.server, "lan0", output / "inside.pcap") as inside:
-            with raw_socket(road.ms) as send:
+        with Capture(network.server, "lan0", output / "inside.pcap") as inside:
+            with raw_socket(network.ms) as send:
                 for reason, octets in cases.items():
                     before = drops(gateway)[reason]
                     for _ in range(10):
                         send(header + octets)
                     await_drops(gateway, reason, before + 10)
                     assert drops(gateway)[reason] == before + 10, reason
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
         requests = [frame for frame in inside.frames() if is_echo_request(frame)]
         assert len(requests) == 2
 
@@ -232,9 +241,9 @@ def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
     keys: Keys, output: Path
 ) -> None:
     ends = tunnel_ends(keys, "des-modp2048")
-    with tunnel(ends, output) as (road, gateway):
-        packet = echo_requests(road, output)[-1]
-        with raw_socket(road.ms) as send:
+    with tunnel(ends, output) as (network, gateway):
+        packet = echo_requests(network, output)[-1]
+        with raw_socket(network.ms) as send:
             for number in range(1, 65):
                 # In CBC a flipped bit flips the same bit of the next block: here, of the pad
                 # length.
@@ -242,26 +251,26 @@ def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
                 send(packet[:at] + bytes([packet[at] ^ number]) + packet[at + 1 :])
         await_drops(gateway, "bad-padding", 51)
         assert drops(gateway)["bad-padding"] > 50, drops(gateway)
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
 
 
 def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
     keys: Keys, output: Path
 ) -> None:
     ends = tunnel_ends(keys, SUITE)
-    with tunnel(ends, output) as (road, gateway):
-        (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+    with tunnel(ends, output) as (network, gateway):
+        (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
         forged = icmp_packet(inner, SERVER_ADDRESS)
-        (link,) = json.loads(road.sg.run(["ip", "-json", "link", "show", "wan0"]).stdout)
+        (link,) = json.loads(network.sg.run(["ip", "-json", "link", "show", "wan0"]).stdout)
         to = ("wan0", ETH_P_IP, 0, 0, bytes.fromhex(link["address"].replace(":", "")))
-        with Capture(road.server, "lan0", output / "inside.pcap") as inside:
-            with road.ms.entered():
+        with Capture(network.server, "lan0", output / "inside.pcap") as inside:
+            with network.ms.entered():
                 speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
             # These do not use the routes into the tunnel.
             with speaker:
                 for _ in range(5):
                     speaker.sendto(forged, to)
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
         requests = [frame for frame in inside.frames() if is_echo_request(frame)]
         assert len(requests) == 2
         assert drops(gateway)["clear-packet"] == 5
@@ -272,16 +281,19 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
 ) -> None:
     """From the protected network to the station's outer and inner addresses."""
     ends = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, ends[0]) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
-            with road.ms.entered():
+            (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
+            with network.ms.entered():
                 listener = socket.socket(type=socket.SOCK_DGRAM)
-            assert road.nat
-            router = road.nat.host
-            (own,) = json.loads(road.ms.run(["ip", "-json", "link", "show", "wan0"]).stdout)
+            assert network.nat
+            router = network.nat.host
+            (own,) = json.loads(network.ms.run(["ip", "-json", "link", "show", "wan0"]).stdout)
             to = ("lan0", ETH_P_IP, 0, 0, bytes.fromhex(own["address"].replace(":", "")))
             with router.entered():
                 speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
@@ -299,7 +311,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
                 with pytest.raises(TimeoutError):
                     listener.recv(100)
             assert drops(station)["clear-packet"] == 6
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
 
 
 def out_of_date(directory: Path, name: str) -> Keys:
@@ -350,12 +362,12 @@ def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
 ) -> None:
     on_gateway, on_station = tunnel_ends(keys, SUITE)
     with contextlib.ExitStack() as stack:
-        road = stack.enter_context(Road(RoadPlan(has_nat=False), output))
-        gateway = stack.enter_context(Caravan(road.sg, on_gateway)).wait_ready()
-        with Capture(road.ms, "wan0", output / "handshake.pcap") as capture:
-            station = stack.enter_context(Caravan(road.ms, on_station)).wait_ready()
+        network = stack.enter_context(RemoteAccess(RemoteAccessConfig(has_nat=False), output))
+        gateway = stack.enter_context(Caravan(network.sg, on_gateway)).wait_ready()
+        with Capture(network.ms, "wan0", output / "handshake.pcap") as capture:
+            station = stack.enter_context(Caravan(network.ms, on_station)).wait_ready()
             # The last messages of an exchange may still be on their way.
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
         frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_UDP]
         sent = [frame.payload[8:] for frame in frames if frame.source == STATION]
         heard = [frame.payload[8:] for frame in frames if frame.source == GATEWAY_ADDRESS]
@@ -366,7 +378,7 @@ def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
         before = sum(drops(gateway).values())
         # First the last message again, then all in order, then the gateway's own messages.
         spoken = [*reversed(again), *again, *heard]
-        with raw_socket(road.ms) as send:
+        with raw_socket(network.ms) as send:
             for message in spoken:
                 send(udp_packet(STATION, 500, GATEWAY_ADDRESS, 500, message))
                 time.sleep(0.01)
@@ -377,7 +389,7 @@ def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
         assert sum(counted.values()) - before == expected, counted
         assert counted["retransmitted-message"] > 0, counted
         assert gateway.is_established() and station.is_established()
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
 
 
 @pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
@@ -413,9 +425,12 @@ def check_refusal(
     if is_aggressive and not is_gateway_refusing:
         sentence = f"the peer's answer does not verify: {sentence}"
     on_gateway, on_station = (replace(end, is_aggressive=is_aggressive) for end in ends)
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, on_station) as station:
+        with Caravan(network.ms, on_station) as station:
             refusing, refused = (gateway, station) if is_gateway_refusing else (station, gateway)
             settle(lambda: any(sentence in line for line in log(refusing)))
             assert any(f"negotiation failed: {sentence}" in line for line in log(refusing))
@@ -431,20 +446,25 @@ def is_refusal(line: str) -> bool:
 
 
 @contextlib.contextmanager
-def tunnel(ends: tuple[Connection, Connection], output: Path) -> Iterator[tuple[Road, Caravan]]:
+def tunnel(
+    ends: tuple[Connection, Connection], output: Path
+) -> Iterator[tuple[RemoteAccess, Caravan]]:
     """A tunnel in raw ESP; returns the network and the gateway."""
     on_gateway, on_station = (replace(end, is_encapsulated=False) for end in ends)
-    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, on_station) as station:
+        with Caravan(network.ms, on_station) as station:
             station.wait_ready()
-            yield road, gateway
+            yield network, gateway
 
 
-def first_message(road: Road, on_station: Connection, output: Path) -> bytes:
+def first_message(network: RemoteAccess, on_station: Connection, output: Path) -> bytes:
     """The first message of a station that then stops."""
     path = output / "first.pcap"
-    with Capture(road.ms, "wan0", path) as capture, Caravan(road.ms, on_station) as station:
+    with Capture(network.ms, "wan0", path) as capture, Caravan(network.ms, on_station) as station:
         station.wait_ready()
     for frame in capture.frames():
         if frame.source == STATION and frame.protocol == IPPROTO_UDP:
@@ -452,10 +472,10 @@ def first_message(road: Road, on_station: Connection, output: Path) -> bytes:
     raise ValueError(f"{path}: the station sent nothing")
 
 
-def echo_requests(road: Road, output: Path) -> list[bytes]:
+def echo_requests(network: RemoteAccess, output: Path) -> list[bytes]:
     """The ESP packets of five echo requests, as the station sent them."""
-    with Capture(road.ms, "wan0", output / "esp.pcap") as capture:
-        assert ping(road.ms, SERVER_ADDRESS, 5).received == 5
+    with Capture(network.ms, "wan0", output / "esp.pcap") as capture:
+        assert ping(network.ms, SERVER_ADDRESS, 5).received == 5
     sent = [frame for frame in capture.frames() if frame.source == STATION]
     return [frame.packet for frame in sent if frame.protocol == IPPROTO_ESP]
 

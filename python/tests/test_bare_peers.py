@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_TCP, Capture
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import Connection
-from caravan.testbed.road import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files, start_download
 from caravan.threeways.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends
 
@@ -36,12 +36,12 @@ def ends(keys: Keys) -> Ends:
 
 
 @pytest.fixture(params=[True, False], ids=["nat", "bare"])
-def road(request: pytest.FixtureRequest, output: Path) -> Iterator[Road]:
+def network(request: pytest.FixtureRequest, output: Path) -> Iterator[RemoteAccess]:
     make_file(output / "www/file", FILE_BYTES)
     make_file(output / "www/small", 1000)
-    with Road(RoadPlan(has_nat=request.param), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        yield road
+    with RemoteAccess(RemoteAccessConfig(has_nat=request.param), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        yield network
 
 
 def clear_bytes(capture: Capture) -> int:
@@ -52,29 +52,29 @@ def clear_bytes(capture: Capture) -> int:
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_a_gateway_that_ends_says_no_more_in_clear(
-    ending: signal.Signals, road: Road, ends: Ends, output: Path
+    ending: signal.Signals, network: RemoteAccess, ends: Ends, output: Path
 ) -> None:
-    rules = road.sg.run(["ip", "rule"]).stdout
+    rules = network.sg.run(["ip", "rule"]).stdout
     with (
-        Caravan(road.sg, ends[0]) as gateway,
-        Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+        Caravan(network.sg, ends[0]) as gateway,
+        Capture(network.sg, "wan0", output / "leak.pcap") as capture,
     ):
         gateway.wait_ready()
         assert gateway.status()["connections"][0]["blocks"] is False
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             assert gateway.status()["connections"][0]["blocks"] is True
             (first,) = station.children()
-            fetch, _ = start_download(road.ms, URL, rate_bytes_s=RATE_BYTES_S)
+            fetch, _ = start_download(network.ms, URL, rate_bytes_s=RATE_BYTES_S)
             time.sleep(0.5)
             gateway.process.signal(ending)
             gateway.process.wait(5)
             time.sleep(1.5)
-            assert f"{PEER} stays blocked" in order(road.sg, "status").stderr
+            assert f"{PEER} stays blocked" in order(network.sg, "status").stderr
             # The next one does not begin by removing that block.
-            with Caravan(road.sg, ends[0]) as again:
+            with Caravan(network.sg, ends[0]) as again:
                 again.wait_ready()
-                assert road.sg.unreachable_routes() == [PEER]
+                assert network.sg.unreachable_routes() == [PEER]
                 # The next tunnel may be up before the end of the first one has been noticed.
                 station.process.wait_for(
                     lambda: any(one["spi_in"] != first["spi_in"] for one in station.children()),
@@ -82,40 +82,40 @@ def test_a_gateway_that_ends_says_no_more_in_clear(
                     90,
                 )
                 fetch.stop()
-                assert download(road.ms, URL.replace("file", "small")).received_bytes == 1000
+                assert download(network.ms, URL.replace("file", "small")).received_bytes == 1000
                 again.down()
     assert clear_bytes(capture) == 0
-    assert road.sg.unreachable_routes() == []
-    assert road.sg.run(["ip", "rule"]).stdout == rules
+    assert network.sg.unreachable_routes() == []
+    assert network.sg.run(["ip", "rule"]).stdout == rules
 
 
 def test_a_station_that_has_gone_is_told_nothing_in_clear(
-    road: Road, ends: Ends, output: Path
+    network: RemoteAccess, ends: Ends, output: Path
 ) -> None:
     with (
-        Caravan(road.sg, ends[0]) as gateway,
-        Caravan(road.ms, ends[1]) as station,
-        Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+        Caravan(network.sg, ends[0]) as gateway,
+        Caravan(network.ms, ends[1]) as station,
+        Capture(network.sg, "wan0", output / "leak.pcap") as capture,
     ):
         gateway.wait_ready()
         station.wait_ready()
-        fetch, _ = start_download(road.ms, URL, rate_bytes_s=RATE_BYTES_S)
+        fetch, _ = start_download(network.ms, URL, rate_bytes_s=RATE_BYTES_S)
         time.sleep(0.5)
         station.process.signal(signal.SIGTERM)
         gateway.wait_until(False, 10)
         time.sleep(1)
         fetch.stop()
         assert clear_bytes(capture) == 0
-        assert road.sg.unreachable_routes() == [PEER]
-        assert "traffic without a tunnel blocked" in order(road.sg, "status").check().stdout
+        assert network.sg.unreachable_routes() == [PEER]
+        assert "traffic without a tunnel blocked" in order(network.sg, "status").check().stdout
 
 
-def test_on_failure_pass_lets_them_be_answered(road: Road, ends: Ends) -> None:
+def test_on_failure_pass_lets_them_be_answered(network: RemoteAccess, ends: Ends) -> None:
     with (
-        Caravan(road.sg, replace(ends[0], on_failure="pass")) as gateway,
-        Caravan(road.ms, ends[1]) as station,
+        Caravan(network.sg, replace(ends[0], on_failure="pass")) as gateway,
+        Caravan(network.ms, ends[1]) as station,
     ):
         gateway.wait_ready()
         station.wait_ready()
         assert gateway.status()["connections"][0]["blocks"] is False
-        assert road.sg.unreachable_routes() == []
+        assert network.sg.unreachable_routes() == []

@@ -21,14 +21,13 @@ from caravan.bench.document import (
     replaced,
     version_in,
 )
-from caravan.bench.figures import Results, delay_table, report, road_table, targets
-from caravan.bench.probe import Probe
-from caravan.bench.roads import (
+from caravan.bench.figures import Results, delay_table, plane_table, report, targets
+from caravan.bench.planes import (
     ECHO_INTERVALS_US,
     FLOOD_RATES_PER_S,
     Effort,
     Flood,
-    Road,
+    PlaneResult,
     RoundTrip,
     Sample,
     bisect,
@@ -36,6 +35,7 @@ from caravan.bench.roads import (
     round_trip,
     summary,
 )
+from caravan.bench.probe import Probe
 from caravan.bench.simulators import Kernel, Tandem, parse_kernel, parse_tandem
 from caravan.bench.systems import (
     BORINGTUN_1,
@@ -56,7 +56,7 @@ BESIDE_BBR = Congestion("bbr", "cubic")
 TOP = Path(__file__).resolve().parents[2]
 
 
-def road(name: str, mbit_s: float, rtt_us: float) -> Road:
+def plane(name: str, mbit_s: float, rtt_us: float) -> PlaneResult:
     """Under cubic a third more; half the round trip and a quarter of it in denser traffic."""
     cost = None if name == PLAIN else 7.25
     rates = (mbit_s, mbit_s - 1, mbit_s + 1, mbit_s * 4 / 3)
@@ -64,15 +64,15 @@ def road(name: str, mbit_s: float, rtt_us: float) -> Road:
         RoundTrip(interval, rtt_us / part, 2 * rtt_us)
         for interval, part in zip(ECHO_INTERVALS_US, (1, 2, 4), strict=True)
     )
-    return Road(name, *rates, round_trips, Flood(mbit_s * 10, mbit_s * 8), cost)
+    return PlaneResult(name, *rates, round_trips, Flood(mbit_s * 10, mbit_s * 8), cost)
 
 
-ROADS = (
-    road(PLAIN, 20_000, 50),
-    road(WIREGUARD_GO, 2_000, 450),
-    road(BORINGTUN_1, 800, 230),
-    road(STRONGSWAN, 300, 500),
-    road(CARAVAN, 6_000, 240),
+PLANES = (
+    plane(PLAIN, 20_000, 50),
+    plane(WIREGUARD_GO, 2_000, 450),
+    plane(BORINGTUN_1, 800, 230),
+    plane(STRONGSWAN, 300, 500),
+    plane(CARAVAN, 6_000, 240),
 )
 
 
@@ -89,7 +89,7 @@ def test_a_summary_holds_medians_and_the_extremes_of_the_rate() -> None:
         Sample(20, 7, [[1.0], [1.0], [9.0]], Flood(9, 4), 2.0),
     ]
     round_trips = (RoundTrip(10_000, 5, 6), RoundTrip(2_000, 4, 5), RoundTrip(200, 2, 9))
-    assert summary("x", samples) == Road("x", 20, 10, 30, 8, round_trips, Flood(7, 3), 2.0)
+    assert summary("x", samples) == PlaneResult("x", 20, 10, 30, 8, round_trips, Flood(7, 3), 2.0)
     bare = summary("x", [Sample(10, None, echoes, None, None)])
     assert (bare.beside_mbit_s, bare.flood, bare.cpu_s_per_gb) == (None, None, None)
 
@@ -113,7 +113,7 @@ def test_the_knee_is_the_highest_rate_without_two_bad_tries() -> None:
 
 
 def test_targets_compare_with_the_peers_of_the_same_run() -> None:
-    found = {target.what: target for target in targets(Results(BESIDE_BBR, ROADS))}
+    found = {target.what: target for target in targets(Results(BESIDE_BBR, PLANES))}
     rate = found[f"TCP rate over that of {WIREGUARD_GO}, bbr as this machine has it"]
     assert (rate.measured, rate.is_met) == (3.0, True)
     assert found[f"TCP rate over that of {STRONGSWAN}, cubic"].measured == 20
@@ -205,29 +205,29 @@ def test_targets_of_handshakes_and_memory_are_ours_alone() -> None:
     assert [target.measured for target in found] == [2.4, 7, 10]
 
 
-def test_without_our_own_road_there_is_no_road_target() -> None:
-    assert targets(Results(CUBIC, ROADS[:-1])) == []
+def test_without_our_own_plane_there_is_no_target() -> None:
+    assert targets(Results(CUBIC, PLANES[:-1])) == []
 
 
-def test_a_table_has_a_row_a_system_and_shares_of_the_plain_road() -> None:
-    lines = road_table(ROADS, ROADS[0], CUBIC).splitlines()
+def test_a_table_has_a_row_a_system_and_shares_of_plain_forwarding() -> None:
+    lines = plane_table(PLANES, PLANES[0], CUBIC).splitlines()
     assert lines[2] == "| plain veth | 20,000 (19,999 - 20,001) | 1.000 | - |"
     assert lines[6] == f"| {CARAVAN} | 6,000 (5,999 - 6,001) | 0.300 | 7.2 |"
-    beside = road_table(ROADS, ROADS[0], BESIDE_BBR).splitlines()
+    beside = plane_table(PLANES, PLANES[0], BESIDE_BBR).splitlines()
     assert "| Mbit/s, bbr (min - max) | share of plain | Mbit/s, cubic |" in beside[0]
     assert "| 0.300 | 8,000 |" in beside[6]
-    assert "share" not in road_table(ROADS[1:], None, CUBIC)
+    assert "share" not in plane_table(PLANES[1:], None, CUBIC)
 
 
 def test_round_trips_have_a_column_an_interval() -> None:
-    lines = delay_table(ROADS, ROADS[0]).splitlines()
+    lines = delay_table(PLANES, PLANES[0]).splitlines()
     assert lines[0].startswith("| system | every 10 ms, us (p99) | added us | every 2 ms,")
     assert lines[6] == f"| {CARAVAN} | 240 (480) | 190 | 120 (480) | 95 | 60 (480) | 48 |"
-    assert "added" not in delay_table(ROADS[1:], None)
+    assert "added" not in delay_table(PLANES[1:], None)
 
 
 def test_a_flood_has_a_row_a_system_that_was_flooded() -> None:
-    text = report(Results(CUBIC, (*ROADS[:-1], replace(ROADS[-1], flood=None))))
+    text = report(Results(CUBIC, (*PLANES[:-1], replace(PLANES[-1], flood=None))))
     assert "| plain veth | 200 | 160 |" in text
     assert f"| {CARAVAN} | 60" not in text
 

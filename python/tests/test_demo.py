@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from caravan.demo import cost_table, handshake_line, open_commands, wire_cell
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
 from caravan.threeways.measurement import (
     CLEAR,
@@ -72,12 +72,12 @@ def sizes_by_rfc(policy: Policy) -> dict[int, int]:
 
 
 @pytest.mark.root
-def test_the_clear_policy_is_measured_on_the_same_road(
+def test_the_clear_policy_is_measured_in_the_same_network(
     authority: CaravanAuthority, output: Path
 ) -> None:
     key = PublicKey(authority.issue("unused.example"), authority)
-    with Road(RoadPlan(), output) as road:
-        cost = measure(road, Keys(key, key), CLEAR, 1, output)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        cost = measure(network, Keys(key, key), CLEAR, 1, output)
     assert cost.wire_bytes == {64: 64, 480: 480}
     assert cost.handshake_ms is None and cost.cpu_s_per_gb is None
     assert cost.mbit_s > 100
@@ -117,14 +117,14 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     }[mode]
     on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
     capture = output / "a capture.pcapng"
-    with Road(RoadPlan(), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        with Caravan(road.sg, on_gateway) as gateway:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        with Caravan(network.sg, on_gateway) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station, options=["--capture", str(capture)]) as station:
+            with Caravan(network.ms, on_station, options=["--capture", str(capture)]) as station:
                 station.wait_ready()
                 assert station.status()["process"]["capture"] == str(capture)
-                download(road.ms, f"http://{host}/file")
+                download(network.ms, f"http://{host}/file")
     assert capture.stat().st_mode & 0o777 == 0o600
     inside, ike = (shell(command) for command in open_commands(capture))
     assert "GET /file HTTP/1.1" in inside

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import environment, order
 from caravan.testbed.host import Host
-from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import make_file, serve_files
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -55,10 +55,10 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
     folder = output / "folder"
     folder.mkdir(parents=True)
     make_file(output / "www/file", 100_000)
-    with Road(RoadPlan(), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        hosts = {"client": road.ms, "gateway": road.sg}
-        hosts |= {"link": road.server, "authority": road.server}
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        hosts = {"client": network.ms, "gateway": network.sg}
+        hosts |= {"link": network.server, "authority": network.server}
         for block in blocks(page):
             if block.language == "python":
                 subprocess.run([sys.executable, "-c", block.text], check=True, timeout=120)

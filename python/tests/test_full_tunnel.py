@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import Capture
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
-from caravan.testbed.road import (
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     GATEWAY_ADDRESS6,
     HOME_ADDRESS,
@@ -39,24 +39,24 @@ NOBODY = 65534
 
 
 @contextlib.contextmanager
-def road_with(
+def network_with(
     keys: Keys, output: Path, more: str = "", remote_ts: tuple[str, ...] = (EVERYTHING,)
-) -> Iterator[tuple[Road, Caravan]]:
+) -> Iterator[tuple[RemoteAccess, Caravan]]:
     """A gateway that protects all of IPv4, and its station with these keys in its connection."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(is_dual_stack=True), output) as road:
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
         listed = "[" + ", ".join(f'"{one}"' for one in remote_ts) + "]"
-        gateway_file = write_files(road.sg, replace(on_gateway, local_ts="LISTED"))
+        gateway_file = write_files(network.sg, replace(on_gateway, local_ts="LISTED"))
         gateway_file.write_text(gateway_file.read_text().replace('["LISTED"]', listed))
-        station_file = write_files(road.ms, replace(on_station, remote_ts="LISTED"))
+        station_file = write_files(network.ms, replace(on_station, remote_ts="LISTED"))
         text = station_file.read_text().replace('["LISTED"]', listed)
         station_file.write_text(
             text.replace("[connections.road]\n", f"[connections.road]\n{more}\n")
         )
-        with Caravan(road.sg, on_gateway, file=gateway_file) as gateway:
+        with Caravan(network.sg, on_gateway, file=gateway_file) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station, file=station_file) as station:
-                yield road, station.wait_ready()
+            with Caravan(network.ms, on_station, file=station_file) as station:
+                yield network, station.wait_ready()
 
 
 def way(host: Host, *words: str) -> str:
@@ -80,39 +80,39 @@ def say(host: Host, address: str, port: int) -> None:
 def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
     keys: Keys, output: Path
 ) -> None:
-    with road_with(keys, output) as (road, station):
-        before = road.sg.run(["ip", "rule"]).stdout
-        with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
-            assert ping(road.ms, HOME_ADDRESS, 1).received == 1
-            assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
-            say(road.ms, MDNS, 5353)
-            say(road.ms, HOME_ADDRESS, 53)
+    with network_with(keys, output) as (network, station):
+        before = network.sg.run(["ip", "rule"]).stdout
+        with Capture(network.ms, "wan0", output / "wire.pcap") as capture:
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
+            assert ping(network.ms, HOME_ADDRESS, 1).received == 1
+            assert ping(network.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+            say(network.ms, MDNS, 5353)
+            say(network.ms, HOME_ADDRESS, 53)
             capture.stop()
             seen = {(frame.protocol, frame.destination) for frame in capture.frames()}
         icmp, udp, icmpv6 = 1, 17, 58
         assert (icmp, HOME_ADDRESS) in seen and (udp, MDNS) in seen
         assert not seen & {(icmp, SERVER_ADDRESS), (icmp, GATEWAY_ADDRESS), (udp, HOME_ADDRESS)}
         assert (icmpv6, GATEWAY_ADDRESS6) not in seen
-        assert before == road.sg.run(["ip", "rule"]).stdout
+        assert before == network.sg.run(["ip", "rule"]).stdout
         assert any("the rest of IPv6 is refused" in text for text in station.status()["warnings"])
         # Another Wi-Fi, whose network is just as local.
-        assert road.nat is not None
-        road.nat.host.add_address("lan0", "192.168.7.1/24")
-        road.ms.add_address("wan0", "192.168.7.2/24")
-        assert ping(road.ms, "192.168.7.1", 1).received == 1
+        assert network.nat is not None
+        network.nat.host.add_address("lan0", "192.168.7.1/24")
+        network.ms.add_address("wan0", "192.168.7.2/24")
+        assert ping(network.ms, "192.168.7.1", 1).received == 1
         # A Wi-Fi with public addresses gets nothing of the tunnel's traffic.
-        road.ms.add_address("wan0", "198.51.100.2/24")
-        assert "dev caravan0" in way(road.ms, "198.51.100.1")
+        network.ms.add_address("wan0", "198.51.100.2/24")
+        assert "dev caravan0" in way(network.ms, "198.51.100.1")
         station.process.signal(signal.SIGKILL)
         station.process.wait(5)
-        assert ping(road.ms, HOME_ADDRESS, 1).received == 1
-        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
-        order(road.ms, "down", "road").check()
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
-        assert "fwmark" not in rules(road.ms) and "suppress" not in rules(road.ms)
+        assert ping(network.ms, HOME_ADDRESS, 1).received == 1
+        assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+        order(network.ms, "down", "road").check()
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert "fwmark" not in rules(network.ms) and "suppress" not in rules(network.ms)
 
 
 def shout(host: Host, device: str, targets: list[tuple[str, int]]) -> None:
@@ -140,20 +140,20 @@ def test_a_program_that_binds_itself_to_a_device_does_not_pass_the_block(
         [(GATEWAY_ADDRESS6, 9), (HOME_ADDRESS, 53), (SERVER_ADDRESS, 9)],
         (HOME_ADDRESS, 9),
     )
-    with road_with(keys, output) as (road, station):
-        with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
-            shout(road.ms, "wan0", [*strange, near])
-            assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+    with network_with(keys, output) as (network, station):
+        with Capture(network.ms, "wan0", output / "wire.pcap") as capture:
+            shout(network.ms, "wan0", [*strange, near])
+            assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
             station.crash()
-            shout(road.ms, "wan0", [*strange, near])
-            order(road.ms, "down", "road").check()
-            assert "caravan" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+            shout(network.ms, "wan0", [*strange, near])
+            order(network.ms, "down", "road").check()
+            assert "caravan" not in network.ms.run(["nft", "list", "ruleset"]).stdout
             capture.stop()
             # The traffic that the tunnel leaves to the local network, once with this setting and
             # once without.
             assert shouts(capture) == [HOME_ADDRESS] * 2
-        with Capture(road.ms, "wan0", output / "down.pcap") as capture:
-            shout(road.ms, "wan0", strange)
+        with Capture(network.ms, "wan0", output / "down.pcap") as capture:
+            shout(network.ms, "wan0", strange)
             capture.stop()
             assert GATEWAY_ADDRESS6 in shouts(capture)
 
@@ -162,29 +162,29 @@ def test_two_halves_are_a_full_tunnel_and_a_named_network_is_not_local(
     keys: Keys, output: Path
 ) -> None:
     halves = ("0.0.0.0/1", "128.0.0.0/1", "192.168.9.0/24")
-    with road_with(keys, output, remote_ts=halves) as (road, _):
-        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
-        assert ping(road.ms, HOME_ADDRESS, 1).received == 1
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+    with network_with(keys, output, remote_ts=halves) as (network, _):
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(network.ms, HOME_ADDRESS, 1).received == 1
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
         # A network with the same addresses as the protected ones and the gateway's DNS server.
-        road.ms.add_address("wan0", "192.168.9.2/24")
-        road.ms.add_address("wan0", "10.10.0.9/24")
-        assert "dev caravan0" in way(road.ms, "192.168.9.1")
-        assert "dev caravan0" in way(road.ms, "10.10.0.53")
-        assert "dev wan0" in way(road.ms, "10.10.0.54")
+        network.ms.add_address("wan0", "192.168.9.2/24")
+        network.ms.add_address("wan0", "10.10.0.9/24")
+        assert "dev caravan0" in way(network.ms, "192.168.9.1")
+        assert "dev caravan0" in way(network.ms, "10.10.0.53")
+        assert "dev wan0" in way(network.ms, "10.10.0.54")
         udp = ("ipproto", "udp", "dport")
-        assert "dev caravan0" in way(road.ms, HOME_ADDRESS, *udp, "53")
-        assert "dev wan0" in way(road.ms, HOME_ADDRESS, *udp, "54")
+        assert "dev caravan0" in way(network.ms, HOME_ADDRESS, *udp, "53")
+        assert "dev wan0" in way(network.ms, HOME_ADDRESS, *udp, "54")
 
 
 def test_a_local_network_can_be_shunned(keys: Keys, output: Path) -> None:
     with (
-        road_with(keys, output, 'lan = "block"') as (road, _),
-        Capture(road.ms, "wan0", output / "wire.pcap") as capture,
+        network_with(keys, output, 'lan = "block"') as (network, _),
+        Capture(network.ms, "wan0", output / "wire.pcap") as capture,
     ):
-        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
-        assert ping(road.ms, HOME_ADDRESS, 1, timeout_s=0.5).received == 0
-        with road.ms.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(network.ms, HOME_ADDRESS, 1, timeout_s=0.5).received == 0
+        with network.ms.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
             # A program that binds to the interface bypasses every route.
             interface = socket.inet_aton(STATION_ADDRESS)
             out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
@@ -196,28 +196,28 @@ def test_a_local_network_can_be_shunned(keys: Keys, output: Path) -> None:
 
 
 def test_the_other_family_passes_where_a_key_says_so(keys: Keys, output: Path) -> None:
-    with road_with(keys, output, 'other_family = "pass"') as (road, station):
-        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
+    with network_with(keys, output, 'other_family = "pass"') as (network, station):
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1).received == 1
         assert any("IPv6 leaves unencrypted" in text for text in station.status()["warnings"])
 
 
 def test_without_blocks_the_other_family_is_refused_as_long_as_the_process_runs(
     keys: Keys, output: Path
 ) -> None:
-    with road_with(keys, output, 'on_failure = "pass"') as (road, station):
-        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+    with network_with(keys, output, 'on_failure = "pass"') as (network, station):
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
         station.stop()
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
-        assert "fwmark" not in rules(road.ms) and "suppress" not in rules(road.ms)
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert "fwmark" not in rules(network.ms) and "suppress" not in rules(network.ms)
 
 
 def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
     _, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road:
-        file = write_files(road.ms, replace(on_station, remote_ts=EVERYTHING))
-        said = order(road.ms, "check", str(file)).check().stdout
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        file = write_files(network.ms, replace(on_station, remote_ts=EVERYTHING))
+        said = order(network.ms, "check", str(file)).check().stdout
     assert "warning: road: remote_ts covers all of IPv4 but not of IPv6" in said
     assert "note: road: full tunnel: all of IPv4 goes into it" in said
     assert "here 10.0.0.0/24 on wan0" in said
@@ -225,15 +225,15 @@ def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
 
 def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road:
-        file = write_files(road.sg, on_gateway)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        file = write_files(network.sg, on_gateway)
         file.write_text(file.read_text().replace('["10.10.0.53"]', '["9.9.9.9", "10.10.0.53"]'))
-        before = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
-        with Caravan(road.sg, on_gateway, file=file) as gateway:
+        before = network.ms.run(["cat", "/etc/resolv.conf"]).stdout
+        with Caravan(network.sg, on_gateway, file=file) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station) as station:
+            with Caravan(network.ms, on_station) as station:
                 station.wait_ready()
-                text = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
+                text = network.ms.run(["cat", "/etc/resolv.conf"]).stdout
                 assert "nameserver 10.10.0.53" in text and "9.9.9.9" not in text
                 station.wait_for_event("the gateway's resolver 9.9.9.9 is not used")
                 warnings = station.status()["warnings"]
@@ -241,35 +241,35 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
                 station.stop()
         # None of ours is left; the host's own remain.
         file.write_text(file.read_text().replace(', "10.10.0.53"]', "]"))
-        with Caravan(road.sg, on_gateway, file=file) as gateway:
+        with Caravan(network.sg, on_gateway, file=file) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station) as station:
+            with Caravan(network.ms, on_station) as station:
                 station.wait_ready()
-                assert road.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
+                assert network.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
 
 
 def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         # By default the kernel uses the address of the first interface, which is the outer one
         # here.
-        road.sg.remove_address("lan0", "10.10.0.1/24")
-        road.sg.connect("inner0", road.server, "inner0", 1500)
-        road.sg.add_address("inner0", "10.10.0.1/32")
-        with Caravan(road.sg, on_gateway) as gateway:
+        network.sg.remove_address("lan0", "10.10.0.1/24")
+        network.sg.connect("inner0", network.server, "inner0", 1500)
+        network.sg.add_address("inner0", "10.10.0.1/32")
+        with Caravan(network.sg, on_gateway) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station) as station:
+            with Caravan(network.ms, on_station) as station:
                 station.wait_ready()
-                assert ping(road.sg, "10.99.0.1", 2).received == 2
+                assert ping(network.sg, "10.99.0.1", 2).received == 2
                 assert gateway.status()["drops"]["no-policy"] == 0
                 # The address is removed, and another one is added.
-                road.sg.remove_address("inner0", "10.10.0.1/32")
+                network.sg.remove_address("inner0", "10.10.0.1/32")
                 gateway.wait_for_event("no address of this host is in local_ts")
-                road.sg.add_address("inner0", "10.10.0.7/32")
+                network.sg.add_address("inner0", "10.10.0.7/32")
                 gateway.process.wait_for(
-                    lambda: "src 10.10.0.7" in way(road.sg, "10.99.0.1"), "the other source", 5
+                    lambda: "src 10.10.0.7" in way(network.sg, "10.99.0.1"), "the other source", 5
                 )
-                assert ping(road.sg, "10.99.0.1", 1).received == 1
+                assert ping(network.sg, "10.99.0.1", 1).received == 1
 
 
 def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> None:
@@ -280,12 +280,12 @@ def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> No
         remote_addrs=GATEWAY_ADDRESS,
         remote_ts="10.10.0.0/24",
     )
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         # Other users cannot read it, as with pytest's folders.
         folder = Path(tempfile.mkdtemp(dir="/run"))
         try:
             file = folder / "caravan.toml"
-            file.write_text(write_files(road.ms, connection).read_text())
+            file.write_text(write_files(network.ms, connection).read_text())
             program = folder / "caravan"
             shutil.copy(caravan_binary(), program)
             for path in (folder, file):
@@ -293,7 +293,7 @@ def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> No
             argv = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
             argv += ["--inh-caps", "+net_admin", "--ambient-caps", "+net_admin"]
             places = {"CARAVAN_RUNTIME_DIR": str(folder), "CARAVAN_STATE_DIR": str(folder)}
-            done = road.ms.run(
+            done = network.ms.run(
                 [*argv, str(program), "up", "-c", str(file)], 20, places, check=False
             )
         finally:

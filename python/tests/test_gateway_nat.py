@@ -11,7 +11,7 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
 from caravan.threeways.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends, tunnel_ends
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import CommandFailed, Road, RoadPlan
+from caravan.testbed import CommandFailed, RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import CaravanAuthority, SwanAuthority
-from caravan.testbed.relay import LinkPlan
-from caravan.testbed.road import (
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     INNER_POOL,
     PRIVATE_NETWORK,
@@ -154,13 +154,13 @@ def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Con
 class Pair:
     """Both programs, running and connected, on a testbed network with a file server."""
 
-    road: Road
+    network: RemoteAccess
     ours: Caravan
     charon: StrongSwan
 
     def fetch(self) -> str:
         """The hash of the file that arrived through the tunnel."""
-        return download(self.road.ms, f"http://{SERVER_ADDRESS}/file").sha256
+        return download(self.network.ms, f"http://{SERVER_ADDRESS}/file").sha256
 
 
 @contextlib.contextmanager
@@ -168,17 +168,17 @@ def connected(
     gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
 ) -> Iterator[Pair]:
     """Start both ends: ours is the station (`is_initiator`) or the gateway."""
-    with Road(RoadPlan(), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
         if is_initiator:
-            charon = StrongSwan(road.sg, gateway)
-            ours = Caravan(road.ms, station).wait_ready()
+            charon = StrongSwan(network.sg, gateway)
+            ours = Caravan(network.ms, station).wait_ready()
         else:
-            ours = Caravan(road.sg, gateway).wait_ready()
-            charon = StrongSwan(road.ms, station)
+            ours = Caravan(network.sg, gateway).wait_ready()
+            charon = StrongSwan(network.ms, station)
             charon.initiate()
             ours.wait_until(True)
-        yield Pair(road, ours, charon)
+        yield Pair(network, ours, charon)
 
 
 @pytest.mark.parametrize("case", MATRIX, ids=str)
@@ -211,7 +211,7 @@ def test_we_rekey_the_child_without_loss(
     else:
         gateway = replace(gateway, child_rekey_s=4)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 120, 0.05)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 120, 0.05)
         assert echoes.received == echoes.sent
         assert len(pair.charon.selected_proposals()) >= 3
         assert pair.fetch() == expected
@@ -226,7 +226,7 @@ def test_charon_rekeys_the_child_without_loss(
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         (before,) = pair.charon.children()
         pair.charon.rekey_child()
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 40, 0.05)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 40, 0.05)
         assert echoes.received == echoes.sent
         assert any(child.spi_in != before.spi_in for child in pair.charon.children())
         assert pair.fetch() == expected
@@ -244,7 +244,7 @@ def test_we_renew_the_ike_sa(
         gateway = replace(gateway, rekey_s=4)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         (before,) = pair.charon.sas()
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 120, 0.05)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 120, 0.05)
         assert echoes.received == echoes.sent
         assert any(sa.unique_id != before.unique_id for sa in pair.charon.sas())
         assert pair.fetch() == expected
@@ -260,7 +260,7 @@ def test_no_packet_is_lost_in_many_renewals(
     else:
         gateway = replace(gateway, child_rekey_s=1, rekey_s=4)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 2000, 0.005)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 2000, 0.005)
         assert echoes.received == echoes.sent
         assert len(pair.charon.selected_proposals()) >= 8
 
@@ -328,9 +328,11 @@ def test_a_difference_of_pfs_alone_is_named(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     gateway, station = ends(Case(False, False, True, FIT), keys)
-    with Road(RoadPlan(), output) as road:
-        ours = Caravan(road.sg, replace(gateway, esp_proposals="aes128gcm16-modp2048")).wait_ready()
-        charon = StrongSwan(road.ms, station)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        ours = Caravan(
+            network.sg, replace(gateway, esp_proposals="aes128gcm16-modp2048")
+        ).wait_ready()
+        charon = StrongSwan(network.ms, station)
         with pytest.raises(CommandFailed):
             charon.initiate(3)
         wait_for_words(ours, "PFS differs: the peer offers aes128gcm16 without PFS")
@@ -340,9 +342,9 @@ def test_charon_hears_that_we_do_not_speak_ikev2(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     gateway, station = ends(Case(False, False, True, FIT), keys)
-    with Road(RoadPlan(), output) as road:
-        ours = Caravan(road.sg, gateway).wait_ready()
-        charon = StrongSwan(road.ms, station)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        ours = Caravan(network.sg, gateway).wait_ready()
+        charon = StrongSwan(network.ms, station)
         charon.change("version = 1", "version = 2")
         with pytest.raises(CommandFailed):
             charon.initiate(3)
@@ -360,17 +362,17 @@ def test_xauth_is_named(
 ) -> None:
     gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
     second = "remote-xauth" if is_initiator else "local-xauth"
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         if is_initiator:
-            charon = StrongSwan(road.sg, gateway)
+            charon = StrongSwan(network.sg, gateway)
         else:
-            ours = Caravan(road.sg, gateway).wait_ready()
-            charon = StrongSwan(road.ms, station)
+            ours = Caravan(network.sg, gateway).wait_ready()
+            charon = StrongSwan(network.ms, station)
         charon.change(
             "    children {", f"    {second} {{\n      auth = xauth\n    }}\n    children {{"
         )
         if is_initiator:
-            ours = Caravan(road.ms, station)
+            ours = Caravan(network.ms, station)
         else:
             with pytest.raises(CommandFailed):
                 charon.initiate(3)
@@ -383,7 +385,7 @@ def test_charon_renews_the_ike_sa(keys: tuple[PublicKey, PublicKey], output: Pat
     with connected(gateway, station, output, is_initiator=False) as pair:
         (before,) = pair.charon.sas()
         pair.charon.rekey_ike()
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 60, 0.05)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 60, 0.05)
         assert echoes.received == echoes.sent
         assert any(sa.unique_id != before.unique_id for sa in pair.charon.sas())
         assert pair.fetch() == expected
@@ -403,7 +405,7 @@ def test_charon_deletes(
             wait_for_another_sa(pair.charon, before.unique_id)
         else:
             pair.ours.wait_until(False)
-            assert ping(pair.road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+            assert ping(pair.network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
 
 
 @ROLES
@@ -422,10 +424,10 @@ def test_we_follow_a_station_whose_nat_rebinds(
     make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(Case(False, True, True, FIT), keys)
     with connected(gateway, station, output, is_initiator=False) as pair:
-        assert pair.road.nat is not None
+        assert pair.network.nat is not None
         for is_other_address in (False, True):
-            pair.road.nat.rebind(address=is_other_address)
-            assert ping(pair.road.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
+            pair.network.nat.rebind(address=is_other_address)
+            assert ping(pair.network.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
 
 
 def test_dead_peers_are_found(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
@@ -509,13 +511,13 @@ def test_an_intermediate_authority_that_is_missing_is_named(
     ]
     gateway, station = ends(Case(is_initiator, True, True, FIT), (bare[0], bare[1]))
     whose, missing = ("sg", "gateways") if is_initiator else ("ms", "stations")
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         if is_initiator:
-            StrongSwan(road.sg, gateway)
-            ours = Caravan(road.ms, station)
+            StrongSwan(network.sg, gateway)
+            ours = Caravan(network.ms, station)
         else:
-            ours = Caravan(road.sg, gateway).wait_ready()
-            charon = StrongSwan(road.ms, station)
+            ours = Caravan(network.sg, gateway).wait_ready()
+            charon = StrongSwan(network.ms, station)
             with pytest.raises(CommandFailed):
                 charon.initiate(3)
         wait_for_words(
@@ -531,16 +533,16 @@ def test_many_selectors_come_up_one_after_the_other(
     """Charon keeps the state of three exchanges (`max_ikev1_exchanges`) and forgets the others."""
     gateway, station = ends(Case(True, True, True, FIT), keys)
     wanted = [f"10.{number}.0.0/24" for number in range(10, 22)]
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         for number in range(11, 22):
             # Charon installs no route without an address of its own in the network.
-            road.sg.add_address("lan0", f"10.{number}.0.1/24")
-        charon = StrongSwan(road.sg, replace(gateway, local_ts="10.0.0.0/8"))
-        file = write_files(road.ms, station)
+            network.sg.add_address("lan0", f"10.{number}.0.1/24")
+        charon = StrongSwan(network.sg, replace(gateway, local_ts="10.0.0.0/8"))
+        file = write_files(network.ms, station)
         file.write_text(file.read_text().replace(f'["{PRIVATE_NETWORK}"]', json.dumps(wanted)))
-        ours = Caravan(road.ms, station, file=file).wait_ready()
+        ours = Caravan(network.ms, station, file=file).wait_ready()
         settle(lambda: len(ours.children()) == len(charon.children()) == len(wanted))
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
         assert "PAYLOAD_MALFORMED" not in charon.log()
 
 
@@ -552,34 +554,34 @@ def test_a_gateway_that_protects_a_part_of_what_is_asked_serves_that(
     with connected(gateway, station, output, is_initiator=True) as pair:
         pair.ours.wait_for_event("not all of 10.0.0.0/8; nothing else passes")
         assert [child["remote_ts"] for child in pair.ours.children()] == [PRIVATE_NETWORK]
-        echoes = ping(pair.road.ms, SERVER_ADDRESS, 60, 0.1)
+        echoes = ping(pair.network.ms, SERVER_ADDRESS, 60, 0.1)
         assert echoes.received == echoes.sent
         assert len(pair.charon.selected_proposals()) >= 3
-        assert ping(pair.road.ms, "10.77.0.1", 1, timeout_s=0.5).received == 0
+        assert ping(pair.network.ms, "10.77.0.1", 1, timeout_s=0.5).received == 0
 
 
 def test_a_nat_rebinds_in_the_middle_of_a_handshake(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     gateway, station = ends(Case(False, False, True, FIT), keys)
-    plan = RoadPlan(link=LinkPlan(delay="100ms"))
-    with Road(plan, output) as road, ThreadPoolExecutor(1) as pool:
-        assert road.nat is not None
-        ours = Caravan(road.sg, gateway).wait_ready()
-        charon = StrongSwan(road.ms, station)
+    config = RemoteAccessConfig(link=LinkConfig(delay="100ms"))
+    with RemoteAccess(config, output) as network, ThreadPoolExecutor(1) as pool:
+        assert network.nat is not None
+        ours = Caravan(network.sg, gateway).wait_ready()
+        charon = StrongSwan(network.ms, station)
         begun = pool.submit(charon.initiate)
         ours.wait_for_event("IKEv1 established")
-        road.nat.rebind()
+        network.nat.rebind()
         # Charon sends the request again from its new port, and receives the answer there.
         begun.result()
-        assert ping(road.ms, SERVER_ADDRESS, 5).received >= 4
+        assert ping(network.ms, SERVER_ADDRESS, 5).received >= 4
 
 
 def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
     gateway, station = ends(Case(True, True, True, FIT), keys)
-    with Road(RoadPlan(), output) as road:
-        StrongSwan(road.sg, replace(gateway, proposals="aes256-sha256-modp2048"))
-        ours = Caravan(road.ms, station)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        StrongSwan(network.sg, replace(gateway, proposals="aes256-sha256-modp2048"))
+        ours = Caravan(network.ms, station)
         wait_for_words(ours, "(?i)no.proposal.chosen")
 
 

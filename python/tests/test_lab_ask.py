@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_lab_cli import TOP, answer, lab, refusal
 
-from caravan.lab.ask import Asked
+from caravan.lab.ask import AskRequest
 from caravan.lab.ask import answer as ranked
 from caravan.lab.core import listing
 from caravan.lab.picture import specification
@@ -45,7 +45,7 @@ def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path
     text = (TOP / "devices/cortex-a53.toml").read_text()
     priced.write_text(text + '\n[per_packet]\nvalue = 9000\nsource = "measured"\n')
     for device, are_bounds in (("cortex-a53", True), (str(priced), False)):
-        asked = Asked(device, "lte", rate_kbps=64, packet_bytes=100)
+        asked = AskRequest(device, "lte", rate_kbps=64, packet_bytes=100)
         drawn = specification(asked, ranked(asked).verdicts)
         said = " ".join(drawn["title"]["subtitle"])
         assert "packets of 100 bytes" in said and "from the device" in said
@@ -61,7 +61,7 @@ def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path
 
 def test_a_picture_has_a_pane_of_delays_only_where_there_are_some() -> None:
     for rate_kbps, panes in ((64, 2), (100_000, 1)):
-        asked = Asked("cortex-a53", "lte", rate_kbps=rate_kbps)
+        asked = AskRequest("cortex-a53", "lte", rate_kbps=rate_kbps)
         drawn = specification(asked, ranked(asked).verdicts)
         assert len(drawn.get("hconcat", [drawn])) == panes
 

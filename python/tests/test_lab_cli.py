@@ -19,7 +19,7 @@ import pytest
 
 from caravan.files import CATALOGUE
 from caravan.lab import core
-from caravan.lab.ask import Asked
+from caravan.lab.ask import AskRequest
 from caravan.lab.ask import answer as ranked
 from caravan.lab.cli import main
 from caravan.lab.picture import specification
@@ -339,7 +339,10 @@ def test_a_capture_of_one_moment_has_no_rate(tmp_path: Path) -> None:
 def test_a_picture_of_capacities_is_of_points_and_the_rate_asked(tmp_path: Path) -> None:
     capture = tmp_path / "mine.pcap"
     write_capture(capture, packets=2000, packet_bytes=500, per_s=200)
-    for asked in (Asked("cortex-a53", "lte", 800.0), Asked("cortex-a53", "lte", capture=capture)):
+    for asked in (
+        AskRequest("cortex-a53", "lte", 800.0),
+        AskRequest("cortex-a53", "lte", capture=capture),
+    ):
         spec = specification(asked, ranked(asked).verdicts)
         points, line = spec["hconcat"][0]["layer"]
         assert (points["mark"]["type"], line["mark"]["type"]) == ("point", "rule")

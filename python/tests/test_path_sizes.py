@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.host import Host
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -77,15 +77,18 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
 ) -> None:
     """One report of 68 bytes used to stop every tunnel to an address for ten minutes."""
     ends = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
+        Caravan(network.sg, ends[0]) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+            (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
 
             def passes(size_bytes: int) -> bool:
                 """Whether an echo with the don't-fragment flag is answered."""
-                got = ping(road.server, inner, 3, 0.05, size_bytes, dont_fragment=True)
+                got = ping(network.server, inner, 3, 0.05, size_bytes, dont_fragment=True)
                 return got.received == 3
 
             assert passes(LARGE_BYTES)
@@ -93,7 +96,7 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
             peer, _, port = session["remote"].rpartition(":")
             header = struct.pack("!HHHH", 4500, int(port), 1_480, 0) if has_nat else b""
             protocol = IPPROTO_UDP if has_nat else IPPROTO_ESP
-            forge(road.outer[0], peer, protocol, header + beyond)
+            forge(network.outer[0], peer, protocol, header + beyond)
             assert passes(SMALL_BYTES)
             # A report whose quotation is wrong changes nothing.
             assert passes(LARGE_BYTES) is is_ignored
@@ -109,17 +112,20 @@ def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
 ) -> None:
     """An error caused by one datagram is reported to the next sender, whose datagram is dropped."""
     ends = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
+        Caravan(network.sg, ends[0]) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+            (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
             (session,) = gateway.status()["connections"][0]["sessions"]
             peer, _, port = session["remote"].rpartition(":")
             header = struct.pack("!HHHH", 4500, int(port), 1_480, 0) if has_nat else b""
             protocol = IPPROTO_UDP if has_nat else IPPROTO_ESP
             report = unreachable(code, peer, protocol, header + UNKNOWN_ESP)
-            with road.outer[0].entered():
+            with network.outer[0].entered():
                 speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
             is_over = threading.Event()
 
@@ -131,7 +137,7 @@ def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
                 stranger = threading.Thread(target=flood)
                 stranger.start()
                 try:
-                    got = ping(road.server, inner, 50, 0.02)
+                    got = ping(network.server, inner, 50, 0.02)
                 finally:
                     is_over.set()
                     stranger.join()
@@ -146,10 +152,13 @@ def test_a_path_that_loses_large_packets_in_silence_is_found_out(
     """The operator's link carries 1,280 bytes without reporting it; TCP used to stop for ever."""
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, ends[0]) as gateway,
+    ):
         gateway.wait_ready()
-        assert road.nat is not None
-        operator = road.nat.host
+        assert network.nat is not None
+        operator = network.nat.host
         for interface in ("wan0", "lan0"):
             operator.set_mtu(interface, 1_280)
         operator.load_nft(
@@ -162,15 +171,15 @@ def test_a_path_that_loses_large_packets_in_silence_is_found_out(
 """,
             "silent",
         )
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             if is_upload:
-                flow = iperf(road.ms, road.server, SERVER_ADDRESS, 10)
+                flow = iperf(network.ms, network.server, SERVER_ADDRESS, 10)
                 assert flow.mbit_s > 1
             else:
-                serve_files(road.server, output / "www", SERVER_ADDRESS)
+                serve_files(network.server, output / "www", SERVER_ADDRESS)
                 url = f"http://{SERVER_ADDRESS}/file"
-                assert download(road.ms, url, timeout_s=30).sha256 == expected
+                assert download(network.ms, url, timeout_s=30).sha256 == expected
             sender = station if is_upload else gateway
             (session,) = sender.status()["connections"][0]["sessions"]
             (child,) = session["children"]

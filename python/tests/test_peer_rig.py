@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    INNER_POOL,
+    PRIVATE_NETWORK,
+    SERVER_ADDRESS,
+)
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, serve_files
 
@@ -43,11 +48,11 @@ def test_aggressive_certificates_carry_a_file_across_the_nat(
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     on_gateway, on_station = certificate_pair(authority)
-    with Road(RoadPlan(), output) as road:
-        gateway, station = StrongSwan(road.sg, on_gateway), StrongSwan(road.ms, on_station)
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        gateway, station = StrongSwan(network.sg, on_gateway), StrongSwan(network.ms, on_station)
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
         station.initiate()
-        fetched = download(road.ms, f"http://{SERVER_ADDRESS}/file")
+        fetched = download(network.ms, f"http://{SERVER_ADDRESS}/file")
         assert fetched.sha256 == expected
         assert fetched.local_address.startswith("10.99.0.")
         assert gateway.selected_proposals() == [
@@ -86,13 +91,13 @@ def test_main_mode_with_a_shared_key_is_rekeyed(
         both, remote_ts=PRIVATE_NETWORK, wants_address=True, remote_addrs=GATEWAY_ADDRESS
     )
     expected = make_file(output / "www/file", FILE_BYTES)
-    with Road(RoadPlan(), output) as road:
-        gateway, station = StrongSwan(road.sg, on_gateway), StrongSwan(road.ms, on_station)
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        gateway, station = StrongSwan(network.sg, on_gateway), StrongSwan(network.ms, on_station)
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
         station.initiate()
         (before,) = station.children()
         station.rekey_child()
         gateway.wait_for_log(r"(?s)CHILD_SA net\{1\}.*CHILD_SA net\{2\} established")
         assert any(child.spi_in != before.spi_in for child in station.children())
-        assert download(road.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        assert download(network.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
         assert gateway.selected_proposals()[1:] == [expected_child] * 2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import PublicKey
@@ -23,7 +23,7 @@ from caravan.testbed.pki import (
     OpensslAuthority,
     SwanAuthority,
 )
-from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -41,11 +41,14 @@ def keys_of(authority: Authority) -> Keys:
 def carries(keys: Keys, output: Path, file: Path | None = None) -> bool:
     """Whether a tunnel with these certificates, or this client file, carries traffic."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, on_station, file=file) as station:
+        with Caravan(network.ms, on_station, file=file) as station:
             station.wait_ready()
-            return ping(road.ms, SERVER_ADDRESS, 3).received == 3
+            return ping(network.ms, SERVER_ADDRESS, 3).received == 3
 
 
 def test_a_bundle_is_a_ready_client(authority: CaravanAuthority, output: Path) -> None:
@@ -131,16 +134,19 @@ def test_a_client_hears_that_its_own_certificate_is_not_in_force(
     keys = keys_with(make, tmp_path)
     sentence = f"our own certificate CN=ms.example {words}"
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        file = write_files(road.ms, on_station)
-        done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+        file = write_files(network.ms, on_station)
+        done = order(network.ms, "up", "-c", str(file), "--detach", timeout_s=60)
         assert done.code == 1 and sentence in done.stderr, done
         assert "AUTHENTICATION-FAILED" in done.stderr, done
-        order(road.ms, "down", "road")
-        with Caravan(road.ms, on_station) as station:
+        order(network.ms, "down", "road")
+        with Caravan(network.ms, on_station) as station:
             assert sentence in station.wait_for_event("negotiation failed")
-            shown = order(road.ms, "status", "--json").check().stdout
+            shown = order(network.ms, "status", "--json").check().stdout
             assert sentence in json.loads(shown)["connections"][0]["last_failure"]
 
 
@@ -157,9 +163,12 @@ def test_an_unknown_authority_is_refused_in_one_sentence(
 def refusal(keys: Keys, output: Path) -> str:
     """Why the gateway refuses the station, from its log; no tunnel may come up."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, on_station) as station:
+        with Caravan(network.ms, on_station) as station:
             reasons = gateway.wait_for_event("negotiation failed")
             assert not gateway.is_established() and not station.is_established()
     return reasons

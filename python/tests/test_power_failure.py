@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
 from caravan.testbed.nameserver import name_server
-from caravan.testbed.road import GATEWAY_ADDRESS, HOME_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, HOME_ADDRESS
 from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
@@ -31,9 +31,9 @@ def ends(keys: Keys) -> Ends:
 
 
 @pytest.fixture
-def road(output: Path) -> Iterator[Road]:
-    with Road(RoadPlan(), output) as road:
-        yield road
+def network(output: Path) -> Iterator[RemoteAccess]:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        yield network
 
 
 def resolvers(host: Host) -> str:
@@ -60,42 +60,47 @@ def fail(host: Host, connection: Connection) -> None:
             path.unlink()
 
 
-def test_resolv_conf_returns_after_a_power_failure(road: Road, ends: Ends) -> None:
+def test_resolv_conf_returns_after_a_power_failure(network: RemoteAccess, ends: Ends) -> None:
     text = "nameserver 192.0.2.53\n"
-    set_resolvers(road.ms, text)
-    with Caravan(road.sg, ends[0]) as gateway:
+    set_resolvers(network.ms, text)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        fail(road.ms, ends[1])
+        fail(network.ms, ends[1])
         for attempt in range(2):
-            with Caravan(road.ms, ends[1]) as station:
+            with Caravan(network.ms, ends[1]) as station:
                 station.wait_ready()
-                assert f"nameserver {RESOLVER}\n" in resolvers(road.ms), attempt
-            assert resolvers(road.ms) == text
+                assert f"nameserver {RESOLVER}\n" in resolvers(network.ms), attempt
+            assert resolvers(network.ms) == text
 
 
-def test_after_a_power_failure_a_gateway_is_found_by_its_name(road: Road, ends: Ends) -> None:
+def test_after_a_power_failure_a_gateway_is_found_by_its_name(
+    network: RemoteAccess, ends: Ends
+) -> None:
     text = f"nameserver {HOME_ADDRESS}\n"
-    set_resolvers(road.ms, text)
-    assert road.nat is not None
+    set_resolvers(network.ms, text)
+    assert network.nat is not None
     named = replace(ends[1], remote_addrs=GATEWAY_NAME)
-    with Caravan(road.sg, ends[0]) as gateway, name_server(road.nat.host, HOME_ADDRESS, NAMES):
+    with (
+        Caravan(network.sg, ends[0]) as gateway,
+        name_server(network.nat.host, HOME_ADDRESS, NAMES),
+    ):
         gateway.wait_ready()
-        fail(road.ms, named)
-        file = write_files(road.ms, named)
-        order(road.ms, "up", "-c", str(file), "--detach").check()
-        assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
-        order(road.ms, "down", "road").check()
-        assert resolvers(road.ms) == text
+        fail(network.ms, named)
+        file = write_files(network.ms, named)
+        order(network.ms, "up", "-c", str(file), "--detach").check()
+        assert f"nameserver {RESOLVER}\n" in resolvers(network.ms)
+        order(network.ms, "down", "road").check()
+        assert resolvers(network.ms) == text
 
 
-def test_down_gives_back_what_a_reboot_has_forgotten(road: Road, ends: Ends) -> None:
+def test_down_gives_back_what_a_reboot_has_forgotten(network: RemoteAccess, ends: Ends) -> None:
     text = "nameserver 192.0.2.53\n"
-    set_resolvers(road.ms, text)
-    with Caravan(road.sg, ends[0]) as gateway:
+    set_resolvers(network.ms, text)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        fail(road.ms, ends[1])
-    unknown = order(road.ms, "down", "other")
-    assert unknown.code == 1 and RESOLVER in resolvers(road.ms)
-    assert "as it was before" in order(road.ms, "down", "road").check().stdout
-    assert resolvers(road.ms) == text
-    assert order(road.ms, "down", "road").code == 1
+        fail(network.ms, ends[1])
+    unknown = order(network.ms, "down", "other")
+    assert unknown.code == 1 and RESOLVER in resolvers(network.ms)
+    assert "as it was before" in order(network.ms, "down", "road").check().stdout
+    assert resolvers(network.ms) == text
+    assert order(network.ms, "down", "road").code == 1

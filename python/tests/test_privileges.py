@@ -23,12 +23,12 @@ from typing import Any
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
-from caravan.testbed.road import PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.remote_access import PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -51,9 +51,9 @@ def ends(keys: Keys) -> Ends:
 
 
 @pytest.fixture
-def road(output: Path) -> Iterator[Road]:
-    with Road(RoadPlan(), output) as road:
-        yield road
+def network(output: Path) -> Iterator[RemoteAccess]:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        yield network
 
 
 def state(host: Host) -> list[str]:
@@ -112,36 +112,38 @@ def facts(pid: int) -> tuple[int, int]:
     return int(uid), int(effective, 16)
 
 
-def test_without_a_user_root_stays_says_so_and_has_no_right(road: Road, ends: Ends) -> None:
-    set_user(road.sg, None)
-    file = write_files(road.sg, ends[0])
+def test_without_a_user_root_stays_says_so_and_has_no_right(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    set_user(network.sg, None)
+    file = write_files(network.sg, ends[0])
     text = file.read_text()
     told = "stays root, without capabilities: there is no user caravan"
     for daemon, is_told in (("", True), ('[daemon]\nuser = "root"\n', False)):
         file.write_text(daemon + text)
-        said = order(road.sg, "check", str(file)).check().stdout
+        said = order(network.sg, "check", str(file)).check().stdout
         assert (told in said) is is_told and "is valid" in said
-        with Caravan(road.sg, ends[0], file=file) as gateway:
+        with Caravan(network.sg, ends[0], file=file) as gateway:
             gateway.wait_ready()
             assert facts(gateway.process.pid) == (0, 0)
             assert facts(gateway.steward()) == (0, NET_ADMIN)
-            status = order(road.sg, "status").check().stdout
+            status = order(network.sg, "status").check().stdout
             assert "rights: no capabilities, user root" in status
             assert f"host steward: pid {gateway.steward()}, CAP_NET_ADMIN" in status
             assert gateway.process.stderr().count(told) == int(is_told)
-        assert sockets(road.sg) == []
+        assert sockets(network.sg) == []
 
 
 def test_root_becomes_the_user_caravan_where_there_is_one(
-    road: Road, ends: Ends, tmp_path: Path
+    network: RemoteAccess, ends: Ends, tmp_path: Path
 ) -> None:
-    before = state(road.ms)
-    leases = folders(road.ms)[1] / "road.leases"
+    before = state(network.ms)
+    leases = folders(network.ms)[1] / "road.leases"
     capture = tmp_path / "all.pcapng"
     tmp_path.chmod(0o700)
-    set_user(road.sg, OTHER_UID)
-    peers = folders(road.sg)[1] / "road.leases/peers"
-    with Caravan(road.sg, ends[0]) as gateway:
+    set_user(network.sg, OTHER_UID)
+    peers = folders(network.sg)[1] / "road.leases/peers"
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         assert facts(gateway.process.pid) == (OTHER_UID, 0)
         lent = []
@@ -153,8 +155,8 @@ def test_root_becomes_the_user_caravan_where_there_is_one(
             (OTHER_UID, []),
             (None, []),
         ):
-            set_user(road.ms, uid)
-            with Caravan(road.ms, ends[1], options=options) as station:
+            set_user(network.ms, uid)
+            with Caravan(network.ms, ends[1], options=options) as station:
                 station.wait_ready()
                 speaks = UID if "--user" in options else uid or 0
                 assert facts(station.process.pid) == (speaks, 0)
@@ -163,99 +165,103 @@ def test_root_becomes_the_user_caravan_where_there_is_one(
                 lent.append((leases / "leases.json").read_text())
                 if uid is not None:
                     assert "stays root" not in station.process.stderr()
-                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+                assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
                 station.reload()
                 station.down()
                 station.process.wait(10)
                 assert "ermission" not in station.process.stderr()
                 assert "cannot store" not in station.process.stderr()
-            assert sockets(road.ms) == []
+            assert sockets(network.ms) == []
         assert len(set(lent)) == 1
         gateway.process.wait_for(peers.exists, "the places of the peers", 10)
         assert peers.stat().st_uid == OTHER_UID
     assert capture.stat().st_size > 1000 and capture.stat().st_uid == 0
     assert (tmp_path / "all.pcapng.keys/esp_sa").read_text()
-    assert state(road.ms) == before
+    assert state(network.ms) == before
 
 
-def test_a_reload_adds_and_removes_connections_of_another_user(road: Road, ends: Ends) -> None:
-    file = write_files(road.sg, ends[0])
+def test_a_reload_adds_and_removes_connections_of_another_user(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    file = write_files(network.sg, ends[0])
     text = file.read_text()
     more = "\n".join(
         line for line in text.splitlines() if not line.startswith(("addrs", "dns", "[pools"))
     )
     more = more.replace("connections.road", "connections.annex")
-    with Caravan(road.sg, ends[0], file=file, options=["--user", USER]) as gateway:
+    with Caravan(network.sg, ends[0], file=file, options=["--user", USER]) as gateway:
         gateway.wait_ready()
-        assert sockets(road.sg) == ["road"]
+        assert sockets(network.sg) == ["road"]
         file.write_text(text + more)
         gateway.reload()
-        assert sockets(road.sg) == ["annex", "road"]
+        assert sockets(network.sg) == ["annex", "road"]
         file.write_text(text)
-        order(road.sg, "reload", "annex").check()
-        assert sockets(road.sg) == ["road"]
+        order(network.sg, "reload", "annex").check()
+        assert sockets(network.sg) == ["road"]
         assert gateway.try_status() is not None
-    assert sockets(road.sg) == []
+    assert sockets(network.sg) == []
 
 
-def test_a_station_of_another_user_does_all_that_root_s_does(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_a_station_of_another_user_does_all_that_root_s_does(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+        with Caravan(network.ms, ends[1], options=["--user", USER]) as station:
             station.wait_ready()
             assert facts(station.process.pid) == (UID, 0)
             assert facts(station.steward()) == (0, NET_ADMIN)
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            assert f"nameserver {RESOLVER}" in resolvers(road.ms)
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+            assert f"nameserver {RESOLVER}" in resolvers(network.ms)
             # Only root can read the key; the configuration can be reloaded all the same.
             assert (station.file.parent / "own.key").stat().st_mode & 0o077 == 0
             station.reload()
             text = station.file.read_text()
             station.file.write_text(text.replace(PRIVATE_NETWORK, "10.10.0.0/25"))
             station.reload()
-            wait_for(lambda: road.ms.unreachable_routes() == ["10.10.0.0/25"], "the new block")
+            wait_for(lambda: network.ms.unreachable_routes() == ["10.10.0.0/25"], "the new block")
             station.wait_until(True)
-            leases = folders(road.ms)[1] / "road.leases"
+            leases = folders(network.ms)[1] / "road.leases"
             assert leases.owner() == USER
             assert "10.99.0." in (leases / "leases.json").read_text()
             station.down()
             station.process.wait(10)
             assert "ermission" not in station.process.stderr()
-    assert state(road.ms) == before
+    assert state(network.ms) == before
 
 
-def test_what_another_user_was_given_comes_back(road: Road, ends: Ends) -> None:
-    set_user(road.ms, None)
-    file = write_files(road.ms, ends[1])
+def test_what_another_user_was_given_comes_back(network: RemoteAccess, ends: Ends) -> None:
+    set_user(network.ms, None)
+    file = write_files(network.ms, ends[1])
     text = file.read_text()
-    leases = folders(road.ms)[1] / "road.leases"
-    with Caravan(road.sg, ends[0]) as gateway:
+    leases = folders(network.ms)[1] / "road.leases"
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         for daemon, owner in ((f'[daemon]\nuser = "{USER}"\n', USER), ("", "root")):
             file.write_text(daemon + text)
-            order(road.ms, "up", "-c", str(file), "--detach").check()
+            order(network.ms, "up", "-c", str(file), "--detach").check()
             assert leases.owner() == owner
-            order(road.ms, "down", "road").check()
-            assert "ermission" not in (folders(road.ms)[0] / "road.log").read_text()
+            order(network.ms, "down", "road").check()
+            assert "ermission" not in (folders(network.ms)[0] / "road.log").read_text()
 
 
 def test_the_other_user_writes_nothing_that_root_believes(
-    road: Road, ends: Ends, tmp_path: Path
+    network: RemoteAccess, ends: Ends, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_text("before")
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+        with Caravan(network.ms, ends[1], options=["--user", USER]) as station:
             station.wait_ready()
             written = [
                 path
-                for folder in folders(road.ms)
+                for folder in folders(network.ms)
                 for path in (folder, *folder.rglob("*"))
                 if path.lstat().st_uid == UID or (path.lstat().st_mode & 0o022 and path.is_dir())
             ]
-            leases = folders(road.ms)[1] / "road.leases"
+            leases = folders(network.ms)[1] / "road.leases"
             assert {path.parent if path.is_file() else path for path in written} == {leases}
             station.down()
             station.process.wait(10)
@@ -265,27 +271,27 @@ def test_the_other_user_writes_nothing_that_root_believes(
             (leases / name).symlink_to(victim)
             os.chown(leases / name, UID, UID, follow_symlinks=False)
         for options in ([], ["--user", USER]):
-            with Caravan(road.ms, ends[1], options=options) as station:
+            with Caravan(network.ms, ends[1], options=options) as station:
                 station.wait_ready()
-                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+                assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
                 station.down()
                 station.process.wait(10)
-            assert order(road.ms, "down", "road").code == 1
+            assert order(network.ms, "down", "road").code == 1
         assert victim.read_text() == "before"
         # A pipe without a writer must not block the reader.
         (leases / "leases.json").unlink()
         os.mkfifo(leases / "leases.json")
-        assert order(road.ms, "down", "road", timeout_s=5).code == 1
+        assert order(network.ms, "down", "road", timeout_s=5).code == 1
 
 
 def test_a_footprint_of_another_user_is_not_believed(
-    road: Road, ends: Ends, tmp_path: Path
+    network: RemoteAccess, ends: Ends, tmp_path: Path
 ) -> None:
     victim = tmp_path / "resolv.conf"
     header = "# written by caravan; the former content returns with the end of the tunnel\n"
     victim.write_text(header)
-    road.ms.run(["nft", "add", "table", "inet", "filter"])
-    runtime, _ = folders(road.ms)
+    network.ms.run(["nft", "add", "table", "inet", "filter"])
+    runtime, _ = folders(network.ms)
     folder = runtime / "road.d"
     folder.mkdir()
     evil: dict[str, Any] = {
@@ -296,15 +302,15 @@ def test_a_footprint_of_another_user_is_not_believed(
     (folder / "footprint.json").write_text(json.dumps(evil))
     for path in (folder / "footprint.json", folder):
         os.chown(path, UID, UID)
-    file = write_files(road.ms, ends[1])
+    file = write_files(network.ms, ends[1])
     for argv in (["down", "road"], ["status"], ["up", "-c", str(file)]):
-        done = order(road.ms, *argv)
+        done = order(network.ms, *argv)
         assert done.code == 1 and "not trusted" in done.stderr, argv
         assert f"rm -r {folder}" in done.stderr
     assert victim.read_text() == header
-    assert "table inet filter" in road.ms.run(["nft", "list", "ruleset"]).stdout
+    assert "table inet filter" in network.ms.run(["nft", "list", "ruleset"]).stdout
     shutil.rmtree(folder)
-    with Caravan(road.sg, ends[0]) as gateway, Caravan(road.ms, ends[1]) as station:
+    with Caravan(network.sg, ends[0]) as gateway, Caravan(network.ms, ends[1]) as station:
         gateway.wait_ready()
         station.wait_ready()
 
@@ -318,39 +324,39 @@ def is_over(pid: int) -> bool:
 
 
 def test_when_the_one_is_killed_the_steward_takes_back_all_but_the_block(
-    road: Road, ends: Ends
+    network: RemoteAccess, ends: Ends
 ) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             steward = station.steward()
             # Whoever ends a whole process group ends the other process first.
             os.kill(steward, signal.SIGTERM)
             os.kill(steward, signal.SIGINT)
-            assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+            assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
             station.process.signal(signal.SIGKILL)
             station.process.wait(5)
             wait_for(lambda: is_over(steward), "the steward's end")
-        assert RESOLVER not in resolvers(road.ms)
-        assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-        assert "caravan_road" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+        assert RESOLVER not in resolvers(network.ms)
+        assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        assert "caravan_road" not in network.ms.run(["nft", "list", "ruleset"]).stdout
         # The next one follows at once.
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             station.down()
             station.process.wait(10)
-    assert state(road.ms) == before
+    assert state(network.ms) == before
 
 
 def test_when_the_steward_is_killed_the_tunnel_ends_at_once_and_the_block_stays(
-    road: Road, ends: Ends
+    network: RemoteAccess, ends: Ends
 ) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+        with Caravan(network.ms, ends[1], options=["--user", USER]) as station:
             station.wait_ready()
             os.kill(station.steward(), signal.SIGKILL)
             # Nothing asks it for anything meanwhile.
@@ -358,10 +364,10 @@ def test_when_the_steward_is_killed_the_tunnel_ends_at_once_and_the_block_stays(
             told = station.process.stderr()
             assert "(caravan steward) is gone: the tunnels end" in told
             assert f"{PRIVATE_NETWORK} stays blocked; `caravan down road` unblocks that" in told
-        assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
-        order(road.ms, "down", "road").check()
-    assert state(road.ms) == before
+        assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        order(network.ms, "down", "road").check()
+    assert state(network.ms) == before
 
 
 class Taken:
@@ -420,18 +426,20 @@ def wish(**changes: Any) -> dict[str, Any]:
     return {"desired": desired | changes, "resolvers": []}
 
 
-def test_a_steward_refuses_what_the_configuration_does_not_name(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    file = write_files(road.ms, ends[1])
-    taken = Taken(road.ms, file)
+def test_a_steward_refuses_what_the_configuration_does_not_name(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    before = state(network.ms)
+    file = write_files(network.ms, ends[1])
+    taken = Taken(network.ms, file)
     ready = taken.hear()
     assert ready["reply"] == "ready" and ready["blocks"] == {"road": [PRIVATE_NETWORK]}
-    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-    road.ms.run(["ip", "tuntap", "add", "caravan0", "mode", "tun"])
+    assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    network.ms.run(["ip", "tuntap", "add", "caravan0", "mode", "tun"])
     assert taken.ask("device", mtu=1400) == {"reply": "done"}
     good = wish(addresses=["10.99.0.1"], routes={PRIVATE_NETWORK: "10.99.0.1"})
     assert taken.ask("apply", **good) == {"reply": "done"}
-    during = state(road.ms)
+    during = state(network.ms)
     assert any(f"{PRIVATE_NETWORK} dev caravan0" in text for text in during)
     strange = (
         wish(routes={"0.0.0.0/0": None}),
@@ -451,16 +459,16 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(road: Road, ends
         assert taken.hear()["reply"] == "refused", frame
     assert taken.ask("adopt")["reply"] == "refused"
     assert taken.ask("resize", mtu=1)["reply"] == "refused"
-    assert state(road.ms) == during
+    assert state(network.ms) == during
     refused = len(strange) + 6
     assert taken.ask("kept-out") == {"reply": "kept-out", "packets": 0, "refused": refused}
     # A message longer than any request is not read, and ends the connection.
     taken.socket.sendall(struct.pack("!I", 0xFFFF_FFFF))
     assert "refused, the configuration does not name it" in taken.end()
-    road.ms.run(["ip", "link", "delete", "caravan0"])
-    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-    order(road.ms, "down", "road").check()
-    assert state(road.ms) == before
+    network.ms.run(["ip", "link", "delete", "caravan0"])
+    assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    order(network.ms, "down", "road").check()
+    assert state(network.ms) == before
 
 
 def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
@@ -472,14 +480,14 @@ def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
 
 
 def test_a_service_of_few_capabilities_starts_again_with_what_it_kept(
-    road: Road, ends: Ends
+    network: RemoteAccess, ends: Ends
 ) -> None:
     """Root without CAP_DAC_OVERRIDE, as in the units, cannot read the user's files."""
     unit = Path(__file__).parents[2] / "packaging/caravan@.service"
     (line,) = re.findall(r"CapabilityBoundingSet=(.*)", unit.read_text())
     rights = ",".join(f"+{right.removeprefix('CAP_').lower()}" for right in line.split())
-    set_user(road.ms, OTHER_UID)
-    file = write_files(road.ms, ends[1])
+    set_user(network.ms, OTHER_UID)
+    file = write_files(network.ms, ends[1])
     argv = [
         "setpriv",
         f"--bounding-set=-all,{rights}",
@@ -488,16 +496,16 @@ def test_a_service_of_few_capabilities_starts_again_with_what_it_kept(
         "-c",
         str(file),
     ]
-    leases = folders(road.ms)[1] / "road.leases"
+    leases = folders(network.ms)[1] / "road.leases"
     lent = []
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         for _ in range(2):
-            done = road.ms.run([*argv, "--detach"], environment=environment(road.ms))
-            log = (folders(road.ms)[0] / "road.log").read_text()
+            done = network.ms.run([*argv, "--detach"], environment=environment(network.ms))
+            log = (folders(network.ms)[0] / "road.log").read_text()
             assert "stays root" not in log and "cannot store" not in log, done
             assert leases.stat().st_uid == OTHER_UID
             lent.append((leases / "leases.json").read_text())
             assert "asks for an inner address again" not in log
-            order(road.ms, "down", "road").check()
+            order(network.ms, "down", "road").check()
     assert lent[0] == lent[1]

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, caravan_toml, order, write_credentials
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -32,7 +32,7 @@ FARTHER_NETWORK = "10.20.0.0/24"
 class Running:
     """A network with both ends up."""
 
-    road: Road
+    network: RemoteAccess
     gateway: Caravan
     station: Caravan
 
@@ -40,10 +40,10 @@ class Running:
     def without_loss(self) -> Iterator[None]:
         """While entered, echo requests go through the tunnel; all of them must be answered."""
         argv = ["ping", "-n", "-i", str(PING_S), "-w", "60", SERVER_ADDRESS]
-        echoes = self.road.ms.popen(argv)
-        assert ping(self.road.ms, SERVER_ADDRESS, 5, PING_S).received == 5
+        echoes = self.network.ms.popen(argv)
+        assert ping(self.network.ms, SERVER_ADDRESS, 5, PING_S).received == 5
         yield
-        assert ping(self.road.ms, SERVER_ADDRESS, 5, PING_S).received == 5
+        assert ping(self.network.ms, SERVER_ADDRESS, 5, PING_S).received == 5
         echoes.signal(signal.SIGINT)
         # The last ones may still be on their way.
         seen = [int(text) for text in re.findall(r"icmp_seq=(\d+)", echoes.wait(10).stdout)]
@@ -65,10 +65,13 @@ def keys(authority: CaravanAuthority) -> Keys:
 @pytest.fixture
 def running(keys: Keys, output: Path) -> Iterator[Running]:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, on_station) as station:
-            yield Running(road, gateway, station.wait_ready())
+        with Caravan(network.ms, on_station) as station:
+            yield Running(network, gateway, station.wait_ready())
 
 
 def names(host: Host) -> list[str]:
@@ -92,7 +95,7 @@ def second(connection: Connection) -> str:
 
 
 def test_a_gateway_s_connections_come_and_go_under_traffic(running: Running) -> None:
-    gateway, host = running.gateway, running.road.sg
+    gateway, host = running.gateway, running.network.sg
     before, text = running.sessions(), gateway.file.read_text()
     with running.without_loss():
         gateway.file.write_text(text + second(gateway.connection))
@@ -107,7 +110,7 @@ def test_a_gateway_s_connections_come_and_go_under_traffic(running: Running) -> 
 
 
 def test_a_station_s_connections_come_and_go_with_their_routes(running: Running) -> None:
-    station, host = running.station, running.road.ms
+    station, host = running.station, running.network.ms
     before, text = running.sessions(), station.file.read_text()
     added = replace(station.connection, remote_ts=FARTHER_NETWORK, remote_id=GATEWAY_ADDRESS)
     with running.without_loss():
@@ -123,15 +126,15 @@ def test_a_station_s_connections_come_and_go_with_their_routes(running: Running)
 
 
 def test_a_reload_that_narrows_a_network_takes_its_former_route_away(running: Running) -> None:
-    station, host = running.station, running.road.ms
+    station, host = running.station, running.network.ms
     assert routed(host) == [PRIVATE_NETWORK]
     half = PRIVATE_NETWORK.replace("/24", "/25")
     text = station.file.read_text()
-    for network in (half, PRIVATE_NETWORK):
-        station.file.write_text(text.replace(PRIVATE_NETWORK, network))
+    for destination in (half, PRIVATE_NETWORK):
+        station.file.write_text(text.replace(PRIVATE_NETWORK, destination))
         station.reload()
-        assert routed(host) == [network]
-        assert host.unreachable_routes() == [network]
+        assert routed(host) == [destination]
+        assert host.unreachable_routes() == [destination]
 
 
 def routed(host: Host) -> list[str]:
@@ -152,7 +155,7 @@ def test_new_certificates_serve_the_next_authentication(
             end.reload()
         assert running.sessions() == before
         # Both ends delete their keys: phase 1 runs again with the new ones.
-        order(running.road.ms, "rekey", "road", "--ike").check()
+        order(running.network.ms, "rekey", "road", "--ike").check()
         running.station.process.wait_for(lambda: established(running.station) == 2, "renewal", 10)
     assert running.sessions() == before
 
@@ -178,13 +181,13 @@ def test_a_revoked_peer_loses_its_tunnel_at_once_and_is_not_let_in_again(
     assert not gateway.is_established()
     assert "was revoked at" in gateway.wait_for_event("negotiation failed")
     running.station.stop()
-    with Caravan(running.road.ms, running.station.connection) as again:
+    with Caravan(running.network.ms, running.station.connection) as again:
         again.process.wait_for(lambda: refusals(gateway) > 1, "the second refusal", 10)
         assert not again.is_established()
 
 
 def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> None:
-    host, before = running.road.sg, running.sessions()
+    host, before = running.network.sg, running.sessions()
     wrong = order(host, "down", "road", "--peer", "ms.exmaple")
     assert wrong.code == 1
     assert "no tunnel with ms.exmaple; it has one with ms.example" in wrong.stderr
@@ -193,7 +196,7 @@ def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> No
     running.station.process.wait_for(
         lambda: running.station.is_established() and running.sessions() != before, "a tunnel", 15
     )
-    station = order(running.road.ms, "down", "road", "--peer", "sg.example")
+    station = order(running.network.ms, "down", "road", "--peer", "sg.example")
     assert "has one gateway" in station.stderr
 
 
@@ -206,8 +209,8 @@ def test_a_changed_connection_is_set_up_anew_with_the_address_it_had(running: Ru
         lambda: station.is_established() and running.sessions() != before, "another tunnel", 15
     )
     assert [session["local_ts"] for session in station.children()] == address
-    assert ping(running.road.ms, SERVER_ADDRESS, 3).received == 3
-    assert running.road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    assert ping(running.network.ms, SERVER_ADDRESS, 3).received == 3
+    assert running.network.ms.unreachable_routes() == [PRIVATE_NETWORK]
 
 
 def refusals(end: Caravan) -> int:
@@ -236,7 +239,7 @@ def owned_table(host: Host) -> Iterator[None]:
 
 
 def test_a_configuration_that_the_host_refuses_leaves_nothing_behind(running: Running) -> None:
-    gateway, host = running.gateway, running.road.sg
+    gateway, host = running.gateway, running.network.sg
     text = gateway.file.read_text()
     added = text + second(gateway.connection)
     gateway.file.write_text(added + '[[publish]]\nport = 8080\nto = "10.10.0.2:80"\n')
@@ -259,6 +262,6 @@ def test_a_broken_file_changes_nothing(running: Running) -> None:
     ):
         with running.without_loss():
             gateway.file.write_text(broken)
-            done = order(running.road.sg, "reload")
+            done = order(running.network.sg, "reload")
             assert done.code == 1 and reason in done.stderr, done
     assert running.sessions() == before

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import CommandFailed, Road, RoadPlan
+from caravan.testbed import CommandFailed, RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.relay import LinkPlan
-from caravan.testbed.road import (
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     GATEWAY_ADDRESS6,
     OPERATOR_ADDRESSES,
@@ -56,12 +56,14 @@ SUITES = [policy.name for policy in POLICIES if policy.is_ipsec]
 
 
 @contextlib.contextmanager
-def connected(road: Road, ends: tuple[Connection, Connection], www: Path) -> Iterator[Caravan]:
+def connected(
+    network: RemoteAccess, ends: tuple[Connection, Connection], www: Path
+) -> Iterator[Caravan]:
     """Gateway and first station up, and the file server; the station's daemon."""
-    serve_files(road.server, www, SERVER_ADDRESS)
-    with Caravan(road.sg, ends[0]) as gateway:
+    serve_files(network.server, www, SERVER_ADDRESS)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             yield station.wait_ready()
 
 
@@ -69,8 +71,11 @@ def connected(road: Road, ends: tuple[Connection, Connection], www: Path) -> Ite
 def test_every_suite_carries_a_file_in_transport_mode(suite: str, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = transport_ends(keys, f"{suite}-modp2048")
-    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
-        assert download(road.ms, PUBLISHED_URL).sha256 == expected
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, ends, output / "www") as station,
+    ):
+        assert download(network.ms, PUBLISHED_URL).sha256 == expected
         assert len(station.handshake()) == 6
 
 
@@ -78,8 +83,11 @@ def test_every_suite_carries_a_file_in_transport_mode(suite: str, keys: Keys, ou
 def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, f"{suite}-modp2048")
-    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
-        fetched = download(road.ms, PRIVATE_URL)
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, ends, output / "www") as station,
+    ):
+        fetched = download(network.ms, PRIVATE_URL)
         assert fetched.sha256 == expected
         assert fetched.local_address.startswith("10.99.0.")
         assert len(station.handshake()) == 8
@@ -93,13 +101,15 @@ def test_two_stations_with_equal_addresses_and_ports_download_at_once(
     on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
     other = PublicKey(authority.issue("other.example"), authority)
     on_other = replace(on_station, auth=other, local_id="other.example")
-    with Road(RoadPlan(stations=2), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        Caravan(road.sg, on_gateway).wait_ready()
-        for host, connection in zip(road.stations, (on_station, on_other), strict=True):
+    with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        Caravan(network.sg, on_gateway).wait_ready()
+        for host, connection in zip(network.stations, (on_station, on_other), strict=True):
             Caravan(host, connection).wait_ready()
         # The same source port at both.
-        started = [start_download(host, PUBLISHED_URL, local_port=40_000) for host in road.stations]
+        started = [
+            start_download(host, PUBLISHED_URL, local_port=40_000) for host in network.stations
+        ]
         ended = [finish_download(process.wait(60), path) for process, path in started]
         assert [result.sha256 for result in ended] == [expected] * 2
 
@@ -136,90 +146,99 @@ def test_without_a_nat_esp_goes_in_udp_unless_it_is_told_not_to(
     ends = (way.of(on_gateway), way.of(on_station))
     url = PRIVATE_URL if mode == "tunnel" else PUBLISHED_URL
     with (
-        Road(RoadPlan(has_nat=False), output) as road,
-        connected(road, ends, output / "www"),
-        Capture(road.ms, "wan0", output / "wire.pcap") as capture,
+        RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network,
+        connected(network, ends, output / "www"),
+        Capture(network.ms, "wan0", output / "wire.pcap") as capture,
     ):
-        assert download(road.ms, url).sha256 == expected
+        assert download(network.ms, url).sha256 == expected
         capture.stop()
         seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
         assert {frame.protocol for frame in seen} == {way.protocol}
-        assert f" {mode}{way.said}" in order(road.ms, "status").check().stdout
-        assert ", no NAT, " in order(road.ms, "status").check().stdout
+        assert f" {mode}{way.said}" in order(network.ms, "status").check().stdout
+        assert ", no NAT, " in order(network.ms, "status").check().stdout
 
 
 def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", 3 * FILE_BYTES)
     ends = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www"):
-        assert road.nat is not None
-        process, path = start_download(road.ms, PRIVATE_URL, rate_bytes_s=1_000_000)
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, ends, output / "www"),
+    ):
+        assert network.nat is not None
+        process, path = start_download(network.ms, PRIVATE_URL, rate_bytes_s=1_000_000)
         for is_other_address in (False, True):
             time.sleep(0.7)
-            road.nat.rebind(address=is_other_address)
+            network.nat.rebind(address=is_other_address)
             # The gateway follows the source address of the station's packets; a TCP receiver sends
             # only when something arrives.
-            assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
+            assert ping(network.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
         assert finish_download(process.wait(60), path).sha256 == expected
 
 
-def test_the_first_packet_brings_the_road_up(keys: Keys, output: Path) -> None:
+def test_the_first_packet_brings_the_tunnel_up(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     waiting = replace(on_station, start="on-traffic")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        with Caravan(road.ms, waiting) as station:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        with Caravan(network.ms, waiting) as station:
             # The station was not assigned an address: the gateway learns it before there is
             # traffic.
             station.wait_ready()
         gateway.wait_until(False)
-        with Caravan(road.ms, waiting) as station:
+        with Caravan(network.ms, waiting) as station:
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             time.sleep(0.5)
             assert not station.is_established()
             # The packet that triggers the tunnel waits for it, and its source address is right.
-            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=3).received == 1
+            assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=3).received == 1
             assert station.status()["drops"]["no-sa"] == 0
             # The same holds for a TCP connection that triggers it.
-            fetched = download(road.ms, PRIVATE_URL)
+            fetched = download(network.ms, PRIVATE_URL)
             assert fetched.sha256 == expected
             assert fetched.local_address.startswith("10.99.0.")
             assert station.is_established()
 
 
-def test_a_transport_road_comes_up_at_the_first_packet(keys: Keys, output: Path) -> None:
+def test_a_transport_connection_comes_up_at_the_first_packet(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        with Caravan(road.ms, replace(on_station, start="on-traffic")) as station:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        with Caravan(network.ms, replace(on_station, start="on-traffic")) as station:
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             time.sleep(0.5)
             assert not station.is_established()
-            assert ping(road.ms, GATEWAY_ADDRESS, 1, timeout_s=3).received == 1
-            assert download(road.ms, PUBLISHED_URL).sha256 == expected
+            assert ping(network.ms, GATEWAY_ADDRESS, 1, timeout_s=3).received == 1
+            assert download(network.ms, PUBLISHED_URL).sha256 == expected
 
 
 def test_nothing_leaks_after_a_crash_until_down(keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, "aes128gcm16-modp2048")
     # Nothing blocks clear packets on the network: what the station does not block would arrive.
-    with Road(RoadPlan(), output) as road:
-        road.open_road()
-        with connected(road, ends, output / "www") as station:
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            with Capture(road.ms, "wan0", output / "leak.pcap") as capture:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        network.open_clear_route()
+        with connected(network, ends, output / "www") as station:
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+            with Capture(network.ms, "wan0", output / "leak.pcap") as capture:
                 station.process.signal(signal.SIGKILL)
                 station.process.wait(5)
-                assert ping(road.ms, SERVER_ADDRESS, 3, timeout_s=0.5).received == 0
+                assert ping(network.ms, SERVER_ADDRESS, 3, timeout_s=0.5).received == 0
             private = [frame for frame in capture.frames() if b"\x0a\x0a\x00\x02" in frame.packet]
             assert private == []
-            assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
+            assert any(PRIVATE_NETWORK in route for route in network.ms.unreachable_routes())
             station.down()
-            assert road.ms.unreachable_routes() == []
+            assert network.ms.unreachable_routes() == []
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
@@ -228,20 +247,20 @@ def test_a_gateway_that_ends_lets_nothing_out_in_clear(
 ) -> None:
     make_file(output / "www/file", 40 * FILE_BYTES)
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         # Without its tunnels everything would be sent this way.
-        road.sg.add_route("default", OPERATOR_ADDRESSES[0])
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        before = road.sg.run(["ip", "rule"]).stdout
-        with Caravan(road.sg, on_gateway) as gateway:
+        network.sg.add_route("default", OPERATOR_ADDRESSES[0])
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        before = network.sg.run(["ip", "rule"]).stdout
+        with Caravan(network.sg, on_gateway) as gateway:
             gateway.wait_ready()
-            assert road.sg.unreachable_routes() == [on_gateway.pool]
+            assert network.sg.unreachable_routes() == [on_gateway.pool]
             with (
-                Caravan(road.ms, on_station) as station,
-                Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+                Caravan(network.ms, on_station) as station,
+                Capture(network.sg, "wan0", output / "leak.pcap") as capture,
             ):
                 station.wait_ready()
-                fetch, _ = start_download(road.ms, PRIVATE_URL, rate_bytes_s=2 * FILE_BYTES)
+                fetch, _ = start_download(network.ms, PRIVATE_URL, rate_bytes_s=2 * FILE_BYTES)
                 time.sleep(0.3)
                 gateway.process.signal(ending)
                 gateway.process.wait(5)
@@ -249,70 +268,73 @@ def test_a_gateway_that_ends_lets_nothing_out_in_clear(
                 fetch.stop()
             sources = {frame.source for frame in capture.frames()}
             assert GATEWAY_ADDRESS in sources and SERVER_ADDRESS not in sources
-            assert f"{on_gateway.pool} stays blocked" in order(road.sg, "status").stderr
+            assert f"{on_gateway.pool} stays blocked" in order(network.sg, "status").stderr
             gateway.down()
-        assert road.sg.unreachable_routes() == []
-        assert road.sg.run(["ip", "rule"]).stdout == before
+        assert network.sg.unreachable_routes() == []
+        assert network.sg.run(["ip", "rule"]).stdout == before
 
 
 def test_a_gateway_s_on_failure_pass_leaves_no_block(keys: Keys, output: Path) -> None:
     on_gateway, _ = tunnel_ends(keys, "aes128gcm16-modp2048")
     with (
-        Road(RoadPlan(), output) as road,
-        Caravan(road.sg, replace(on_gateway, on_failure="pass")) as gateway,
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, replace(on_gateway, on_failure="pass")) as gateway,
     ):
         gateway.wait_ready()
-        assert road.sg.unreachable_routes() == []
+        assert network.sg.unreachable_routes() == []
 
 
 def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road:
-        before = host_state(road)
-        with connected(road, ends, output / "www") as station:
-            assert host_state(road) != before
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        before = host_state(network)
+        with connected(network, ends, output / "www") as station:
+            assert host_state(network) != before
             station.stop()
             # Blocking connections remain until the user ends them; others do not.
-            assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
+            assert any(PRIVATE_NETWORK in route for route in network.ms.unreachable_routes())
             station.down()
-            assert host_state(road) == before
+            assert host_state(network) == before
 
 
 def test_the_policy_none_takes_the_same_path_in_clear(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     on_gateway, on_station = transport_ends(keys, "none")
-    with Road(RoadPlan(), output) as road:
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        before = host_state(road)
-        with Caravan(road.sg, on_gateway) as gateway, Caravan(road.ms, on_station) as station:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        before = host_state(network)
+        with Caravan(network.sg, on_gateway) as gateway, Caravan(network.ms, on_station) as station:
             gateway.wait_ready()
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             for end in (gateway, station):
                 (connection,) = end.status()["connections"]
                 assert connection["state"] == "in clear"
                 assert any("NOT protected" in text for text in end.status()["warnings"])
-            with Capture(road.ms, "wan0", output / "clear.pcap") as capture:
-                assert download(road.ms, PUBLISHED_URL).sha256 == expected
+            with Capture(network.ms, "wan0", output / "clear.pcap") as capture:
+                assert download(network.ms, PUBLISHED_URL).sha256 == expected
             assert any(b"GET /file" in frame.packet for frame in capture.frames())
-        assert host_state(road) == before
+        assert host_state(network) == before
         with pytest.raises(CommandFailed, match=r"Couldn't connect|Failed to connect"):
-            download(road.ms, PUBLISHED_URL, timeout_s=1)
+            download(network.ms, PUBLISHED_URL, timeout_s=1)
 
 
 def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = transport_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, ends, output / "www") as station,
+    ):
         for masquerade, source in (("true", "10.10.0.1"), ("false", "10.99.0.1")):
-            file = road.sg.logs / "caravan/caravan.toml"
+            file = network.sg.logs / "caravan/caravan.toml"
             text = file.read_text().replace("masquerade = true\n", "")
             file.write_text(
                 text.replace("port = 8080\n", f"port = 8080\nmasquerade = {masquerade}\n")
             )
-            order(road.sg, "reload").check()
-            with Capture(road.server, "lan0", output / "lan.pcap") as capture:
-                assert download(road.ms, PUBLISHED_URL).sha256 == expected
+            order(network.sg, "reload").check()
+            with Capture(network.server, "lan0", output / "lan.pcap") as capture:
+                assert download(network.ms, PUBLISHED_URL).sha256 == expected
             asked = [frame for frame in capture.frames() if b"GET /file" in frame.packet]
             assert [frame.source for frame in asked] == [source]
         assert station.is_established()
@@ -324,7 +346,7 @@ def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, ou
     [(IPPROTO_ESP, ""), (IPPROTO_AH, "sha256"), (IPPROTO_UDP, "")],
     ids=["esp", "ah", "udp"],
 )
-def test_an_ipv6_road_carries_a_file_and_long_datagrams(
+def test_an_ipv6_tunnel_carries_a_file_and_long_datagrams(
     mode: str, protocol: int, ah_proposals: str, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
@@ -349,46 +371,46 @@ def test_an_ipv6_road_carries_a_file_and_long_datagrams(
     else:
         on_gateway = replace(on_gateway, pool="fd99::/112")
     place = SERVER_ADDRESS6 if mode == "tunnel" else GATEWAY_ADDRESS6
-    with Road(RoadPlan(is_dual_stack=True), output) as road:
-        holder = road.server if mode == "tunnel" else road.sg
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
+        holder = network.server if mode == "tunnel" else network.sg
         serve_files(holder, output / "www", place)
-        with Caravan(road.sg, on_gateway) as gateway:
+        with Caravan(network.sg, on_gateway) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, on_station) as station:
+            with Caravan(network.ms, on_station) as station:
                 station.wait_ready()
-                with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
-                    assert download(road.ms, f"http://[{place}]/file").sha256 == expected
+                with Capture(network.ms, "wan0", output / "wire.pcap") as capture:
+                    assert download(network.ms, f"http://[{place}]/file").sha256 == expected
                     capture.stop()
                     seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
                     assert {frame.protocol for frame in seen} == {protocol}
                 # One may be lost while a sender learns the path MTU.
-                assert ping(road.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
+                assert ping(network.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
 
 
 def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path) -> None:
     """Both addresses are assigned at once and kept; each network has its own child SA."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     both = f'["{PRIVATE_NETWORK}", "{PRIVATE_NETWORK6}"]'
-    with Road(RoadPlan(is_dual_stack=True), output) as road:
-        files = [write_files(road.sg, on_gateway), write_files(road.ms, on_station)]
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
+        files = [write_files(network.sg, on_gateway), write_files(network.ms, on_station)]
         for file in files:
             text = file.read_text().replace(f'["{PRIVATE_NETWORK}"]', both)
             text = text.replace('pools = ["inner"]', 'pools = ["inner", "inner6"]')
             file.write_text(text.replace('vips = ["0.0.0.0"]', 'vips = ["0.0.0.0", "::"]'))
         with files[0].open("a") as more:
             more.write('[pools.inner6]\naddrs = "fd99::/112"\n')
-        with Caravan(road.sg, on_gateway, file=files[0]) as gateway:
+        with Caravan(network.sg, on_gateway, file=files[0]) as gateway:
             gateway.wait_ready()
             inner: list[list[str]] = []
             for _ in range(2):
-                with Caravan(road.ms, on_station, file=files[1]) as station:
+                with Caravan(network.ms, on_station, file=files[1]) as station:
                     station.wait_ready()
                     deadline = time.monotonic() + 10
                     while len(station.children()) < 2 and time.monotonic() < deadline:
                         time.sleep(0.05)
-                    assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-                    assert ping(road.ms, SERVER_ADDRESS6, 2).received == 2
-                    inner.append(road.ms.addresses("caravan0"))
+                    assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+                    assert ping(network.ms, SERVER_ADDRESS6, 2).received == 2
+                    inner.append(network.ms.addresses("caravan0"))
             lent = [text for text in inner[0] if text.startswith(("10.99.0.", "fd99::"))]
             assert len(lent) == 2, inner
             assert set(lent) <= set(inner[1]), inner
@@ -402,18 +424,21 @@ def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
 ) -> None:
     """RFC 4303 §3.3.4: transport mode protects whole datagrams; the hosts fragment them."""
     ends = transport_ends(keys, "aes128gcm16")
-    with Road(RoadPlan(has_nat=has_nat), output) as road, connected(road, ends, output) as station:
-        file = road.sg.logs / "caravan/caravan.toml"
+    with (
+        RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network,
+        connected(network, ends, output) as station,
+    ):
+        file = network.sg.logs / "caravan/caravan.toml"
         published = f'[[publish]]\nprotocol = "udp"\nport = 7777\nto = "{SERVER_ADDRESS}:7777"\n'
         file.write_text(file.read_text() + published)
-        order(road.sg, "reload").check()
-        server = road.server.popen([sys.executable, "-c", ECHO, SERVER_ADDRESS], name="echo")
+        order(network.sg, "reload").check()
+        server = network.server.popen([sys.executable, "-c", ECHO, SERVER_ADDRESS], name="echo")
         server.wait_for(lambda: "ready" in server.stdout(), "echo server", 10)
         # Twice: after the first the station's kernel knows the MTU of the tunnel.
         for length in (100, 1472, 3000, 3000, 20_000):
             argv = [sys.executable, "-c", ASK, GATEWAY_ADDRESS, str(length)]
-            assert road.ms.run(argv).stdout.strip() == "same", length
-        assert ping(road.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=3000).received == 3
+            assert network.ms.run(argv).stdout.strip() == "same", length
+        assert ping(network.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=3000).received == 3
         assert station.is_established()
 
 
@@ -444,18 +469,21 @@ for attempt in range(3):
 
 def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None:
     on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        road.ms.sysctl("net.ipv4.conf.all.rp_filter", "1")
-        with Caravan(road.ms, on_station) as station:
+        network.ms.sysctl("net.ipv4.conf.all.rp_filter", "1")
+        with Caravan(network.ms, on_station) as station:
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             (warning,) = [text for text in station.status()["warnings"] if "rp_filter" in text]
             assert "wan0" in warning
             time.sleep(1.5)
             assert not station.is_established()
-            road.ms.sysctl("net.ipv4.conf.all.rp_filter", "2")
+            network.ms.sysctl("net.ipv4.conf.all.rp_filter", "2")
             station.wait_ready()
-        with Caravan(road.ms, on_station) as station:
+        with Caravan(network.ms, on_station) as station:
             warnings = station.wait_ready().status()["warnings"]
             assert not any("rp_filter" in text for text in warnings)
 
@@ -463,21 +491,23 @@ def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None
 def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
     _, on_station = transport_ends(keys, "aes128gcm16-modp2048")
     named = replace(on_station, remote_addrs="gateway.invalid")
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         # A DNS server that refuses at once: the machine's own may be slow.
-        road.ms.run(["sh", "-c", "echo nameserver 127.0.0.9 >/etc/resolv.conf"])
-        file = write_files(road.ms, named)
-        done = order(road.ms, "check", str(file)).check()
+        network.ms.run(["sh", "-c", "echo nameserver 127.0.0.9 >/etc/resolv.conf"])
+        file = write_files(network.ms, named)
+        done = order(network.ms, "check", str(file)).check()
         assert "warning: road: remote_addrs: gateway.invalid cannot be resolved here" in done.stdout
         assert "is valid: 1 connection (road)" in done.stdout
-        narrow = write_files(road.ms, replace(named, remote_ts=f"{GATEWAY_ADDRESS}/32[tcp/8080]"))
-        done = order(road.ms, "check", str(narrow)).check()
+        narrow = write_files(
+            network.ms, replace(named, remote_ts=f"{GATEWAY_ADDRESS}/32[tcp/8080]")
+        )
+        done = order(network.ms, "check", str(narrow)).check()
         assert "traffic that no selector covers is dropped there" in done.stdout
-        done = order(road.ms, "up", "-c", str(file), "--detach")
+        done = order(network.ms, "up", "-c", str(file), "--detach")
         assert done.code == 2 and "cannot resolve gateway.invalid" in done.stderr
 
 
-def host_state(road: Road) -> list[str]:
+def host_state(network: RemoteAccess) -> list[str]:
     """What a tunnel changes on the station: interfaces, rules, routes, DNS, packet filter."""
     argvs = (
         ["ip", "-brief", "link"],
@@ -486,21 +516,21 @@ def host_state(road: Road) -> list[str]:
         ["cat", "/etc/resolv.conf"],
         ["nft", "list", "ruleset"],
     )
-    return [road.ms.run(argv).stdout for argv in argvs]
+    return [network.ms.run(argv).stdout for argv in argvs]
 
 
 def test_the_link_charges_rate_and_delay(output: Path) -> None:
-    plan = RoadPlan(link=LinkPlan(rate="2mbit", delay="50ms"))
-    with Road(plan, output) as road:
-        assert 100 < ping(road.ms, GATEWAY_ADDRESS, 5, 0.2).minimum_ms < 115
-        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 5)
+    config = RemoteAccessConfig(link=LinkConfig(rate="2mbit", delay="50ms"))
+    with RemoteAccess(config, output) as network:
+        assert 100 < ping(network.ms, GATEWAY_ADDRESS, 5, 0.2).minimum_ms < 115
+        flow = iperf(network.ms, network.sg, GATEWAY_ADDRESS, 5)
         # 1448 of 1514 bytes of a full frame are the application's.
         assert 1.6 < flow.mbit_s < 2 * 1448 / 1500
 
 
 def test_the_link_loses_what_it_is_told_to(output: Path) -> None:
-    with Road(RoadPlan(link=LinkPlan(loss=0.2)), output) as road:
-        echoes = ping(road.ms, GATEWAY_ADDRESS, 300, 0.01, timeout_s=1.0)
+    with RemoteAccess(RemoteAccessConfig(link=LinkConfig(loss=0.2)), output) as network:
+        echoes = ping(network.ms, GATEWAY_ADDRESS, 300, 0.01, timeout_s=1.0)
         # In both directions: 0.64 of them return; five standard deviations of 300 trials are 0.14.
         assert 0.50 < echoes.received / echoes.sent < 0.78
 
@@ -510,15 +540,18 @@ def test_both_directions_at_once_take_two_threads(keys: Keys, output: Path) -> N
     # The suite is so slow that one thread is not enough for it on any machine.
     ends = tunnel_ends(keys, "3des-md5-modp2048")
     both_ways = ["iperf3", "-c", SERVER_ADDRESS, "--bidir", "-t", "2"]
-    with Road(RoadPlan(), output) as road, connected(road, ends, output) as station:
-        assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        connected(network, ends, output) as station,
+    ):
+        assert ping(network.ms, SERVER_ADDRESS, 5, 0.1).received == 5
         assert cpu_ticks(station.process.pid, "caravan-2") == 0
-        iperf_server(road.server, SERVER_ADDRESS)
-        road.ms.run(both_ways)
+        iperf_server(network.server, SERVER_ADDRESS)
+        network.ms.run(both_ways)
         spent = cpu_ticks(station.process.pid, "caravan-2")
         assert spent > 0
         time.sleep(0.5)
-        assert ping(road.ms, SERVER_ADDRESS, 20, 0.02).received == 20
+        assert ping(network.ms, SERVER_ADDRESS, 20, 0.02).received == 20
         assert cpu_ticks(station.process.pid, "caravan-2") <= spent + 1
 
 

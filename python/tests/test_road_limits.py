@@ -21,14 +21,14 @@ import pyroute2
 import pytest
 
 import caravan
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.isolation import mount
-from caravan.testbed.relay import LinkPlan
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -45,12 +45,12 @@ MS_BIND = 0x1000
 
 @contextlib.contextmanager
 def tunnel(
-    road: Road, ends: tuple[Connection, Connection], file: Path | None = None
+    network: RemoteAccess, ends: tuple[Connection, Connection], file: Path | None = None
 ) -> Iterator[tuple[Caravan, Caravan]]:
     """The gateway and the station, both up."""
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1], file=file) as station:
+        with Caravan(network.ms, ends[1], file=file) as station:
             yield gateway, station.wait_ready()
 
 
@@ -76,8 +76,8 @@ def test_a_gateway_on_another_port_is_reached(
     """The provider forwards one port to the port that carries both IKE and ESP."""
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = both(tunnel_ends(keys, SUITE), is_aggressive=is_aggressive)
-    with Road(RoadPlan(has_nat=has_nat), output) as road:
-        road.sg.load_nft(
+    with RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network:
+        network.sg.load_nft(
             f"""table ip front {{
     chain first {{
         type filter hook prerouting priority raw;
@@ -91,20 +91,20 @@ def test_a_gateway_on_another_port_is_reached(
 """,
             "front",
         )
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
         file = edited(
-            road.ms,
+            network.ms,
             ends[1],
             f'remote_addrs = ["{GATEWAY_ADDRESS}"]',
             f"remote_port = {OTHER_PORT}",
         )
-        with tunnel(road, ends, file) as (_, station):
-            assert download(road.ms, PRIVATE_URL).sha256 == expected
+        with tunnel(network, ends, file) as (_, station):
+            assert download(network.ms, PRIVATE_URL).sha256 == expected
             (session,) = station.status()["connections"][0]["sessions"]
             assert session["remote"] == f"{GATEWAY_ADDRESS}:{OTHER_PORT}"
-            order(road.ms, "rekey", "road").check()
-            order(road.ms, "rekey", "road", "--ike").check()
-            assert ping(road.ms, SERVER_ADDRESS, 20, 0.05).received == 20
+            order(network.ms, "rekey", "road").check()
+            order(network.ms, "rekey", "road", "--ike").check()
+            assert ping(network.ms, SERVER_ADDRESS, 20, 0.05).received == 20
 
 
 @pytest.mark.parametrize("has_nat", [True, False], ids=["udp", "esp"])
@@ -114,37 +114,37 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
     """The operator's link carries 1300 bytes: senders that forbid fragments learn the MTU of the
     tunnel, and all other packets fit or are fragmented."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    with Road(RoadPlan(has_nat=has_nat), output) as road:
-        outer, interface = road.outer
+    with RemoteAccess(RemoteAccessConfig(has_nat=has_nat), output) as network:
+        outer, interface = network.outer
         outer.set_mtu(interface, 1300)
-        road.sg.set_mtu("wan0", 1300)
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        with tunnel(road, tunnel_ends(keys, "aes128gcm16")):
+        network.sg.set_mtu("wan0", 1300)
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        with tunnel(network, tunnel_ends(keys, "aes128gcm16")):
             argv = ["ping", "-n", "-M", "do", "-c", "6", "-i", "0.2", "-s", "1400", "-W", "1"]
-            said = road.ms.run([*argv, SERVER_ADDRESS], check=False)
+            said = network.ms.run([*argv, SERVER_ADDRESS], check=False)
             assert re.search(r"mtu ?= ?1\d\d\d", said.stdout + said.stderr), said
-            assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 1150, dont_fragment=True).received == 3
+            assert ping(network.ms, SERVER_ADDRESS, 3, 0.05, 1150, dont_fragment=True).received == 3
             # The path MTU is found by the first packet that is too large.
-            ping(road.ms, SERVER_ADDRESS, 1, 0.05, 3000)
-            assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 3000).received == 3
-            assert download(road.ms, PRIVATE_URL).sha256 == expected
+            ping(network.ms, SERVER_ADDRESS, 1, 0.05, 3000)
+            assert ping(network.ms, SERVER_ADDRESS, 3, 0.05, 3000).received == 3
+            assert download(network.ms, PRIVATE_URL).sha256 == expected
             for reverse in (False, True):
-                flow = iperf(road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse)
+                flow = iperf(network.ms, network.server, SERVER_ADDRESS, 1, reverse=reverse)
                 assert flow.mbit_s > 20
 
 
 def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Path) -> None:
-    with Road(RoadPlan(udp_timeout_s=2), output) as road:
+    with RemoteAccess(RemoteAccessConfig(udp_timeout_s=2), output) as network:
         ends = tunnel_ends(keys, SUITE)
         address = f'remote_addrs = ["{GATEWAY_ADDRESS}"]'
         for keepalive, is_reached in (("1s", True), ("30s", False)):
             more = f'keepalive = "{keepalive}"\ndpd_delay = "0s"'
-            file = edited(road.ms, ends[1], address, more)
-            with tunnel(road, ends, file):
-                (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
-                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+            file = edited(network.ms, ends[1], address, more)
+            with tunnel(network, ends, file):
+                (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
+                assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
                 time.sleep(6)
-                got = ping(road.server, inner, 3, 0.2, timeout_s=0.5).received
+                got = ping(network.server, inner, 3, 0.2, timeout_s=0.5).received
                 assert (got == 3) is is_reached
 
 
@@ -205,12 +205,15 @@ def test_a_kernel_without_offloads_serves_and_status_says_so(
     monkeypatch.setenv("LD_PRELOAD", str(library))
     if not has_vnet_header:
         monkeypatch.setenv("WITHOUT_VNET_HEADER", "1")
-    with Road(RoadPlan(), output) as road, tunnel(road, tunnel_ends(keys, SUITE)) as running:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        tunnel(network, tunnel_ends(keys, SUITE)) as running,
+    ):
         monkeypatch.delenv("LD_PRELOAD")
-        serve_files(road.server, output / "www", SERVER_ADDRESS)
-        assert download(road.ms, PRIVATE_URL).sha256 == expected
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        assert download(network.ms, PRIVATE_URL).sha256 == expected
         for reverse in (False, True):
-            assert iperf(road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse).mbit_s > 20
+            assert iperf(network.ms, network.server, SERVER_ADDRESS, 1, reverse=reverse).mbit_s > 20
         for end in running:
             said = order(end.host, "status").check().stdout
             (without,) = (line for line in said.splitlines() if "without offload:" in line)
@@ -226,11 +229,11 @@ def test_a_recorded_link_gives_what_its_trace_says(output: Path) -> None:
     moments = range(4, 701, 4)
     trace.write_text("".join(f"{moment}\n" for moment in moments) + "1000\n")
     mean_mbit_s = (len(moments) + 1) * 1500 * 8 / 1e6
-    with Road(RoadPlan(link=LinkPlan(trace=trace)), output) as road:
-        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 4)
+    with RemoteAccess(RemoteAccessConfig(link=LinkConfig(trace=trace)), output) as network:
+        flow = iperf(network.ms, network.sg, GATEWAY_ADDRESS, 4)
         assert 0.75 * mean_mbit_s < flow.mbit_s < mean_mbit_s
         # Only packets that arrive during the pause are delayed by it.
-        echoes = ping(road.ms, GATEWAY_ADDRESS, 100, 0.02, timeout_s=2)
+        echoes = ping(network.ms, GATEWAY_ADDRESS, 100, 0.02, timeout_s=2)
         assert echoes.received == 100
         assert 250 < echoes.maximum_ms < 650
 
@@ -239,27 +242,27 @@ def test_a_recording_that_is_cut_ends_the_relay_with_a_sentence(output: Path) ->
     trace = output / "cut.trace"
     trace.parent.mkdir(parents=True)
     trace.write_text("".join(f"{moment}\n" for moment in range(4, 201, 4)))
-    with Road(RoadPlan(link=LinkPlan(trace=trace)), output) as road:
-        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+    with RemoteAccess(RemoteAccessConfig(link=LinkConfig(trace=trace)), output) as network:
+        assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
         trace.write_text("4\n")
-        assert ping(road.ms, GATEWAY_ADDRESS, 10, 0.1, timeout_s=1).received < 10
-        assert road.relay is not None
-        done = road.relay.process.wait(5)
+        assert ping(network.ms, GATEWAY_ADDRESS, 10, 0.1, timeout_s=1).received < 10
+        assert network.relay is not None
+        done = network.relay.process.wait(5)
         assert done.code == 1
         assert "--trace: the trace changed while it was replayed" in done.stderr
 
 
 def test_a_full_queue_drops_its_tail(output: Path) -> None:
-    plan = RoadPlan(link=LinkPlan(rate="1mbit", queue="5"))
-    with Road(plan, output) as road:
-        with road.sg.entered():
+    config = RemoteAccessConfig(link=LinkConfig(rate="1mbit", queue="5"))
+    with RemoteAccess(config, output) as network:
+        with network.sg.entered():
             listener = socket.socket(type=socket.SOCK_DGRAM)
-        with road.ms.entered():
+        with network.ms.entered():
             speaker = socket.socket(type=socket.SOCK_DGRAM)
         with listener, speaker:
             listener.bind((GATEWAY_ADDRESS, 9999))
             listener.settimeout(1)
-            assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+            assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
             for number in range(50):
                 speaker.sendto(bytes([number]) * 1000, (GATEWAY_ADDRESS, 9999))
             heard = []
@@ -275,18 +278,19 @@ ORDINARY = """
 import sys
 from pathlib import Path
 from caravan.threeways.measurement import Keys, tunnel_ends
-from caravan.testbed import Road, RoadPlan, enter
+from caravan.testbed import RemoteAccess, RemoteAccessConfig, enter
 enter()
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 folder = Path(sys.argv[1])
 gateway, station = tunnel_ends(Keys.make(folder / "pki"), "aes128gcm16-modp2048")
-with Road(RoadPlan(), folder / "logs") as road, Caravan(road.sg, gateway) as serving:
+network = RemoteAccess(RemoteAccessConfig(), folder / "logs")
+with network, Caravan(network.sg, gateway) as serving:
     serving.wait_ready()
-    with Caravan(road.ms, station) as caravan:
+    with Caravan(network.ms, station) as caravan:
         caravan.wait_ready()
-        print("received", ping(road.ms, SERVER_ADDRESS, 3, 0.1).received, flush=True)
+        print("received", ping(network.ms, SERVER_ADDRESS, 3, 0.1).received, flush=True)
 """
 
 
@@ -351,19 +355,19 @@ SECRET = "correct horse battery staple"
 def test_no_log_holds_a_secret(is_right: bool, keys: Keys, output: Path) -> None:
     ends = both(tunnel_ends(keys, SUITE), auth=SharedKey(SECRET), is_aggressive=False)
     asking = replace(ends[1], auth=SharedKey(SECRET if is_right else f"not {SECRET}"))
-    with Road(RoadPlan(), output) as road, contextlib.ExitStack() as stack:
-        gateway = stack.enter_context(Caravan(road.sg, ends[0], log_level="trace"))
+    with RemoteAccess(RemoteAccessConfig(), output) as network, contextlib.ExitStack() as stack:
+        gateway = stack.enter_context(Caravan(network.sg, ends[0], log_level="trace"))
         gateway.wait_ready()
         capture = ["--capture", str(output / "ms.pcapng")]
-        station = Caravan(road.ms, asking, options=capture, log_level="trace")
+        station = Caravan(network.ms, asking, options=capture, log_level="trace")
         stack.enter_context(station)
         if not is_right:
             gateway.wait_for_event("negotiation failed")
             keys_written: set[str] = set()
         else:
             station.wait_ready()
-            order(road.ms, "rekey", "road").check()
-            assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+            order(network.ms, "rekey", "road").check()
+            assert ping(network.ms, SERVER_ADDRESS, 5, 0.1).received == 5
             keys_written = captured_keys(output / "ms.pcapng.keys")
             assert len(keys_written) >= 5
         statuses = [end.status() for end in (gateway, station)]
@@ -386,26 +390,29 @@ def captured_keys(folder: Path) -> set[str]:
 
 def test_it_becomes_the_user_that_the_file_names(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, SUITE)
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, on_gateway) as gateway,
+    ):
         gateway.wait_ready()
-        before = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
-        file = write_files(road.ms, on_station)
+        before = network.ms.run(["cat", "/etc/resolv.conf"]).stdout
+        file = write_files(network.ms, on_station)
         file.write_text(file.read_text() + '[daemon]\nuser = "nobody"\n')
-        with Caravan(road.ms, on_station, file=file) as station:
+        with Caravan(network.ms, on_station, file=file) as station:
             station.wait_ready()
             status = Path(f"/proc/{station.process.pid}/status").read_text()
             assert re.search(r"^Uid:\t65534\t65534\t65534\t65534$", status, re.M)
             # The host steward does what needs rights.
             (effective,) = re.findall(r"CapEff:\s*([0-9a-f]+)", status)
             assert int(effective, 16) == 0
-            assert "10.10.0.53" in road.ms.run(["cat", "/etc/resolv.conf"]).stdout
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            order(road.ms, "reload").check()
+            assert "10.10.0.53" in network.ms.run(["cat", "/etc/resolv.conf"]).stdout
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+            order(network.ms, "reload").check()
             station.down()
             station.process.wait(5)
-        assert road.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
-        assert "caravan0" not in road.ms.interfaces()
-        assert road.ms.unreachable_routes() == []
+        assert network.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
+        assert "caravan0" not in network.ms.interfaces()
+        assert network.ms.unreachable_routes() == []
 
 
 PHASE_1 = [
@@ -419,12 +426,12 @@ PHASE_2 = [
 
 
 def test_every_group_cipher_and_hash_is_agreed_on(keys: Keys, output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         for number, suites in enumerate(zip(PHASE_1, PHASE_2, strict=True)):
             ike, esp = suites
             ends = both(tunnel_ends(keys, esp), proposals=ike, is_aggressive=number % 2 == 0)
-            with tunnel(road, ends) as (_, station):
-                assert ping(road.ms, SERVER_ADDRESS, 3, 0.05).received == 3
+            with tunnel(network, ends) as (_, station):
+                assert ping(network.ms, SERVER_ADDRESS, 3, 0.05).received == 3
                 (session,) = station.status()["connections"][0]["sessions"]
                 assert session["suite"] == ike
                 assert session["children"][0]["suite"] == esp

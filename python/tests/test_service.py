@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import (
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     HOME_ADDRESS,
     PRIVATE_NETWORK,
@@ -54,9 +54,9 @@ def ends(authority: CaravanAuthority) -> Ends:
 
 
 @pytest.fixture
-def road(output: Path) -> Iterator[Road]:
-    with Road(RoadPlan(), output) as road:
-        yield road
+def network(output: Path) -> Iterator[RemoteAccess]:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        yield network
 
 
 def state(host: Host) -> list[str]:
@@ -97,38 +97,42 @@ def resolvers(host: Host) -> str:
 # Ctrl-C in the terminal.
 
 
-def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, ends[1])
-        done = order(road.ms, "up", "-c", str(file), "--detach").check()
+        file = write_files(network.ms, ends[1])
+        done = order(network.ms, "up", "-c", str(file), "--detach").check()
         assert done.stdout == "up: road\n"
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-        again = order(road.ms, "up", "-c", str(file), "--detach")
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+        again = order(network.ms, "up", "-c", str(file), "--detach")
         assert again.code == 1 and "already running" in again.stderr
-        assert stat.S_IMODE((runtime(road.ms) / "road.log").stat().st_mode) == 0o600
-        assert "WARNING: unencrypted packets" not in order(road.ms, "status").check().stdout
-        road.ms.run(["nft", "delete", "table", "inet", "caravan_road"])
-        assert "WARNING: unencrypted packets" in order(road.ms, "status").check().stdout
-        assert "road is down" in order(road.ms, "down", "road").check().stdout
-        wait_for_end(road.ms)
-        assert state(road.ms) == before
-        assert order(road.ms, "down", "road").code == 1
+        assert stat.S_IMODE((runtime(network.ms) / "road.log").stat().st_mode) == 0o600
+        assert "WARNING: unencrypted packets" not in order(network.ms, "status").check().stdout
+        network.ms.run(["nft", "delete", "table", "inet", "caravan_road"])
+        assert "WARNING: unencrypted packets" in order(network.ms, "status").check().stdout
+        assert "road is down" in order(network.ms, "down", "road").check().stdout
+        wait_for_end(network.ms)
+        assert state(network.ms) == before
+        assert order(network.ms, "down", "road").code == 1
 
 
-def test_detach_returns_as_soon_when_the_first_address_is_dead(road: Road, ends: Ends) -> None:
+def test_detach_returns_as_soon_when_the_first_address_is_dead(
+    network: RemoteAccess, ends: Ends
+) -> None:
     dead = "192.0.2.77"
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, replace(ends[1], remote_addrs=f"{dead}, {GATEWAY_ADDRESS}"))
-        order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "8").check()
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-        assert f"not used: {dead}:500: no answer\n" in order(road.ms, "status").check().stdout
-        log = (runtime(road.ms) / "road.log").read_text()
+        file = write_files(network.ms, replace(ends[1], remote_addrs=f"{dead}, {GATEWAY_ADDRESS}"))
+        order(network.ms, "up", "-c", str(file), "--detach", "--timeout", "8").check()
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+        assert f"not used: {dead}:500: no answer\n" in order(network.ms, "status").check().stdout
+        log = (runtime(network.ms) / "road.log").read_text()
         assert "this address of the gateway is used" in log and dead in log
-        order(road.ms, "down", "road").check()
-        wait_for_end(road.ms)
+        order(network.ms, "down", "road").check()
+        wait_for_end(network.ms)
 
 
 def wait_for_end(host: Host) -> None:
@@ -154,18 +158,20 @@ def test_a_folder_of_another_user_is_not_said_to_be_empty(tmp_path: Path) -> Non
     assert done.returncode == 1 and "permission denied" in done.stderr
 
 
-def test_detach_says_why_it_is_not_up_and_leaves_its_block_alone(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
+def test_detach_says_why_it_is_not_up_and_leaves_its_block_alone(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    before = state(network.ms)
     # The gateway accepts only another station.
-    with Caravan(road.sg, replace(ends[0], remote_id="other.example")) as gateway:
+    with Caravan(network.sg, replace(ends[0], remote_id="other.example")) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, ends[1])
-        done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+        file = write_files(network.ms, ends[1])
+        done = order(network.ms, "up", "-c", str(file), "--detach", timeout_s=60)
         assert done.code == 1
         assert "not up after" in done.stderr
-        wait_for_end(road.ms)
-    assert_blocked(road.ms, done.stderr)
-    assert state(road.ms) == before
+        wait_for_end(network.ms)
+    assert_blocked(network.ms, done.stderr)
+    assert state(network.ms) == before
 
 
 def assert_blocked(host: Host, told: str) -> None:
@@ -176,21 +182,23 @@ def assert_blocked(host: Host, told: str) -> None:
     assert host.unreachable_routes() == []
 
 
-def test_a_child_that_the_gateway_refuses_is_told_at_once(road: Road, ends: Ends) -> None:
+def test_a_child_that_the_gateway_refuses_is_told_at_once(
+    network: RemoteAccess, ends: Ends
+) -> None:
     wrong = replace(ends[1], remote_ts="10.77.0.0/24")
     refused = (
         "the peer refused with INVALID-ID-INFORMATION: it does not protect these networks for us; "
         "we asked for tunnel mode in UDP, "
     )
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, wrong)
+        file = write_files(network.ms, wrong)
         began = time.monotonic()
-        done = order(road.ms, "up", "-c", str(file), "--detach")
+        done = order(network.ms, "up", "-c", str(file), "--detach")
         assert time.monotonic() - began < 10
         assert done.code == 1 and refused in done.stderr and "10.77.0.0/24" in done.stderr
-        wait_for_end(road.ms)
-        with Caravan(road.ms, wrong) as station:
+        wait_for_end(network.ms)
+        with Caravan(network.ms, wrong) as station:
             station.process.wait_for(
                 lambda: refused in str(last_failure(station)), "last failure", 10
             )
@@ -206,26 +214,26 @@ def last_failure(station: Caravan) -> str | None:
     return failure
 
 
-def test_up_follows_down_at_once(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_up_follows_down_at_once(network: RemoteAccess, ends: Ends) -> None:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, ends[1])
+        file = write_files(network.ms, ends[1])
         for _ in range(6):
-            order(road.ms, "up", "-c", str(file), "--detach").check()
-            log = runtime(road.ms) / "road.log"
+            order(network.ms, "up", "-c", str(file), "--detach").check()
+            log = runtime(network.ms) / "road.log"
             lines = log.read_text().splitlines()
-            assert order(road.ms, "up", "-c", str(file), "--detach").code == 1
+            assert order(network.ms, "up", "-c", str(file), "--detach").code == 1
             assert log.read_text().splitlines()[: len(lines)] == lines
             assert "\x1b" not in log.read_text()
-            order(road.ms, "down", "road").check()
-            assert order(road.ms, "status").code == 1
+            order(network.ms, "down", "road").check()
+            assert order(network.ms, "status").code == 1
         # Beside a process that is about to end: its block is removed all the same.
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             station.process.signal(signal.SIGTERM)
-            order(road.ms, "down", "road").check()
-    assert state(road.ms) == before
+            order(network.ms, "down", "road").check()
+    assert state(network.ms) == before
 
 
 def runtime(host: Host) -> Path:
@@ -233,44 +241,44 @@ def runtime(host: Host) -> Path:
     return Path(environment(host)["CARAVAN_RUNTIME_DIR"])
 
 
-def test_an_interrupted_detach_leaves_its_block_alone(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    file = write_files(road.ms, ends[1])
+def test_an_interrupted_detach_leaves_its_block_alone(network: RemoteAccess, ends: Ends) -> None:
+    before = state(network.ms)
+    file = write_files(network.ms, ends[1])
     argv = [str(caravan_binary()), "up", "-c", str(file), "--detach"]
-    process = road.ms.popen(argv, environment(road.ms), name="caravan-detach")
+    process = network.ms.popen(argv, environment(network.ms), name="caravan-detach")
     words = "192.0.2.1 says that nothing listens on UDP 500 (ICMP port unreachable"
     process.wait_for(lambda: words in process.stderr(), "note", 20)
     process.signal(signal.SIGINT)
     done = process.wait(10)
     assert done.code == 1 and "nothing is left in the background" in done.stderr
-    assert order(road.ms, "status").code == 1
-    assert_blocked(road.ms, done.stderr)
-    assert state(road.ms) == before
+    assert order(network.ms, "status").code == 1
+    assert_blocked(network.ms, done.stderr)
+    assert state(network.ms) == before
 
 
-def test_after_a_crash_status_says_what_stays_blocked(road: Road, ends: Ends) -> None:
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_after_a_crash_status_says_what_stays_blocked(network: RemoteAccess, ends: Ends) -> None:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             station.crash()
-    done = order(road.ms, "status")
-    assert_blocked(road.ms, done.stderr)
-    assert "blocked" not in order(road.ms, "status").stderr
-    assert list(runtime(road.ms).glob("*.sock")) == []
+    done = order(network.ms, "status")
+    assert_blocked(network.ms, done.stderr)
+    assert "blocked" not in order(network.ms, "status").stderr
+    assert list(runtime(network.ms).glob("*.sock")) == []
 
 
-def test_a_station_waits_for_the_name_of_its_gateway(road: Road, ends: Ends) -> None:
+def test_a_station_waits_for_the_name_of_its_gateway(network: RemoteAccess, ends: Ends) -> None:
     named = replace(ends[1], remote_addrs="gateway.invalid")
-    with Caravan(road.ms, named) as station:
+    with Caravan(network.ms, named) as station:
         station.wait_for_event("cannot resolve gateway.invalid")
         station.wait_for_event("trying again in 2 s")
 
 
-def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> None:
-    file = write_files(road.ms, ends[1])
-    road.ms.link_down("wan0")
-    done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+def test_detach_without_a_gateway_ends_with_a_reason(network: RemoteAccess, ends: Ends) -> None:
+    file = write_files(network.ms, ends[1])
+    network.ms.link_down("wan0")
+    done = order(network.ms, "up", "-c", str(file), "--detach", timeout_s=60)
     assert done.code == 1 and "no route to the peer" in done.stderr
 
 
@@ -285,7 +293,7 @@ def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> 
     ],
 )
 def test_what_a_router_answers_is_told_and_ends_no_attempt(
-    verdict: str, words: str, road: Road, ends: Ends
+    verdict: str, words: str, network: RemoteAccess, ends: Ends
 ) -> None:
     rule = f"""table ip wall {{
     chain forward {{
@@ -294,16 +302,16 @@ def test_what_a_router_answers_is_told_and_ends_no_attempt(
     }}
 }}
 """
-    assert road.nat is not None
-    road.nat.host.load_nft(rule, "wall")
-    with Caravan(road.sg, ends[0]) as gateway:
+    assert network.nat is not None
+    network.nat.host.load_nft(rule, "wall")
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             said = station.wait_for_event("ICMP")
             assert f"no reply from {GATEWAY_ADDRESS}, UDP 500 (1 try): {HOME_ADDRESS}" in said
             assert words in said
             # The attempt continues if the message was forged.
-            road.nat.host.run(["nft", "delete", "table", "ip", "wall"]).check()
+            network.nat.host.run(["nft", "delete", "table", "ip", "wall"]).check()
             station.wait_ready()
             events = [str(fields.get("message")) for _, fields in station.events()]
             assert not any("will try again" in event for event in events)
@@ -317,18 +325,18 @@ def test_what_a_router_answers_is_told_and_ends_no_attempt(
     ],
 )
 def test_a_neighbour_that_does_not_answer_is_told_as_that(
-    router: str, gateway: str, words: str, road: Road, ends: Ends
+    router: str, gateway: str, words: str, network: RemoteAccess, ends: Ends
 ) -> None:
-    road.ms.run(["ip", "route", "replace", "default", "via", router]).check()
-    file = write_files(road.ms, replace(ends[1], remote_addrs=gateway))
+    network.ms.run(["ip", "route", "replace", "default", "via", router]).check()
+    file = write_files(network.ms, replace(ends[1], remote_addrs=gateway))
     options = ("--detach", "--timeout", "8")
-    done = order(road.ms, "up", "-c", str(file), *options, timeout_s=60)
+    done = order(network.ms, "up", "-c", str(file), *options, timeout_s=60)
     assert done.code == 1 and words in done.stderr, done
     assert "answers that" not in done.stderr, done
-    order(road.ms, "down", "road")
+    order(network.ms, "down", "road")
 
 
-def test_a_firewall_of_the_station_itself_is_told(road: Road, ends: Ends) -> None:
+def test_a_firewall_of_the_station_itself_is_told(network: RemoteAccess, ends: Ends) -> None:
     rule = """table ip wall {
     chain output {
         type filter hook output priority 0;
@@ -336,38 +344,40 @@ def test_a_firewall_of_the_station_itself_is_told(road: Road, ends: Ends) -> Non
     }
 }
 """
-    road.ms.load_nft(rule, "wall")
-    file = write_files(road.ms, ends[1])
+    network.ms.load_nft(rule, "wall")
+    file = write_files(network.ms, ends[1])
     options = ("--detach", "--timeout", "2")
-    done = order(road.ms, "up", "-c", str(file), *options, timeout_s=60)
+    done = order(network.ms, "up", "-c", str(file), *options, timeout_s=60)
     assert done.code == 1
     words = f"this host cannot send to {GATEWAY_ADDRESS}:500: Operation not permitted"
     assert words in done.stderr and "no reply" not in done.stderr
 
 
 @pytest.mark.parametrize("reader", ["full", "gone"])
-def test_a_log_that_nobody_takes_ends_no_tunnel(reader: str, road: Road, ends: Ends) -> None:
+def test_a_log_that_nobody_takes_ends_no_tunnel(
+    reader: str, network: RemoteAccess, ends: Ends
+) -> None:
     log = "/dev/full" if reader == "full" else ">(exec head -n 1 > /dev/null)"
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, ends[1])
+        file = write_files(network.ms, ends[1])
         argv = [str(caravan_binary()), "up", "-c", str(file)]
         script = f'exec "$@" 2> {log}'
-        station = road.ms.popen(["bash", "-c", script, "up", *argv], environment(road.ms))
-        wait_for_echo(road.ms, 10)
+        station = network.ms.popen(["bash", "-c", script, "up", *argv], environment(network.ms))
+        wait_for_echo(network.ms, 10)
         for _ in range(3):
-            order(road.ms, "rekey", "road").check()
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-        assert "lines of the log" in order(road.ms, "status").check().stdout
-        order(road.ms, "down", "road").check()
+            order(network.ms, "rekey", "road").check()
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+        assert "lines of the log" in order(network.ms, "status").check().stdout
+        order(network.ms, "down", "road").check()
         assert station.wait(10).code == 0
 
 
-def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    file = write_files(road.ms, ends[1])
+def test_detach_gives_up_when_its_time_is_over(network: RemoteAccess, ends: Ends) -> None:
+    before = state(network.ms)
+    file = write_files(network.ms, ends[1])
     began = time.monotonic()
-    done = order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "3", timeout_s=60)
+    done = order(network.ms, "up", "-c", str(file), "--detach", "--timeout", "3", timeout_s=60)
     assert 3 <= time.monotonic() - began < 10
     assert done.code == 1
     # Nothing listens there, and the host reports that.
@@ -375,73 +385,77 @@ def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
     assert "not up after 3 s (--timeout), and" in done.stderr and closed in done.stderr
     assert "nothing is left in the background" in done.stderr
     for name in ((), ("road",)):
-        said = order(road.ms, "status", *name)
+        said = order(network.ms, "status", *name)
         assert said.code == 1
         assert "the last `up --detach` of road ended: not up after 3 s" in said.stderr
-    assert_blocked(road.ms, done.stderr)
-    assert state(road.ms) == before
+    assert_blocked(network.ms, done.stderr)
+    assert state(network.ms) == before
 
 
-def test_a_wrong_key_in_main_mode_is_told_from_a_silent_gateway(road: Road, ends: Ends) -> None:
+def test_a_wrong_key_in_main_mode_is_told_from_a_silent_gateway(
+    network: RemoteAccess, ends: Ends
+) -> None:
     gateway, station = (
         replace(end, auth=SharedKey(secret), is_aggressive=False)
         for end, secret in zip(ends, ("right", "wrong"), strict=True)
     )
-    with Caravan(road.sg, gateway) as serving:
+    with Caravan(network.sg, gateway) as serving:
         serving.wait_ready()
-        file = write_files(road.ms, station)
-        done = order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "4", timeout_s=60)
+        file = write_files(network.ms, station)
+        done = order(network.ms, "up", "-c", str(file), "--detach", "--timeout", "4", timeout_s=60)
     assert done.code == 1
     told = "the peer answers but cannot read our authentication: a wrong PSK looks like this"
     assert f"not up after 4 s (--timeout), and nothing is left in the background: {told}" in (
         done.stderr
     )
-    wait_for_end(road.ms)
+    wait_for_end(network.ms)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_cleans_up_but_keeps_the_block(
-    number: signal.Signals, road: Road, ends: Ends
+    number: signal.Signals, network: RemoteAccess, ends: Ends
 ) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             station.process.signal(number)
             assert station.process.wait(10).code == 0
         gateway.wait_until(False)
-    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-    assert RESOLVER not in resolvers(road.ms)
-    order(road.ms, "down", "road").check()
-    assert state(road.ms) == before
+    assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    assert RESOLVER not in resolvers(network.ms)
+    order(network.ms, "down", "road").check()
+    assert state(network.ms) == before
 
 
-def test_after_a_crash_the_next_one_takes_over_and_cleans_up(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_after_a_crash_the_next_one_takes_over_and_cleans_up(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         for _ in range(2):
-            with Caravan(road.ms, ends[1]) as station:
+            with Caravan(network.ms, ends[1]) as station:
                 station.wait_ready()
                 station.crash()
-            assert RESOLVER in resolvers(road.ms)
-            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
-        with Caravan(road.ms, ends[1]) as station:
+            assert RESOLVER in resolvers(network.ms)
+            assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
             station.down()
             station.process.wait(5)
-    assert state(road.ms) == before
+    assert state(network.ms) == before
 
 
-def test_on_failure_pass_leaves_no_block(road: Road, ends: Ends) -> None:
-    before = state(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_on_failure_pass_leaves_no_block(network: RemoteAccess, ends: Ends) -> None:
+    before = state(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, replace(ends[1], on_failure="pass")) as station:
+        with Caravan(network.ms, replace(ends[1], on_failure="pass")) as station:
             station.wait_ready()
-    assert state(road.ms) == before
+    assert state(network.ms) == before
 
 
 # Supervision.
@@ -464,25 +478,25 @@ class Manager:
 
 
 def test_the_service_manager_hears_of_every_turn(
-    road: Road, ends: Ends, monkeypatch: pytest.MonkeyPatch
+    network: RemoteAccess, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        path = Path("/run") / f"notify-{os.getpid()}-{road.number}"
+        path = Path("/run") / f"notify-{os.getpid()}-{network.number}"
         manager = Manager(path)
         monkeypatch.setenv("NOTIFY_SOCKET", str(path))
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             manager.next("READY=1")
             assert station.is_established()
             assert "road" in manager.next("STATUS=")
             station.process.signal(signal.SIGHUP)
             assert "MONOTONIC_USEC=" in manager.next("RELOADING=1")
             manager.next("READY=1")
-            assert order(road.ms, "rekey", "road").code == 0
+            assert order(network.ms, "rekey", "road").code == 0
             gateway.stop()
             station.wait_until(False, 10)
             assert "waiting to try again" in manager.next("STATUS=road: waiting")
-            done = order(road.ms, "rekey", "road")
+            done = order(network.ms, "rekey", "road")
             assert done.code == 1 and "road is not up" in done.stderr
             station.process.signal(signal.SIGTERM)
             manager.next("STOPPING=1")
@@ -503,33 +517,33 @@ def test_the_units_are_good(unit: str, tmp_path: Path) -> None:
 
 
 def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
-    road: Road, ends: Ends
+    network: RemoteAccess, ends: Ends
 ) -> None:
     # Traffic does not wait for that.
     patient = replace(ends[1], dpd_s=30)
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, patient) as station:
+        with Caravan(network.ms, patient) as station:
             station.wait_ready()
-            address = inner_addresses(road.ms)
+            address = inner_addresses(network.ms)
             gateway.process.signal(signal.SIGKILL)
             gateway.process.wait(5)
-            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
-            with Caravan(road.sg, ends[0]) as again:
+            assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+            with Caravan(network.sg, ends[0]) as again:
                 again.wait_ready()
                 # Its packets tell the gateway, which says that it does not know them. In virtual
                 # time that takes less than three seconds; this machine may be busy.
-                wait_for_echo(road.ms, 8)
-                assert inner_addresses(road.ms) == address
+                wait_for_echo(network.ms, 8)
+                assert inner_addresses(network.ms) == address
                 stopped = time.monotonic()
                 again.stop()
                 station.wait_until(False, 5)
                 assert time.monotonic() - stopped < 5, "a gateway that ends says so"
             tries = retries(station)
             assert tries == sorted(tries), "ever more time between attempts"
-            with Caravan(road.sg, ends[0]) as third:
+            with Caravan(network.sg, ends[0]) as third:
                 third.wait_ready()
-                wait_for_echo(road.ms, 40)
+                wait_for_echo(network.ms, 40)
 
 
 def retries(station: Caravan) -> list[int]:
@@ -543,106 +557,108 @@ def retries(station: Caravan) -> list[int]:
     return found
 
 
-def test_a_lost_link_comes_back(road: Road, ends: Ends) -> None:
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_a_lost_link_comes_back(network: RemoteAccess, ends: Ends) -> None:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             for seconds in (0.5, 13.0):
-                road.ms.link_down("wan0")
-                assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.3).received == 0
+                network.ms.link_down("wan0")
+                assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.3).received == 0
                 time.sleep(seconds)
-                road.ms.link_up("wan0")
-                road.ms.add_route("default", HOME_ADDRESS)
-                wait_for_echo(road.ms, 5)
+                network.ms.link_up("wan0")
+                network.ms.add_route("default", HOME_ADDRESS)
+                wait_for_echo(network.ms, 5)
 
 
-def test_a_station_with_another_address_goes_on(road: Road, ends: Ends) -> None:
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_a_station_with_another_address_goes_on(network: RemoteAccess, ends: Ends) -> None:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
             before = [child["spi_in"] for child in station.children()]
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            road.ms.add_address("wan0", "10.0.0.77/24")
+            assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+            network.ms.add_address("wan0", "10.0.0.77/24")
             # The kernel would remove the network's other address too, unless a setting forbids it.
-            road.ms.sysctl("net.ipv4.conf.wan0.promote_secondaries", "1")
-            road.ms.remove_address("wan0", f"{STATION_ADDRESS}/24")
-            if "default" not in road.ms.run(["ip", "route"]).stdout:
-                road.ms.add_route("default", HOME_ADDRESS)
-            wait_for_echo(road.ms, 5)
+            network.ms.sysctl("net.ipv4.conf.wan0.promote_secondaries", "1")
+            network.ms.remove_address("wan0", f"{STATION_ADDRESS}/24")
+            if "default" not in network.ms.run(["ip", "route"]).stdout:
+                network.ms.add_route("default", HOME_ADDRESS)
+            wait_for_echo(network.ms, 5)
             assert [child["spi_in"] for child in station.children()] == before
             (session,) = station.status()["connections"][0]["sessions"]
             assert session["local"].startswith("10.0.0.77:")
 
 
-def test_a_block_stays_that_another_connection_has_too(road: Road, ends: Ends) -> None:
-    file = write_files(road.ms, ends[1])
+def test_a_block_stays_that_another_connection_has_too(network: RemoteAccess, ends: Ends) -> None:
+    file = write_files(network.ms, ends[1])
     other = file.with_name("other.toml")
     other.write_text(file.read_text().replace("connections.road", "connections.other"))
 
     def is_blocked() -> bool:
-        routes = road.ms.run(["ip", "route", "show", "table", "221"]).stdout
+        routes = network.ms.run(["ip", "route", "show", "table", "221"]).stdout
         return f"unreachable {PRIVATE_NETWORK}" in routes
 
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         for dead, living in ((file, other), (other, file)):
-            order(road.ms, "up", "-c", str(dead), "--detach").check()
-            status = json.loads(order(road.ms, "status", "--json").check().stdout)
+            order(network.ms, "up", "-c", str(dead), "--detach").check()
+            status = json.loads(order(network.ms, "status", "--json").check().stdout)
             os.kill(status["process"]["pid"], signal.SIGKILL)
-            wait_for_end(road.ms)
-            order(road.ms, "up", "-c", str(living), "--detach").check()
+            wait_for_end(network.ms)
+            order(network.ms, "up", "-c", str(living), "--detach").check()
             names = ["road", "other"] if dead == file else ["other", "road"]
             # Once the crashed process is taken down first, once the running one.
             for name in names if dead == file else reversed(names):
                 assert is_blocked()
-                order(road.ms, "down", name).check()
-            wait_for_end(road.ms)
+                order(network.ms, "down", name).check()
+            wait_for_end(network.ms)
             assert not is_blocked()
 
 
-def test_local_addrs_name_the_address_that_a_station_goes_out_from(road: Road, ends: Ends) -> None:
-    road.ms.add_address("wan0", "10.0.0.77/24")
-    file = write_files(road.ms, ends[1])
+def test_local_addrs_name_the_address_that_a_station_goes_out_from(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    network.ms.add_address("wan0", "10.0.0.77/24")
+    file = write_files(network.ms, ends[1])
     text = file.read_text()
     head = "[connections.road]\n"
     assert head in text
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         file.write_text(text.replace(head, f'{head}local_addrs = ["::1", "10.0.0.77"]\n'))
-        order(road.ms, "up", "-c", str(file), "--detach").check()
-        report = json.loads(order(road.ms, "status", "--json").check().stdout)
+        order(network.ms, "up", "-c", str(file), "--detach").check()
+        report = json.loads(order(network.ms, "status", "--json").check().stdout)
         (session,) = report["connections"][0]["sessions"]
         assert session["local"].startswith("10.0.0.77:")
         assert all(child["age_s"] >= 0 for child in session["children"])
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-        order(road.ms, "down", "road").check()
-        wait_for_end(road.ms)
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
+        order(network.ms, "down", "road").check()
+        wait_for_end(network.ms)
         file.write_text(text.replace(head, f'{head}start = "on-traffic"\n'))
-        done = order(road.ms, "up", "-c", str(file), "--detach").check()
+        done = order(network.ms, "up", "-c", str(file), "--detach").check()
         assert done.stdout == "road: awaiting traffic\n", "up is what carries packets"
-        order(road.ms, "down", "road").check()
-        wait_for_end(road.ms)
+        order(network.ms, "down", "road").check()
+        wait_for_end(network.ms)
         file.write_text(text.replace(head, f'{head}local_addrs = ["10.0.0.99"]\n'))
-        done = order(road.ms, "up", "-c", str(file), "--detach")
+        done = order(network.ms, "up", "-c", str(file), "--detach")
         assert done.code == 1 and "from local_addrs = [10.0.0.99]" in done.stderr
 
 
-def test_every_network_of_a_long_list_comes_up(road: Road, ends: Ends) -> None:
+def test_every_network_of_a_long_list_comes_up(network: RemoteAccess, ends: Ends) -> None:
     on_gateway = replace(ends[0], local_ts="10.10.0.0/16")
-    file = write_files(road.ms, ends[1])
+    file = write_files(network.ms, ends[1])
     text = file.read_text()
-    network = '["10.10.0.0/24"]'
-    assert text.count(network) == 1
+    destinations = '["10.10.0.0/24"]'
+    assert text.count(destinations) == 1
     networks = ", ".join(f'"10.10.{number}.0/24"' for number in range(40))
-    file.write_text(text.replace(network, f"[{networks}]"))
-    with Caravan(road.sg, on_gateway) as gateway:
+    file.write_text(text.replace(destinations, f"[{networks}]"))
+    with Caravan(network.sg, on_gateway) as gateway:
         gateway.wait_ready()
-        order(road.ms, "up", "-c", str(file), "--detach").check()
+        order(network.ms, "up", "-c", str(file), "--detach").check()
 
         def number_up() -> int:
-            report = json.loads(order(road.ms, "status", "--json").check().stdout)
+            report = json.loads(order(network.ms, "status", "--json").check().stdout)
             (connection,) = report["connections"]
             (session,) = connection["sessions"]
             up = len(session["children"])
@@ -651,67 +667,67 @@ def test_every_network_of_a_long_list_comes_up(road: Road, ends: Ends) -> None:
 
         gateway.process.wait_for(lambda: number_up() == 40, "40 networks", 10)
         assert gateway.status()["drops"]["too-many-exchanges"] == 0
-        order(road.ms, "down", "road").check()
+        order(network.ms, "down", "road").check()
 
 
 def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
-    road: Road, ends: Ends, tmp_path: Path
+    network: RemoteAccess, ends: Ends, tmp_path: Path
 ) -> None:
     capture = tmp_path / "full.pcapng"
     os.mknod(capture, stat.S_IFCHR | 0o600, os.makedev(1, 7))
-    before = resolvers(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+    before = resolvers(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        file = write_files(road.ms, ends[1])
-        order(road.ms, "up", "-c", str(file), "--detach", "--capture", str(capture)).check()
-        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        file = write_files(network.ms, ends[1])
+        order(network.ms, "up", "-c", str(file), "--detach", "--capture", str(capture)).check()
+        assert ping(network.ms, SERVER_ADDRESS, 2).received == 2
         deadline = time.monotonic() + 10
         status: dict[str, Any] = {"warnings": []}
         # The log is written once no further lines have come for a moment.
         while not any("the capture has ended" in text for text in status["warnings"]):
             assert time.monotonic() < deadline, status["warnings"]
-            status = json.loads(order(road.ms, "status", "--json").check().stdout)
+            status = json.loads(order(network.ms, "status", "--json").check().stdout)
         os.kill(status["process"]["pid"], signal.SIGTERM)
-        wait_for_end(road.ms)
-        assert resolvers(road.ms) == before
-        assert "caravan_road" not in road.ms.run(["nft", "list", "ruleset"]).stdout
-        order(road.ms, "down", "road").check()
+        wait_for_end(network.ms)
+        assert resolvers(network.ms) == before
+        assert "caravan_road" not in network.ms.run(["nft", "list", "ruleset"]).stdout
+        order(network.ms, "down", "road").check()
 
 
 def test_a_station_is_lent_the_address_it_had(
-    road: Road, ends: Ends, authority: CaravanAuthority
+    network: RemoteAccess, ends: Ends, authority: CaravanAuthority
 ) -> None:
     other = replace(
         ends[1], auth=PublicKey(authority.issue("x.example"), authority), local_id="x.example"
     )
-    with Caravan(road.sg, ends[0]) as gateway:
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
         lent: dict[str, list[Any]] = {"ms": [], "x": []}
         for name, connection in (("x", other), ("ms", ends[1])) * 2:
-            with Caravan(road.ms, connection) as station:
+            with Caravan(network.ms, connection) as station:
                 station.wait_ready()
-                lent[name].append(inner_addresses(road.ms))
+                lent[name].append(inner_addresses(network.ms))
     assert lent["ms"][0] == lent["ms"][1] != lent["x"][0] == lent["x"][1]
 
 
 def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
-    road: Road, ends: Ends
+    network: RemoteAccess, ends: Ends
 ) -> None:
     """Its own next request would follow after 20 seconds or more."""
     on_gateway, on_station = ends[0], replace(ends[1], dpd_s=20)
     with (
-        Caravan(road.sg, on_gateway, options=["--user", "nobody"]) as gateway,
-        Caravan(road.ms, on_station) as station,
+        Caravan(network.sg, on_gateway, options=["--user", "nobody"]) as gateway,
+        Caravan(network.ms, on_station) as station,
     ):
         gateway.wait_ready()
         station.wait_ready()
-        peers = Path(environment(road.sg)["CARAVAN_STATE_DIR"]) / "road.leases/peers"
+        peers = Path(environment(network.sg)["CARAVAN_STATE_DIR"]) / "road.leases/peers"
         gateway.process.wait_for(peers.exists, "the places of the peers", 10)
         assert peers.owner() == "nobody" and peers.stat().st_mode & 0o777 == 0o600
         assert re.fullmatch(rf"{GATEWAY_ADDRESS}:4500 [\d.]+:\d+\n", peers.read_text())
         (old,) = {child["spi_in"] for child in station.children()}
         gateway.crash()
-        with Caravan(road.sg, on_gateway, options=["--user", "nobody"]):
+        with Caravan(network.sg, on_gateway, options=["--user", "nobody"]):
             began = time.monotonic()
             while old in {child["spi_in"] for child in station.children()}:
                 assert time.monotonic() - began < 8
@@ -722,18 +738,18 @@ def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
 # DNS.
 
 
-def test_resolv_conf_is_taken_and_given_back(road: Road, ends: Ends) -> None:
-    before = resolvers(road.ms)
-    with Caravan(road.sg, ends[0]) as gateway:
+def test_resolv_conf_is_taken_and_given_back(network: RemoteAccess, ends: Ends) -> None:
+    before = resolvers(network.ms)
+    with Caravan(network.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(network.ms, ends[1]) as station:
             station.wait_ready()
-            assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
+            assert f"nameserver {RESOLVER}\n" in resolvers(network.ms)
             # No DNS query is sent elsewhere in clear while the tunnel is being set up again.
             gateway.stop()
             station.wait_until(False)
-            assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
-        assert resolvers(road.ms) == before
+            assert f"nameserver {RESOLVER}\n" in resolvers(network.ms)
+        assert resolvers(network.ms) == before
 
 
 RESOLVECTL = """#!/bin/sh
@@ -742,7 +758,7 @@ echo "$@" >>{log}
 
 
 def test_systemd_resolved_is_told_and_reverted(
-    road: Road, ends: Ends, output: Path, monkeypatch: pytest.MonkeyPatch
+    network: RemoteAccess, ends: Ends, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With our own resolvectl, which records its arguments: the real service needs a bus and
     systemd, which namespaces do not have."""
@@ -754,13 +770,13 @@ def test_systemd_resolved_is_told_and_reverted(
     resolved = Path("/run/systemd/resolve")
     resolved.mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    before = resolvers(road.ms)
+    before = resolvers(network.ms)
     try:
-        with Caravan(road.sg, ends[0]) as gateway:
+        with Caravan(network.sg, ends[0]) as gateway:
             gateway.wait_ready()
-            with Caravan(road.ms, ends[1]) as station:
+            with Caravan(network.ms, ends[1]) as station:
                 station.wait_ready()
-                assert resolvers(road.ms) == before
+                assert resolvers(network.ms) == before
     finally:
         shutil.rmtree("/run/systemd")
     told = [line for line in log.read_text().splitlines() if line != "--version"]

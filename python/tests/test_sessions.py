@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.remote_access import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
 from caravan.threeways.measurement import Keys, tunnel_ends
 
@@ -35,18 +35,21 @@ def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, out
         PublicKey(authority.issue("ms.example"), authority),
     )
     gateway_end, station_end = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, gateway_end) as gateway:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        Caravan(network.sg, gateway_end) as gateway,
+    ):
         gateway.wait_ready()
-        with Caravan(road.ms, station_end) as station:
+        with Caravan(network.ms, station_end) as station:
             station.wait_ready()
-            assert ping(road.ms, SERVER_ADDRESS, 5, 0.02).received == 5
-            order(road.ms, "rekey", "road").check()
-            order(road.ms, "rekey", "road", "--ike").check()
-            assert ping(road.ms, SERVER_ADDRESS, 5, 0.02).received == 5
+            assert ping(network.ms, SERVER_ADDRESS, 5, 0.02).received == 5
+            order(network.ms, "rekey", "road").check()
+            order(network.ms, "rekey", "road", "--ike").check()
+            assert ping(network.ms, SERVER_ADDRESS, 5, 0.02).received == 5
             (began,) = sessions(gateway, "session began")
             assert sessions(gateway, "session ended") == []
             assert (began["connection"], began["identity"]) == ("road", "ms.example")
-            order(road.sg, "down", "road", "--peer", "ms.example").check()
+            order(network.sg, "down", "road", "--peer", "ms.example").check()
             gateway.wait_for_event("session ended")
             # It reconnects, and is then ended from its own side.
             station.process.wait_for(

@@ -19,7 +19,7 @@ from caravan.report.tables import levels
 from caravan.study import results
 from caravan.study.claims import verdicts
 from caravan.study.parse import parse
-from caravan.study.plan import Study
+from caravan.study.parsed import Study
 from caravan.study.published import beside_published
 from caravan.study.results import Row
 

@@ -27,7 +27,7 @@ from caravan.study.cells import Job, points, replication_ranges
 from caravan.study.commands import summary
 from caravan.study.comparison import compare
 from caravan.study.parse import parse
-from caravan.study.plan import Run
+from caravan.study.parsed import Run
 from caravan.study.pool import Threads, pool
 from caravan.study.results import COLUMNS, Row, land, land_all, land_text
 from caravan.study.store import Store

@@ -17,7 +17,7 @@ import caravan.study
 from caravan.files import CATALOGUE
 from caravan.study import Outcome, Study
 from caravan.study.parameters import document, number
-from caravan.study.plan import Point
+from caravan.study.parsed import Point
 from caravan.study.published import (
     SAME,
     UNEXPLAINED,

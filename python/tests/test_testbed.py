@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import CommandFailed, Host, Network, Road, RoadPlan, sweep
+from caravan.testbed import CommandFailed, Host, Network, RemoteAccess, RemoteAccessConfig, sweep
 from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
 from caravan.testbed.isolation import OWNER_VARIABLE
-from caravan.testbed.relay import LinkPlan, software_checksums
-from caravan.testbed.road import (
+from caravan.testbed.relay import LinkConfig, software_checksums
+from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     GATEWAY_ADDRESS6,
     OPERATOR_ADDRESSES,
@@ -59,31 +59,31 @@ def call(station: Host) -> None:
     station.run([sys.executable, "-c", CALL, GATEWAY_ADDRESS])
 
 
-def test_the_private_network_is_reached_only_over_an_open_road(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
-        assert ping(road.ms, GATEWAY_ADDRESS, 2).received == 2
-        assert ping(road.sg, SERVER_ADDRESS, 1).received == 1
-        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
-        road.open_road()
-        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
-        road.close_road()
-        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+def test_the_private_network_is_reached_without_a_tunnel_only_by_a_route(output: Path) -> None:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        assert ping(network.ms, GATEWAY_ADDRESS, 2).received == 2
+        assert ping(network.sg, SERVER_ADDRESS, 1).received == 1
+        assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        network.open_clear_route()
+        assert ping(network.ms, SERVER_ADDRESS, 1).received == 1
+        network.close_clear_route()
+        assert ping(network.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
 
 
 def test_the_nat_maps_ports_and_a_rebinding_changes_them(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
-        assert road.nat is not None
-        echo = road.sg.popen([sys.executable, "-c", ECHO])
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        assert network.nat is not None
+        echo = network.sg.popen([sys.executable, "-c", ECHO])
         time.sleep(0.3)
-        call(road.ms)
-        call(road.ms)
-        road.nat.rebind()
-        call(road.ms)
-        (flow,) = road.nat.flows()
+        call(network.ms)
+        call(network.ms)
+        network.nat.rebind()
+        call(network.ms)
+        (flow,) = network.nat.flows()
         assert flow.source == (STATION_ADDRESS, 4500)
         assert flow.destination == (GATEWAY_ADDRESS, 4500)
-        road.nat.rebind(address=True)
-        call(road.ms)
+        network.nat.rebind(address=True)
+        call(network.ms)
         first, again, other_port, other_address = (
             (line.split()[0], int(line.split()[1])) for line in echo.stdout().splitlines()
         )
@@ -96,32 +96,34 @@ def test_the_nat_maps_ports_and_a_rebinding_changes_them(output: Path) -> None:
 
 
 def test_a_mapping_is_forgotten_when_idle(output: Path) -> None:
-    with Road(RoadPlan(udp_timeout_s=1), output) as road:
-        assert road.nat is not None
-        road.sg.popen([sys.executable, "-c", ECHO])
+    with RemoteAccess(RemoteAccessConfig(udp_timeout_s=1), output) as network:
+        assert network.nat is not None
+        network.sg.popen([sys.executable, "-c", ECHO])
         time.sleep(0.3)
-        call(road.ms)
-        assert len(road.nat.flows()) == 1
+        call(network.ms)
+        assert len(network.nat.flows()) == 1
         time.sleep(2.5)
-        assert road.nat.flows() == []
+        assert network.nat.flows() == []
 
 
 def test_the_nat_answers_unasked_packets_with_silence(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
         with pytest.raises(CommandFailed, match="timed out"):
-            road.sg.run([sys.executable, "-c", CALL, OPERATOR_ADDRESSES[0]])
+            network.sg.run([sys.executable, "-c", CALL, OPERATOR_ADDRESSES[0]])
         with pytest.raises(CommandFailed, match=r"Connection timed out|Timeout"):
-            road.sg.run(
+            network.sg.run(
                 ["curl", "-sS", "--connect-timeout", "1", f"http://{OPERATOR_ADDRESSES[0]}/"]
             )
 
 
 def test_stations_with_equal_addresses_and_ports_share_the_operator_address(output: Path) -> None:
-    with Road(RoadPlan(stations=2), output) as road:
-        assert [host.addresses("wan0") for host in road.stations] == [[f"{STATION_ADDRESS}/24"]] * 2
-        echo = road.sg.popen([sys.executable, "-c", ECHO])
+    with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
+        assert [host.addresses("wan0") for host in network.stations] == [
+            [f"{STATION_ADDRESS}/24"]
+        ] * 2
+        echo = network.sg.popen([sys.executable, "-c", ECHO])
         time.sleep(0.3)
-        for station in road.stations:
+        for station in network.stations:
             call(station)
         (one, two) = (line.split() for line in echo.stdout().splitlines())
         assert one[0] == two[0] == OPERATOR_ADDRESSES[0]
@@ -130,41 +132,41 @@ def test_stations_with_equal_addresses_and_ports_share_the_operator_address(outp
 
 def test_stations_download_at_once(output: Path) -> None:
     expected = make_file(output / "www/file", 500_000)
-    with Road(RoadPlan(stations=2), output) as road:
-        serve_files(road.sg, output / "www", GATEWAY_ADDRESS)
+    with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
+        serve_files(network.sg, output / "www", GATEWAY_ADDRESS)
         url = f"http://{GATEWAY_ADDRESS}/file"
-        started = [start_download(station, url) for station in road.stations]
+        started = [start_download(station, url) for station in network.stations]
         ended = [finish_download(process.wait(20), path) for process, path in started]
         assert [result.sha256 for result in ended] == [expected] * 2
 
 
 def test_both_families_reach_the_server_without_a_nat(output: Path) -> None:
-    with Road(RoadPlan(has_nat=False, is_dual_stack=True), output) as road:
-        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
-        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
-        assert ping(road.server, GATEWAY_ADDRESS6, 1).received == 1
+    with RemoteAccess(RemoteAccessConfig(has_nat=False, is_dual_stack=True), output) as network:
+        assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
+        assert ping(network.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert ping(network.server, GATEWAY_ADDRESS6, 1).received == 1
 
 
 def test_both_families_cross_the_operator(output: Path) -> None:
-    with Road(RoadPlan(is_dual_stack=True), output) as road:
-        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
-        assert ping(road.ms, SERVER_ADDRESS6, 1).received == 1
+    with RemoteAccess(RemoteAccessConfig(is_dual_stack=True), output) as network:
+        assert ping(network.ms, GATEWAY_ADDRESS, 1).received == 1
+        assert ping(network.ms, SERVER_ADDRESS6, 1).received == 1
 
 
 def test_a_small_mtu_stops_what_may_not_be_fragmented(output: Path) -> None:
-    with Road(RoadPlan(mtu_bytes=1280), output) as road:
+    with RemoteAccess(RemoteAccessConfig(mtu_bytes=1280), output) as network:
         fits, exceeds = 1280 - 28, 1280 - 27
-        assert ping(road.ms, GATEWAY_ADDRESS, 1, payload_bytes=fits, dont_fragment=True).received
-        lost = ping(road.ms, GATEWAY_ADDRESS, 1, 0.2, exceeds, timeout_s=0.5, dont_fragment=True)
+        assert ping(network.ms, GATEWAY_ADDRESS, 1, payload_bytes=fits, dont_fragment=True).received
+        lost = ping(network.ms, GATEWAY_ADDRESS, 1, 0.2, exceeds, timeout_s=0.5, dont_fragment=True)
         assert lost.received == 0
 
 
 def test_a_capture_holds_what_the_link_carried(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
-        host, interface = road.outer
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        host, interface = network.outer
         before = host.counters(interface)
         with Capture(host, interface, output / "outer.pcap") as capture:
-            ping(road.ms, GATEWAY_ADDRESS, 3, payload_bytes=36)
+            ping(network.ms, GATEWAY_ADDRESS, 3, payload_bytes=36)
         echoes = [frame for frame in capture.frames() if frame.protocol == IPPROTO_ICMP]
         ends = [OPERATOR_ADDRESSES[0], GATEWAY_ADDRESS]
         assert [frame.source for frame in echoes] == ends * 3
@@ -173,21 +175,21 @@ def test_a_capture_holds_what_the_link_carried(output: Path) -> None:
 
 
 def test_tcp_and_udp_are_measured(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
-        assert iperf(road.ms, road.sg, GATEWAY_ADDRESS, 1).mbit_s > 100
-        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 1, udp_mbit_s=2, payload_bytes=400)
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        assert iperf(network.ms, network.sg, GATEWAY_ADDRESS, 1).mbit_s > 100
+        flow = iperf(network.ms, network.sg, GATEWAY_ADDRESS, 1, udp_mbit_s=2, payload_bytes=400)
         assert flow.lost_packets == 0
         assert flow.mbit_s == pytest.approx(2, rel=0.1)
 
 
 def test_frames_of_a_relayed_link_have_whole_checksums_and_sizes(output: Path) -> None:
     expected = make_file(output / "www/file", 300_000)
-    with Road(RoadPlan(), output) as road:
-        for host in (road.outer[0], road.sg):
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        for host in (network.outer[0], network.sg):
             software_checksums(host, "wan0")
-        serve_files(road.sg, output / "www", GATEWAY_ADDRESS)
-        with Capture(road.sg, "wan0", output / "wire.pcap") as capture:
-            assert download(road.ms, f"http://{GATEWAY_ADDRESS}/file").sha256 == expected
+        serve_files(network.sg, output / "www", GATEWAY_ADDRESS)
+        with Capture(network.sg, "wan0", output / "wire.pcap") as capture:
+            assert download(network.ms, f"http://{GATEWAY_ADDRESS}/file").sha256 == expected
         frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_TCP]
         assert len(frames) > 300_000 / 1500
         assert max(len(frame.packet) for frame in frames) <= 1500
@@ -206,7 +208,10 @@ def tcp_checksum_holds(packet: bytes) -> bool:
 
 def test_nothing_is_left_and_networks_stand_side_by_side(output: Path) -> None:
     names = set(os.listdir("/run/netns"))
-    with Road(RoadPlan(), output / "one") as one, Road(RoadPlan(), output / "two") as two:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output / "one") as one,
+        RemoteAccess(RemoteAccessConfig(), output / "two") as two,
+    ):
         assert ping(one.ms, GATEWAY_ADDRESS, 1).received == 1
         assert ping(two.ms, GATEWAY_ADDRESS, 1).received == 1
         detached = one.ms.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
@@ -222,15 +227,15 @@ def test_a_failed_network_leaves_nothing(output: Path, monkeypatch: pytest.Monke
     names = set(os.listdir("/run/netns"))
     monkeypatch.setenv("CARAVAN", str(output / "absent"))
     with pytest.raises(FileNotFoundError, match="no caravan program"):
-        Road(RoadPlan(link=LinkPlan(rate="2mbit")), output)
+        RemoteAccess(RemoteAccessConfig(link=LinkConfig(rate="2mbit")), output)
     assert set(os.listdir("/run/netns")) == names
 
 
 def test_blocking_routes_are_seen(output: Path) -> None:
-    with Road(RoadPlan(), output) as road:
-        assert road.ms.unreachable_routes() == []
-        road.ms.run(["ip", "route", "add", "unreachable", "10.10.0.0/24", "metric", "999"])
-        assert road.ms.unreachable_routes() == ["10.10.0.0/24"]
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        assert network.ms.unreachable_routes() == []
+        network.ms.run(["ip", "route", "add", "unreachable", "10.10.0.0/24", "metric", "999"])
+        assert network.ms.unreachable_routes() == ["10.10.0.0/24"]
 
 
 def test_each_host_writes_its_own_resolver(output: Path) -> None:

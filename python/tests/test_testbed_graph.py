@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from caravan.lab.core import LabError, Question, departures, find, kernel, scenario
-from caravan.testbed.graph import NotForTestbed, link_plan, words
+from caravan.testbed.graph import NotForTestbed, link_config, words
 from caravan.threeways.bed import Setting
 from caravan.threeways.flows import Counted, Flows, two_ways
 
@@ -214,7 +214,7 @@ def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) 
 def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:
     link = scenario(Question("handover"))["graph"]["links"][0]
     with pytest.raises(NotForTestbed, match=r"link\.cell-a\.reorder: a recording has no rate"):
-        link_plan({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
+        link_config({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:
 )
 def test_a_queue_holds_as_many_bytes_as_in_simulation(queue: str, option: str) -> None:
     resolved = scenario(Question("handover", (f"link.cell-a.queue={queue}",)))
-    plan = link_plan(resolved["graph"]["links"][0], {})
-    assert plan is not None and plan.queue == option
+    config = link_config(resolved["graph"]["links"][0], {})
+    assert config is not None and config.queue == option
 
 
 def test_the_list_of_departures_is_what_the_simulation_sends() -> None:

@@ -16,11 +16,11 @@ from typing import Annotated, Any
 
 import typer
 
-from caravan.bench import benches, control, document, figures, roads, simulators
+from caravan.bench import benches, control, document, figures, planes, simulators
 from caravan.bench.congestion import Congestion, choose
 from caravan.bench.figures import Results
+from caravan.bench.planes import Effort
 from caravan.bench.probe import Probe
-from caravan.bench.roads import Effort
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
 from caravan.testbed import CommandFailed, IsolationError, enter
 from caravan.testbed.binary import caravan_binary
@@ -44,10 +44,10 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Scale:
     """How much a run measures; `tandem` and `kernel`: simulated seconds."""
 
-    roads: Effort
+    planes: Effort
     suites: Effort
     handshakes: int
     alone: int
@@ -56,8 +56,8 @@ class Plan:
     kernel: int
 
 
-WHOLE = Plan(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
-QUICK = Plan(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 5_000, 600, 2)
+WHOLE = Scale(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
+QUICK = Scale(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 5_000, 600, 2)
 
 
 def main(
@@ -79,10 +79,10 @@ def main(
     enter()
     congestion = choose()
     machine = document.this_machine(PEERS_DIRECTORY, congestion, load)
-    plan = QUICK if quick else WHOLE
+    scale = QUICK if quick else WHOLE
     names = system or [*PEERS, CARAVAN, CARAVAN_RAW]
     keys = Keys.make(output / "pki")
-    results = Run(plan, keys, output, names, congestion, programs).results(parts)
+    results = Run(scale, keys, output, names, congestion, programs).results(parts)
     save(output, machine, results)
     text = document.provenance(machine) + "\n\n" + figures.report(results)
     print(text)
@@ -120,9 +120,9 @@ def build(parts: Sequence[Part]) -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Run:
-    """Measurements with one plan."""
+    """Measurements on one scale."""
 
-    plan: Plan
+    scale: Scale
     keys: Keys
     output: Path
     systems: Sequence[str]
@@ -132,9 +132,9 @@ class Run:
     def results(self, parts: Sequence[Part]) -> Results:
         """All requested parts, in the order of `Part`."""
         makers: dict[Part, Callable[[], Any]] = {
-            Part.ROADS: lambda: self.data_planes(self.systems, self.plan.roads),
+            Part.ROADS: lambda: self.data_planes(self.systems, self.scale.planes),
             Part.SUITES: lambda: self.data_planes(
-                [f"caravan {suite}" for suite in SUITES], self.plan.suites
+                [f"caravan {suite}" for suite in SUITES], self.scale.suites
             ),
             Part.HANDSHAKES: self.handshakes,
             Part.MEMORY: self.memory,
@@ -150,7 +150,7 @@ class Run:
                 say(f"{part}: {time.monotonic() - began:.0f} s")
         return Results(self.congestion, **found)
 
-    def data_planes(self, names: Sequence[str], effort: Effort) -> list[roads.Road]:
+    def data_planes(self, names: Sequence[str], effort: Effort) -> list[planes.PlaneResult]:
         """Data planes by their names, all up at the same time, measured in turns."""
         with self._bench(names[0].replace(" ", "-")) as bench:
             up = []
@@ -158,38 +158,38 @@ class Run:
                 say(f"bringing up {name}")
                 up.append(bench.bring_up(name))
             probe = Probe(self.programs["probe"])
-            return roads.measure(up, effort, self.congestion, probe, say)
+            return planes.measure(up, effort, self.congestion, probe, say)
 
     def handshakes(self) -> list[control.Handshakes]:
         """The engine's part, then the programs'."""
         load = self.programs["load"]
         say("handshakes of the engine")
         found = [
-            control.handshakes_alone(load, self.plan.alone, self.keys, self.output / "pki/of-load")
+            control.handshakes_alone(load, self.scale.alone, self.keys, self.output / "pki/of-load")
         ]
         with self._bench("handshakes") as bench:
             say("handshakes of caravan")
-            found.append(control.handshakes_of_caravan(bench, self.keys, self.plan.handshakes))
+            found.append(control.handshakes_of_caravan(bench, self.keys, self.scale.handshakes))
             say("handshakes of strongSwan")
-            found.append(control.handshakes_of_strongswan(bench, self.keys, self.plan.handshakes))
+            found.append(control.handshakes_of_strongswan(bench, self.keys, self.scale.handshakes))
         return found
 
     def memory(self) -> control.Memory:
         """Idle tunnels, and a client at rest."""
-        say(f"memory of {self.plan.tunnels:,} idle tunnels")
+        say(f"memory of {self.scale.tunnels:,} idle tunnels")
         with self._bench("memory") as bench:
             load = self.programs["load"]
-            return control.memory(load, bench, self.keys, self.plan.tunnels)
+            return control.memory(load, bench, self.keys, self.scale.tunnels)
 
     def tandem(self) -> simulators.Tandem:
         """Rates of the tandem simulator, and the study's grid."""
         say("the tandem simulator, and the whole grid")
-        return simulators.tandem(self.programs["tandem"], self.plan.tandem)
+        return simulators.tandem(self.programs["tandem"], self.scale.tandem)
 
     def kernel(self) -> simulators.Kernel:
         """Rates and memory of the event kernel."""
         say("the event kernel")
-        return simulators.kernel(self.programs["kernel"], self.plan.kernel)
+        return simulators.kernel(self.programs["kernel"], self.scale.kernel)
 
     def _bench(self, logs: str) -> Bench:
         forwarder = self.programs.get("forwarder")

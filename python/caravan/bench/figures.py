@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from caravan.bench import simulators
 from caravan.bench.congestion import Congestion
 from caravan.bench.control import Handshakes, Memory
-from caravan.bench.roads import ECHO_INTERVALS_US, Flood, Road, plain_of
+from caravan.bench.planes import ECHO_INTERVALS_US, Flood, PlaneResult, plain_of
 from caravan.bench.simulators import Grid, Kernel, Tandem
 from caravan.bench.systems import BORINGTUN, BORINGTUN_1, CARAVAN, STRONGSWAN, WIREGUARD_GO
 
@@ -37,8 +37,9 @@ class Results:
     """
 
     congestion: Congestion
-    roads: Sequence[Road] = ()
-    suites: Sequence[Road] = ()
+    roads: Sequence[PlaneResult] = ()
+    """Of all systems; a key of the result files."""
+    suites: Sequence[PlaneResult] = ()
     handshakes: Sequence[Handshakes] = ()
     memory: Memory | None = None
     tandem: Tandem | None = None
@@ -93,9 +94,9 @@ def targets(results: Results) -> list[Target]:
     return found
 
 
-def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
+def rate_targets(planes: Sequence[PlaneResult], congestion: Congestion) -> list[Target]:
     """Rates compared with the measured peers, under each congestion control."""
-    by_name = {road.name: road for road in roads}
+    by_name = {plane.name: plane for plane in planes}
     own = by_name.get(CARAVAN)
     if own is None:
         return []
@@ -114,16 +115,16 @@ def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
     return found
 
 
-def delay_targets(roads: Sequence[Road]) -> list[Target]:
+def delay_targets(planes: Sequence[PlaneResult]) -> list[Target]:
     """Added round trips compared with the measured peers, at each interval."""
-    by_name = {road.name: road for road in roads}
-    own, plain = by_name.get(CARAVAN), plain_of(roads)
+    by_name = {plane.name: plane for plane in planes}
+    own, plain = by_name.get(CARAVAN), plain_of(planes)
     if own is None or plain is None:
         return []
     shares = [(WIREGUARD_GO, SHARE_OF_WIREGUARD_GO_DELAY), (BORINGTUN, 1.0), (BORINGTUN_1, 1.0)]
 
-    def added(road: Road, at: int) -> float:
-        return road.round_trips[at].median_us - plain.round_trips[at].median_us
+    def added(plane: PlaneResult, at: int) -> float:
+        return plane.round_trips[at].median_us - plain.round_trips[at].median_us
 
     return [
         Target(
@@ -136,11 +137,11 @@ def delay_targets(roads: Sequence[Road]) -> list[Target]:
     ]
 
 
-def flood_targets(roads: Sequence[Road]) -> list[Target]:
+def flood_targets(planes: Sequence[PlaneResult]) -> list[Target]:
     """Arriving datagrams compared with the best measured peer."""
-    own = next((road.flood for road in roads if road.name == CARAVAN), None)
+    own = next((plane.flood for plane in planes if plane.name == CARAVAN), None)
     names = (WIREGUARD_GO, BORINGTUN, BORINGTUN_1, STRONGSWAN)
-    peers = [road.flood for road in roads if road.name in names and road.flood is not None]
+    peers = [plane.flood for plane in planes if plane.name in names and plane.flood is not None]
     if own is None or not peers:
         return []
     kinds: list[tuple[str, Callable[[Flood], float]]] = [
@@ -194,58 +195,60 @@ def kernel_targets(kernel: Kernel) -> list[Target]:
     ]
 
 
-Column = tuple[str, Callable[[Road], str]]
+Column = tuple[str, Callable[[PlaneResult], str]]
 
 
-def road_table(roads: Sequence[Road], plain: Road | None, congestion: Congestion) -> str:
+def plane_table(
+    planes: Sequence[PlaneResult], plain: PlaneResult | None, congestion: Congestion
+) -> str:
     """Rates and costs, one row per system."""
     columns: list[Column] = [
-        ("system", lambda road: road.name),
+        ("system", lambda plane: plane.name),
         (f"Mbit/s, {congestion.own} (min - max)", rates),
     ]
     if plain is not None:
-        columns.append(("share of plain", lambda road: f"{road.mbit_s / plain.mbit_s:.3f}"))
+        columns.append(("share of plain", lambda plane: f"{plane.mbit_s / plain.mbit_s:.3f}"))
     if congestion.beside is not None:
         heading = f"Mbit/s, {congestion.beside}"
-        columns.append((heading, lambda road: number(road.beside_mbit_s, 0)))
-    columns.append(("CPU s/GB, both ends", lambda road: number(road.cpu_s_per_gb, 1)))
-    rows = [[cell(road) for _, cell in columns] for road in roads]
+        columns.append((heading, lambda plane: number(plane.beside_mbit_s, 0)))
+    columns.append(("CPU s/GB, both ends", lambda plane: number(plane.cpu_s_per_gb, 1)))
+    rows = [[cell(plane) for _, cell in columns] for plane in planes]
     return markdown([heading for heading, _ in columns], rows)
 
 
-def delay_table(roads: Sequence[Road], plain: Road | None) -> str:
+def delay_table(planes: Sequence[PlaneResult], plain: PlaneResult | None) -> str:
     """Round trips at each interval, one row per system."""
-    headings, cells = ["system"], [[road.name] for road in roads]
+    headings, cells = ["system"], [[plane.name] for plane in planes]
     for at, interval in enumerate(ECHO_INTERVALS_US):
         headings.append(f"{every(interval)}, us (p99)")
         headings += ["added us"] if plain is not None else []
-        for row, road in zip(cells, roads, strict=True):
-            row.append(delays(road, at))
+        for row, plane in zip(cells, planes, strict=True):
+            row.append(delays(plane, at))
             if plain is not None:
-                added = road.round_trips[at].median_us - plain.round_trips[at].median_us
+                added = plane.round_trips[at].median_us - plain.round_trips[at].median_us
                 row.append(f"{added:.0f}")
     return markdown(headings, cells)
 
 
-def delays(road: Road, at: int) -> str:
+def delays(plane: PlaneResult, at: int) -> str:
     """Median and tail."""
-    found = road.round_trips[at]
+    found = plane.round_trips[at]
     return f"{found.median_us:.0f} ({found.p99_us:.0f})"
 
 
-def flood_table(roads: Sequence[Road]) -> str:
+def flood_table(planes: Sequence[PlaneResult]) -> str:
     """Arriving datagrams of floods, one row per flooded system."""
     rows = [
-        [road.name, *(f"{rate / 1e3:.0f}" for rate in (flood.knee_per_s, flood.overload_per_s))]
-        for road in roads
-        if (flood := road.flood) is not None
+        [plane.name, *(f"{rate / 1e3:.0f}" for rate in (flood.knee_per_s, flood.overload_per_s))]
+        for plane in planes
+        if (flood := plane.flood) is not None
     ]
     return markdown(["system", "at the knee, thousand/s", "under overload, thousand/s"], rows)
 
 
-def rates(road: Road) -> str:
+def rates(plane: PlaneResult) -> str:
     """Median and extremes."""
-    return f"{road.mbit_s:,.0f} ({road.mbit_s_min:,.0f} - {road.mbit_s_max:,.0f})"
+    return f"{plane.mbit_s:,.0f} ({plane.mbit_s_min:,.0f} - {plane.mbit_s_max:,.0f})"
 
 
 def handshake_table(handshakes: Sequence[Handshakes]) -> str:
@@ -339,14 +342,14 @@ def report(results: Results) -> str:
     plain = plain_of(results.roads)
     if results.roads:
         parts += [
-            ROADS
+            PLANES
             + congestion_text(results.congestion)
-            + road_table(results.roads, plain, results.congestion),
+            + plane_table(results.roads, plain, results.congestion),
             DELAYS + delay_table(results.roads, plain),
             FLOODS + flood_table(results.roads),
         ]
     if results.suites:
-        suites = road_table(results.suites, plain, results.congestion)
+        suites = plane_table(results.suites, plain, results.congestion)
         parts.append(SUITES + suites + "\n\n" + delay_table(results.suites, plain))
     if results.handshakes:
         parts.append(HANDSHAKES + handshake_table(results.handshakes))
@@ -388,7 +391,7 @@ def congestion_text(congestion: Congestion) -> str:
 
 INSTRUCTIONS = {"Scalar": "none", "Avx2": "AVX2", "Avx512": "AVX-512", "Neon": "NEON"}
 
-ROADS = """## Data planes
+PLANES = """## Data planes
 
 Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3. Every program runs with
 its defaults; none is pinned to a CPU or niced. The CPU time is that of the tunnel programs, without

@@ -56,7 +56,7 @@ LEFT_OUT = (
     "in which nothing is sent), and dead peer detection"
 )
 
-ROAD = """
+SCENARIO = """
 name = "ask"
 title = "What a device carries over a link"
 policy = "none"
@@ -90,7 +90,7 @@ from = "gateway"
 to = "server"
 rate = "{far} Mbit/s"
 """
-ROAD_FILE = "ask"
+SCENARIO_FILE = "ask"
 """The file name in errors of the generated scenario text."""
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
 """The options by the first word of the scenario's keys."""
@@ -107,7 +107,7 @@ WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskRequest:
     """The question: one of `rate_kbps` and `capture`; `packet_bytes` None for web browsing."""
 
     device: str
@@ -167,7 +167,7 @@ class Answer:
     """The capture's counts: used packets, packets that are not IP or of others, and so on."""
 
 
-def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> Answer:
+def answer(asked: AskRequest, jobs: int | None = None, console: Console | None = None) -> Answer:
     """Every policy of the catalogue and of `asked`, in the order that `ORDER` describes."""
     if (asked.rate_kbps is None) == (asked.capture is None):
         raise LabError("--traffic, --rate-kbps: give one of them")
@@ -208,7 +208,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     return Answer(ranked, assumptions(asked, request), caveats(asked, capture), capture)
 
 
-def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
+def assumptions(asked: AskRequest, request: Mapping[str, object]) -> list[str]:
     """The assumptions about traffic, link and tunnel."""
     link = _row("link", asked.link)
     mtu, delay_s = link["link"]["mtu_bytes"], link["link"]["delay_s"]
@@ -221,7 +221,7 @@ def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
     return [_traffic(asked, request), of, LEFT_OUT]
 
 
-def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
+def _traffic(asked: AskRequest, request: Mapping[str, object]) -> str:
     if asked.capture is not None:
         return "packets with the times and sizes of the capture"
     if asked.packet_bytes is not None:
@@ -232,7 +232,7 @@ def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
     return f"packets at random times (Poisson), {sizes}, IP header included"
 
 
-def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]:
+def caveats(asked: AskRequest, capture: Mapping[str, int] | None = None) -> list[str]:
     """What the numbers of an answer leave out; `capture` as in `Answer`."""
     device, link = _row("device", asked.device), _row("link", asked.link)
     found = []
@@ -259,7 +259,7 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
     return found
 
 
-def are_bounds(asked: Asked) -> bool:
+def are_bounds(asked: AskRequest) -> bool:
     """Whether only bytes have a cost on the device: then delays are longer and rates lower than
     shown."""
     device = _row("device", asked.device)
@@ -267,7 +267,7 @@ def are_bounds(asked: Asked) -> bool:
     return device["unit"] == "cycles" and "per_packet" not in cells
 
 
-def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> list[str]:
+def _of_capture(asked: AskRequest, capture: Mapping[str, int], mtu: float | None) -> list[str]:
     """Facts about reading a capture that its owner may not expect."""
     found = []
     if strange := capture["strange"]:
@@ -301,7 +301,7 @@ def _row(kind: str, name: str) -> Mapping[str, Any]:
 def _in_options(fault: LabError) -> LabError:
     """An error of the generated scenario, with the option that caused it."""
     place = fault.place
-    if place is None or place.file != ROAD_FILE:
+    if place is None or place.file != SCENARIO_FILE:
         return fault
     if place.key == STATION_KEY:
         return LabError(f"--station: {fault.what}")
@@ -315,7 +315,7 @@ def _worth(one: Verdict) -> int:
     return STANDING_ORDER[one.standing]
 
 
-def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
+def _request(asked: AskRequest, policies: Sequence[Entry]) -> dict[str, object]:
     """The generated scenario as a request of the native core, which may also name `policies`."""
     device, link = find("device", asked.device), find("link", asked.link)
     speed = ""
@@ -332,7 +332,7 @@ def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
         if asked.packet_bytes is not None:
             sizes = f'sizes = {{ model = "fixed", bytes = "{asked.packet_bytes!r} B" }}'
         traffic = f'model = "poisson"\nrate = "{asked.rate_kbps!r} kbit/s"\n{sizes}'
-    text = ROAD.format(
+    text = SCENARIO.format(
         traffic=traffic,
         direction=asked.direction,
         device=json.dumps(device.name),
@@ -343,7 +343,7 @@ def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
     texts = (*catalogue(), device, link, *policies)
     entries = {(entry.kind, entry.name): entry for entry in texts}
     return {
-        "file": ROAD_FILE,
+        "file": SCENARIO_FILE,
         "text": text,
         "set": [],
         "catalogue": [entry.request() for entry in entries.values()],
@@ -369,7 +369,7 @@ def _replayed(
 def _simulated(
     request: dict[str, object],
     policies: Sequence[dict[str, Any]],
-    asked: Asked,
+    asked: AskRequest,
     jobs: int | None,
     console: Console | None,
 ) -> list[Verdict]:

@@ -19,7 +19,7 @@ import typer
 
 from caravan.background import leave
 from caravan.lab import core, tables
-from caravan.lab.ask import Asked, Verdict, answer
+from caravan.lab.ask import AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
 from caravan.lab.freshness import is_stale, remedy
@@ -214,9 +214,9 @@ def simulate_command(
     Traffic of the model tcp runs on the event kernel, once, with the real protocol machines.
     """
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
-    asked, options = question(scenario, choice, tuple(edits or ()))
+    chosen, options = question(scenario, choice, tuple(edits or ()))
     try:
-        opened = core.opened(asked)
+        opened = core.opened(chosen)
         resolved = core.scenario(opened)
         found = resolved["scenario"]
         # A graph has flows instead of a chain's single traffic, and only the event kernel runs it.
@@ -251,14 +251,14 @@ def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
 
 def _check_replay(choice: Choice) -> None:
     """Refuse options that a capture would ignore: it is replayed once and unchanged."""
-    asked = {"--hours": choice.hours, "--replications": choice.replications, "--seed": choice.seed}
-    for option, value in asked.items():
+    given = {"--hours": choice.hours, "--replications": choice.replications, "--seed": choice.seed}
+    for option, value in given.items():
         if value is not None:
             raise LabError(f"{option}: {value:g}, but a capture is replayed once, as it was taken")
 
 
-def _by_tandem(asked: core.Asked, jobs: int | None, as_json: bool) -> None:
-    outcome = simulate(asked, jobs=jobs, console=_errors())
+def _by_tandem(opened: core.ScenarioLike, jobs: int | None, as_json: bool) -> None:
+    outcome = simulate(opened, jobs=jobs, console=_errors())
     summary = tables.summary(outcome)
     if as_json:
         _print_json(summary)
@@ -267,10 +267,10 @@ def _by_tandem(asked: core.Asked, jobs: int | None, as_json: bool) -> None:
 
 
 def _by_events(
-    asked: core.Asked, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
+    opened: core.ScenarioLike, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
 ) -> None:
     began = time.perf_counter()
-    answer = core.kernel(asked, capture)
+    answer = core.kernel(opened, capture)
     levels = {level: answer[level] for level in ("model", "simulate")}
     wall_s = time.perf_counter() - began
     if as_json:
@@ -324,7 +324,7 @@ def ask_command(
 ) -> None:
     """Rank all policies for a device, a link and your traffic."""
     direction = "down" if down else "up"
-    asked = Asked(
+    asked = AskRequest(
         device,
         link,
         rate_kbps,
@@ -354,7 +354,9 @@ def ask_command(
         _say(f"no picture: {why}; -o FILE sets another file")
 
 
-def _draw(picture: Path | None, asked: Asked, verdicts: list[Verdict]) -> tuple[Path | None, str]:
+def _draw(
+    picture: Path | None, asked: AskRequest, verdicts: list[Verdict]
+) -> tuple[Path | None, str]:
     """Write the picture and return its file, otherwise the reason: the answer works without it."""
     from caravan.lab import picture as drawing  # noqa: PLC0415
 

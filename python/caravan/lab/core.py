@@ -57,7 +57,7 @@ class Question:
         }
 
 
-Asked: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
+ScenarioLike: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
 """A question, its request, or a scenario that is open for several questions."""
 
 
@@ -125,14 +125,14 @@ def _read(kind: str, path: Path, name: str) -> Entry:
         raise LabError.of(fault) from None
 
 
-def opened(asked: Asked) -> _lab.Scenario:
+def opened(source: ScenarioLike) -> _lab.Scenario:
     """The scenario of a question or a request, resolved once. One that is open already stays."""
-    if isinstance(asked, Question):
-        asked = asked.request()
-    if not isinstance(asked, Mapping):
-        return asked
+    if isinstance(source, Question):
+        source = source.request()
+    if not isinstance(source, Mapping):
+        return source
     try:
-        return _lab.Scenario(json.dumps(asked))
+        return _lab.Scenario(json.dumps(source))
     except _lab.Refusal as fault:
         raise refused(fault) from None
 
@@ -186,31 +186,31 @@ def one_speed(mips: float | None, mhz: float | None) -> None:
         )
 
 
-def scenario(asked: Asked, run: Mapping[str, object] | None = None) -> dict[str, Any]:
+def scenario(source: ScenarioLike, run: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The checked and resolved `scenario`, and its `hash`.
 
     `run` is how long and how often it would be simulated: the answer says if that is `too_much`.
     """
     text = None if run is None else json.dumps(run)
-    found = opened(asked)
+    found = opened(source)
     answer: dict[str, Any] = ask(lambda: found.resolved(text))
     return answer
 
 
-def model(asked: Asked) -> dict[str, Any]:
+def model(source: ScenarioLike) -> dict[str, Any]:
     """Queueing theory's results for the scenario's stations."""
-    answer: dict[str, Any] = ask(opened(asked).model)
+    answer: dict[str, Any] = ask(opened(source).model)
     return answer
 
 
-def kernel(asked: Asked, capture: Path | None = None) -> dict[str, Any]:
+def kernel(source: ScenarioLike, capture: Path | None = None) -> dict[str, Any]:
     """The scenario with the real node in it: its levels `model` and `simulate`, and the `resolved`
     scenario. A graph has no `model`.
 
     If `capture` is given, every packet of every link is written to it, as pcapng.
     """
     path = None if capture is None else str(capture)
-    found = opened(asked)
+    found = opened(source)
     try:
         answer: dict[str, Any] = ask_slow(lambda: found.kernel(path))
     except Stopped:
@@ -220,12 +220,12 @@ def kernel(asked: Asked, capture: Path | None = None) -> dict[str, Any]:
     return answer
 
 
-def departures(asked: Asked) -> list[list[tuple[int, int]] | None]:
+def departures(source: ScenarioLike) -> list[list[tuple[int, int]] | None]:
     """The datagrams of each flow as the event kernel sends them; None for TCP.
 
     Each is a pair: nanoseconds from the start of the flows, and bytes of the clear IP packet.
     """
-    listed = ask(opened(asked).departures)
+    listed = ask(opened(source).departures)
     return [None if flow is None else [(at, size) for at, size in flow] for flow in listed]
 
 

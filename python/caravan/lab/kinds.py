@@ -11,7 +11,7 @@ from caravan.files import FOLDERS, STUDY_FILE, bare, names
 from caravan.lab import core
 from caravan.lab.core import LabError
 from caravan.messages import nearest
-from caravan.study.plan import Study
+from caravan.study.parsed import Study
 
 KINDS = ("device", "link", "policy", "scenario", "study")
 MARKS = (

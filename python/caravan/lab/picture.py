@@ -13,7 +13,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.lab.ask import Asked, Verdict, are_bounds
+from caravan.lab.ask import AskRequest, Verdict, are_bounds
 from caravan.lab.core import LabError
 from caravan.report.figures import CONFIG, NUMBERS
 from caravan.study.metrics import BOUNDS_SAY
@@ -32,7 +32,7 @@ WIDTH = 320
 TIPS = ["policy", "title", "standing", "exchange", "carried", "why"]
 
 
-def name_for(asked: Asked) -> Path:
+def name_for(asked: AskRequest) -> Path:
     """A name in the current folder that describes the question and belongs to no other file.
 
     The same question has the same name, so repeating it leaves one picture.
@@ -61,7 +61,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
+def write(path: Path, asked: AskRequest, verdicts: Sequence[Verdict]) -> None:
     """Write the picture in the format of its ending; whole or not at all."""
     spec = specification(asked, verdicts)
     if path.suffix == ".png":
@@ -73,7 +73,7 @@ def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
         land_text(path, html.replace("<head>", f"<head>{MARK}", 1))
 
 
-def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def specification(asked: AskRequest, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Capacities and delays side by side, the policies in the order of their ranks.
 
     If no policy carries the rate, there is no delay and no pane for it.
@@ -100,7 +100,7 @@ def _order(rows: pd.DataFrame, axis: Any) -> Any:
     return alt.Y("policy:N", sort=order, title=None, scale=scale, axis=axis)
 
 
-def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
+def _capacities(asked: AskRequest, rows: pd.DataFrame, color: Any) -> Any:
     """Points, because bars would need a zero, and a logarithmic scale has none."""
     # All policies get the same packets.
     offered = asked.rate_kbps or float(rows["offered_kbps"].iloc[0])
@@ -137,14 +137,14 @@ def _delays(rows: pd.DataFrame, color: Any) -> Any:
     return span + point.encode(x=delay, tooltip=[*TIPS, *tips])
 
 
-def _configured(asked: Asked, chart: Any) -> dict[str, Any]:
+def _configured(asked: AskRequest, chart: Any) -> dict[str, Any]:
     title = alt.TitleParams(_title(asked), anchor="start", subtitle=_beneath(asked))
     titled = chart.properties(title=title)
     spec: dict[str, Any] = titled.configure(**CONFIG).to_dict()
     return spec
 
 
-def _beneath(asked: Asked) -> list[str]:
+def _beneath(asked: AskRequest) -> list[str]:
     """What a reader must know who sees only the picture."""
     way = "to the device" if asked.direction == "down" else "from the device"
     if asked.capture is not None:
@@ -156,6 +156,6 @@ def _beneath(asked: Asked) -> list[str]:
     return [packets, BOUNDS_SAY] if are_bounds(asked) else [packets]
 
 
-def _title(asked: Asked) -> str:
+def _title(asked: AskRequest) -> str:
     what = f"{asked.rate_kbps:g} kbit/s" if asked.rate_kbps is not None else str(asked.capture)
     return f"{asked.device} over {asked.link}, {what}"

@@ -18,7 +18,7 @@ from caravan import _lab
 from caravan.background import computed
 from caravan.files import Entry
 from caravan.lab import core
-from caravan.lab.core import Asked, LabError, ask, ask_slow, beside, opened, refused
+from caravan.lab.core import LabError, ScenarioLike, ask, ask_slow, beside, opened, refused
 from caravan.messages import Stopped
 from caravan.progress import progress
 
@@ -31,7 +31,7 @@ LANES = 16
 
 
 def simulate(
-    asked: Asked,
+    source: ScenarioLike,
     *,
     seconds: float | None = None,
     replications: int | None = None,
@@ -44,17 +44,17 @@ def simulate(
     None keeps the scenario's value; `jobs` None means all cores.
     """
     run = {"seconds": seconds, "replications": replications, "seed": seed}
-    return simulate_run(asked, run, jobs, console)
+    return simulate_run(source, run, jobs, console)
 
 
 def simulate_run(
-    asked: Asked,
+    source: ScenarioLike,
     run: Mapping[str, float | None],
     jobs: int | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """The same; `run` sets duration, replications and seed."""
-    found = opened(asked)
+    found = opened(source)
     resolved = core.scenario(found, run)
     scenario = resolved["scenario"]
     if "flows" in scenario:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Answer, Asked, Verdict, reasons
+from caravan.lab.ask import ORDER, Answer, AskRequest, Verdict, reasons
 from caravan.lab.core import version
 from caravan.numbers import missing, significant
 
@@ -285,7 +285,7 @@ def _both_levels(
         yield "TCP, kbit/s", model["throughput_bps"] / 1e3, moved["throughput_bps"] / 1e3
 
 
-def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
+def verdicts(console: Console, asked: AskRequest, answer: Answer) -> None:
     """Policies by rank, each with its reason."""
     console.print(f"{asked.device} over {asked.link}; {ORDER}", markup=False)
     found = answer.verdicts
@@ -339,7 +339,7 @@ def _standing_of(one: Verdict) -> str:
     return said if one.exchange is None else f"{said}; {one.exchange}"
 
 
-def verdicts_json(asked: Asked, answer: Answer, picture: Path | None) -> dict[str, Any]:
+def verdicts_json(asked: AskRequest, answer: Answer, picture: Path | None) -> dict[str, Any]:
     """The content of `ask --json`; `picture` None if it could not be written."""
     return {
         "device": asked.device,

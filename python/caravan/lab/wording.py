@@ -23,8 +23,8 @@ def in_words(fault: Any) -> str:
         known = [name for one in context.command.params for name in one.opts]
         return f"{_unknown('option', fault.option_name, known)}; {more}"
     if kind == "MissingParameter" and fault.param is not None:
-        asked = f" ({fault.param.help})" if fault.param.help else ""
-        return f"{_name(fault.param)} is missing{asked}; {more}"
+        hint = f" ({fault.param.help})" if fault.param.help else ""
+        return f"{_name(fault.param)} is missing{hint}; {more}"
     if kind == "BadParameter" and fault.param is not None:
         return f"{_name(fault.param)}: {_wrong_value(fault)}"
     if kind == "BadOptionUsage":

@@ -19,7 +19,7 @@ import vl_convert
 from caravan.report.points import Points, points
 from caravan.report.tables import has_bounds
 from caravan.study.metrics import APPROXIMATION, BOUNDS_SAY, NUMERIC_AXES, heading
-from caravan.study.plan import Figure, Study
+from caravan.study.parsed import Figure, Study
 from caravan.study.results import land_bytes, land_text
 
 WIDTH = 460

@@ -20,7 +20,7 @@ from caravan.report.figures import marks_say, specification, write_pictures
 from caravan.study.claims import Verdict, counted, verdicts
 from caravan.study.metrics import BOUNDS_SAY
 from caravan.study.output import FIGURES, MARK, REPORT
-from caravan.study.plan import Figure, Study
+from caravan.study.parsed import Figure, Study
 from caravan.study.published import fitted_scores, parameters_score, results_score
 from caravan.study.results import land_text
 from caravan.study.values import fill

@@ -13,7 +13,7 @@ from caravan.study.metrics import (
     describe,
     needs_mean,
 )
-from caravan.study.plan import LEVELS, Figure, Study
+from caravan.study.parsed import LEVELS, Figure, Study
 from caravan.study.values import label
 
 HEADROOM = 1.6

@@ -22,7 +22,7 @@ from caravan.study.metrics import (
     heading,
     needs_mean,
 )
-from caravan.study.plan import TOLERANCE, Figure, PrintedTable, Published, Study
+from caravan.study.parsed import TOLERANCE, Figure, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label

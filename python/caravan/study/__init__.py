@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caravan.study.files import load, names
-from caravan.study.plan import Study
+from caravan.study.parsed import Study
 from caravan.study.text import StudyError
 
 if TYPE_CHECKING:

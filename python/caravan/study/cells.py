@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from caravan.study.plan import Reading, Run, Sweep
+from caravan.study.parsed import Reading, Run, Sweep
 from caravan.study.text import Value
 
 REPLICATIONS_PER_JOB = 8

@@ -13,7 +13,7 @@ import pandas as pd
 from caravan.numbers import significant
 from caravan.study.cells import points
 from caravan.study.metrics import DIVERGES, describe, needs_mean
-from caravan.study.plan import Claim, ClaimTest, Point, Study
+from caravan.study.parsed import Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
 from caravan.study.values import label
 

@@ -18,7 +18,7 @@ from caravan import _lab, recordings
 from caravan.study import flows, parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.plan import FLOWS, Run
+from caravan.study.parsed import FLOWS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
@@ -138,7 +138,7 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
         tunnel.check(found.request)
-        request = {"asked": found.request, "program": tunnel.program()}
+        request = {"request": found.request, "program": tunnel.program()}
         return (Job(TESTBED, canonical(request), KERNEL_WEIGHT),)
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
@@ -170,7 +170,7 @@ def compute(job: Job) -> bytes:
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
     if job.kind == TESTBED:
-        return tunnel.measured(json.loads(job.request)["asked"])
+        return tunnel.measured(json.loads(job.request)["request"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
 
 

@@ -13,7 +13,7 @@ from caravan.files import CATALOGUE, STUDY_FILE
 from caravan.messages import Refused
 from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parse import parse
-from caravan.study.plan import RUN_KEYS, Study, Sweep
+from caravan.study.parsed import RUN_KEYS, Study, Sweep
 from caravan.study.text import StudyError
 
 SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, describe
-from caravan.study.plan import LEVELS
+from caravan.study.parsed import LEVELS
 from caravan.study.results import POINT
 
 TESTBED = LEVELS[-1]

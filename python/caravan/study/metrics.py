@@ -97,9 +97,9 @@ APPROXIMATION = "approximation"
 """The state of a closed form that is used beyond what was proved."""
 WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
 """Metrics without a value where queues grow without bound."""
-OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
+OF_THE_PATH = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
 """Metrics that do not depend on the offered rate."""
-WITHOUT_RATE = (*OF_THE_ROAD, "carried_kbps")
+WITHOUT_RATE = (*OF_THE_PATH, "carried_kbps")
 """Metrics with one value for all rates of a grid."""
 
 

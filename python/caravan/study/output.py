@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caravan.study.plan import Study
+from caravan.study.parsed import Study
 from caravan.study.results import CSV, PARQUET, PRINTED, STUDY_DIGEST
 from caravan.study.text import StudyError
 

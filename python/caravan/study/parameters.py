@@ -12,7 +12,7 @@ from typing import Any
 from caravan.document import plain
 from caravan.messages import nearest
 from caravan.study.metrics import NUMERIC_AXES
-from caravan.study.plan import Study
+from caravan.study.parsed import Study
 from caravan.study.text import StudyError
 from caravan.threeways import sizes
 

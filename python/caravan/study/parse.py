@@ -14,7 +14,7 @@ from dataclasses import replace
 from caravan.messages import nearest, unknown
 from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
-from caravan.study.plan import (
+from caravan.study.parsed import (
     FLOWS,
     HELD,
     LEVELS,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from caravan.messages import nearest, unknown
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, WITHOUT_RATE, is_known
-from caravan.study.plan import Sweep
+from caravan.study.parsed import Sweep
 from caravan.study.text import Value
 
 BRACES = re.compile(r"\{\{.*?(?:\}\}|$)", re.DOTALL)

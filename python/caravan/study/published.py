@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from caravan.study.metrics import APPROXIMATION, DIVERGES, needs_mean
-from caravan.study.plan import TOLERANCE, Published, Reason, Study
+from caravan.study.parsed import TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 

@@ -19,7 +19,7 @@ from caravan.messages import Refused, unknown
 from caravan.study import parameters
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.plan import FLOWS, Study
+from caravan.study.parsed import FLOWS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")

@@ -26,12 +26,12 @@ from caravan.study.metrics import (
     APPROXIMATION,
     DIVERGES,
     NEAR,
-    OF_THE_ROAD,
+    OF_THE_PATH,
     UPPER,
     Measure,
     describe,
 )
-from caravan.study.plan import LEVELS, Study, Sweep
+from caravan.study.parsed import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
 from caravan.study.resolve import Files, ResolvedCell, missing, resolve
@@ -64,7 +64,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Task:
     """A cell at one level, and its jobs."""
 
     cell: Cell
@@ -82,22 +82,22 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         enter_testbed()
     seed = study.seed if choice.seed is None else choice.seed
     files = Files.of(study, is_quick=choice.is_quick)
-    asked, without_source = [], []
+    tasks, without_source = [], []
     for sweep in study.sweeps:
         if sweep.is_quick or not choice.is_quick:
             try:
                 found, absent = _ask(sweep, levels, choice, seed, files)
             except StudyError as fault:
                 raise located(study, sweep, fault, is_quick=choice.is_quick) from None
-            asked += found
+            tasks += found
             without_source += absent
-    output.check_study(directory, study, {item.resolved.scenario_hash for item in asked})
+    output.check_study(directory, study, {item.resolved.scenario_hash for item in tasks})
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise StudyError(f"--output {directory}: {fault.strerror or fault}") from None
     store = Store(directory, compute.fingerprint())
-    jobs = list({(job.kind, job.request): job for item in asked for job in item.jobs}.values())
+    jobs = list({(job.kind, job.request): job for item in tasks for job in item.jobs}.values())
     computed = 0
     there = [job for job in jobs if job.kind != TESTBED]
     if choice.cluster and not there:
@@ -107,11 +107,11 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if here := [job for job in jobs if job.kind == TESTBED]:
         computed += store.fill(here, OneByOne(compute.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
-        answers = list(threads.map(lambda item: _answer(study, item, store), asked))
+        answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
     rows = _once(
         [
             _row(study, item, measure, seed)
-            for item, measures in zip(asked, answers, strict=True)
+            for item, measures in zip(tasks, answers, strict=True)
             for measure in measures
         ]
     )
@@ -165,9 +165,9 @@ def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
 
 def _ask(
     sweep: Sweep, levels: tuple[str, ...], choice: Choice, seed: int, files: Files
-) -> tuple[list[_Asked], list[str]]:
+) -> tuple[list[_Task], list[str]]:
     """The cells of a sweep, and those without a cost if the sweep may skip them."""
-    asked = []
+    tasks = []
     found = cells(sweep, choice.is_quick)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         resolved = list(threads.map(lambda cell: resolve(cell, files), found))
@@ -177,11 +177,11 @@ def _ask(
             continue
         for level in levels:
             if level in sweep.levels:
-                asked.append(_Asked(cell, level, one, compute.jobs(cell, one, level, seed)))
-    return asked, list(filter(None, faults))
+                tasks.append(_Task(cell, level, one, compute.jobs(cell, one, level, seed)))
+    return tasks, list(filter(None, faults))
 
 
-def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
+def _answer(study: Study, item: _Task, store: Store) -> list[Measure]:
     """The rows of one cell."""
     results_of = [store.read(job) for job in item.jobs]
     try:
@@ -190,7 +190,7 @@ def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
         raise located(study, item.cell.sweep, fault) from None
 
 
-def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
+def _row(study: Study, item: _Task, measure: Measure, seed: int) -> Row:
     resolved, point = item.resolved, item.cell.point
     is_measured = item.level == TESTBED
     return Row(
@@ -220,7 +220,7 @@ def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
     )
 
 
-def _replications(item: _Asked) -> int | None:
+def _replications(item: _Task) -> int | None:
     """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
@@ -235,7 +235,7 @@ def _number(value: Value | None) -> float | None:
     return None if value is None or isinstance(value, str) else float(value)
 
 
-def _road(row: Row) -> tuple[object, ...]:
+def _path(row: Row) -> tuple[object, ...]:
     """The columns that identify a path, whatever its rate."""
     place = (row.sweep, row.reading, row.level, row.policy, row.device, row.link, row.mips)
     return (*place, row.packet_bytes)
@@ -246,9 +246,9 @@ def _once(rows: Sequence[Row]) -> list[Row]:
     out: list[Row] = []
     seen: set[tuple[object, ...]] = set()
     for row in rows:
-        if row.metric not in OF_THE_ROAD:
+        if row.metric not in OF_THE_PATH:
             out.append(row)
-        elif (key := (*_road(row), row.metric)) not in seen:
+        elif (key := (*_path(row), row.metric)) not in seen:
             seen.add(key)
             out.append(replace(row, rate_kbps=None))
     return out
@@ -260,28 +260,28 @@ def _carried(rows: Sequence[Row]) -> list[Row]:
     A rate is stable if nothing diverges: neither the path nor any of its stations. Only for sweeps
     over rates; 0 if not even the lowest is stable.
     """
-    roads: dict[tuple[object, ...], list[Row]] = {}
+    paths: dict[tuple[object, ...], list[Row]] = {}
     diverging = set()
     for row in rows:
         if row.metric == "mean_delay_ms" and row.rate_kbps is not None:
-            roads.setdefault(_road(row), []).append(row)
+            paths.setdefault(_path(row), []).append(row)
         if row.state == DIVERGES:
-            diverging.add((_road(row), row.rate_kbps))
+            diverging.add((_path(row), row.rate_kbps))
     found = []
-    for road in roads.values():
-        if len(road) < 2:
+    for path in paths.values():
+        if len(path) < 2:
             continue
         carried = 0.0
-        for row in sorted(road, key=lambda row: row.rate_kbps or 0.0):
-            if row.state not in STABLE or (_road(row), row.rate_kbps) in diverging:
+        for row in sorted(path, key=lambda row: row.rate_kbps or 0.0):
+            if row.state not in STABLE or (_path(row), row.rate_kbps) in diverging:
                 break
             carried = row.rate_kbps or 0.0
         found.append(
             replace(
-                road[0],
+                path[0],
                 rate_kbps=None,
                 metric="carried_kbps",
-                bound=UPPER if road[0].bound else "",
+                bound=UPPER if path[0].bound else "",
                 unit=describe("carried_kbps").unit,
                 value=carried,
                 ci95_low=None,

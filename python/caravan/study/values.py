@@ -13,8 +13,8 @@ import pandas as pd
 
 from caravan.numbers import significant
 from caravan.study.metrics import AXES, BOUND_WORDS, is_known
+from caravan.study.parsed import LEVELS, Study
 from caravan.study.places import COLUMNS, PLACE, parts
-from caravan.study.plan import LEVELS, Study
 
 
 def fill(text: str, rows: pd.DataFrame) -> str:

@@ -1,7 +1,8 @@
 """Networks of real kernel namespaces in which `caravan` and its peers run.
 
-Enter with `enter()`, build a network with `Road`, run programs on its hosts. Nothing outside the
-process and its children is touched: mounts, namespaces, `/run` and `/etc` are private copies.
+Enter with `enter()`, build a network with `RemoteAccess`, run programs on its hosts. Nothing
+outside the process and its children is touched: mounts, namespaces, `/run` and `/etc` are private
+copies.
 Simulated links and clocks are elsewhere: everything here takes real time.
 """
 
@@ -9,7 +10,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.isolation import IsolationError, enter, sweep
 from caravan.testbed.network import Network
 from caravan.testbed.process import CommandFailed, Completed, Process
-from caravan.testbed.road import Road, RoadPlan
+from caravan.testbed.remote_access import RemoteAccess, RemoteAccessConfig
 
 __all__ = [
     "CommandFailed",
@@ -18,8 +19,8 @@ __all__ = [
     "IsolationError",
     "Network",
     "Process",
-    "Road",
-    "RoadPlan",
+    "RemoteAccess",
+    "RemoteAccessConfig",
     "enter",
     "sweep",
 ]

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from caravan.testbed.host import Host
-from caravan.testbed.nat import Nat, NatPlan
+from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
-from caravan.testbed.relay import LinkPlan, Relay, software_checksums
+from caravan.testbed.relay import LinkConfig, Relay, software_checksums
 
 MTU_BYTES = 1500
 BARE_BPS_MIN = 100e6
@@ -71,8 +71,8 @@ class GraphNetwork(Network):
         output: Path | None = None,
     ) -> None:
         changing = {step["link"]["link"] for step in graph["moves"] if "link" in step}
-        plans = [
-            link_plan(link, traces, is_changing=index in changing)
+        configs = [
+            link_config(link, traces, is_changing=index in changing)
             for index, link in enumerate(graph["links"])
         ]
         is_v6 = any(":" in port["address"] for port in graph["ports"])
@@ -85,8 +85,8 @@ class GraphNetwork(Network):
         """The relay of each link; None if the link is bare."""
         try:
             self.nodes = {node["name"]: self.host(node["name"]) for node in nodes}
-            for index, plan in enumerate(plans):
-                self._link(index, plan)
+            for index, config in enumerate(configs):
+                self._link(index, config)
             self._number()
             for index, node in enumerate(nodes):
                 self._settle(index, node)
@@ -135,7 +135,7 @@ class GraphNetwork(Network):
             for port in self._ports[told["node"], told["link"]]
         }
 
-    def _link(self, index: int, plan: LinkPlan | None) -> None:
+    def _link(self, index: int, config: LinkConfig | None) -> None:
         """One link: near ends, a bridge if there are several, a relay if it has a shape."""
         link, name = self._graph["links"][index], f"l{index}"
         mtu = int(link["mtu_bytes"] or MTU_BYTES)
@@ -153,7 +153,7 @@ class GraphNetwork(Network):
             for number, node in enumerate(near):
                 self.node(node).connect(name, begin, f"near{number}", mtu)
         relay = None
-        if plan is None:
+        if config is None:
             begin.connect(start, far, name, mtu)
         else:
             middle = self.host(f"{name}-relay")
@@ -162,7 +162,7 @@ class GraphNetwork(Network):
             ends = [(self.node(node), name) for node in near] + [(far, name), (begin, start)]
             for host, interface in ends:
                 software_checksums(host, interface)
-            relay = Relay(middle, plan, "left", "right")
+            relay = Relay(middle, config, "left", "right")
         if len(near) != 1:
             begin.bridge(BRIDGE, [start, *(f"near{number}" for number in range(len(near)))])
         self.links.append((far, name))
@@ -222,21 +222,21 @@ class GraphNetwork(Network):
         if role == "nat":
             outer = next(port for port in own if port["is_near"])
             timeout_s = node["udp_timeout_s"]
-            plan = NatPlan(
+            config = NatConfig(
                 f"l{outer['link']}",
                 (outer["address"],),
                 udp_timeout_s=round(timeout_s) if timeout_s else None,
             )
-            Nat(host, plan)
+            Nat(host, config)
         for hop in self._graph["hops"]:
             if hop["node"] == index and hop["via"] is not None:
                 host.add_route(self._graph["segments"][hop["to"]]["network"], hop["via"])
 
 
-def link_plan(
+def link_config(
     link: Mapping[str, Any], traces: Mapping[str, Path], *, is_changing: bool = False
-) -> LinkPlan | None:
-    """The plan of a link's relay; None if the link is bare."""
+) -> LinkConfig | None:
+    """The configuration of a link's relay; None if the link is bare."""
     rate, queue_bytes, trace = link["rate"], link["queue_bytes"], link["trace"]
     keys = ("delay_s", "loss", "queue_bytes", "overhead_bytes", "reorder", "trace")
     is_fast = min(rate["up_bps"], rate["down_bps"]) >= BARE_BPS_MIN
@@ -245,7 +245,7 @@ def link_plan(
     if link["reorder"] and trace:
         named = f"link.{link['name']}.reorder"
         raise NotForTestbed(named, "a link with a trace has no rate, and reorder needs one")
-    return LinkPlan(
+    return LinkConfig(
         rate=None if trace else _rate(rate["up_bps"]),
         rate_back=None if trace else _rate(rate["down_bps"]),
         delay=_delay(link["delay_s"]),

@@ -16,7 +16,7 @@ TABLE = "operator"
 
 
 @dataclass(frozen=True)
-class NatPlan:
+class NatConfig:
     """The NAT's configuration.
 
     `addresses`: its own outer addresses, the first one in use. `port_ranges`: mappings use the
@@ -33,19 +33,19 @@ class NatPlan:
 class Nat:
     """Masquerading on a host that already forwards."""
 
-    def __init__(self, host: Host, plan: NatPlan) -> None:
+    def __init__(self, host: Host, config: NatConfig) -> None:
         self.host = host
-        self.plan = plan
+        self.config = config
         self._binding = 0
         self._address = 0
         self._load()
-        if plan.udp_timeout_s is not None:
-            self.set_udp_timeout(plan.udp_timeout_s)
+        if config.udp_timeout_s is not None:
+            self.set_udp_timeout(config.udp_timeout_s)
 
     @property
     def address(self) -> str:
         """The outer address."""
-        return self.plan.addresses[self._address]
+        return self.config.addresses[self._address]
 
     def set_udp_timeout(self, seconds: int) -> None:
         """Forget UDP mappings after this many idle seconds."""
@@ -56,7 +56,7 @@ class Nat:
         """Forget every mapping and use other ports, and optionally the next outer address."""
         self._binding += 1
         if address:
-            self._address = (self._address + 1) % len(self.plan.addresses)
+            self._address = (self._address + 1) % len(self.config.addresses)
         self._load()
         self.flush()
 
@@ -72,8 +72,8 @@ class Nat:
         return [flow for flow in entries if flow is not None]
 
     def _load(self) -> None:
-        low, high = self.plan.port_ranges[self._binding % len(self.plan.port_ranges)]
-        outer = self.plan.outer
+        low, high = self.config.port_ranges[self._binding % len(self.config.port_ranges)]
+        outer = self.config.outer
         self.host.load_nft(
             f"""table ip {TABLE}
 delete table ip {TABLE}

@@ -23,7 +23,7 @@ ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 
 
 @dataclass(frozen=True)
-class LinkPlan:
+class LinkConfig:
     """The link's properties; rates as `2mbit`, one-way delays as `50ms`, loss from 0 to 1.
 
     `rate_back`: from right to left, if it differs. `queue`: what may wait in front of it, packets
@@ -66,13 +66,13 @@ class LinkPlan:
 class Relay:
     """A running `caravan link` in a namespace with nothing else."""
 
-    def __init__(self, host: Host, plan: LinkPlan, left: str, right: str) -> None:
+    def __init__(self, host: Host, config: LinkConfig, left: str, right: str) -> None:
         self.host = host
         self._changes = 0
         for interface in (left, right):
             software_checksums(host, interface)
         argv = [str(caravan_binary()), "link", "--control", "--left", left, "--right", right]
-        self.process = host.popen([*argv, *plan.arguments()], name="link", is_told=True)
+        self.process = host.popen([*argv, *config.arguments()], name="link", is_told=True)
         wanted = {host.index(left), host.index(right)}
         self.process.wait_for(lambda: wanted <= bound_interfaces(host), "relay", READY_S)
 

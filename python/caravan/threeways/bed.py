@@ -14,7 +14,7 @@ from typing import Any
 from caravan.lab import core
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
-from caravan.testbed.graph import GraphNetwork, link_plan
+from caravan.testbed.graph import GraphNetwork, link_config
 from caravan.testbed.pki import CaravanAuthority, passing_folder
 from caravan.threeways.ends import CLEAR, check_policy, connection
 
@@ -36,17 +36,17 @@ class Setting:
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Setting:
         """Resolve a request; `NotForTestbed` or a refusal of the core where nothing can run."""
-        asked = core.opened(request)
-        resolved = core.scenario(asked)
+        opened = core.opened(request)
+        resolved = core.scenario(opened)
         entries = (entry for entry in request["catalogue"] if entry["kind"] == "trace")
         setting = cls(
             resolved["scenario"],
             resolved["graph"],
-            core.departures(asked),
+            core.departures(opened),
             {entry["name"]: Path(entry["file"]).resolve() for entry in entries},
         )
         for link in setting.graph["links"]:
-            link_plan(link, setting.traces)
+            link_config(link, setting.traces)
         for tunnel in setting.setup["tunnels"]:
             check_policy(tunnel["policy"])
         return setting

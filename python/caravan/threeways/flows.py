@@ -85,7 +85,7 @@ def two_ways(
 
 
 def simulated(outcome: Mapping[str, Any]) -> Flows:
-    """The event kernel's: `simulate` in the result of `_lab.kernel`."""
+    """The event kernel's: `simulate` in the result of `_lab.Scenario.kernel`."""
     links = {
         link["name"]: (link["up"]["bytes"], link["down"]["bytes"]) for link in outcome["links"]
     }

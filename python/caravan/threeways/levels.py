@@ -13,7 +13,7 @@ cost."""
 
 
 def computed(model: Mapping[str, Any]) -> Metrics:
-    """The closed forms': `model` in the result of `_lab.kernel`."""
+    """The closed forms': `model` in the result of `_lab.Scenario.kernel`."""
     has_tunnel = model["handshake_messages"] > 0
     return {
         "handshake_ms": _ms(model["handshake_s"]),
@@ -27,7 +27,7 @@ def computed(model: Mapping[str, Any]) -> Metrics:
 
 
 def simulated(outcome: Mapping[str, Any]) -> Metrics:
-    """The event kernel's: `simulate` in the result of `_lab.kernel`."""
+    """The event kernel's: `simulate` in the result of `_lab.Scenario.kernel`."""
     exchange, tcp = outcome["exchange"], outcome["transferred"]
     streamed = outcome["streamed"]
     trips = outcome["round_trips"]

@@ -23,7 +23,13 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS, Road
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    INNER_POOL,
+    PRIVATE_NETWORK,
+    SERVER_ADDRESS,
+    RemoteAccess,
+)
 from caravan.testbed.traffic import IPERF_PORT, iperf, ping
 
 SIZES_BYTES = (64, 480)
@@ -114,18 +120,18 @@ def _station_of(gateway: Connection, keys: Keys) -> Connection:
     )
 
 
-def measure(road: Road, keys: Keys, policy: str, seconds: int, output: Path) -> Cost:
+def measure(network: RemoteAccess, keys: Keys, policy: str, seconds: int, output: Path) -> Cost:
     """Set the policy up, measure it with `seconds` of TCP, take it down."""
     if policy == CLEAR:
-        with Caravan(road.sg, transport_ends(keys, CLEAR)[0]) as forwarder:
+        with Caravan(network.sg, transport_ends(keys, CLEAR)[0]) as forwarder:
             forwarder.wait_ready()
-            return _measure(road, policy, (), seconds, output)
+            return _measure(network, policy, (), seconds, output)
     gateway, station = transport_ends(keys, f"{policy}-modp2048")
-    with Caravan(road.sg, gateway) as responder:
+    with Caravan(network.sg, gateway) as responder:
         responder.wait_ready()
-        with Caravan(road.ms, station) as initiator:
+        with Caravan(network.ms, station) as initiator:
             initiator.wait_ready()
-            cost = _measure(road, policy, (responder, initiator), seconds, output)
+            cost = _measure(network, policy, (responder, initiator), seconds, output)
             return replace(cost, handshake_ms=handshake_ms(initiator))
 
 
@@ -138,13 +144,13 @@ def handshake_ms(initiator: Caravan) -> float | None:
 
 
 def _measure(
-    road: Road, policy: str, daemons: Sequence[Caravan], seconds: int, output: Path
+    network: RemoteAccess, policy: str, daemons: Sequence[Caravan], seconds: int, output: Path
 ) -> Cost:
     is_clear = policy == CLEAR
     wire_bytes = {
         size: wire_size(
-            road.ms,
-            road.outer,
+            network.ms,
+            network.outer,
             GATEWAY_ADDRESS,
             (GATEWAY_ADDRESS, size),
             output / f"{policy}-{size}.pcap",
@@ -152,9 +158,11 @@ def _measure(
         )
         for size in SIZES_BYTES
     }
-    rtt = ping(road.ms, GATEWAY_ADDRESS, ROUND_TRIPS, 0.01)
+    rtt = ping(network.ms, GATEWAY_ADDRESS, ROUND_TRIPS, 0.01)
     before = sum(daemon.cpu_s() for daemon in daemons)
-    flow = iperf(road.ms, road.server, GATEWAY_ADDRESS, seconds, reverse=True, bind=SERVER_ADDRESS)
+    flow = iperf(
+        network.ms, network.server, GATEWAY_ADDRESS, seconds, reverse=True, bind=SERVER_ADDRESS
+    )
     spent = sum(daemon.cpu_s() for daemon in daemons) - before
     per_gb = spent / (flow.received_bytes / 1e9) if daemons else None
     return Cost(policy, None, wire_bytes, flow.mbit_s, rtt.mean_ms, per_gb)

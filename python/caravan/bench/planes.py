@@ -66,7 +66,7 @@ class RoundTrip:
 
 
 @dataclass(frozen=True)
-class Road:
+class PlaneResult:
     """All turns of one system: medians, and the extremes of the rate; as in `Sample`."""
 
     name: str
@@ -85,7 +85,7 @@ def measure(
     congestion: Congestion,
     probe: Probe,
     say: Callable[[str], None],
-) -> list[Road]:
+) -> list[PlaneResult]:
     """Measure every system once, then again, for the requested number of turns."""
     samples: dict[str, list[Sample]] = {system.name: [] for system in systems}
     for turn in range(effort.turns):
@@ -158,11 +158,11 @@ def in_short(sample: Sample) -> str:
     return text
 
 
-def summary(name: str, samples: Sequence[Sample]) -> Road:
+def summary(name: str, samples: Sequence[Sample]) -> PlaneResult:
     """Medians of the samples; round trips of all turns together."""
     rates = [sample.mbit_s for sample in samples]
     floods = [sample.flood for sample in samples if sample.flood is not None]
-    return Road(
+    return PlaneResult(
         name,
         median(rates),
         min(rates),
@@ -195,6 +195,6 @@ def median_of(values: Sequence[float | None]) -> float | None:
     return median(found) if found else None
 
 
-def plain_of(roads: Sequence[Road]) -> Road | None:
+def plain_of(planes: Sequence[PlaneResult]) -> PlaneResult | None:
     """The path without a tunnel, if it was measured."""
-    return next((road for road in roads if road.name == PLAIN), None)
+    return next((plane for plane in planes if plane.name == PLAIN), None)
