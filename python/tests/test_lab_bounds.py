@@ -153,7 +153,7 @@ def test_simulate_and_cost_say_what_is_a_bound() -> None:
     assert "lower bound: ms has a cost per byte" in said("simulate", "umts", *edits, *quick)
     assert "lower bound" not in said("simulate", "umts", *quick)
     price = said("cost", "--suite", "aes128gcm16", "--profile", "cortex-m4", "--bytes", "480")
-    assert "a lower bound: bytes alone are priced" in price
+    assert "a lower bound: it counts the cost of the bytes" in price
 
 
 @pytest.mark.parametrize(

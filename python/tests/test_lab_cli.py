@@ -163,7 +163,7 @@ def test_simulate_prints_the_keys_that_others_read() -> None:
 def test_the_tandem_refuses_what_only_the_event_kernel_has(edit: str) -> None:
     said = refusal("simulate", "scenarios/umts.toml", "--set", f"link.ms.{edit}")
     key = edit.partition("=")[0]
-    assert f"link.ms.{key}: the tandem has no {key}" in said
+    assert f"link.ms.{key}: the tandem does not support {key}" in said
     assert "--events" in said
 
 
@@ -171,7 +171,7 @@ def test_loss_of_the_scenario_itself_is_refused_too(tmp_path: Path) -> None:
     own = tmp_path / "lossy.toml"
     text = (TOP / "scenarios/umts.toml").read_text()
     own.write_text(text.replace('link = "umts-radio"', 'link = "umts-radio"\nloss = 0.01'))
-    assert "the tandem has no loss" in refusal("simulate", str(own))
+    assert "the tandem does not support loss" in refusal("simulate", str(own))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_capture_of_one_moment_has_no_rate(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic", str(capture))
     for seconds in ([3.0], [3.0] * 5):
         write_packets(capture, 500, seconds)
-        assert "mine.pcap: no rate can be told" in refusal(*words, cwd=tmp_path)
+        assert "mine.pcap: the rate is unknown" in refusal(*words, cwd=tmp_path)
 
 
 def test_a_picture_of_capacities_is_of_points_and_the_rate_asked(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_ask_says_where_no_delay_of_the_radio_is_known(
 
 def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte")
-    assert "give only one of them" in refusal(*words, cwd=tmp_path)
+    assert "--traffic, --rate-kbps: give one of them" in refusal(*words, cwd=tmp_path)
     said = refusal(*words, "--rate-kbps", "5", "-o", "answer.gif", cwd=tmp_path)
     assert ".html, .png, .svg" in said
     assert "there is no folder x" in refusal(

@@ -127,7 +127,9 @@ def test_a_job_names_its_trace_by_what_it_holds_and_refuses_another(tmp_path: Pa
     assert (entry["file"], entry["text"]) == (str(trace.resolve()), "")
     assert json.loads(compute(job))["simulate"]["transferred"]["is_complete"]
     recording(trace, 1001)
-    with pytest.raises(StudyError, match=r"air.trace: the trace is another than the one"):
+    with pytest.raises(
+        StudyError, match=r"air.trace: this is not the trace that the run began with"
+    ):
         compute(job)
     trace.unlink()
     with pytest.raises(StudyError, match=r"air.trace: No such file .*at the same path on every"):

@@ -89,7 +89,7 @@ def test_a_study_whose_links_lose_packets_is_refused_at_its_line(
     study = tmp_path / "lossy.toml"
     study.write_text(LOSSY_STUDY.format(levels=levels))
     said = refusal("run", str(study), "-o", str(tmp_path / "out"))
-    assert f"{study}:13:39: sweep.rates: link.ms.loss: the tandem has no loss" in said
+    assert f"{study}:13:39: sweep.rates: link.ms.loss: the tandem does not support loss" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -103,7 +103,7 @@ def test_a_study_at_a_level_that_leaves_out_what_it_sets_is_refused(
     study.write_text(LOSSY_STUDY.format(levels='"model"').replace('loss" = 0.1', setting))
     said = refusal("run", str(study), "-o", str(tmp_path / "out"))
     key = setting.partition('"')[0]
-    assert f"{study}:13:39: sweep.rates: link.ms.{key}: the tandem has no {key}" in said
+    assert f"{study}:13:39: sweep.rates: link.ms.{key}: the tandem does not support {key}" in said
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_a_catalogue_link_that_loses_packets_is_refused_by_every_question(tmp_pa
     text = (TOP / "links/lte.toml").read_text()
     link.write_text(text.replace("[sources]", "loss = 0.01\n[sources]\nloss = 'made up'", 1))
     said = refusal("simulate", "umts", "--set", f"link.ms.link={link}")
-    assert "--set link.ms.link: the tandem has no loss" in said
+    assert "--set link.ms.link: the tandem does not support loss" in said
     words = ("ask", "--device", "cortex-m4", "--link", str(link))
-    assert "the tandem has no loss" in refusal(*words, "--rate-kbps", "8", cwd=tmp_path)
+    assert "the tandem does not support loss" in refusal(*words, "--rate-kbps", "8", cwd=tmp_path)
     write_capture(tmp_path / "mine.pcap", packets=9, packet_bytes=100, per_s=10)
     said = refusal(*words, "--traffic", "mine.pcap", cwd=tmp_path)
-    assert "the tandem has no loss" in said
+    assert "the tandem does not support loss" in said
 
 
 def test_ask_says_faults_of_its_road_by_option(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
         ),
         (
             ("cost", "--profile", "cortex-a9", "--suite", "aes128", "--bytes", "480"),
-            '--mhz 80 or clock = "80 MHz" of its node',
+            '--mhz 80 or clock = "80 MHz" in its node',
         ),
         (
             ("cost", "--profile", "paper-u", "--suite", "des", "--bytes", "480", "--mips", "0"),
@@ -234,7 +234,9 @@ def test_two_speeds_at_once_are_refused_by_every_question(tmp_path: Path) -> Non
         ("ask", "--device", "paper-u", "--link", "lte", "--rate-kbps", "8"),
     ):
         said = refusal(*words, *speeds, cwd=tmp_path)
-        assert said.startswith("caravan-lab: --mips, --mhz: a device counts operations or cycles")
+        assert said.startswith(
+            "caravan-lab: --mips, --mhz: a device counts either operations or cycles"
+        )
 
 
 def test_what_the_event_kernel_refuses_has_file_line_and_key(tmp_path: Path) -> None:
@@ -326,11 +328,11 @@ def test_a_core_of_other_sources_is_told_by_its_remedy() -> None:
     )
     for words, older in questions:
         with older, mock.patch("caravan._lab.sources", return_value="00000000"):
-            assert "by `make setup` there" in refusal(*words)
+            assert ": run `make setup` there" in refusal(*words)
         with older, pytest.raises(KeyError) if words[0] != "simulate" else nullcontext():
             lab(*words)
     with mock.patch("caravan._lab.sources", return_value="00000000"):
-        assert "warning: the native core is not built" in lab("policies").stderr
+        assert "warning: the native core was not built" in lab("policies").stderr
     assert lab("policies").stderr == ""
 
 

@@ -69,5 +69,5 @@ def test_messages_of_ike_and_single_packets_are_no_probes() -> None:
     assert probe_size([*ike, *other, *esp, *keepalive], is_clear=False) == 128
     assert probe_size([*ike, *[frame(IPPROTO_ESP, 120)] * 3], is_clear=False) == 120
     assert probe_size([*ike, *[frame(IPPROTO_ICMP, 64)] * 3], is_clear=True) == 64
-    with pytest.raises(ValueError, match=r"of 3 probes .*: 1 of 104"):
+    with pytest.raises(ValueError, match=r"3 probes were sent, .*: 1 of 104"):
         probe_size([*ike, *other], is_clear=False)

@@ -73,7 +73,7 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
         ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "has no packet_bytes = 65"),
         ("value = 84", "value = nan", 16, "finite"),
         ("value = 84", 'value = "84"', 16, "must be a number"),
-        ("value = 84", "value = 0", 16, "nothing differs from 0"),
+        ("value = 84", "value = 0", 16, "there is no relative difference from 0"),
         ('series = "policy"', f'series = "policy"\nnote = "{NOWHERE}"', 25, "packet_bytes = 77"),
         ('series = "policy"', 'series = "policy"\nnote = "{{ packet }}"', 25, "is not {{"),
         ('series = "policy"', 'series = "policy"\nnote = "{{ pack: cycles }}"', 25, "'packet'"),

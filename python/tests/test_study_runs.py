@@ -377,7 +377,7 @@ def test_a_torn_result_is_computed_again(length: int, tmp_path: Path) -> None:
             'measure = "road"',
             'measure = "parameters"\nkeys = { a = "seed / 0" }',
             7,
-            "keys: nothing",
+            "keys: cannot divide by '0'",
         ),
     ],
 )

@@ -203,7 +203,7 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
             "flow.ms1 up.model=closed-loop",
             "flow.ms1 up.model: only the tandem supports closed-loop",
         ),
-        ("policy=3des-md5", "datagrams find one station, not one of several"),
+        ("policy=3des-md5", "datagrams to the stations cannot be told apart if there are several"),
     ],
 )
 def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) -> None:
@@ -213,7 +213,9 @@ def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) 
 
 def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:
     link = scenario(Question("handover"))["graph"]["links"][0]
-    with pytest.raises(NotForTestbed, match=r"link\.cell-a\.reorder: a recording has no rate"):
+    with pytest.raises(
+        NotForTestbed, match=r"link\.cell-a\.reorder: a link with a trace has no rate"
+    ):
         link_config({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
 
 
