@@ -325,12 +325,16 @@ impl Node {
         let Some(id) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
         };
-        if self.sessions.get(&id).is_some_and(|it| it.path() == path) {
-            // IKE was received from there first.
+        let shown = self.path_shown(id, path);
+        if self.sessions.get(&id).is_some_and(|it| it.path() == shown) {
             self.allow(id, bytes);
-            return self.lead(&[child], path);
+            if shown == path {
+                // IKE was received from there first.
+                self.lead(&[child], path);
+            }
+            return;
         }
-        self.move_session(id, path, bytes, now);
+        self.move_session(id, shown, bytes, now);
     }
 
     /// The peer of a session has moved, and `bytes` have come from its new address: IKE and every

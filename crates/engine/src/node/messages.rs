@@ -450,6 +450,7 @@ impl Node {
     /// A new authenticated message of phase 2 came over `path`. It proves that the peer is alive,
     /// where it is, and that it has completed phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
+        let path = self.path_shown(id, path);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };

@@ -233,6 +233,7 @@ impl Node {
             return;
         };
         session.liveness.start_over(now);
-        self.move_session(id, proven, 0, now);
+        let path = self.path_shown(id, proven);
+        self.move_session(id, path, 0, now);
     }
 }

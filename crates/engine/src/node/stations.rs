@@ -4,6 +4,7 @@
 mod again;
 mod children;
 mod contact;
+mod follow;
 mod inner;
 mod ousted;
 mod race;
@@ -18,7 +19,7 @@ use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
-use super::addresses::{Followed, Way};
+use super::addresses::Followed;
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer, begins_at_once};
@@ -26,7 +27,7 @@ use crate::config::{Connection, Start};
 use crate::ike::Lease;
 use crate::ikev1::session::{Exchange, Session as Ike};
 use crate::plane::OutboundChange;
-use crate::sa::{ChildId, Mode, Path, Via};
+use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
 /// Longest wait before the first new attempt; doubles with each attempt.
@@ -276,66 +277,12 @@ impl Node {
         id
     }
 
-    /// After a change of our addresses: a tunnel moves to the one that leads to its gateway, and a
-    /// station in backoff tries again at once. Changes that are too frequent are followed later.
-    pub(super) fn follow_addresses(&mut self, index: usize, now: Instant) {
-        let station = &mut self.stations[index];
-        let among = &station.connection.local_addrs;
-        let way = |remote: &SocketAddr| self.addresses.way_to(remote.ip(), among);
-        match station.state {
-            _ if station.is_retired => {}
-            State::Up(id) => {
-                let (Some(Way::From(local)), Some(session)) =
-                    (station.used.as_ref().map(way), self.sessions.get(&id))
-                else {
-                    return;
-                };
-                if session.path().local.ip() != local && station.followed.take(now) {
-                    self.own_address_moved(id, local, now);
-                }
-            }
-            State::Backoff(_) if station.ousted.rest(now).is_zero() => {
-                let mut remotes = station.connection.remote_addrs.iter();
-                let has_way = remotes.any(|remote| matches!(way(remote), Way::From(_)));
-                if has_way && station.followed.take(now) {
-                    station.attempt = 0;
-                    self.attempt(index, now);
-                }
-            }
-            _ => {}
-        }
-        self.arm_station(index);
-    }
-
-    /// Our own address changed under a session. In UDP the peer follows authenticated messages, so
-    /// a probe at once shows it the new path. Without UDP the SAs contain our address, so start
-    /// again.
-    fn own_address_moved(&mut self, id: SessionId, local: IpAddr, now: Instant) {
-        let Some(session) = self.sessions.get(&id) else {
-            return;
-        };
-        let path = session.path();
-        let follows = session.held.children.iter().all(|child| {
-            let pair = self.children.get(child).and_then(|entry| entry.current);
-            pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
-        });
-        if !follows || path.via != Via::UdpWithMarker {
-            return self.close_session(id, EndCause::OwnAddressChanged, true, now);
-        }
-        let moved = Path {
-            local: (local, path.local.port()).into(),
-            ..path
-        };
-        self.move_session(id, moved, 0, now);
-        self.ask(id, now);
-    }
-
     /// Phase 1 of a session is done.
     pub(super) fn station_established(&mut self, id: SessionId, purpose: Purpose, now: Instant) {
         if let Some(index) = self.stations.of_renewal(id) {
             self.stations[index].renewal = None;
             self.stations[index].state = State::Up(id);
-            return;
+            return self.look_soon(index, now);
         }
         if matches!(purpose, Purpose::Surplus(_)) {
             return self.close_session(id, EndCause::OtherAddressFirst, true, now);
@@ -540,8 +487,9 @@ impl Node {
     /// A session took over from another: its station follows.
     pub(super) fn station_follows(&mut self, old: SessionId, id: SessionId, now: Instant) {
         self.stations.follow(old, id);
-        if self.stations.of_session(id).is_some() {
+        if let Some(index) = self.stations.of_session(id) {
             self.watch(id, now);
+            self.look_soon(index, now);
         }
     }
 

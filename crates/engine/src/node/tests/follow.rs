@@ -104,3 +104,99 @@ fn a_link_that_flaps_ends_few_tunnels_that_cannot_move() {
     world.assert_up();
     assert_eq!(world.ends[0].path().local.ip(), IpAddr::from(CELL));
 }
+
+/// IKE and ESP of both ends use this address of the station.
+fn assert_at(world: &World, own: [u8; 4]) {
+    for (end, it) in world.ends.iter().enumerate() {
+        let packets = it.seen.paths.values().copied();
+        for path in packets.chain([it.path()]) {
+            let station = [path.local, path.remote][end];
+            assert_eq!(station.ip(), IpAddr::from(own), "end {end}");
+        }
+    }
+}
+
+/// The old link stays up, so what the gateway has sent to it still arrives.
+#[test]
+fn what_was_in_flight_during_a_move_does_not_pull_the_station_back() {
+    for is_ike in [false, true] {
+        let mut world = settled(164, true);
+        world.has_address(WIFI.into());
+        world.run(Duration::from_secs(5));
+        assert_at(&world, WIFI);
+        match is_ike {
+            true => world.command(1, Command::RekeyChildren("road".into())),
+            false => {
+                world.packet();
+                world.run(Duration::from_millis(25));
+            }
+        }
+        let in_flight = world.network.wire.iter();
+        assert!(
+            in_flight
+                .into_iter()
+                .any(|it| it.path.local.ip() == IpAddr::from(WIFI))
+        );
+        let moves = |world: &World| {
+            let is_move = |event: &Event| matches!(event, Event::PathMoved { .. });
+            world.ends.each_ref().map(|end| end.count(is_move))
+        };
+        let before = moves(&world);
+        world.has_address(CELL.into());
+        world.run(Duration::from_secs(5));
+        assert_at(&world, CELL);
+        assert_eq!(moves(&world), before.map(|times| times + 1));
+        world.packet();
+        world.run(Duration::from_secs(1));
+        assert_at(&world, CELL);
+    }
+}
+
+/// It may have several addresses, and the peer's NAT or firewall expects the one that it knows.
+#[test]
+fn a_gateway_answers_from_the_address_that_its_peer_uses() {
+    let mut world = settled(165, true);
+    let other = IpAddr::from([192, 0, 2, 2]);
+    let mut path = world.ends[1].path();
+    path.local.set_ip(other);
+    let child = *world.ends[1].seen.inbound.values().next().expect("a child");
+    let bytes = 100;
+    world.notice(1, Notice::PathMoved { child, path, bytes });
+    assert_eq!(world.ends[1].path(), path);
+    world.packet();
+    world.run(Duration::from_secs(1));
+    let mut path = world.ends[0].path();
+    assert_eq!(
+        path.remote.ip(),
+        IpAddr::from(GATEWAY),
+        "what was addressed last"
+    );
+    // The station follows the gateway, and keeps its own end.
+    let child = *world.ends[0].seen.inbound.values().next().expect("a child");
+    path.remote.set_ip(other);
+    let mut seen = path;
+    seen.local.set_ip(WIFI.into());
+    world.notice(
+        0,
+        Notice::PathMoved {
+            child,
+            path: seen,
+            bytes,
+        },
+    );
+    assert_eq!(world.ends[0].path(), path);
+}
+
+/// The peer renews the ISAKMP SA with a message to the address that it knows.
+#[test]
+fn a_session_that_the_gateway_renews_during_a_move_follows_too() {
+    let mut world = settled(166, true);
+    world.has_address(WIFI.into());
+    world.run(Duration::from_secs(5));
+    world.command(1, Command::RekeyIke("road".into()));
+    world.run(Duration::from_millis(70));
+    world.has_address(CELL.into());
+    world.run(Duration::from_secs(5));
+    assert_at(&world, CELL);
+    world.assert_up();
+}
