@@ -62,6 +62,11 @@ impl Outbox {
         });
     }
 
+    /// Whether a message was valid.
+    pub fn has_heard(&self) -> bool {
+        !self.received.is_empty()
+    }
+
     /// Counts the message as a repetition.
     pub fn heard_again(&mut self) {
         self.drops.count(DropReason::RetransmittedMessage);

@@ -62,6 +62,16 @@ struct Established {
     question: Option<Box<Question>>,
 }
 
+/// What a message of phase 1 has changed.
+pub struct Progress {
+    /// It is valid.
+    pub is_heard: bool,
+    /// It proves that the peer receives at its address.
+    pub is_proven: bool,
+    /// Phase 1 has succeeded with the peer of this connection; or why the session must end.
+    pub established: Result<Option<Arc<Connection>>, Fault>,
+}
+
 /// A request of the peer, and the state for its answer.
 enum Question {
     Address(AddressRequest, Vec<u8>),
@@ -272,18 +282,27 @@ impl Session {
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<(), Fault> {
-        let Some(phase1) = self.phase1_mut() else {
-            out.drops.count(DropReason::RetransmittedMessage);
-            return Ok(());
+    ) -> Progress {
+        let was_half_open = self.is_half_open();
+        let result = match self.phase1_mut() {
+            Some(phase1) => {
+                let result = phase1.on_message(path, message, means, now, out);
+                out.answer_repetition_at(path, self.role);
+                result
+            }
+            None => {
+                out.drops.count(DropReason::RetransmittedMessage);
+                Ok(())
+            }
         };
-        let result = phase1.on_message(path, message, means, now, out);
-        out.answer_repetition_at(path, self.role);
-        result
+        Progress {
+            is_heard: out.has_heard(),
+            is_proven: was_half_open && !self.is_half_open(),
+            established: result.map(|()| self.take_established()),
+        }
     }
 
-    /// The connection of the authenticated peer, once, after phase 1 has succeeded.
-    pub fn take_established(&mut self) -> Option<Arc<Connection>> {
+    fn take_established(&mut self) -> Option<Arc<Connection>> {
         let State::Phase1(phase1) = &mut self.state else {
             return None;
         };

@@ -184,24 +184,25 @@ impl Node {
             quotas: has_quotas.then_some(&mut self.quotas),
             calendar,
         };
-        let result = ike.on_phase1(path, message, means, now, &mut out);
+        let progress = ike.on_phase1(path, message, means, now, &mut out);
         if let Stage::HalfOpen(slot) = &mut session.stage
-            && !session.ike.is_half_open()
+            && progress.is_proven
         {
             self.half_open.prove(id, slot, now);
             if let Room::Of(oldest, _) = room {
                 self.make_room(oldest, now);
             }
         }
-        let is_heard = !out.received.is_empty();
         self.flush(Some(id), out);
         self.tell_refused(path);
-        if is_heard {
+        if progress.is_heard {
             self.racer_heard(id, now);
         }
-        match result {
-            Ok(()) => {
-                self.establish(id, now);
+        match progress.established {
+            Ok(connection) => {
+                if let Some(connection) = connection {
+                    self.establish(id, &connection, now);
+                }
                 self.arm_session(id);
             }
             // Authenticated as the peer's; otherwise phase 1 only counted it.

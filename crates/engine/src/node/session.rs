@@ -265,16 +265,13 @@ impl Node {
         }
     }
 
-    /// Phase 1 has succeeded: continues with mode config and children.
-    pub(super) fn establish(&mut self, id: SessionId, now: Instant) {
+    /// Phase 1, begun for this connection, has succeeded: continues with mode config and children.
+    pub(super) fn establish(&mut self, id: SessionId, begun: &Connection, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(connection) = session.ike.take_established() else {
-            return;
-        };
         // The configuration may have changed during the exchange: the new one counts.
-        let Some(connection) = self.config.successor(&connection).cloned() else {
+        let Some(connection) = self.config.successor(begun).cloned() else {
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
         };
         let lifetime = core::time::Duration::from_secs(session.ike.lifetime_s());
@@ -307,8 +304,8 @@ impl Node {
         };
         let key = Output::IkeKey(session.ike.spis(), key);
         let is_first_contact = session.ike.is_initial_contact();
-        let begun = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
-        let purpose = match begun {
+        let before = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
+        let purpose = match before {
             Stage::Begun(_, purpose) => purpose,
             Stage::HalfOpen(slot) => {
                 self.half_open.end(id, *slot);
