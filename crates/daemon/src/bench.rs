@@ -5,7 +5,7 @@
 //! core, wall time; cycles are ns x TSC clock, not counted instructions.
 
 mod exchanges;
-mod road;
+mod host_path;
 mod stopwatch;
 mod suites;
 
@@ -48,7 +48,8 @@ pub struct Profile {
     /// By group, key or hash: `generate_ns`, `agree_ns`, `sign_ns`, `verify_ns`, `prf_ns`.
     pub exchange: BTreeMap<String, Costs>,
     /// By device: for a single packet, and for a packet of a burst of 64.
-    pub road: BTreeMap<String, Costs>,
+    #[serde(rename = "road")]
+    pub host_path: BTreeMap<String, Costs>,
     /// Why a part is missing, one sentence each.
     pub missing: Vec<String>,
 }
@@ -128,12 +129,12 @@ pub fn measure(is_quick: bool) -> io::Result<Profile> {
     };
     let suite = suites::measure(&stopwatch);
     let exchange = exchanges::measure(&stopwatch)?;
-    let road = road::measure(&stopwatch, &mut missing)?;
+    let host_path = host_path::measure(&stopwatch, &mut missing)?;
     Ok(Profile {
         device,
         suite,
         exchange,
-        road,
+        host_path,
         missing,
     })
 }
@@ -153,7 +154,7 @@ impl Profile {
             ("key exchange, per operation", &self.exchange),
             (
                 "packet path, per packet, single or in a burst of 64",
-                &self.road,
+                &self.host_path,
             ),
         ] {
             let _ = writeln!(text, "\n{title}\n{:<42}{:>14}{:>16}", "", "ns", "cycles");
@@ -210,7 +211,7 @@ mod tests {
             },
             suite: part("aes128gcm16", costs("seal_ns_64", 100.0)),
             exchange: part("modp2048", costs("agree_ns", 3e5)),
-            road: part("tun", costs("read_ns_packet", 500.0)),
+            host_path: part("tun", costs("read_ns_packet", 500.0)),
             missing: vec!["nothing".to_owned()],
         }
     }
@@ -245,6 +246,10 @@ mod tests {
         assert_eq!(
             back["suite"]["aes128gcm16"]["seal_ns_64"].as_float(),
             Some(100.0)
+        );
+        assert_eq!(
+            back["road"]["tun"]["read_ns_packet"].as_float(),
+            Some(500.0)
         );
         assert_eq!(back["device"]["tsc_mhz"].as_float(), Some(2000.0));
     }

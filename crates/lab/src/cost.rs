@@ -55,7 +55,7 @@ pub use accounting::{Accounting, NoFormula, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
 pub use cell::Cell;
 pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
-pub use measured::Road;
+pub use measured::HostPath;
 pub use policy::{Exchange, Keys, Policy, Proof};
 pub use profile::{Entry, Missing, Profile, Unit};
 pub use suite::{PAPER_SUITES, Standing, Suite};

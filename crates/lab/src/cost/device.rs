@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
-use super::measured::Road;
+use super::measured::HostPath;
 use super::names;
 use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
@@ -184,10 +184,10 @@ impl Device {
         })
     }
 
-    /// The same device with this packet path added; only measured profiles have one.
-    pub fn on(mut self, road: Road) -> Self {
+    /// The same device with this path through the host added; only measured profiles have one.
+    pub fn on(mut self, host_path: HostPath) -> Self {
         if let Table::Measured(table) = self.profile.table {
-            self.profile.table = Table::Measured(table.on(road));
+            self.profile.table = Table::Measured(table.on(host_path));
         }
         self
     }

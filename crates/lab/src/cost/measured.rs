@@ -27,12 +27,12 @@ pub(super) struct Measured {
     pub(super) tsc_mhz: Option<f64>,
     suites: BTreeMap<String, [Option<Fit>; 2]>,
     costs: BTreeMap<String, f64>,
-    road: Road,
+    host_path: HostPath,
 }
 
-/// The packet path that a measured device adds to its suites.
+/// How packets travel through the host: what a measured device adds to the cost of its suites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Road {
+pub enum HostPath {
     /// None: the suite alone.
     None,
     /// Every packet alone through TUN device and socket: the cost of a lightly loaded gateway.
@@ -96,13 +96,13 @@ impl Measured {
             tsc_mhz,
             suites,
             costs,
-            road: Road::default(),
+            host_path: HostPath::default(),
         })
     }
 
-    /// The same machine with this packet path added.
-    pub(super) fn on(mut self, road: Road) -> Self {
-        self.road = road;
+    /// The same machine with this path through the host added.
+    pub(super) fn on(mut self, host_path: HostPath) -> Self {
+        self.host_path = host_path;
         self
     }
 
@@ -114,16 +114,16 @@ impl Measured {
             return Ok(bill);
         };
         let fit = self.fit(suite, direction)?;
-        let road = match direction {
+        let steps = match direction {
             Direction::Seal => ["tun.read", "udp.send"],
             Direction::Open => ["udp.receive", "tun.write"],
         };
-        let how = match self.road {
-            Road::None => None,
-            Road::Packet => Some("packet"),
-            Road::Burst => Some("burst"),
+        let how = match self.host_path {
+            HostPath::None => None,
+            HostPath::Packet => Some("packet"),
+            HostPath::Burst => Some("burst"),
         };
-        for step in road {
+        for step in steps {
             let Some(how) = how else { continue };
             let cell = format!("road.{step}_ns_{how}");
             bill.parts.push(Part {

@@ -62,7 +62,7 @@ fn gcm() -> Policy {
 
 #[test]
 fn a_line_through_what_was_measured_says_how_far_off_it_is() {
-    let suite_alone = machine().on(Road::None);
+    let suite_alone = machine().on(HostPath::None);
     let sealed = suite_alone
         .service(&gcm(), Direction::Seal)
         .expect("a cost");
@@ -84,18 +84,18 @@ fn a_line_through_what_was_measured_says_how_far_off_it_is() {
 }
 
 #[test]
-fn the_packet_road_is_charged_a_packet_or_a_burst_at_a_time() {
-    let at = |road, direction| {
-        let service = machine().on(road).service(&gcm(), direction);
+fn the_host_path_is_charged_a_packet_or_a_burst_at_a_time() {
+    let at = |host_path, direction| {
+        let service = machine().on(host_path).service(&gcm(), direction);
         service.map(|service| service.at(64.0) * 1e9)
     };
-    let alone = at(Road::None, Direction::Seal).expect("a cost");
-    let packet = at(Road::Packet, Direction::Seal).expect("a cost");
-    let burst = at(Road::Burst, Direction::Seal).expect("a cost");
+    let alone = at(HostPath::None, Direction::Seal).expect("a cost");
+    let packet = at(HostPath::Packet, Direction::Seal).expect("a cost");
+    let burst = at(HostPath::Burst, Direction::Seal).expect("a cost");
     assert!((packet - alone - 3000.0).abs() < 1e-6);
     assert!((burst - alone - 150.0).abs() < 1e-6);
     // no burst was ever written to this device
-    let missing = at(Road::Burst, Direction::Open).expect_err("a gap");
+    let missing = at(HostPath::Burst, Direction::Open).expect_err("a gap");
     assert_eq!(missing.cell, "road.tun.write_ns_burst");
     let price = machine()
         .price(&gcm(), 64.0, Direction::Seal)

@@ -1,4 +1,5 @@
-//! Measures the packet path: TUN device and UDP sockets, for a single packet and for bursts of 64.
+//! Measures the path of packets through the host: TUN device and UDP sockets, for a single packet
+//! and for bursts of 64.
 //!
 //! The device is in its own network namespace, so the machine is not touched. Sending over loopback
 //! includes the kernel's path to the receiving socket. Packets written to the device have no
@@ -34,17 +35,17 @@ pub(super) fn measure(
     stopwatch: &Stopwatch,
     missing: &mut Vec<String>,
 ) -> io::Result<BTreeMap<String, Costs>> {
-    let mut road = BTreeMap::from([("udp".to_owned(), udp(stopwatch)?)]);
+    let mut costs = BTreeMap::from([("udp".to_owned(), udp(stopwatch)?)]);
     // Only a separate thread can leave the namespace of the others.
     let tun = std::thread::scope(|scope| scope.spawn(|| tun(stopwatch)).join());
     match tun {
-        Ok(Ok(costs)) => drop(road.insert("tun".to_owned(), costs)),
+        Ok(Ok(tun)) => drop(costs.insert("tun".to_owned(), tun)),
         Ok(Err(fault)) => missing.push(format!(
             "the TUN device needs CAP_NET_ADMIN and a network namespace: {fault}"
         )),
         Err(_) => missing.push("the measurement of the TUN device panicked".to_owned()),
     }
-    Ok(road)
+    Ok(costs)
 }
 
 fn udp(stopwatch: &Stopwatch) -> io::Result<Costs> {
