@@ -112,9 +112,10 @@ pub fn enter(sandbox: &Sandbox) -> Vec<String> {
     landlock.into_iter().chain([seccomp]).collect()
 }
 
-type Fault = Box<dyn core::error::Error>;
+/// Why the filter cannot be built or installed; only logged.
+type AnyError = Box<dyn core::error::Error>;
 
-fn refuse(is_speaker: bool) -> Result<(), Fault> {
+fn refuse(is_speaker: bool) -> Result<(), AnyError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let starts: &[libc::c_long] = if is_speaker { &STARTS } else { &[] };
     rules.extend(NEVER.iter().chain(starts).map(|call| (*call, Vec::new())));
@@ -141,7 +142,7 @@ fn refuse(is_speaker: bool) -> Result<(), Fault> {
     filter(rules, libc::EPERM)
 }
 
-fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, fault: i32) -> Result<(), Fault> {
+fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, fault: i32) -> Result<(), AnyError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let refused = SeccompAction::Errno(fault as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)?;

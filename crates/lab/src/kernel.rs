@@ -96,7 +96,7 @@ pub struct Router {
 
 /// Why a world is impossible, or cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum KernelFault {
     /// Packets would circulate for ever.
     #[error("packets go round in a loop: {0}")]
     Cycle(String),
@@ -116,7 +116,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl KernelFault {
     /// The scenario's keys that could fix it, the likeliest first.
     pub(crate) fn keys(&self) -> Vec<String> {
         match self {
@@ -219,7 +219,7 @@ impl Kernel {
     }
 
     /// Checks the world and starts its sources and hosts. Call once, before [`Kernel::run`].
-    pub fn start(&mut self) -> Result<(), Fault> {
+    pub fn start(&mut self) -> Result<(), KernelFault> {
         self.check()?;
         for number in 0..self.elements.len() as u32 {
             let at = match &mut self.elements[number as usize].element {
@@ -243,7 +243,7 @@ impl Kernel {
     }
 
     /// Runs to `end`, including events at that time.
-    pub fn run(&mut self, end: Instant) -> Result<(), Fault> {
+    pub fn run(&mut self, end: Instant) -> Result<(), KernelFault> {
         self.run_while(end, |_| true)
     }
 
@@ -252,7 +252,7 @@ impl Kernel {
         &mut self,
         end: Instant,
         goes_on: impl Fn(&Self) -> bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), KernelFault> {
         while let Some(event) = self.stage.queue.pop(end) {
             self.step(event)?;
             if !goes_on(self) {
@@ -264,7 +264,7 @@ impl Kernel {
     }
 
     #[inline]
-    fn step(&mut self, event: Event) -> Result<(), Fault> {
+    fn step(&mut self, event: Event) -> Result<(), KernelFault> {
         self.stage.now = event.at;
         self.stage.element = event.element;
         self.events += 1;
@@ -275,7 +275,7 @@ impl Kernel {
             (Element::Link(link, to), What::Arrives(_, packet)) => {
                 if !self.stage.over_link(link, *to, lane, named.tap, packet) {
                     let why = link.broken().map(ToString::to_string).unwrap_or_default();
-                    return Err(Fault::Element(named.name.clone(), why));
+                    return Err(KernelFault::Element(named.name.clone(), why));
                 }
             }
             (Element::Cpu(cpu), What::Arrives(_, packet)) => {
@@ -370,7 +370,7 @@ impl Kernel {
     }
 
     /// Checks that every path ends and that every element is possible.
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), KernelFault> {
         for named in &self.elements {
             let fault = match &named.element {
                 Element::Link(link, _) => link.shape().check().err().map(|fault| fault.to_string()),
@@ -378,7 +378,7 @@ impl Kernel {
                 _ => None,
             };
             if let Some(fault) = fault {
-                return Err(Fault::Element(named.name.clone(), fault));
+                return Err(KernelFault::Element(named.name.clone(), fault));
             }
             self.follow(named)?;
             named
@@ -389,15 +389,15 @@ impl Kernel {
         Ok(())
     }
 
-    fn find(&self, from: &Named, to: Target) -> Result<&Named, Fault> {
+    fn find(&self, from: &Named, to: Target) -> Result<&Named, KernelFault> {
         self.elements.get(to.element as usize).ok_or_else(|| {
             let missing = format!("leads to element {}, which does not exist", to.element);
-            Fault::Element(from.name.clone(), missing)
+            KernelFault::Element(from.name.clone(), missing)
         })
     }
 
     /// Follows the path of packets from an element to its end.
-    fn follow<'a>(&'a self, from: &'a Named) -> Result<(), Fault> {
+    fn follow<'a>(&'a self, from: &'a Named) -> Result<(), KernelFault> {
         let mut way: Vec<&Named> = vec![from];
         while let Some(to) = way[way.len() - 1].element.next() {
             let next = self.find(way[way.len() - 1], to)?;
@@ -405,7 +405,7 @@ impl Kernel {
             way.push(next);
             if let Some(met) = met {
                 let names: Vec<&str> = way[met..].iter().map(|one| one.name.as_str()).collect();
-                return Err(Fault::Cycle(names.join(" - ")));
+                return Err(KernelFault::Cycle(names.join(" - ")));
             }
         }
         Ok(())

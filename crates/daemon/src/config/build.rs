@@ -63,7 +63,7 @@ pub fn build(
         origin,
     };
     let mut faults: Vec<ConfigError> = Vec::new();
-    let said = |(key, text): super::check::Fault| builder.value(&key, &text);
+    let said = |(key, text): super::check::KeyFault| builder.value(&key, &text);
     faults.extend(super::check::values(&file).into_iter().map(said));
     let pools: Vec<Pool> = file
         .pools

@@ -42,10 +42,10 @@ const REKEY_ZERO: &str = "switches renewal off in swanctl, but Caravan always re
 const OVER_ZERO: &str = "leaves no time to renew before the old keys end: write a time, such as";
 
 /// A key and what is wrong with its value.
-pub(super) type Fault = (String, String);
+pub(super) type KeyFault = (String, String);
 
 /// Values that cannot work anywhere.
-pub(super) fn values(file: &ConfigFile) -> Vec<Fault> {
+pub(super) fn values(file: &ConfigFile) -> Vec<KeyFault> {
     let mut faults = daemon(&file.daemon);
     let mut taken = BTreeSet::new();
     for (index, table) in file.publish.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(super) fn values(file: &ConfigFile) -> Vec<Fault> {
     faults
 }
 
-fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
+fn connection(place: &str, table: &ConnectionTable) -> Vec<KeyFault> {
     let mut faults = Vec::new();
     let name = place.strip_prefix("connections.").unwrap_or(place);
     if let Err(error) = check_name(name) {
@@ -178,7 +178,7 @@ fn is_nobody(address: IpAddr) -> bool {
     address.is_unspecified() || address.is_multicast() || is_broadcast
 }
 
-fn daemon(table: &DaemonTable) -> Vec<Fault> {
+fn daemon(table: &DaemonTable) -> Vec<KeyFault> {
     let mut faults = Vec::new();
     let mut say = |key: &str, text: String| faults.push((format!("daemon.{key}"), text));
     let tun = &table.tun;
@@ -208,7 +208,7 @@ fn daemon(table: &DaemonTable) -> Vec<Fault> {
     faults
 }
 
-fn published(place: &str, table: &PublishTable) -> Option<Fault> {
+fn published(place: &str, table: &PublishTable) -> Option<KeyFault> {
     if table.port == 0 {
         let text = "0 is not a port: name a port of the gateway, 1 to 65535";
         return Some((format!("{place}.port"), text.to_owned()));
@@ -245,7 +245,7 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
 }
 
 /// Pools that share an address.
-pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
+pub(super) fn pools(pools: &[Pool]) -> Vec<KeyFault> {
     let mut faults = Vec::new();
     for pool in pools {
         let ends = [pool.first, pool.last];
@@ -275,7 +275,7 @@ pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
 }
 
 /// Children of a gateway that no address of its pools can reach.
-pub(super) fn unreachable(connections: &[Arc<Connection>], pools: &[Pool]) -> Vec<Fault> {
+pub(super) fn unreachable(connections: &[Arc<Connection>], pools: &[Pool]) -> Vec<KeyFault> {
     let all = connections.iter().flat_map(|it| beyond_pools(it, pools));
     let whole = all.filter(|beyond| beyond.is_whole);
     whole.map(|beyond| (beyond.key, beyond.text)).collect()

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::trace::{Trace, bits_per_second};
 use super::world::{Exchange, Joint, NodePlan, Plan, Row, SIZES_BYTES, World};
-use super::{Costs, Fault, ip};
+use super::{Costs, KernelFault, ip};
 use crate::scenario::Role;
 
 /// The closed-form results of a path.
@@ -46,7 +46,7 @@ const SEGMENTS_AN_ACK: f64 = 2.0;
 const MTU_BYTES: u32 = 1500;
 
 /// The closed-form results of a plan.
-pub fn model(plan: &Plan) -> Result<Closed, Fault> {
+pub fn model(plan: &Plan) -> Result<Closed, KernelFault> {
     let mut closed = Closed {
         wire_bytes: SIZES_BYTES
             .iter()
@@ -72,7 +72,7 @@ pub fn model(plan: &Plan) -> Result<Closed, Fault> {
 }
 
 /// The exchange of two directly connected nodes, and the time of its computation.
-fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
+fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), KernelFault> {
     let at_once = |shape: &Shape<Trace>| Shape {
         mtu: shape.mtu,
         overhead_bytes: shape.overhead_bytes,

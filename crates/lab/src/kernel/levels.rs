@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::Fault;
+use super::KernelFault;
 use super::trace::Open;
 use super::world::{Plan, World};
 use crate::scenario::{Catalogue, NoTandem, Scenario};
@@ -30,8 +30,8 @@ pub fn both_levels(
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, Unrunnable> {
     let plan = Plan::of(scenario, catalogue, open)?;
-    let say = |fault: Fault| {
-        if let Fault::Capture(why) = fault {
+    let say = |fault: KernelFault| {
+        if let KernelFault::Capture(why) = fault {
             return Unrunnable::Capture(why);
         }
         let keys = fault.keys();

@@ -10,7 +10,7 @@ use super::fork::Fork;
 use super::packets::{PacketId, Packets};
 use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
-use super::{Fault, Link, Port, Router, Target};
+use super::{KernelFault, Link, Port, Router, Target};
 
 /// The world as an element sees it.
 pub(crate) struct Stage {
@@ -25,13 +25,13 @@ pub(crate) struct Stage {
 impl Stage {
     /// Checks the limit of packets in flight.
     #[inline]
-    pub(super) fn check_room(&self, most: usize) -> Result<(), Fault> {
+    pub(super) fn check_room(&self, most: usize) -> Result<(), KernelFault> {
         let packets = self.packets.len();
         if packets <= most {
             return Ok(());
         }
         let seconds = self.now.0 / 1_000_000_000;
-        Err(Fault::Overloaded { packets, seconds })
+        Err(KernelFault::Overloaded { packets, seconds })
     }
 
     #[inline]

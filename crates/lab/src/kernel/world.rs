@@ -23,7 +23,7 @@ use engine::work::Work;
 
 use super::host::control::since;
 use super::host::stack::{Role, Sending};
-use super::{Element, Fault, Host, Kernel, ip};
+use super::{Element, Host, Kernel, KernelFault, ip};
 
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
@@ -53,7 +53,7 @@ pub struct World {
 
 impl World {
     /// Builds the world.
-    pub fn new(plan: Plan) -> Result<Self, Fault> {
+    pub fn new(plan: Plan) -> Result<Self, KernelFault> {
         let (mut kernel, elements) = build::build(&plan)?;
         kernel.keep_fingerprint();
         Ok(Self {
@@ -71,7 +71,7 @@ impl World {
     }
 
     /// Sets up the tunnel, uses it as planned, and returns the results.
-    pub fn run(mut self) -> Result<Outcome, Fault> {
+    pub fn run(mut self) -> Result<Outcome, KernelFault> {
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop();
         let is_up = exchange.as_ref().is_none_or(|exchange| exchange.is_up);
@@ -99,13 +99,13 @@ impl World {
         let hash = self.kernel.fingerprint().unwrap_or_default();
         outcome.fingerprint = super::fingerprint::hex(&hash);
         let written = self.kernel.finish_capture();
-        written.map_err(|fault| Fault::Capture(crate::system::said(&fault)))?;
+        written.map_err(|fault| KernelFault::Capture(crate::system::said(&fault)))?;
         Ok(outcome)
     }
 
     /// Runs only the exchange until it is complete. Returns its messages, and each host's work by
     /// name from the first message on.
-    pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), Fault> {
+    pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), KernelFault> {
         let before = self.works();
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop().unwrap_or_default();
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// Waits for all tunnels. Returns what each client saw, in the order of the graph's tunnels.
-    fn handshakes(&mut self) -> Result<Vec<Exchange>, Fault> {
+    fn handshakes(&mut self) -> Result<Vec<Exchange>, KernelFault> {
         if self.plan.tunnels.is_empty() {
             return Ok(Vec::new());
         }
@@ -164,7 +164,7 @@ impl World {
     /// Octets of the IP packet that carries a clear one of `bytes` over the link to the gateway.
     /// IKE may send in the meantime, so it looks at what the client has sealed, and at the link
     /// only if there is nothing.
-    fn wire_bytes(&mut self, bytes: u32) -> Result<u32, Fault> {
+    fn wire_bytes(&mut self, bytes: u32) -> Result<u32, KernelFault> {
         let program = self.plan.program();
         let (link, station) = (self.elements.outer_link, self.number(program.station));
         let carried = |kernel: &Kernel| {
@@ -190,7 +190,7 @@ impl World {
         Ok(wire as u32)
     }
 
-    fn round_trips(&mut self) -> Result<RoundTrips, Fault> {
+    fn round_trips(&mut self) -> Result<RoundTrips, KernelFault> {
         let program = self.plan.program();
         let to = self.plan.setup.flows[0].door;
         let (station, now) = (self.number(program.station), self.kernel.now());
@@ -204,7 +204,7 @@ impl World {
         Ok(RoundTrips::of(pings))
     }
 
-    fn transfer(&mut self, bytes: u64) -> Result<Transferred, Fault> {
+    fn transfer(&mut self, bytes: u64) -> Result<Transferred, KernelFault> {
         let (end, index) = self.begin_transfer(0, bytes)?;
         let received = |kernel: &Kernel| {
             let stack = kernel.host(end).and_then(|host| host.stack.as_ref());
@@ -221,7 +221,7 @@ impl World {
     }
 
     /// Opens the connection of a flow. Returns the receiving host and its transfer.
-    fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), Fault> {
+    fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), KernelFault> {
         let program = &self.plan.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
         let aim = self.plan.setup.flows[flow];
@@ -243,10 +243,13 @@ impl World {
             result.map_err(|fault| refused = Some(fault)).ok()
         });
         if let Some(fault) = refused {
-            return Err(Fault::Element("tcp".into(), fault.to_string()));
+            return Err(KernelFault::Element("tcp".into(), fault.to_string()));
         }
         let (Some(Some(listened)), Some(Some(connected))) = (listened, connected) else {
-            return Err(Fault::Element("tcp".into(), "an end has no stack".into()));
+            return Err(KernelFault::Element(
+                "tcp".into(),
+                "an end has no stack".into(),
+            ));
         };
         Ok(if is_up {
             (server, listened)
@@ -255,7 +258,7 @@ impl World {
         })
     }
 
-    fn stream(&mut self) -> Result<Streamed, Fault> {
+    fn stream(&mut self) -> Result<Streamed, KernelFault> {
         let until = self.kernel.now() + self.plan.program().limit;
         self.begin_stream(0);
         self.kernel.run(until + QUIET)?;

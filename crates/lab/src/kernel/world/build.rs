@@ -13,7 +13,7 @@ use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
-use crate::kernel::{Element, Fault, Host, Kernel, Link, Port, Router, Target};
+use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Target};
 use crate::scenario::Role;
 use crate::scenario::graph::Port as End;
 
@@ -28,7 +28,7 @@ pub(super) struct Elements {
     pub(super) outer_link: u32,
 }
 
-pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
+pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), KernelFault> {
     let builder = Builder::new(plan);
     let mut kernel = Kernel::default();
     let mut links = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), Fault> {
         let ways = [(&joint.name, &joint.up, "up"), (&back, &joint.down, "down")];
         let [first, second] = ways.map(|(name, shape, purpose)| {
             let shape = shape.clone().try_map(|trace| trace.replay());
-            let shape = shape.map_err(|why| Fault::Element(name.clone(), why.to_string()))?;
+            let shape = shape.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
             let link = Link::new(shape, Random::new(plan.seed, purpose, index as u64));
             let to = builder.end(index, purpose == "up");
             Ok(kernel.add(name, Element::Link(link, to)))

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{QUIET, World, after, seconds};
-use crate::kernel::{Element, Fault, Link, Port, Target};
+use crate::kernel::{Element, KernelFault, Link, Port, Target};
 use crate::scenario::{Change, LinkChange};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
@@ -86,7 +86,7 @@ pub struct Count {
 
 impl World {
     /// Brings all tunnels up, runs all flows and moves, and returns the results.
-    pub fn run_flows(mut self) -> Result<Flowed, Fault> {
+    pub fn run_flows(mut self) -> Result<Flowed, KernelFault> {
         self.kernel.start()?;
         let exchanges = self.handshakes()?;
         let is_up = exchanges.iter().all(|exchange| exchange.is_up);
@@ -105,11 +105,11 @@ impl World {
         let hash = self.kernel.fingerprint().unwrap_or_default();
         outcome.fingerprint = crate::kernel::fingerprint::hex(&hash);
         let written = self.kernel.finish_capture();
-        written.map_err(|fault| Fault::Capture(crate::system::said(&fault)))?;
+        written.map_err(|fault| KernelFault::Capture(crate::system::said(&fault)))?;
         Ok(outcome)
     }
 
-    fn flows(&mut self) -> Result<Vec<Flow>, Fault> {
+    fn flows(&mut self) -> Result<Vec<Flow>, KernelFault> {
         let start = self.kernel.now();
         let mut transfers = Vec::new();
         for flow in 0..self.plan.programs.len() {
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Advances time to each of these moves and makes it.
-    fn follow(&mut self, moves: Vec<(Instant, Change)>) -> Result<(), Fault> {
+    fn follow(&mut self, moves: Vec<(Instant, Change)>) -> Result<(), KernelFault> {
         for (at, change) in moves {
             self.kernel.run(at)?;
             self.change(change)?;
@@ -182,7 +182,7 @@ impl World {
         moves
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Fault> {
+    fn change(&mut self, change: Change) -> Result<(), KernelFault> {
         match change {
             Change::Station { node, to } => {
                 self.attach(node, to);
@@ -225,7 +225,7 @@ impl World {
         self.kernel.wake(host);
     }
 
-    fn change_link(&mut self, joint: usize, to: LinkChange) -> Result<(), Fault> {
+    fn change_link(&mut self, joint: usize, to: LinkChange) -> Result<(), KernelFault> {
         let bits = |bps: f64| bps.clamp(1.0, 1e15) as u64;
         let changes = match to {
             LinkChange::Rate(rate) => [rate.up_bps, rate.down_bps]
@@ -240,7 +240,7 @@ impl World {
             if let Some(Element::Link(link, _)) = self.kernel.element_mut(number) {
                 let name = &self.plan.joints[joint].name;
                 let changed = link.change(change);
-                changed.map_err(|why| Fault::Element(name.clone(), why.to_string()))?;
+                changed.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
             }
         }
         Ok(())

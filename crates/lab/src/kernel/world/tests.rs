@@ -355,7 +355,10 @@ fn a_capture_that_cannot_be_written_fails_the_run() {
     let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a plan")).expect("a world");
     world.capture(Box::new(Full));
     let fault = world.run().expect_err("a full disk");
-    assert_eq!(fault, crate::kernel::Fault::Capture("no space left".into()));
+    assert_eq!(
+        fault,
+        crate::kernel::KernelFault::Capture("no space left".into())
+    );
 }
 
 #[test]
