@@ -374,7 +374,7 @@ impl Kernel {
         for named in &self.elements {
             let fault = match &named.element {
                 Element::Link(link, _) => link.shape().check().err().map(|fault| fault.to_string()),
-                Element::Nat(router) => router.nat.plan().fault(),
+                Element::Nat(router) => router.nat.config().fault(),
                 _ => None,
             };
             if let Some(fault) = fault {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use lab::kernel::levels;
 use lab::kernel::source::Departure;
 use lab::kernel::trace::{Open, Rewind};
-use lab::kernel::world::Plan;
+use lab::kernel::world::Blueprint;
 use lab::scenario::Entry;
 
 use crate::answers::{self, write};
@@ -46,11 +46,11 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
 /// octets of the clear IP packet. Null for TCP.
 pub(crate) fn departures(held: &Held) -> Result<String, Refused> {
     let scenario = &held.scenario;
-    let plan = Plan::of(scenario, &held.catalogue, &recordings())?;
+    let blueprint = Blueprint::of(scenario, &held.catalogue, &recordings())?;
     let mut left = DEPARTURES_MAX;
     let mut flows: Vec<Option<Vec<(u64, u32)>>> = Vec::new();
-    for flow in 0..plan.programs.len() {
-        let departures = plan.departures(flow);
+    for flow in 0..blueprint.programs.len() {
+        let departures = blueprint.departures(flow);
         let listed: Option<Vec<_>> = departures.map(|departures| {
             let written = |one: Departure| (one.at.as_nanos() as u64, one.bytes);
             departures.take(left + 1).map(written).collect()

@@ -10,7 +10,7 @@ use engine::time::Duration;
 use serde::Serialize;
 
 use super::trace::{Trace, bits_per_second};
-use super::world::{Exchange, Joint, NodePlan, Plan, Row, SIZES_BYTES, World};
+use super::world::{Blueprint, Exchange, Joint, NodeBlueprint, Row, SIZES_BYTES, World};
 use super::{Costs, KernelFault, ip};
 use crate::scenario::Role;
 
@@ -45,25 +45,25 @@ const SEGMENTS_AN_ACK: f64 = 2.0;
 /// The MTU of a link that states none.
 const MTU_BYTES: u32 = 1500;
 
-/// The closed-form results of a plan.
-pub fn model(plan: &Plan) -> Result<Closed, KernelFault> {
+/// The closed-form results of a chain.
+pub fn model(blueprint: &Blueprint) -> Result<Closed, KernelFault> {
     let mut closed = Closed {
         wire_bytes: SIZES_BYTES
             .iter()
-            .map(|size| (*size, plan.protected(*size)))
+            .map(|size| (*size, blueprint.protected(*size)))
             .collect(),
-        round_trip_s: plan.round_trip_s(plan.header_bytes() + PING_BYTES),
+        round_trip_s: blueprint.round_trip_s(blueprint.header_bytes() + PING_BYTES),
         ..Closed::default()
     };
-    let (narrowest, throughput_bps) = plan.narrowest();
+    let (narrowest, throughput_bps) = blueprint.narrowest();
     (closed.narrowest, closed.throughput_bps) = (narrowest, throughput_bps);
-    if plan.tunnel().is_some() {
-        let (exchange, computing) = exchange(plan)?;
+    if blueprint.tunnel().is_some() {
+        let (exchange, computing) = exchange(blueprint)?;
         closed.handshake_wire_bytes = exchange.wire_bytes;
         closed.handshake_messages = exchange.messages.len();
         match computing {
             Ok(seconds) => {
-                closed.handshake_s = Some(plan.flights_s(&exchange.messages) + seconds);
+                closed.handshake_s = Some(blueprint.flights_s(&exchange.messages) + seconds);
             }
             Err(missing) => closed.unpriced = Some(missing),
         }
@@ -72,30 +72,30 @@ pub fn model(plan: &Plan) -> Result<Closed, KernelFault> {
 }
 
 /// The exchange of two directly connected nodes, and the time of its computation.
-fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), KernelFault> {
+fn exchange(blueprint: &Blueprint) -> Result<(Exchange, Result<f64, String>), KernelFault> {
     let at_once = |shape: &Shape<Trace>| Shape {
         mtu: shape.mtu,
         overhead_bytes: shape.overhead_bytes,
         ..Shape::at_once(Duration::ZERO)
     };
-    let joints = plan.joints.iter().map(|joint| Joint {
+    let joints = blueprint.joints.iter().map(|joint| Joint {
         up: at_once(&joint.up),
         down: at_once(&joint.down),
         ..joint.clone()
     });
-    let idle = |node: &NodePlan| NodePlan {
+    let idle = |node: &NodeBlueprint| NodeBlueprint {
         costs: None,
         ..node.clone()
     };
-    let idle = Plan {
+    let idle = Blueprint {
         joints: joints.collect(),
-        nodes: plan.nodes.iter().map(idle).collect(),
-        ..plan.clone()
+        nodes: blueprint.nodes.iter().map(idle).collect(),
+        ..blueprint.clone()
     };
     let (exchange, works) = World::new(idle)?.exchange_alone()?;
     let mut seconds = Ok(0.0);
     for (name, work) in works {
-        let node = plan.nodes.iter().find(|node| node.name == name);
+        let node = blueprint.nodes.iter().find(|node| node.name == name);
         let Some(costs) = node.and_then(|node| node.costs.as_ref()) else {
             continue;
         };
@@ -106,7 +106,7 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), KernelFault>
     Ok((exchange, seconds))
 }
 
-impl Plan {
+impl Blueprint {
     /// Joints between client and gateway, where packets are protected.
     fn outer_joints(&self) -> usize {
         let gateway = self.nodes.iter().position(|one| one.role == Role::Gateway);

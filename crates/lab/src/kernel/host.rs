@@ -58,7 +58,7 @@ pub struct Dropped {
 
 /// A host in a world.
 pub struct Host {
-    plan: HostConfig,
+    config: HostConfig,
     /// The control plane and the packet planes.
     pub control: Option<Control>,
     /// Its own TCP, UDP and ping.
@@ -119,9 +119,9 @@ const QUEUE: usize = 10_000;
 
 impl Host {
     /// An idle host.
-    pub fn new(plan: HostConfig, control: Option<Control>, stack: Option<Stack>) -> Self {
+    pub fn new(config: HostConfig, control: Option<Control>, stack: Option<Stack>) -> Self {
         Self {
-            plan,
+            config,
             control,
             stack,
             reassembly: Reassembly::default(),
@@ -153,8 +153,8 @@ impl Host {
     /// Changes its outer link, and its address there; then [`super::Kernel::wake`] the host, so
     /// that its node learns the address.
     pub fn attach(&mut self, address: IpAddr, door: Target) {
-        self.plan.addresses[0] = address;
-        self.plan.doors[0] = door;
+        self.config.addresses[0] = address;
+        self.config.doors[0] = door;
         match (&mut self.control, &mut self.stack) {
             (Some(control), _) => {
                 control.attach(address);
@@ -171,12 +171,12 @@ impl Host {
     }
 
     /// What is fixed.
-    pub fn plan(&self) -> &HostConfig {
-        &self.plan
+    pub fn config(&self) -> &HostConfig {
+        &self.config
     }
 
     pub(super) fn doors(&self) -> impl Iterator<Item = Target> {
-        self.plan.doors.iter().copied()
+        self.config.doors.iter().copied()
     }
 
     pub(super) fn on(&mut self, event: Event, lane: Lane, stage: &mut Stage) {
@@ -209,7 +209,7 @@ impl Host {
     }
 
     fn queue(&mut self, job: Job) {
-        if self.jobs.len() < self.plan.queue {
+        if self.jobs.len() < self.config.queue {
             self.jobs.push_back(job);
         } else {
             self.dropped.queue_full += 1;
@@ -248,7 +248,7 @@ impl Host {
             stack.set_address(address);
         }
         for packet in stack.poll(now) {
-            if self.jobs.len() < self.plan.queue {
+            if self.jobs.len() < self.config.queue {
                 self.jobs.push_back(Job::Stack(packet));
             } else {
                 self.dropped.queue_full += 1;
@@ -280,10 +280,10 @@ impl Host {
             return None;
         };
         let to = flow.destination;
-        let mut routes = self.plan.routes.iter().chain(&self.plan.ways);
+        let mut routes = self.config.routes.iter().chain(&self.config.ways);
         let route = routes.find(|(first, last, _)| (*first..=*last).contains(&to));
         let door = route.map_or(0, |(.., port)| port.0);
-        self.plan.doors.get(usize::from(door)).copied()
+        self.config.doors.get(usize::from(door)).copied()
     }
 
     /// Schedules an event for the earliest deadline of control and stack.
@@ -333,7 +333,7 @@ impl Host {
         let Some(control) = &mut self.control else {
             return 0.0;
         };
-        let time = (self.plan.costs.control)(&control.take_work());
+        let time = (self.config.costs.control)(&control.take_work());
         if let Some(missing) = time.missing {
             self.unpriced.get_or_insert_with(|| missing.to_string());
         }
@@ -348,7 +348,7 @@ impl Host {
         if port != Port(0) {
             return self.outward(octets, now);
         }
-        let is_ours = self.plan.addresses.contains(&flow.destination);
+        let is_ours = self.config.addresses.contains(&flow.destination);
         let Some(control) = &mut self.control else {
             self.inward(octets);
             return 0.0;
@@ -365,7 +365,12 @@ impl Host {
         let mut seconds = self.control_seconds();
         for packet in opened {
             let source = || Some(Flow::of(&packet).ok()?.source);
-            seconds += self.plan.costs.of_peer(source).open.at(packet.len() as f64);
+            seconds += self
+                .config
+                .costs
+                .of_peer(source)
+                .open
+                .at(packet.len() as f64);
             self.inward(packet);
         }
         seconds
@@ -380,9 +385,9 @@ impl Host {
         };
         let destination = flow.destination;
         let to = flow.ports.map(|ports| ports.1);
-        let published = self.plan.published.iter();
+        let published = self.config.published.iter();
         let server = published
-            .filter(|_| self.plan.addresses.contains(&destination) && has_ports(&flow))
+            .filter(|_| self.config.addresses.contains(&destination) && has_ports(&flow))
             .find(|(port, _)| Some(*port) == to);
         if let (Some((_, server)), IpAddr::V4(source)) = (server, flow.source) {
             let port = Some((false, server.port()));
@@ -390,7 +395,7 @@ impl Host {
             self.sends.push(Send::Out(octets));
             return;
         }
-        let mut routes = self.plan.routes.iter();
+        let mut routes = self.config.routes.iter();
         let is_onward = routes.any(|(first, last, _)| (*first..=*last).contains(&destination));
         self.sends.push(if is_onward {
             Send::Out(octets)
@@ -409,7 +414,7 @@ impl Host {
         };
         let clear = octets.len() as f64;
         let destination = || Some(Flow::of(&octets).ok()?.destination);
-        let costs = self.plan.costs.of_peer(destination);
+        let costs = self.config.costs.of_peer(destination);
         if control.seal(octets, now, &mut self.sends) {
             costs.seal.at(clear)
         } else {
@@ -424,12 +429,12 @@ impl Host {
             return;
         };
         let from = flow.ports.map(|ports| ports.0);
-        let mut published = self.plan.published.iter();
+        let mut published = self.config.published.iter();
         let found = published.find(|(_, server)| {
             *server.ip() == source && Some(server.port()) == from && has_ports(&flow)
         });
         if let Some((port, _)) = found {
-            let mut own = self.plan.addresses.iter();
+            let mut own = self.config.addresses.iter();
             if let Some(IpAddr::V4(own)) = own.find(|own| own.is_ipv4()) {
                 nat::rewrite(octets, &flow, (*own, destination), Some((true, *port)));
             }

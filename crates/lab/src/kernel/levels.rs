@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::KernelFault;
 use super::trace::Open;
-use super::world::{Plan, World};
+use super::world::{Blueprint, World};
 use crate::scenario::{Catalogue, NoTandem, Scenario};
 
 /// Why a scenario cannot be computed and simulated.
@@ -29,7 +29,7 @@ pub fn both_levels(
     open: &Open,
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, Unrunnable> {
-    let plan = Plan::of(scenario, catalogue, open)?;
+    let blueprint = Blueprint::of(scenario, catalogue, open)?;
     let say = |fault: KernelFault| {
         if let KernelFault::Capture(why) = fault {
             return Unrunnable::Capture(why);
@@ -38,11 +38,11 @@ pub fn both_levels(
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         NoTandem::Text(scenario.fault(&keys, fault.to_string())).into()
     };
-    let model = match plan.is_short {
-        true => Some(super::closed::model(&plan).map_err(say)?),
+    let model = match blueprint.is_short {
+        true => Some(super::closed::model(&blueprint).map_err(say)?),
         false => None,
     };
-    let mut world = World::new(plan).map_err(say)?;
+    let mut world = World::new(blueprint).map_err(say)?;
     if let Some(to) = capture {
         world.capture(to);
     }

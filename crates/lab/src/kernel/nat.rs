@@ -57,7 +57,7 @@ pub struct Counters {
 
 /// A NAT and its mappings.
 pub struct Nat {
-    plan: NatConfig,
+    config: NatConfig,
     binding: usize,
     mappings: BTreeMap<Inside, Mapping>,
     by_outside: BTreeMap<Outside, Inside>,
@@ -103,9 +103,9 @@ impl NatConfig {
 
 impl Nat {
     /// Without mappings.
-    pub fn new(plan: NatConfig) -> Self {
+    pub fn new(config: NatConfig) -> Self {
         let mut nat = Self {
-            plan,
+            config,
             binding: 0,
             mappings: BTreeMap::new(),
             by_outside: BTreeMap::new(),
@@ -118,8 +118,8 @@ impl Nat {
     }
 
     /// The configuration.
-    pub fn plan(&self) -> &NatConfig {
-        &self.plan
+    pub fn config(&self) -> &NatConfig {
+        &self.config
     }
 
     /// Counts so far.
@@ -146,7 +146,7 @@ impl Nat {
             self.counters.malformed += 1;
             return false;
         };
-        let outer = self.plan.address;
+        let outer = self.config.address;
         let Some((inner_port, there_port)) = ports(packet, &flow, ECHO_REQUEST) else {
             rewrite(packet, &flow, (outer, destination), None);
             self.counters.outward += 1;
@@ -173,7 +173,7 @@ impl Nat {
             return false;
         };
         let known = ports(packet, &flow, ECHO_REPLY)
-            .filter(|_| destination == self.plan.address)
+            .filter(|_| destination == self.config.address)
             .and_then(|(there, ours)| {
                 let there = if flow.protocol == protocol::ICMP {
                     0
@@ -243,15 +243,15 @@ impl Nat {
     }
 
     fn range(&self) -> (u16, u16) {
-        let ranges = &self.plan.port_ranges;
+        let ranges = &self.config.port_ranges;
         let index = self.binding % ranges.len().max(1);
         ranges.get(index).copied().unwrap_or((1024, u16::MAX))
     }
 
     fn is_forgotten(&self, inside: &Inside, now: Instant) -> bool {
         let timeout = |mapping: &Mapping| match inside.0 {
-            protocol::UDP if mapping.is_answered => self.plan.udp_stream_timeout,
-            protocol::UDP => self.plan.udp_timeout,
+            protocol::UDP if mapping.is_answered => self.config.udp_stream_timeout,
+            protocol::UDP => self.config.udp_timeout,
             protocol::ICMP => ICMP_TIMEOUT,
             _ => TCP_TIMEOUT,
         };

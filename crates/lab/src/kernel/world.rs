@@ -6,10 +6,10 @@
 //! server's port; in tunnel mode to the server's. Outer and inner packets may have different
 //! families.
 
+mod blueprint;
 mod build;
 pub mod flows;
 mod outcome;
-mod plan;
 mod protection;
 #[cfg(test)]
 pub(super) mod tests;
@@ -25,9 +25,9 @@ use super::host::control::since;
 use super::host::stack::{Role, Sending};
 use super::{Element, Host, Kernel, KernelFault, ip};
 
+pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
-pub use plan::{Joint, NodePlan, Plan, Programs};
 pub use tunnel::{Proof, Tunnel};
 
 use build::Elements;
@@ -46,18 +46,18 @@ pub const MOST_BYTES: u32 = 65_507;
 
 /// A world and the positions of its elements.
 pub struct World {
-    plan: Plan,
+    blueprint: Blueprint,
     kernel: Kernel,
     elements: Elements,
 }
 
 impl World {
     /// Builds the world.
-    pub fn new(plan: Plan) -> Result<Self, KernelFault> {
-        let (mut kernel, elements) = build::build(&plan)?;
+    pub fn new(blueprint: Blueprint) -> Result<Self, KernelFault> {
+        let (mut kernel, elements) = build::build(&blueprint)?;
         kernel.keep_fingerprint();
         Ok(Self {
-            plan,
+            blueprint,
             kernel,
             elements,
         })
@@ -67,10 +67,10 @@ impl World {
     pub fn capture(&mut self, to: Box<dyn Write>) {
         let links = &self.elements.links;
         let taps: Vec<u32> = links.iter().flat_map(|link| [link.0, link.1]).collect();
-        self.kernel.capture(to, self.plan.calendar, &taps);
+        self.kernel.capture(to, self.blueprint.calendar, &taps);
     }
 
-    /// Sets up the tunnel, uses it as planned, and returns the results.
+    /// Sets up the tunnel, uses it as the blueprint says, and returns the results.
     pub fn run(mut self) -> Result<Outcome, KernelFault> {
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop();
@@ -85,10 +85,10 @@ impl World {
                 outcome.wire_bytes.push((bytes, wire));
             }
             outcome.round_trips = Some(self.round_trips()?);
-            if let Some(bytes) = self.plan.program().transfer {
+            if let Some(bytes) = self.blueprint.program().transfer {
                 outcome.transferred = Some(self.transfer(bytes)?);
             }
-            if self.plan.program().stream.is_some() {
+            if self.blueprint.program().stream.is_some() {
                 outcome.streamed = Some(self.stream()?);
             }
         }
@@ -128,10 +128,10 @@ impl World {
 
     /// Waits for all tunnels. Returns what each client saw, in the order of the graph's tunnels.
     fn handshakes(&mut self) -> Result<Vec<Exchange>, KernelFault> {
-        if self.plan.tunnels.is_empty() {
+        if self.blueprint.tunnels.is_empty() {
             return Ok(Vec::new());
         }
-        let tunnels = self.plan.graph.tunnels.iter();
+        let tunnels = self.blueprint.graph.tunnels.iter();
         let ends = tunnels.map(|tunnel| (self.number(tunnel.from), self.number(tunnel.to)));
         let ends: Vec<(u32, u32)> = ends.collect();
         fn control(kernel: &Kernel, host: u32) -> Option<&super::host::Control> {
@@ -152,7 +152,7 @@ impl World {
         self.kernel.run_while(end, |kernel| !all(kernel))?;
         let exchanges = ends
             .iter()
-            .zip(&self.plan.tunnels)
+            .zip(&self.blueprint.tunnels)
             .map(|((from, to), tunnel)| {
                 let log = control(&self.kernel, *from).map(|it| it.log.clone());
                 let is_up = has_child(&self.kernel, *from) && has_child(&self.kernel, *to);
@@ -165,7 +165,7 @@ impl World {
     /// IKE may send in the meantime, so it looks at what the client has sealed, and at the link
     /// only if there is nothing.
     fn wire_bytes(&mut self, bytes: u32) -> Result<u32, KernelFault> {
-        let program = self.plan.program();
+        let program = self.blueprint.program();
         let (link, station) = (self.elements.outer_link, self.number(program.station));
         let carried = |kernel: &Kernel| {
             let host = kernel.host(station);
@@ -176,7 +176,7 @@ impl World {
                 _ => 0,
             }
         };
-        let to = self.plan.setup.flows[0].door;
+        let to = self.blueprint.setup.flows[0].door;
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
@@ -191,8 +191,8 @@ impl World {
     }
 
     fn round_trips(&mut self) -> Result<RoundTrips, KernelFault> {
-        let program = self.plan.program();
-        let to = self.plan.setup.flows[0].door;
+        let program = self.blueprint.program();
+        let to = self.blueprint.setup.flows[0].door;
         let (station, now) = (self.number(program.station), self.kernel.now());
         self.with_stack(station, |stack| {
             stack.ping(to, PINGS, PING_PAYLOAD_BYTES, PING_INTERVAL, now);
@@ -211,7 +211,7 @@ impl World {
             stack.and_then(|stack| stack.transfers.get(index)).copied()
         };
         let start = self.kernel.now();
-        let limit = start + self.plan.program().limit;
+        let limit = start + self.blueprint.program().limit;
         let goes_on = |kernel: &Kernel| received(kernel).is_some_and(|one| one.octets < bytes);
         self.kernel.run_while(limit, goes_on)?;
         let transfer = received(&self.kernel);
@@ -222,9 +222,9 @@ impl World {
 
     /// Opens the connection of a flow. Returns the receiving host and its transfer.
     fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), KernelFault> {
-        let program = &self.plan.programs[flow];
+        let program = &self.blueprint.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
-        let aim = self.plan.setup.flows[flow];
+        let aim = self.blueprint.setup.flows[flow];
         let (port, to) = (aim.port, (aim.door, aim.port));
         let is_up = program.is_up;
         let (client, other) = if is_up {
@@ -232,7 +232,7 @@ impl World {
         } else {
             (Role::Receives, Role::Sends(bytes))
         };
-        let window = self.plan.window_bytes();
+        let window = self.blueprint.window_bytes();
         let mut refused = None;
         let listened = self.with_stack(server, |stack| {
             let result = stack.listen(port, other, window);
@@ -259,7 +259,7 @@ impl World {
     }
 
     fn stream(&mut self) -> Result<Streamed, KernelFault> {
-        let until = self.kernel.now() + self.plan.program().limit;
+        let until = self.kernel.now() + self.blueprint.program().limit;
         self.begin_stream(0);
         self.kernel.run(until + QUIET)?;
         Ok(self.streamed(0))
@@ -267,12 +267,12 @@ impl World {
 
     /// Starts the datagrams of a flow.
     fn begin_stream(&mut self, flow: usize) {
-        let program = &self.plan.programs[flow];
-        let Some(departures) = self.plan.departures(flow) else {
+        let program = &self.blueprint.programs[flow];
+        let Some(departures) = self.blueprint.departures(flow) else {
             return;
         };
         let (from, end) = self.ends(flow);
-        let aim = self.plan.setup.flows[flow];
+        let aim = self.blueprint.setup.flows[flow];
         let to = if program.is_up {
             aim.door
         } else {
@@ -300,17 +300,17 @@ impl World {
     fn streamed(&self, flow: usize) -> Streamed {
         let (from, end) = self.ends(flow);
         let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
-        let port = self.plan.setup.flows[flow].port;
+        let port = self.blueprint.setup.flows[flow].port;
         let sent = stack(from).and_then(|stack| stack.sent(port));
         let came = stack(end).and_then(|stack| stack.discarded.get(&port));
-        let program = &self.plan.programs[flow];
-        let (limit, most) = (program.limit, self.plan.most_bytes(program));
+        let program = &self.blueprint.programs[flow];
+        let (limit, most) = (program.limit, self.blueprint.most_bytes(program));
         Streamed::of(sent, came, limit, most)
     }
 
     /// The sender and the receiver of a flow's counted packets.
     fn ends(&self, flow: usize) -> (u32, u32) {
-        let program = &self.plan.programs[flow];
+        let program = &self.blueprint.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
         if program.is_up {
             (station, server)
@@ -326,7 +326,7 @@ impl World {
         stack.map_or(Ipv4Addr::UNSPECIFIED.into(), super::host::Stack::address)
     }
 
-    /// The element index of a node of the plan.
+    /// The element index of a node of the blueprint.
     fn number(&self, node: usize) -> u32 {
         self.elements.nodes[node]
     }

@@ -1,10 +1,10 @@
 //! Compares formulas with the kernel.
 
 use super::*;
-use crate::kernel::world::tests::{plan, run, tandem};
+use crate::kernel::world::tests::{blueprint, run, tandem};
 
 fn agree(edits: &[&str], within: f64) {
-    let closed = model(&plan(edits).expect("a plan")).expect("a world");
+    let closed = model(&blueprint(edits).expect("a blueprint")).expect("a world");
     let outcome = run(edits);
     assert_eq!(closed.wire_bytes, outcome.wire_bytes, "{edits:?}");
     let near = |what: &str, formula: f64, simulated: f64, within: f64| {
@@ -63,7 +63,7 @@ fn a_slow_processor_limits_in_both() {
         "link.nat.delay=1 ms",
     ];
     agree(&edits, 0.15);
-    let closed = model(&plan(&edits).expect("a plan")).expect("a world");
+    let closed = model(&blueprint(&edits).expect("a blueprint")).expect("a world");
     assert_eq!(closed.narrowest, "ms");
 }
 
@@ -72,7 +72,7 @@ fn a_chain_of_ipv6_agrees_and_has_the_sizes_of_the_tandem() {
     let chain = ["family=6", "node.nat.role=relay", "node.nat.udp_timeout="];
     let edits = [&chain[..], &["policy=gcm"]].concat();
     agree(&edits, 0.2);
-    let closed = model(&plan(&edits).expect("a plan")).expect("a world");
+    let closed = model(&blueprint(&edits).expect("a blueprint")).expect("a world");
     // IPv4 has 128 and 544
     assert_eq!(closed.wire_bytes, [(64, 148), (480, 564)]);
     let datagrams = [
@@ -93,7 +93,7 @@ fn a_chain_of_ipv6_agrees_and_has_the_sizes_of_the_tandem() {
 #[test]
 fn what_has_no_price_is_named_and_not_made_up() {
     let edits = ["node.ms.device=paper-u", "node.ms.mips=100"];
-    let closed = model(&plan(&edits).expect("a plan")).expect("a world");
+    let closed = model(&blueprint(&edits).expect("a blueprint")).expect("a world");
     assert_eq!(closed.handshake_s, None);
     let unpriced = closed.unpriced.expect("a reason");
     assert!(

@@ -17,14 +17,14 @@ fn out(nat: &mut Nat, port: u16, now: Instant) -> Option<u16> {
     let mut packet = ip::udp((INNER, port), (SERVER, 4500), b"hello", 1);
     nat.outward(&mut packet, now).then(|| {
         let flow = Flow::of(&packet).expect("a packet");
-        assert_eq!(flow.source, IpAddr::V4(nat.plan.address));
+        assert_eq!(flow.source, IpAddr::V4(nat.config.address));
         assert!(ip::has_valid_checksums(&packet));
         flow.ports.expect("ports").0
     })
 }
 
 fn back(nat: &mut Nat, port: u16, now: Instant) -> Option<(IpAddr, u16)> {
-    let mut packet = ip::udp((SERVER, 4500), (nat.plan.address, port), b"hello", 1);
+    let mut packet = ip::udp((SERVER, 4500), (nat.config.address, port), b"hello", 1);
     nat.inward(&mut packet, now).then(|| {
         assert!(ip::has_valid_checksums(&packet));
         let flow = Flow::of(&packet).expect("a packet");
@@ -51,7 +51,7 @@ fn only_whom_it_was_sent_to_may_answer() {
     let mut nat = nat();
     out(&mut nat, 500, at(0));
     let stranger = Ipv4Addr::new(198, 51, 100, 7);
-    let mut packet = ip::udp((stranger, 4500), (nat.plan.address, 20_000), b"x", 1);
+    let mut packet = ip::udp((stranger, 4500), (nat.config.address, 20_000), b"x", 1);
     assert!(!nat.inward(&mut packet, at(1)));
     assert_eq!(back(&mut nat, 20_001, at(1)), None);
 }
@@ -73,7 +73,7 @@ fn echoes_pass_by_their_identifier() {
     assert!(nat.outward(&mut request, at(0)));
     assert!(ip::has_valid_checksums(&request));
     let identifier = u16::from_be_bytes([request[24], request[25]]);
-    let mut reply = ip::echo((SERVER, nat.plan.address), false, (identifier, 1), 56);
+    let mut reply = ip::echo((SERVER, nat.config.address), false, (identifier, 1), 56);
     assert!(nat.inward(&mut reply, at(1)));
     assert!(ip::has_valid_checksums(&reply));
     assert_eq!(u16::from_be_bytes([reply[24], reply[25]]), 77);

@@ -7,7 +7,7 @@ use crypto::hash::Hash;
 use crypto::rand::Seed;
 use engine::selector::TrafficSelector;
 
-use super::plan::{NodePlan, Plan};
+use super::blueprint::{Blueprint, NodeBlueprint};
 use super::tunnel::Tunnel;
 use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
@@ -17,7 +17,8 @@ use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Targ
 use crate::scenario::Role;
 use crate::scenario::graph::Port as End;
 
-/// The positions of elements. A node of the plan has the element with the same index in `nodes`.
+/// The positions of elements. A node of the blueprint has the element with the same index in
+/// `nodes`.
 pub(super) struct Elements {
     pub(super) nodes: Vec<u32>,
     /// Up and down link of each joint.
@@ -28,33 +29,41 @@ pub(super) struct Elements {
     pub(super) outer_link: u32,
 }
 
-pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), KernelFault> {
-    let builder = Builder::new(plan);
+pub(super) fn build(blueprint: &Blueprint) -> Result<(Kernel, Elements), KernelFault> {
+    let builder = Builder::new(blueprint);
     let mut kernel = Kernel::default();
     let mut links = Vec::new();
-    for (index, joint) in plan.joints.iter().enumerate() {
+    for (index, joint) in blueprint.joints.iter().enumerate() {
         let back = format!("{} back", joint.name);
         let ways = [(&joint.name, &joint.up, "up"), (&back, &joint.down, "down")];
         let [first, second] = ways.map(|(name, shape, purpose)| {
             let shape = shape.clone().try_map(|trace| trace.replay());
             let shape = shape.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
-            let link = Link::new(shape, Random::new(plan.seed, purpose, index as u64));
+            let link = Link::new(shape, Random::new(blueprint.seed, purpose, index as u64));
             let to = builder.end(index, purpose == "up");
             Ok(kernel.add(name, Element::Link(link, to)))
         });
         links.push((first?, second?));
     }
-    let nodes = plan.nodes.iter().enumerate();
+    let nodes = blueprint.nodes.iter().enumerate();
     let nodes = nodes.map(|(index, one)| kernel.add(&one.name, builder.element(index, one)));
     let nodes = nodes.collect();
-    for (index, joint) in plan.joints.iter().enumerate() {
+    for (index, joint) in blueprint.joints.iter().enumerate() {
         if builder.forks[index].is_some() {
             let name = format!("{} near", joint.name);
             kernel.add(&name, Element::Fork(builder.near_fork(index)));
         }
     }
-    let gateway = plan.nodes.iter().position(|one| one.role == Role::Gateway);
-    let to_gateway = |gateway| plan.joints.iter().position(|joint| joint.far == gateway);
+    let gateway = blueprint
+        .nodes
+        .iter()
+        .position(|one| one.role == Role::Gateway);
+    let to_gateway = |gateway| {
+        blueprint
+            .joints
+            .iter()
+            .position(|joint| joint.far == gateway)
+    };
     let outer = gateway.and_then(to_gateway);
     let outer = outer.unwrap_or(links.len().saturating_sub(1));
     let elements = Elements {
@@ -67,39 +76,39 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Elements), KernelFault> {
 }
 
 struct Builder<'a> {
-    plan: &'a Plan,
+    blueprint: &'a Blueprint,
     forks: Vec<Option<u32>>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a Plan) -> Self {
-        let mut next = (2 * plan.joints.len() + plan.nodes.len()) as u32;
-        let forks = (0..plan.joints.len()).map(|joint| {
-            plan.graph.is_shared(joint).then(|| {
+    fn new(blueprint: &'a Blueprint) -> Self {
+        let mut next = (2 * blueprint.joints.len() + blueprint.nodes.len()) as u32;
+        let forks = (0..blueprint.joints.len()).map(|joint| {
+            blueprint.graph.is_shared(joint).then(|| {
                 next += 1;
                 next - 1
             })
         });
         let forks = forks.collect();
-        Self { plan, forks }
+        Self { blueprint, forks }
     }
 
     /// A node as the target of one of its links.
     fn node(&self, index: usize, is_up: bool) -> Target {
-        let is_station = self.plan.nodes[index].role == Role::Station;
+        let is_station = self.blueprint.nodes[index].role == Role::Station;
         Target {
-            element: (2 * self.plan.joints.len() + index) as u32,
+            element: (2 * self.blueprint.joints.len() + index) as u32,
             port: Port(u8::from(!is_up && !is_station)),
         }
     }
 
     /// The target of a joint's link: its end or, past a relay, the next link.
     fn end(&self, joint: usize, is_up: bool) -> Target {
-        let found = &self.plan.joints[joint];
-        let role = |node: usize| self.plan.nodes[node].role;
+        let found = &self.blueprint.joints[joint];
+        let role = |node: usize| self.blueprint.nodes[node].role;
         if is_up {
             let next = self
-                .plan
+                .blueprint
                 .joints
                 .iter()
                 .position(|it| it.near == [found.far]);
@@ -114,7 +123,7 @@ impl<'a> Builder<'a> {
                 port: Port(0),
             },
             (None, Some(near)) if role(*near) == Role::Relay => {
-                let before = self.plan.joints.iter().position(|it| it.far == *near);
+                let before = self.blueprint.joints.iter().position(|it| it.far == *near);
                 before.map_or(self.node(*near, false), |before| link(before, false))
             }
             (None, near) => {
@@ -129,7 +138,7 @@ impl<'a> Builder<'a> {
         link(port.link, port.is_near)
     }
 
-    fn element(&self, index: usize, node: &NodePlan) -> Element {
+    fn element(&self, index: usize, node: &NodeBlueprint) -> Element {
         match node.role {
             Role::Station | Role::Gateway | Role::Server => {
                 Element::Host(Box::new(self.host(index, node)))
@@ -143,7 +152,7 @@ impl<'a> Builder<'a> {
 
     fn router(&self, index: usize) -> Fork {
         let mut fork = Fork::default();
-        let graph = &self.plan.graph;
+        let graph = &self.blueprint.graph;
         for hop in graph.hops.iter().filter(|hop| hop.node == index) {
             let network = graph.segments[hop.to].network;
             if let Some(port) = graph.port(index, hop.link) {
@@ -155,8 +164,8 @@ impl<'a> Builder<'a> {
 
     /// The fork at the near end of a link: each node there by its address, and what routers reach.
     fn near_fork(&self, joint: usize) -> Fork {
-        let (graph, mut fork) = (&self.plan.graph, Fork::default());
-        let is_there = |node: usize| self.plan.joints[joint].near.contains(&node);
+        let (graph, mut fork) = (&self.blueprint.graph, Fork::default());
+        let is_there = |node: usize| self.blueprint.joints[joint].near.contains(&node);
         for port in graph.near(joint).filter(|port| is_there(port.node)) {
             fork.lead_one(port.address, self.node(port.node, false));
         }
@@ -165,7 +174,7 @@ impl<'a> Builder<'a> {
                 let hop = graph.hop(port.node, index)?;
                 (hop.link != joint).then_some((hop.segments, port.node))
             });
-            let is_router = |node: usize| self.plan.nodes[node].role == Role::Router;
+            let is_router = |node: usize| self.blueprint.nodes[node].role == Role::Router;
             let nearest = below.filter(|(_, node)| is_router(*node)).min();
             if let Some((_, node)) = nearest {
                 let network = segment.network;
@@ -175,9 +184,9 @@ impl<'a> Builder<'a> {
         fork
     }
 
-    fn nat(&self, index: usize, node: &NodePlan) -> Element {
+    fn nat(&self, index: usize, node: &NodeBlueprint) -> Element {
         let nat = Nat::new(node.nat.clone());
-        let ports = || self.plan.graph.ports_of(index);
+        let ports = || self.blueprint.graph.ports_of(index);
         let inside = ports().find(|port| !port.is_near);
         let outside = ports().find(|port| port.is_near);
         let onto =
@@ -185,8 +194,8 @@ impl<'a> Builder<'a> {
         Element::Nat(Box::new(Router::new(nat, onto(inside), onto(outside))))
     }
 
-    fn host(&self, index: usize, node: &NodePlan) -> Host {
-        let (plan, graph) = (self.plan, &self.plan.graph);
+    fn host(&self, index: usize, node: &NodeBlueprint) -> Host {
+        let (blueprint, graph) = (self.blueprint, &self.blueprint.graph);
         let unspecified = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let address = graph.address(index).unwrap_or(unspecified);
         let is_station = node.role == Role::Station;
@@ -205,19 +214,19 @@ impl<'a> Builder<'a> {
             self.doors_of_gateway(index, &mut host);
         }
         let control = self.control(index, node, host.addresses.clone());
-        let stack = Stack::new(address, self.stack_mtu(index), plan.seed);
+        let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
         Host::new(host, control, Some(stack))
     }
 
     /// Port 1 leads behind the gateway; further outer links use the following ports.
     fn doors_of_gateway(&self, index: usize, host: &mut host::HostConfig) {
-        let (plan, graph) = (self.plan, &self.plan.graph);
+        let (blueprint, graph) = (self.blueprint, &self.blueprint.graph);
         if let Some(segment) = graph.behind(index) {
             let network = segment.network;
             let inside = graph.ports_of(index).find(|port| port.is_near);
             host.doors.extend(inside.map(|port| self.onto(port)));
             host.routes.push((network.first, network.last(), Port(1)));
-            let published = plan.setup.published.iter();
+            let published = blueprint.setup.published.iter();
             for one in published.filter(|one| one.gateway == index) {
                 if let IpAddr::V4(ip) = one.address {
                     let server = SocketAddrV4::new(ip, one.port);
@@ -240,30 +249,30 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn control(&self, index: usize, node: &NodePlan, own: Vec<IpAddr>) -> Option<Control> {
-        let plan = self.plan;
-        let tunnels = plan.tunnels_at(index);
+    fn control(&self, index: usize, node: &NodeBlueprint, own: Vec<IpAddr>) -> Option<Control> {
+        let blueprint = self.blueprint;
+        let tunnels = blueprint.tunnels_at(index);
         let (tunnel, set) = tunnels.first()?;
         let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
-        let mtu = plan.mtu_bytes();
+        let mtu = blueprint.mtu_bytes();
         let config = if node.role == Role::Station {
             tunnel.station(set.gateway, inside, mtu)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu)
         };
-        let seed = seed(plan.seed, &node.name);
-        Some(Control::new(config, own, &seed, plan.calendar))
+        let seed = seed(blueprint.seed, &node.name);
+        Some(Control::new(config, own, &seed, blueprint.calendar))
     }
 
     /// The MTU of a stack: that of its first link, for a gateway of the last. The planes tell TCP
     /// by its maximum segment size what fits after protection.
     fn stack_mtu(&self, index: usize) -> u32 {
-        let graph = &self.plan.graph;
-        let port = match self.plan.nodes[index].role {
+        let graph = &self.blueprint.graph;
+        let port = match self.blueprint.nodes[index].role {
             Role::Station => graph.ports_of(index).next(),
             _ => graph.ports_of(index).last(),
         };
-        let mtu = port.and_then(|port| self.plan.joints[port.link].up.mtu);
+        let mtu = port.and_then(|port| self.blueprint.joints[port.link].up.mtu);
         mtu.unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU)
     }
 }

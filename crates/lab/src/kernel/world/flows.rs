@@ -112,15 +112,15 @@ impl World {
     fn flows(&mut self) -> Result<Vec<Flow>, KernelFault> {
         let start = self.kernel.now();
         let mut transfers = Vec::new();
-        for flow in 0..self.plan.programs.len() {
-            let program = &self.plan.programs[flow];
+        for flow in 0..self.blueprint.programs.len() {
+            let program = &self.blueprint.programs[flow];
             transfers.push(match program.transfer {
                 Some(bytes) => Some((bytes, self.begin_transfer(flow, bytes)?)),
                 None => None,
             });
             self.begin_stream(flow);
         }
-        let limits = self.plan.programs.iter().map(|program| program.limit);
+        let limits = self.blueprint.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
         let mut moves = self.moves(start);
         let late = moves.split_off(moves.partition_point(|(at, _)| *at <= end));
@@ -151,10 +151,11 @@ impl World {
     }
 
     fn flow(&self, flow: usize, transferred: Option<Transferred>) -> Flow {
-        let program = &self.plan.programs[flow];
+        let program = &self.blueprint.programs[flow];
         let (_, end) = self.ends(flow);
         let stack = self.host(end).and_then(|host| host.stack.as_ref());
-        let came = stack.and_then(|stack| stack.discarded.get(&self.plan.setup.flows[flow].port));
+        let came =
+            stack.and_then(|stack| stack.discarded.get(&self.blueprint.setup.flows[flow].port));
         Flow {
             name: program.name.clone(),
             transferred,
@@ -174,7 +175,7 @@ impl World {
 
     /// Moves, in the order of time.
     fn moves(&self, start: Instant) -> Vec<(Instant, Change)> {
-        let moves = self.plan.moves.iter();
+        let moves = self.blueprint.moves.iter();
         let mut moves: Vec<_> = moves
             .map(|it| (start + after(it.at_s), it.change))
             .collect();
@@ -194,7 +195,7 @@ impl World {
 
     /// Detaches a station from its present link and attaches it to another.
     fn attach(&mut self, station: usize, to: usize) {
-        let graph = &self.plan.graph;
+        let graph = &self.blueprint.graph;
         let Some(port) = graph.port(station, to).copied() else {
             return;
         };
@@ -238,7 +239,7 @@ impl World {
         let (up, down) = self.elements.links[joint];
         for (number, change) in [up, down].into_iter().zip(changes) {
             if let Some(Element::Link(link, _)) = self.kernel.element_mut(number) {
-                let name = &self.plan.joints[joint].name;
+                let name = &self.blueprint.joints[joint].name;
                 let changed = link.change(change);
                 changed.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
             }
@@ -247,8 +248,8 @@ impl World {
     }
 
     fn tunnelled(&self, exchanges: Vec<Exchange>) -> Vec<Tunnelled> {
-        let name = |node: usize| self.plan.nodes[node].name.clone();
-        let tunnels = self.plan.graph.tunnels.iter().zip(exchanges);
+        let name = |node: usize| self.blueprint.nodes[node].name.clone();
+        let tunnels = self.blueprint.graph.tunnels.iter().zip(exchanges);
         let moved = |gateway: usize| {
             let control = self
                 .host(self.number(gateway))
@@ -265,7 +266,7 @@ impl World {
     }
 
     fn carried(&self) -> Vec<Carried> {
-        let links = self.plan.joints.iter().zip(&self.elements.links);
+        let links = self.blueprint.joints.iter().zip(&self.elements.links);
         let counts = |number: u32| match self.kernel.element(number) {
             Some(Element::Link(link, _)) => Link::counters(link),
             _ => Counters::default(),

@@ -60,11 +60,11 @@ fn catalogue() -> Catalogue {
     ])
 }
 
-pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
+pub(in crate::kernel) fn blueprint(edits: &[&str]) -> Result<Blueprint, String> {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
+    Blueprint::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
 }
 
 /// The same chain for the tandem.
@@ -76,7 +76,7 @@ pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Tandem {
 }
 
 pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
-    let world = World::new(plan(edits).expect("a plan"));
+    let world = World::new(blueprint(edits).expect("a blueprint"));
     world.expect("a world").run().expect("runs")
 }
 
@@ -275,8 +275,8 @@ fn a_gateway_may_end_the_chain_and_a_nat_may_be_absent() {
         }
         let edits = [SMALL, &format!("policy={policy}")];
         let scenario = Scenario::edited("road.toml", &text, &edits, &catalogue);
-        let plan = Plan::of(&scenario.expect(policy), &catalogue, &held()).expect(policy);
-        let outcome = World::new(plan).expect("a world").run().expect("runs");
+        let blueprint = Blueprint::of(&scenario.expect(policy), &catalogue, &held()).expect(policy);
+        let outcome = World::new(blueprint).expect("a world").run().expect("runs");
         let transferred = outcome.transferred;
         assert!(
             transferred.is_some_and(|one| one.is_complete),
@@ -288,7 +288,7 @@ fn a_gateway_may_end_the_chain_and_a_nat_may_be_absent() {
 
 #[test]
 fn a_rebound_nat_moves_the_path_and_the_tunnel_goes_on() {
-    let mut world = World::new(plan(&[SMALL]).expect("a plan")).expect("a world");
+    let mut world = World::new(blueprint(&[SMALL]).expect("a blueprint")).expect("a world");
     world.kernel.start().expect("a world that can be");
     assert!(world.handshakes().expect("runs")[0].is_up);
     let nats = (0..).map_while(|number| Some((number, world.kernel.element(number)?)));
@@ -303,7 +303,7 @@ fn a_rebound_nat_moves_the_path_and_the_tunnel_goes_on() {
         world.round_trips().expect("runs").received,
         usize::from(PINGS)
     );
-    let gateway = world.plan.graph.tunnels[0].to;
+    let gateway = world.blueprint.graph.tunnels[0].to;
     let control = world
         .host(world.number(gateway))
         .and_then(|host| host.control.as_ref());
@@ -324,7 +324,8 @@ fn a_capture_has_every_link_and_every_packet() {
         }
     }
     let shared = Shared::default();
-    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a plan")).expect("a world");
+    let mut world =
+        World::new(blueprint(&["traffic.bytes=10 KB"]).expect("a blueprint")).expect("a world");
     world.capture(Box::new(shared.clone()));
     world.run().expect("runs");
     let file = shared.0.borrow();
@@ -352,7 +353,8 @@ fn a_capture_that_cannot_be_written_fails_the_run() {
             Ok(())
         }
     }
-    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a plan")).expect("a world");
+    let mut world =
+        World::new(blueprint(&["traffic.bytes=10 KB"]).expect("a blueprint")).expect("a world");
     world.capture(Box::new(Full));
     let fault = world.run().expect_err("a full disk");
     assert_eq!(
@@ -389,10 +391,10 @@ fn what_the_kernel_does_not_run_is_named() {
              --mips 100 or mips = 100 in its node",
         ),
     ] {
-        let fault = plan(&[edit]).err().expect(edit);
+        let fault = blueprint(&[edit]).err().expect(edit);
         assert!(fault.starts_with(said), "{fault}");
     }
-    let fault = plan(&["policy=none", stream])
+    let fault = blueprint(&["policy=none", stream])
         .err()
         .expect("a nat in the way");
     assert!(
@@ -457,7 +459,7 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     });
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
-    let fault = levels::both_levels(&scenario.expect("a plan"), &catalogue, &open, None);
+    let fault = levels::both_levels(&scenario.expect("a scenario"), &catalogue, &open, None);
     let fault = fault.expect_err("a cut recording").to_string();
     assert!(fault.contains("link.nat"), "{fault}");
     assert!(
@@ -477,7 +479,7 @@ fn more_datagrams_than_the_path_carries_end_in_a_fault_and_not_in_all_memory() {
         "link.nat.queue=1 GB",
         "link.nat.rate=10 kbit/s",
     ];
-    let world = World::new(plan(&edits).expect("a plan")).expect("a world");
+    let world = World::new(blueprint(&edits).expect("a blueprint")).expect("a world");
     let fault = world.run().expect_err("too much");
     assert_eq!(fault.keys(), ["traffic.rate", "traffic"]);
     let fault = fault.to_string();

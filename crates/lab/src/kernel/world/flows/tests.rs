@@ -1,6 +1,6 @@
 //! Tests of graphs with the real engine in them.
 
-use super::super::Plan;
+use super::super::Blueprint;
 use super::*;
 use crate::kernel::trace::held;
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
@@ -17,7 +17,7 @@ const BOARD: &str =
     include_str!("../../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
 const CLEAR: &str = include_str!("../../../../../../python/caravan/catalogue/policies/none.toml");
 
-fn plan(text: &str, edits: &[&str]) -> Result<Plan, String> {
+fn blueprint(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
     let policies = [
         ("aes128gcm16", POLICY),
         ("3des-md5", TRANSPORT),
@@ -40,11 +40,11 @@ fn plan(text: &str, edits: &[&str]) -> Result<Plan, String> {
     }));
     let scenario = Scenario::edited("handover.toml", text, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
+    Blueprint::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
 }
 
 fn run(text: &str, edits: &[&str]) -> Flowed {
-    let world = World::new(plan(text, edits).expect("a plan")).expect("a world");
+    let world = World::new(blueprint(text, edits).expect("a blueprint")).expect("a world");
     world.run_flows().expect("runs")
 }
 
@@ -205,7 +205,7 @@ fn a_flow_that_no_tunnel_takes_to_its_server_is_refused() {
     let layer =
         "[[layer]]\nkind = \"ipsec\"\npolicy = \"aes128gcm16\"\nfrom = \"ms1\"\nto = \"sg\"\n";
     let text = HANDOVER.replacen("policy = \"aes128gcm16\"\n", "", 1) + layer;
-    let fault = plan(&text, &[]).err().expect("ms2 has no tunnel");
+    let fault = blueprint(&text, &[]).err().expect("ms2 has no tunnel");
     assert!(
         fault.contains("flow.ms2 up.from: 'ms2' has no tunnel to 'sg'"),
         "{fault}"
@@ -354,7 +354,7 @@ fn what_ipv6_has_not_is_refused_where_it_stands() {
             "--set policy: its outer header is IPv6 and the path is IPv4",
         ),
     ] {
-        let fault = plan(HANDOVER, edits).err().expect(said);
+        let fault = blueprint(HANDOVER, edits).err().expect(said);
         assert!(fault.contains(said), "{fault}, not {said}");
     }
     // to the gateway itself transport mode leads in either family
@@ -375,16 +375,20 @@ fn what_ipv6_has_not_is_refused_where_it_stands() {
 fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     let policies = ["aes128gcm16", "aes128-sha256"];
     let board = ["node.sg.device=cortex-m4"];
-    let plan = plan(&layered(policies), &board).expect("a plan");
-    let gateway = plan.nodes.iter().find(|one| one.name == "sg").expect("sg");
+    let blueprint = blueprint(&layered(policies), &board).expect("a blueprint");
+    let gateway = blueprint
+        .nodes
+        .iter()
+        .find(|one| one.name == "sg")
+        .expect("sg");
     let costs = gateway.costs.as_ref().expect("a device");
     let of_peer = |rank: usize| {
-        let (first, _) = plan.setup.tunnels[rank].pool.hosts();
+        let (first, _) = blueprint.setup.tunnels[rank].pool.hosts();
         costs.of_peer(|| Some(first)).seal.at(1000.0)
     };
     let alone = |policy| {
-        let plan = self::plan(&layered([policy; 2]), &board).expect("a plan");
-        let costs = plan.nodes[3].costs.clone().expect("a device");
+        let blueprint = self::blueprint(&layered([policy; 2]), &board).expect("a blueprint");
+        let costs = blueprint.nodes[3].costs.clone().expect("a device");
         costs.packet.seal.at(1000.0)
     };
     assert_eq!([of_peer(0), of_peer(1)], policies.map(alone));
@@ -396,7 +400,8 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
             "node.sg.clock=40 MHz",
             "run.time=2 s",
         ];
-        let mut world = World::new(self::plan(&layered(policies), &edits).expect("a plan"));
+        let mut world =
+            World::new(self::blueprint(&layered(policies), &edits).expect("a blueprint"));
         let world = world.as_mut().expect("a world");
         world.kernel.start().expect("starts");
         let up = world.handshakes().expect("runs");
@@ -462,7 +467,7 @@ fn several_nats_and_gateways_each_have_their_stations() {
             "{outcome:#?}"
         );
     }
-    let fault = plan(&text, &["flow.down a.to=ms-b"])
+    let fault = blueprint(&text, &["flow.down a.to=ms-b"])
         .err()
         .expect("the other gateway's");
     assert!(
@@ -487,7 +492,7 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
             "{outcome:#?}"
         );
     }
-    let fault = plan(HANDOVER, &["policy=3des-md5"])
+    let fault = blueprint(HANDOVER, &["policy=3des-md5"])
         .err()
         .expect("one of several");
     assert!(
@@ -497,7 +502,7 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
     let flow = |key: &str| format!("flow.ms1 up.{key}");
     let edits = ["model=pcap", "file=x.pcap", "sizes=", "rate="].map(flow);
     let edits = edits.each_ref().map(String::as_str);
-    let fault = plan(HANDOVER, &edits).err().expect("the tandem's");
+    let fault = blueprint(HANDOVER, &edits).err().expect("the tandem's");
     assert!(
         fault.contains("model: only the tandem replays captures"),
         "{fault}"

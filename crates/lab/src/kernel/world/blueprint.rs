@@ -1,4 +1,4 @@
-//! The elements of a chain or a graph, and how they are read from a scenario.
+//! What a world is built from: the elements of a chain or a graph, read from a scenario.
 
 use std::net::IpAddr;
 
@@ -22,13 +22,13 @@ use crate::scenario::{
 
 /// All that is needed to build the network of a scenario, a chain or a graph.
 #[derive(Clone)]
-pub struct Plan {
+pub struct Blueprint {
     /// The seed of all random numbers.
     pub seed: u64,
     /// The date and time at time 0 of the simulation.
     pub calendar: Calendar,
     /// The nodes; of a chain in order, the station first.
-    pub nodes: Vec<NodePlan>,
+    pub nodes: Vec<NodeBlueprint>,
     /// The links between them; in a chain `joints[i]` joins `nodes[i]` and the next.
     pub joints: Vec<Joint>,
     /// Addresses and routes.
@@ -47,7 +47,7 @@ pub struct Plan {
 
 /// A node of the network.
 #[derive(Clone)]
-pub struct NodePlan {
+pub struct NodeBlueprint {
     /// The name for messages and captures.
     pub name: String,
     /// Its role.
@@ -104,7 +104,7 @@ const WINDOW_PRODUCTS: f64 = 2.0;
 /// What TCP's timer and delayed acknowledgements need in addition to the path's delay.
 const SLACK_S: f64 = 0.05;
 
-impl Plan {
+impl Blueprint {
     /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
     /// checked here and read again during the run.
     pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoTandem> {
@@ -129,7 +129,7 @@ impl Plan {
             }
         }
         let nodes = scenario.nodes.iter().enumerate();
-        let planned = nodes.map(|(index, node)| {
+        let nodes = nodes.map(|(index, node)| {
             let own = setup.tunnels.iter().zip(&policies);
             let own = own.filter(|(set, _)| [set.from, set.to].contains(&index));
             let own = own.map(|(set, policy)| Protection {
@@ -138,7 +138,7 @@ impl Plan {
                 peers: set.pool.hosts(),
             });
             let own: Vec<_> = own.collect();
-            NodePlan::of((index, node), &graph, &own, scenario, catalogue)
+            NodeBlueprint::of((index, node), &graph, &own, scenario, catalogue)
         });
         let links = scenario.links.iter();
         let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
@@ -147,7 +147,7 @@ impl Plan {
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
-            nodes: planned.collect::<Result<_, _>>()?,
+            nodes: nodes.collect::<Result<_, _>>()?,
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph,
@@ -248,7 +248,7 @@ impl Plan {
 /// The largest value of the length field of an IP packet.
 const MAX_IP_BYTES: u32 = 65_535;
 
-impl NodePlan {
+impl NodeBlueprint {
     fn of(
         (index, node): (usize, &scenario::Node),
         graph: &Graph,
