@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::refused::Refused;
-use crate::request::{Held, PolicyAsked, PriceAsked, Way, read};
+use crate::request::{Held, PolicyRequest, PriceRequest, Way, read};
 
 /// The tally of some replications of one scenario, and the sum of its links' delays.
 #[derive(Serialize, Deserialize)]
@@ -72,24 +72,24 @@ pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused>
 }
 
 pub(crate) fn price(request: &str) -> Result<String, Refused> {
-    let asked: PriceAsked = read(request)?;
-    let profile = Profile::parse(&asked.file, &asked.text)?;
-    let clock = match (asked.mips, asked.clock_mhz) {
+    let request: PriceRequest = read(request)?;
+    let profile = Profile::parse(&request.file, &request.text)?;
+    let clock = match (request.mips, request.clock_mhz) {
         (Some(_), Some(_)) => return Err(Refused::TwoSpeeds),
         (Some(mips), None) => Some(Clock::Mips(mips)),
         (None, Some(mhz)) => Some(Clock::MegaHertz(mhz)),
         (None, None) => None,
     };
-    let direction = match asked.direction {
+    let direction = match request.direction {
         None | Some(Way::Seal) => Direction::Seal,
         Some(Way::Open) => Direction::Open,
     };
-    let policy = match &asked.suite {
-        PolicyAsked::Suite(suite) => cost::of_suite(&profile, suite)?,
-        PolicyAsked::File { file, text } => Policy::parse(file, text)?,
+    let policy = match &request.suite {
+        PolicyRequest::Suite(suite) => cost::of_suite(&profile, suite)?,
+        PolicyRequest::File { file, text } => Policy::parse(file, text)?,
     };
     let device = Device::new(profile, clock)?;
-    write(&device.price(&policy, asked.bytes, direction)?)
+    write(&device.price(&policy, request.bytes, direction)?)
 }
 
 pub(crate) fn model(held: &Held) -> Result<String, Refused> {
@@ -147,11 +147,11 @@ pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, Refused> {
     let nothing = || Refused::NoPackets("there is no result".to_owned());
     let whole = whole.ok_or_else(nothing)?;
     let outcome = counted(&whole.tally, whole.propagation_s)?;
-    let asked = whole.tally.replications.len();
-    let silent = asked - outcome.replications;
+    let all = whole.tally.replications.len();
+    let silent = all - outcome.replications;
     if silent > 0 {
         return Err(Refused::NoPackets(format!(
-            "in {silent} of {asked} replications no packet arrived in the measured time: {REMEDY}"
+            "in {silent} of {all} replications no packet arrived in the measured time: {REMEDY}"
         )));
     }
     write(&outcome)
@@ -174,7 +174,7 @@ fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
     Ok(outcome)
 }
 
-/// One answer a policy, in the order asked: its outcome, or why it is not carried.
+/// One answer a policy, in the order of the request: its outcome, or why it is not carried.
 pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<String, Refused> {
     let catalogue = &held.catalogue;
     let mut tandems = Vec::new();

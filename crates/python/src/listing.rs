@@ -11,18 +11,18 @@ use crate::request::read;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ListRequest {
     kind: Kind,
     catalogue: Vec<Entry>,
 }
 
 /// The entries of one kind, by name.
 pub(crate) fn of(request: &str) -> Result<String, Refused> {
-    let asked: Asked = read(request)?;
-    let catalogue = Catalogue::new(asked.catalogue);
+    let request: ListRequest = read(request)?;
+    let catalogue = Catalogue::new(request.catalogue);
     let rows: Result<Vec<Value>, Refused> = catalogue
-        .all(asked.kind)
-        .map(|entry| match asked.kind {
+        .all(request.kind)
+        .map(|entry| match request.kind {
             Kind::Device => device(entry),
             Kind::Link => link(entry),
             Kind::Policy => policy(entry),

@@ -9,19 +9,19 @@ use crate::refused::Refused;
 /// A scenario with its edits, every text that it names, and the settings of its simulation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ScenarioRequest {
     file: String,
     text: String,
     #[serde(default)]
     set: Vec<String>,
     catalogue: Vec<Entry>,
-    run: Option<RunAsked>,
+    run: Option<RunRequest>,
 }
 
 /// Which replications, and how long. Missing values are those of the scenario.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RunAsked {
+struct RunRequest {
     seconds: Option<f64>,
     warm_up_s: Option<f64>,
     replications: Option<u32>,
@@ -32,12 +32,12 @@ struct RunAsked {
 /// The price of a packet. `profile` names the device in messages; file and text are its cost table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PriceAsked {
+pub(crate) struct PriceRequest {
     #[expect(dead_code, reason = "the table's own name is in the answer")]
     pub(crate) profile: Option<String>,
     pub(crate) file: String,
     pub(crate) text: String,
-    pub(crate) suite: PolicyAsked,
+    pub(crate) suite: PolicyRequest,
     pub(crate) bytes: f64,
     pub(crate) mips: Option<f64>,
     pub(crate) clock_mhz: Option<f64>,
@@ -47,7 +47,7 @@ pub(crate) struct PriceAsked {
 /// The protection of a packet: the name of a suite, or a policy file.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub(crate) enum PolicyAsked {
+pub(crate) enum PolicyRequest {
     Suite(String),
     File { file: String, text: String },
 }
@@ -66,18 +66,18 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refuse
 
 /// A scenario that is read and resolved once, for all requests about it.
 pub(crate) struct Held {
-    asked: Asked,
+    request: ScenarioRequest,
     pub(crate) scenario: Scenario,
     pub(crate) catalogue: Catalogue,
 }
 
 impl Held {
     pub(crate) fn read(request: &str) -> Result<Self, Refused> {
-        let mut asked: Asked = read(request)?;
-        let catalogue = Catalogue::new(std::mem::take(&mut asked.catalogue));
-        let scenario = asked.edited(None, &catalogue)?;
+        let mut request: ScenarioRequest = read(request)?;
+        let catalogue = Catalogue::new(std::mem::take(&mut request.catalogue));
+        let scenario = request.edited(None, &catalogue)?;
         Ok(Self {
-            asked,
+            request,
             scenario,
             catalogue,
         })
@@ -85,33 +85,33 @@ impl Held {
 
     /// The name of its file in messages.
     pub(crate) fn file(&self) -> &str {
-        &self.asked.file
+        &self.request.file
     }
 
     /// The same scenario under another policy.
     pub(crate) fn under(&self, policy: &str) -> Result<Scenario, Refused> {
         let edit = format!("policy={policy}");
-        self.asked.edited(Some(&edit), &self.catalogue)
+        self.request.edited(Some(&edit), &self.catalogue)
     }
 
     /// The run that `other` describes; missing values are those of the request or the scenario.
     pub(crate) fn run(&self, other: Option<&str>) -> Result<tandem::Run, Refused> {
-        let other: Option<RunAsked> = other.map(read).transpose()?;
-        let nothing = RunAsked::default();
-        let asked = other.as_ref().or(self.asked.run.as_ref());
-        let (asked, scenario) = (asked.unwrap_or(&nothing), &self.scenario);
-        let warm_up = asked.warm_up_s.unwrap_or(scenario.run.warm_up_s);
+        let other: Option<RunRequest> = other.map(read).transpose()?;
+        let nothing = RunRequest::default();
+        let request = other.as_ref().or(self.request.run.as_ref());
+        let (request, scenario) = (request.unwrap_or(&nothing), &self.scenario);
+        let warm_up = request.warm_up_s.unwrap_or(scenario.run.warm_up_s);
         Ok(tandem::Run {
-            seconds: asked.seconds.unwrap_or(scenario.run.time_s) + warm_up,
+            seconds: request.seconds.unwrap_or(scenario.run.time_s) + warm_up,
             warm_up,
-            replications: asked.replications.unwrap_or(scenario.run.replications),
-            seed: asked.seed.unwrap_or(scenario.seed),
-            first_replication: asked.first_replication.unwrap_or(0),
+            replications: request.replications.unwrap_or(scenario.run.replications),
+            seed: request.seed.unwrap_or(scenario.seed),
+            first_replication: request.first_replication.unwrap_or(0),
         })
     }
 }
 
-impl Asked {
+impl ScenarioRequest {
     fn edited(&self, more: Option<&str>, catalogue: &Catalogue) -> Result<Scenario, Refused> {
         let edits = self.set.iter().map(String::as_str).chain(more);
         let edits: Vec<&str> = edits.collect();
