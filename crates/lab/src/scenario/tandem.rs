@@ -157,8 +157,8 @@ impl Scenario {
             let link = &joint.link;
             let key = |name: &str| format!("link.{}.{name}", joint.name);
             // For these two, only the scenario's own values need the event kernel.
-            let is_asked = |name| self.places.contains_key(&key(name));
-            let mtu = link.mtu_bytes.filter(|_| is_asked("mtu"));
+            let is_stated = |name| self.places.contains_key(&key(name));
+            let mtu = link.mtu_bytes.filter(|_| is_stated("mtu"));
             let is_beyond = match mtu {
                 Some(mtu) => self.largest_bytes(catalogue)? + link.overhead_bytes > mtu,
                 None => false,
@@ -168,7 +168,7 @@ impl Scenario {
                 ("reorder", link.reorder > 0.0),
                 ("queue", link.queue_bytes.is_some()),
                 ("mtu", is_beyond),
-                ("trace", link.trace.is_some() && is_asked("trace")),
+                ("trace", link.trace.is_some() && is_stated("trace")),
             ];
             if let Some((name, _)) = beyond.iter().find(|(_, is_there)| *is_there) {
                 let what = format!(

@@ -20,18 +20,18 @@ impl Scenario {
         let Some(traffic) = self.tandem_traffic()? else {
             return Ok(());
         };
-        let asked = [
+        let factors = [
             traffic.most_packets_per_s(),
             run.seconds,
             f64::from(run.replications),
         ];
-        let packets: f64 = asked.iter().product();
+        let packets: f64 = factors.iter().product();
         if packets <= PACKETS_MAX {
             return Ok(());
         }
-        let [rate, seconds, times] = asked;
-        let beyond = |(asked, (_, usual)): &(f64, (&str, f64))| asked / usual;
-        let blamed = asked.into_iter().zip(USUAL);
+        let [rate, seconds, times] = factors;
+        let beyond = |(value, (_, usual)): &(f64, (&str, f64))| value / usual;
+        let blamed = factors.into_iter().zip(USUAL);
         let blamed = blamed.max_by(|one, other| beyond(one).total_cmp(&beyond(other)));
         let key = blamed.map_or("run", |(_, (key, _))| key);
         let what = format!(
