@@ -79,6 +79,11 @@ def price(request: str, /) -> str:
     """What a packet of `bytes` costs: `file` and `text` of a device, `suite` (a word, or `file` and
     `text` of a policy), `mips` or `clock_mhz`, `direction` (`seal`, `open`)."""
 
+def sizes(request: str, /) -> str:
+    """How large clear IP packets of these `bytes` become under a policy (`file` and `text`):
+    `wire_bytes` by an `accounting` (`rfc`, `paper-u`, `paper-w`), null if it has no formula;
+    `parts` of a packet in ESP in UDP, null without protection."""
+
 def outcome(tallies: list[bytes], /) -> str:
     """What the replications of one scenario say together, in any order."""
 

@@ -36,7 +36,7 @@ from caravan.threeways.measurement import (
     transport_ends,
     tunnel_ends,
 )
-from caravan.threeways.sizes import POLICIES, Policy
+from caravan.threeways.sizes import POLICIES, wire_bytes
 
 FILE_BYTES = 4_000_000
 LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")
@@ -137,8 +137,8 @@ def measure_all(network: RemoteAccess, keys: Keys, seconds: int, output: Path) -
     packets.mkdir()
     with console.status("") as status:
         for policy in POLICIES:
-            status.update(f"measuring {policy.name}")
-            costs.append(measure(network, keys, policy.name, seconds, packets))
+            status.update(f"measuring {policy}")
+            costs.append(measure(network, keys, policy, seconds, packets))
     return costs
 
 
@@ -155,13 +155,11 @@ def cost_table(costs: list[Cost]) -> Table:
     sizes = [f"{size} B\non the wire" for size in SIZES_BYTES]
     for heading in ("IKE\nms", *sizes, "TCP\nMbit/s", "RTT\nms", "CPU\ns/GB"):
         table.add_column(heading, justify="right", no_wrap=True)
-    policies = {policy.name: policy for policy in POLICIES}
     for cost in costs:
-        policy = policies[cost.policy]
         table.add_row(
             cost.policy + (" *" if cost.policy in LEGACY else ""),
             _number(cost.handshake_ms, 1),
-            *(wire_cell(policy, size, cost.wire_bytes[size]) for size in SIZES_BYTES),
+            *(wire_cell(cost.policy, size, cost.wire_bytes[size]) for size in SIZES_BYTES),
             _number(cost.mbit_s, 0),
             _number(cost.rtt_ms, 3),
             _number(cost.cpu_s_per_gb, 1),
@@ -169,10 +167,12 @@ def cost_table(costs: list[Cost]) -> Table:
     return table
 
 
-def wire_cell(policy: Policy, size: int, captured: int) -> str:
+def wire_cell(policy: str, size: int, captured: int) -> str:
     """Captured, RFC's and paper's sizes; red if the first two differ."""
-    by_rfc = policy.rfc_bytes(size)
-    by_paper = policy.paper_bytes(size)
+    by_rfc, by_paper = (
+        sizes[0] if (sizes := wire_bytes(policy, (size,), accounting)) else None
+        for accounting in ("rfc", "paper-u")
+    )
     seen = str(captured) if captured == by_rfc else f"[red]{captured}[/]"
     return f"{seen}/{by_rfc}/{'-' if by_paper is None else by_paper}"
 

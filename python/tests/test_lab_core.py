@@ -49,7 +49,7 @@ def test_a_strange_edit_is_refused_and_nothing_worse(key: str, value: str) -> No
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"file": 1}', '{"text": "", "x": 1}'])
 def test_what_is_no_request_is_refused(text: str) -> None:
-    for function in (_lab.Scenario, _lab.price, _lab.listing):
+    for function in (_lab.Scenario, _lab.price, _lab.listing, _lab.sizes):
         with pytest.raises(ValueError, match="not a request"):
             function(text)
     with pytest.raises(ValueError, match="no result"):

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.root
 FILE_BYTES = 1_000_000
 PUBLISHED_URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
 PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
-SUITES = [policy.name for policy in POLICIES if policy.is_ipsec]
+SUITES = [policy for policy in POLICIES if policy != "none"]
 
 
 @contextlib.contextmanager

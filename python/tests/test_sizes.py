@@ -1,13 +1,23 @@
-"""Closed forms of packet sizes compared with the paper's own examples and with sizes counted by
-hand."""
+"""Sizes of packets from the native core, beside closed forms that are made by hand, the paper's own
+examples and sizes that are counted by hand."""
 
 from __future__ import annotations
 
 import pytest
+from sizes_by_hand import (
+    ESP_HEADER_BYTES,
+    ESP_TRAILER_BYTES,
+    IP_BYTES,
+    MD5_96_BYTES,
+    POLICIES,
+    TCP_BYTES,
+    UDP_BYTES,
+)
 
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Frame
 from caravan.threeways.measurement import probe_size
-from caravan.threeways.sizes import POLICIES
+from caravan.threeways.sizes import POLICIES as MEASURED
+from caravan.threeways.sizes import parts, wire_bytes
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 
@@ -48,6 +58,31 @@ def test_the_rfcs_add_one_vector_to_the_paper() -> None:
             paper = policy.paper_bytes(size)
             if paper is not None:
                 assert policy.rfc_bytes(size) == paper + policy.vector_bytes
+
+
+def test_the_core_has_the_sizes_that_are_made_by_hand() -> None:
+    assert tuple(BY_NAME) == MEASURED
+    sizes = range(40, 1501)
+    for name, policy in BY_NAME.items():
+        for mode in ("transport", "tunnel"):
+            by_hand = [policy.rfc_bytes(size, mode) for size in sizes]
+            assert wire_bytes(name, sizes, mode=mode) == by_hand, (name, mode)
+        by_paper = [policy.paper_bytes(size) for size in sizes]
+        known = None if None in by_paper else by_paper
+        assert wire_bytes(name, sizes, "paper-u") == known, name
+
+
+def test_the_core_has_the_parts_that_are_counted_by_hand() -> None:
+    assert parts("null-md5") == {
+        "ip_bytes": IP_BYTES,
+        "tcp_bytes": TCP_BYTES,
+        "udp_bytes": UDP_BYTES,
+        "esp_header_bytes": ESP_HEADER_BYTES,
+        "esp_trailer_bytes": ESP_TRAILER_BYTES,
+        "check_bytes": MD5_96_BYTES,
+    }
+    assert (parts("aes128gcm16") or {})["check_bytes"] == 16
+    assert parts("none") is None
 
 
 def frame(protocol: int, size: int, payload: bytes = b"") -> Frame:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import sizes_by_hand as sizes
 
 import caravan.study
 from caravan.files import CATALOGUE
@@ -31,7 +32,6 @@ from caravan.study.published import (
 from caravan.study.resolve import Files, resolve
 from caravan.study.text import StudyError
 from caravan.study.values import fill
-from caravan.threeways import sizes
 
 FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 NAMES = re.compile(

@@ -51,7 +51,7 @@ mod profile;
 mod suite;
 mod works;
 
-pub use accounting::{Accounting, NoFormula, UnknownAccounting};
+pub use accounting::{Accounting, NoFormula, Parts, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
 pub use cell::Cell;
 pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};

@@ -12,6 +12,7 @@ mod kernel;
 mod listing;
 mod refused;
 mod request;
+mod sizes;
 mod text;
 
 use pyo3::prelude::*;
@@ -101,6 +102,12 @@ mod _lab {
     #[pyfunction]
     fn price(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || answers::price(request))
+    }
+
+    /// The sizes of packets under a policy.
+    #[pyfunction]
+    fn sizes(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || super::sizes::of(request))
     }
 
     /// The evaluation of the replications of one scenario.

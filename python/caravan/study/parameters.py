@@ -16,15 +16,8 @@ from caravan.study.parsed import Study
 from caravan.study.text import StudyError
 from caravan.threeways import sizes
 
-PACKET = {
-    "ip_bytes": sizes.IP_BYTES,
-    "tcp_bytes": sizes.TCP_BYTES,
-    "udp_bytes": sizes.UDP_BYTES,
-    "esp_header_bytes": sizes.ESP_HEADER_BYTES,
-    "esp_trailer_bytes": sizes.ESP_TRAILER_BYTES,
-    "check_bytes": sizes.MD5_96_BYTES,
-}
-"""Parts of a packet, from which `sizes` makes its closed forms."""
+PACKET_SUITE = "null-md5"
+"""The suite of the packet whose parts keys may name: its check value is HMAC-MD5-96."""
 COUNT = "count"
 
 
@@ -51,7 +44,7 @@ def document(
 ) -> dict[str, Any]:
     """Everything that keys may refer to; `devices` are texts of cost tables by name."""
     tables = {name: plain(name, text) for name, text in devices.items()}
-    return {**scenario, "sweeps": sweeps, "devices": tables, "packet": PACKET}
+    return {**scenario, "sweeps": sweeps, "devices": tables, "packet": sizes.parts(PACKET_SUITE)}
 
 
 def number(document: Mapping[str, Any], key: str) -> float:

@@ -4,15 +4,19 @@ use core::str::FromStr;
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
-use crypto::packet::{Encryption, Integrity};
+use crypto::packet::{Encryption, Integrity, Protection};
 use engine::plane::shape::{Shape, wire_bytes};
 use engine::sa::{Mode, Protocol};
+use serde::{Deserialize, Serialize};
+use wire::esp;
+use wire::ip::{ipv4, tcp, udp};
 
 use super::policy::Policy;
 use crate::staircase::{Staircase, Step};
 
 /// The rule for sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Accounting {
     /// Paper U, equations (9) to (11): transport mode in UDP, a trailer, no IV.
     PaperU,
@@ -79,6 +83,46 @@ impl FromStr for Accounting {
     }
 }
 
+impl TryFrom<String> for Accounting {
+    type Error = UnknownAccounting;
+
+    fn try_from(name: String) -> Result<Self, UnknownAccounting> {
+        name.parse()
+    }
+}
+
+/// The parts of a packet in ESP in UDP over IPv4 that have the same size in every packet. The rest
+/// is user data, the initialization vector and padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    /// The IP header without options.
+    pub ip_bytes: usize,
+    /// The TCP header without options.
+    pub tcp_bytes: usize,
+    /// The UDP header.
+    pub udp_bytes: usize,
+    /// SPI and sequence number.
+    pub esp_header_bytes: usize,
+    /// Pad length and next header.
+    pub esp_trailer_bytes: usize,
+    /// The check value.
+    pub check_bytes: usize,
+}
+
+impl Parts {
+    /// Under these algorithms.
+    pub fn of(protection: &Protection) -> Self {
+        Self {
+            ip_bytes: ipv4::HEADER_LEN,
+            tcp_bytes: tcp::HEADER_LEN,
+            udp_bytes: udp::HEADER_LEN,
+            esp_header_bytes: esp::HEADER_LEN,
+            esp_trailer_bytes: esp::TRAILER_LEN,
+            check_bytes: protection.icv_len(),
+        }
+    }
+}
+
 /// The engine's sizes under one shape, as a function: `fixed` and whole multiples of `alignment`.
 pub(super) struct Sizes {
     shape: Shape,
@@ -119,7 +163,7 @@ impl Sizes {
     /// Encrypted octets: payload, padding, trailer.
     pub(super) fn encrypted(&self) -> Staircase {
         let protection = &self.shape.protection;
-        let clear = ESP_HEADER_BYTES + protection.iv_len() + protection.icv_len();
+        let clear = esp::HEADER_LEN + protection.iv_len() + protection.icv_len();
         self.from(self.fixed - self.outer() - clear as f64)
     }
 
@@ -182,9 +226,6 @@ impl Sizes {
         (self.shape.ip_header_bytes() + udp) as f64
     }
 }
-
-/// SPI and sequence number.
-const ESP_HEADER_BYTES: usize = 8;
 
 fn paper_w(shape: Shape) -> Shape {
     Shape {
