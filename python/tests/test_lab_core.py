@@ -52,7 +52,7 @@ def test_what_is_no_request_is_refused(text: str) -> None:
     for function in (_lab.Scenario, _lab.price, _lab.listing, _lab.sizes):
         with pytest.raises(ValueError, match="not a request"):
             function(text)
-    with pytest.raises(ValueError, match="no result"):
+    with pytest.raises(ValueError, match="not a result"):
         _lab.outcome([text.encode()])
 
 
