@@ -68,6 +68,8 @@ pub enum Reply {
         /// One sentence.
         text: String,
     },
+    /// The process ends before it reads the request.
+    Ended,
     /// It cannot be done.
     Failed {
         /// Why.
@@ -137,9 +139,6 @@ impl ControlError {
         move |source| Self::Io { what, path, source }
     }
 }
-
-/// The reply of a process that ends before it reads the request.
-const LAST_WORD: &str = "the process is ending";
 
 /// Refuses names that would leave the runtime directory or be hidden in it.
 pub fn check_name(name: &str) -> Result<(), ControlError> {

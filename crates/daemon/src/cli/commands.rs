@@ -281,6 +281,7 @@ fn said(reply: Reply) -> anyhow::Result<String> {
     match reply {
         Reply::Done { text } if text.is_empty() => Ok(String::new()),
         Reply::Done { text } | Reply::Ending { text } => Ok(text + "\n"),
+        Reply::Ended => bail!("the process is ending"),
         Reply::Failed { text } => bail!(text),
         Reply::Status { report } => Ok(report.to_string()),
     }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{ControlError, LAST_WORD, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
+use super::{ControlError, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
 
 /// How long a process may take to answer. `down` waits for the peer's last message.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -156,7 +156,7 @@ fn converse(
         return Err(ControlError::Ending(path.clone()));
     }
     match serde_json::from_slice(&line) {
-        Ok(Reply::Failed { text }) if text == LAST_WORD => Err(ControlError::Ending(path.clone())),
+        Ok(Reply::Ended) => Err(ControlError::Ending(path.clone())),
         Ok(reply) => Ok((reply, stream)),
         Err(error) => Err(ControlError::Reply {
             path: path.clone(),

@@ -9,14 +9,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::sockets::Sockets;
-use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request};
+use super::{ControlError, REQUEST_BYTES_MAX, Reply, Request};
 
 /// How long a client of the socket may take to write its line.
 const ASKER_PATIENCE: Duration = Duration::from_secs(5);
 /// Requests that wait at most. Others wait in the socket.
 const QUEUE: usize = 16;
 
-/// One request and its reply channel. Dropping it replies "the process is ending".
+/// One request and its reply channel. Dropping it replies [`Reply::Ended`].
 pub struct Call {
     /// The request.
     pub request: Request,
@@ -95,8 +95,8 @@ async fn attend(stream: UnixStream, sender: mpsc::Sender<Call>) {
 async fn ask(request: Request, sender: &mpsc::Sender<Call>) -> Reply {
     let (reply, answer) = oneshot::channel();
     match sender.send(Call { request, reply }).await {
-        Ok(()) => answer.await.unwrap_or_else(|_| failed(LAST_WORD)),
-        Err(_) => failed(LAST_WORD),
+        Ok(()) => answer.await.unwrap_or(Reply::Ended),
+        Err(_) => Reply::Ended,
     }
 }
 
