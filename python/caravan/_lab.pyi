@@ -50,7 +50,10 @@ class Scenario:
         """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone`
         are priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph`
         has its links, flows, addresses and ways, of a chain too, and as `setup` tunnels, published
-        ports and where flows go."""
+        ports and where flows go. Each of `setup.tunnels` has its policy as `protection`, with the
+        keys of a policy file and their defaults (`suite`, `mode`, `udp`, `outer`; `keys` is null or
+        has `exchange`, `proposal`, `proof`), `outer` of the path, and whether a NAT is on the path
+        at the beginning as `has_nat`."""
 
     def model(self) -> str:
         """What queueing theory says of its stations."""

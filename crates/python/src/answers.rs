@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
-use lab::scenario::graph::setup::Setup;
-use lab::scenario::{Flow, Graph, Joint, Move, NoTandem, Scenario};
+use lab::scenario::{Flow, Joint, Move, NoTandem, Resolved, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -25,13 +24,12 @@ struct Job {
 
 /// What the testbed builds namespaces from.
 #[derive(Serialize)]
-struct Resolved<'a> {
+struct Network<'a> {
     links: &'a [Joint],
     flows: &'a [Flow],
     moves: &'a [Move],
-    setup: Setup,
     #[serde(flatten)]
-    graph: Graph,
+    resolved: &'a Resolved,
 }
 
 /// The theoretical results of a tandem, and the bytes of each clear packet that are not user data.
@@ -44,28 +42,23 @@ struct Modelled {
 
 /// A scenario for Python; `run` is as in a request.
 pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused> {
-    let (scenario, catalogue) = (&held.scenario, &held.catalogue);
+    let (scenario, resolved) = (&held.scenario, &held.resolved);
+    let catalogue = &held.catalogue;
     let run = held.run(run)?;
-    let beyond = scenario.check_tandem(catalogue).err();
+    let beyond = scenario.check_tandem(resolved, catalogue).err();
     // Traffic that the tandem cannot simulate is no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&run));
-    let graph = Graph::of(scenario)?;
-    let policies = graph.tunnels.iter().map(|tunnel| &*tunnel.policy);
-    let modes: Result<Vec<_>, _> = policies
-        .map(|name| scenario.mode(name, catalogue))
-        .collect();
-    let setup = Setup::of(scenario, &graph, &modes?);
     let (links, flows, moves) = (&scenario.links, &scenario.flows, &scenario.moves);
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
         // Every link and its ends, every address and every route, also of chains.
-        "graph": Resolved { links, flows, moves, setup, graph },
+        "graph": Network { links, flows, moves, resolved },
         // The value of the run that is too large, with its key; null if none is.
         "too_much": work.and_then(Result::err).map(|fault| Refused::from(fault).told()),
         // Nodes whose work is a lower bound.
-        "bytes_alone": scenario.priced_by_bytes_alone(catalogue),
+        "bytes_alone": scenario.priced_by_bytes_alone(resolved, catalogue),
         // Why only the event kernel can simulate it; null if the tandem can.
         "beyond_tandem": beyond.map(|fault| Refused::from(fault).told()),
     }))
@@ -94,7 +87,7 @@ pub(crate) fn price(request: &str) -> Result<String, Refused> {
 
 pub(crate) fn model(held: &Held) -> Result<String, Refused> {
     let scenario = &held.scenario;
-    let tandem = scenario.tandem(&held.catalogue)?;
+    let tandem = scenario.tandem(&held.resolved, &held.catalogue)?;
     let traffic = traffic(scenario)?;
     let model = closed::model(&tandem, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
@@ -117,7 +110,7 @@ fn add_propagation(model: &mut Model, propagation_s: f64) {
 
 pub(crate) fn simulate(held: &Held, run: Option<&str>) -> Result<Vec<u8>, Refused> {
     let scenario = &held.scenario;
-    let tandem = scenario.tandem(&held.catalogue)?;
+    let tandem = scenario.tandem(&held.resolved, &held.catalogue)?;
     let traffic = traffic(scenario)?;
     let tallies = tandem::simulate(&[tandem], &traffic, &held.run(run)?);
     let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault))?;
@@ -185,8 +178,9 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
         let scenario = held.under(policy)?;
         propagation_s = scenario.propagation_s();
         wanted = scenario.chain()?.traffic.wanted();
-        scenario.check_tandem(catalogue)?;
-        match scenario.tandem(catalogue) {
+        let resolved = scenario.resolved(catalogue)?;
+        scenario.check_tandem(&resolved, catalogue)?;
+        match scenario.tandem(&resolved, catalogue) {
             Ok(tandem) => {
                 tandems.push(tandem);
                 answers.push(json!({ "policy": policy }));

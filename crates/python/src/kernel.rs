@@ -17,14 +17,17 @@ use crate::request::Held;
 /// The results of both levels, and the resolved scenario. The capture of all links gets its name
 /// only when it is complete.
 pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refused> {
-    let (scenario, catalogue) = (&held.scenario, &held.catalogue);
-    let resolved = answers::resolved(held, None)?;
+    let answer = answers::resolved(held, None)?;
     let told = |mut levels: serde_json::Value| {
-        levels["resolved"] = resolved;
+        levels["resolved"] = answer;
         levels.to_string()
     };
+    let both_levels = |capture| {
+        let (scenario, resolved) = (&held.scenario, &held.resolved);
+        levels::both_levels(scenario, resolved, &held.catalogue, &recordings(), capture)
+    };
     let Some(path) = capture else {
-        let levels = levels::both_levels(scenario, catalogue, &recordings(), None);
+        let levels = both_levels(None);
         let levels = levels.map_err(|fault| Refused::unrunnable(fault, ""))?;
         return Ok(told(levels));
     };
@@ -32,7 +35,7 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
     let named = |fault: std::io::Error| Refused::file(path, &fault);
     let file = File::create(&part).map_err(named)?;
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
-    let levels = levels::both_levels(scenario, catalogue, &recordings(), Some(to));
+    let levels = both_levels(Some(to));
     if levels.is_err() {
         // an incomplete capture is removed; if that fails too, the run's error is reported
         let _ = fs::remove_file(&part);
@@ -46,7 +49,7 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
 /// octets of the clear IP packet. Null for TCP.
 pub(crate) fn departures(held: &Held) -> Result<String, Refused> {
     let scenario = &held.scenario;
-    let blueprint = Blueprint::of(scenario, &held.catalogue, &recordings())?;
+    let blueprint = Blueprint::of(scenario, &held.resolved, &held.catalogue, &recordings())?;
     let mut left = DEPARTURES_MAX;
     let mut flows: Vec<Option<Vec<(u64, u32)>>> = Vec::new();
     for flow in 0..blueprint.programs.len() {

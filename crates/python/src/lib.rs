@@ -51,7 +51,8 @@ mod _lab {
             self.0.file()
         }
 
-        /// Its contents, its addresses and routes, and its hash.
+        /// Its contents, its addresses and routes, and its hash. Each of `graph.setup.tunnels` has
+        /// its policy as `protection`: the keys of a policy file, with their defaults.
         #[pyo3(signature = (run = None, /))]
         fn resolved(&self, py: Python<'_>, run: Option<&str>) -> PyResult<String> {
             apart(py, || Ok(answers::resolved(&self.0, run)?.to_string()))

@@ -1,6 +1,6 @@
 //! Requests as JSON. Unknown keys are errors.
 
-use lab::scenario::{Catalogue, Entry, Scenario};
+use lab::scenario::{Catalogue, Entry, Resolved, Scenario};
 use lab::tandem;
 use serde::Deserialize;
 
@@ -68,6 +68,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refuse
 pub(crate) struct Held {
     request: ScenarioRequest,
     pub(crate) scenario: Scenario,
+    pub(crate) resolved: Resolved,
     pub(crate) catalogue: Catalogue,
 }
 
@@ -76,9 +77,11 @@ impl Held {
         let mut request: ScenarioRequest = read(request)?;
         let catalogue = Catalogue::new(std::mem::take(&mut request.catalogue));
         let scenario = request.edited(None, &catalogue)?;
+        let resolved = scenario.resolved(&catalogue)?;
         Ok(Self {
             request,
             scenario,
+            resolved,
             catalogue,
         })
     }

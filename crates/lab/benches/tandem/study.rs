@@ -50,8 +50,9 @@ fn tandem_and_traffic(edits: &[&str]) -> (Tandem, Traffic) {
     let text = filed!("scenarios/umts.toml");
     let scenario = Scenario::edited("umts.toml", text, edits, &catalogue);
     let scenario = scenario.expect("the catalogue's own scenario is sound");
+    let resolved = scenario.resolved(&catalogue).expect("and has a network");
     let tandem = scenario
-        .tandem(&catalogue)
+        .tandem(&resolved, &catalogue)
         .expect("and its costs are known");
     let traffic = scenario.tandem_traffic().expect("and its traffic is open");
     (tandem, traffic.expect("and no capture"))

@@ -10,6 +10,7 @@ use document::{Fault, Item, parse};
 use engine::plane::shape::Shape;
 use engine::sa::{Mode, Protocol};
 use engine::suite::{EspSuite, IkeSuite, SuiteFault};
+use serde::{Serialize, Serializer};
 
 use super::suite::{Standing, Suite};
 
@@ -179,6 +180,50 @@ impl Policy {
             Standing::Legacy(reasons)
         }
     }
+}
+
+/// The keys of a file of `policies/`, those with a default included.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    title: &'a str,
+    suite: &'a str,
+    mode: &'a str,
+    udp: bool,
+    outer: u8,
+    keys: Option<WrittenKeys>,
+}
+
+#[derive(Serialize)]
+struct WrittenKeys {
+    exchange: &'static str,
+    proposal: String,
+    proof: &'static str,
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            name: &self.name,
+            title: &self.title,
+            suite: self.suite.word(),
+            mode: said(&MODES, &self.mode),
+            udp: self.is_udp_encapsulated,
+            outer: if self.is_outer_v6 { 6 } else { 4 },
+            keys: self.keys.map(|keys| WrittenKeys {
+                exchange: said(&EXCHANGES, &keys.exchange),
+                proposal: keys.proposal.to_string(),
+                proof: said(&PROOFS, &keys.proof),
+            }),
+        };
+        written.serialize(serializer)
+    }
+}
+
+/// The word for a value. Each list of words is complete.
+fn said<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = words.iter().find(|(_, meant)| meant == value);
+    found.map_or("", |(word, _)| *word)
 }
 
 impl Keys {

@@ -13,6 +13,7 @@ use super::trace::{Trace, bits_per_second};
 use super::world::{Blueprint, Exchange, Joint, NodeBlueprint, Row, SIZES_BYTES, World};
 use super::{Costs, KernelFault, ip};
 use crate::scenario::Role;
+use crate::scenario::graph::setup::TunnelSetup;
 
 /// The closed-form results of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -115,7 +116,7 @@ impl Blueprint {
 
     /// The size of the IP packet that carries a clear one to the gateway.
     fn protected(&self, clear: u32) -> u32 {
-        let shape = self.tunnel().map(|tunnel| self.shape(tunnel));
+        let shape = self.setup.tunnels.first().and_then(TunnelSetup::shape);
         shape.map_or(clear, |shape| wire_bytes(&shape, clear as usize) as u32)
     }
 
@@ -236,7 +237,7 @@ impl Blueprint {
     /// The largest clear TCP packet that the planes pass unfragmented.
     fn segment_bytes(&self) -> u32 {
         let mtu = self.mtu_bytes().min(MTU_BYTES);
-        let shape = self.tunnel().map(|tunnel| self.shape(tunnel));
+        let shape = self.setup.tunnels.first().and_then(TunnelSetup::shape);
         let fits = shape.map_or(mtu, |shape| shape.largest_packet(mtu as usize) as u32);
         fits.min(mtu)
     }

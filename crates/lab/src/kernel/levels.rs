@@ -5,7 +5,7 @@ use std::io::Write;
 use super::KernelFault;
 use super::trace::Open;
 use super::world::{Blueprint, World};
-use crate::scenario::{Catalogue, NoTandem, Scenario};
+use crate::scenario::{Catalogue, NoTandem, Resolved, Scenario};
 
 /// Why a scenario cannot be computed and simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -25,11 +25,12 @@ pub enum Unrunnable {
 /// `open`: opens recordings. `capture`: receives the packets of all links, as pcapng.
 pub fn both_levels(
     scenario: &Scenario,
+    resolved: &Resolved,
     catalogue: &Catalogue,
     open: &Open,
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, Unrunnable> {
-    let blueprint = Blueprint::of(scenario, catalogue, open)?;
+    let blueprint = Blueprint::of(scenario, resolved, catalogue, open)?;
     let say = |fault: KernelFault| {
         if let KernelFault::Capture(why) = fault {
             return Unrunnable::Capture(why);

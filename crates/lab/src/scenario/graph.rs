@@ -10,6 +10,7 @@
 //! router joins networks of both families and translates nothing. Left out: segments with both
 //! families.
 
+pub mod route;
 pub mod setup;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -6,12 +6,11 @@
 //! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
 //! is ignored, and for a link with a trace the tandem uses the mean rate in that file.
 
-use engine::sa::Mode;
-
 use document::{Fault, Place};
 
 use super::catalogue::{Catalogue, Kind};
-use super::{After, Computer, Direction, Link, Model, Network, Pace, Scenario, Sizes, Speed};
+use super::graph::setup::TunnelSetup;
+use super::{After, Computer, Direction, Link, Model, Pace, Resolved, Scenario, Sizes, Speed};
 use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
@@ -71,61 +70,16 @@ impl NoTandem {
 }
 
 impl Scenario {
-    /// The policy, from its file or by its suite's name.
-    pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
-        self.policy_named(&self.policy, catalogue)
-    }
-
-    /// The mode of a policy that the scenario names; none if it protects nothing.
-    pub fn mode(&self, name: &str, catalogue: &Catalogue) -> Result<Option<Mode>, Fault> {
-        let policy = self.policy_named(name, catalogue)?;
-        Ok(policy.suite.ipsec().map(|_| policy.mode))
-    }
-
-    /// A policy that the scenario names.
-    pub(crate) fn policy_named(
+    /// How packets are protected between the station of a chain and its gateway.
+    fn policy_of_chain(
         &self,
-        name: &str,
+        resolved: &Resolved,
         catalogue: &Catalogue,
     ) -> Result<cost::Policy, Fault> {
-        match catalogue.find(Kind::Policy, name) {
-            Some(entry) => cost::Policy::parse(&entry.file, &entry.text),
-            None => match name.parse() {
-                Ok(suite) => Ok(cost::Policy::of(suite)),
-                Err(fault) => Err(self.fault(&[&self.policy_key(name)], format!("{fault}"))),
-            },
+        match resolved.setup.tunnels.first() {
+            Some(tunnel) => Ok(tunnel.applied()),
+            None => self.policy_named(&self.policy, "policy", catalogue),
         }
-    }
-
-    /// The policy of a chain, with the outer header of the address family of its first network.
-    fn policy_of_chain(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
-        let policy = self.resolved_policy(catalogue)?;
-        let given = self.links.first().and_then(|joint| joint.network);
-        let is_network_v6 = given.map_or(self.is_v6, Network::is_v6);
-        Ok(cost::Policy {
-            is_outer_v6: policy.is_outer_v6 || is_network_v6,
-            ..policy
-        })
-    }
-
-    /// The key that names a policy: of the first layer that does, or the scenario's own.
-    pub(crate) fn policy_key(&self, name: &str) -> String {
-        let mut layers = self.layers.iter().flatten();
-        match layers.find(|tunnel| tunnel.policy == name) {
-            Some(tunnel) => format!("layer.{}.policy", self.nodes[tunnel.from].name),
-            None => "policy".to_owned(),
-        }
-    }
-
-    /// Every policy once, in the order of the file.
-    fn policies(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = vec![&self.policy];
-        for tunnel in self.layers.iter().flatten() {
-            if !names.contains(&&*tunnel.policy) {
-                names.push(&tunnel.policy);
-            }
-        }
-        names
     }
 
     /// The device of a node that computes, at the scenario's clock.
@@ -151,7 +105,7 @@ impl Scenario {
     }
 
     /// Refuses properties that the tandem and the closed forms would silently ignore.
-    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), NoTandem> {
+    pub fn check_tandem(&self, resolved: &Resolved, catalogue: &Catalogue) -> Result<(), NoTandem> {
         self.chain()?;
         for joint in &self.links {
             let link = &joint.link;
@@ -160,7 +114,7 @@ impl Scenario {
             let is_stated = |name| self.places.contains_key(&key(name));
             let mtu = link.mtu_bytes.filter(|_| is_stated("mtu"));
             let is_beyond = match mtu {
-                Some(mtu) => self.largest_bytes(catalogue)? + link.overhead_bytes > mtu,
+                Some(mtu) => self.largest_bytes(resolved, catalogue)? + link.overhead_bytes > mtu,
                 None => false,
             };
             let beyond = [
@@ -182,7 +136,7 @@ impl Scenario {
     }
 
     /// The largest packet of the traffic after protection.
-    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, NoTandem> {
+    fn largest_bytes(&self, resolved: &Resolved, catalogue: &Catalogue) -> Result<f64, NoTandem> {
         let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
             Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
@@ -192,16 +146,20 @@ impl Scenario {
             // A capture may have packets of any size.
             None => CAPTURED_BYTES_MAX,
         };
-        let policy = self.policy_of_chain(catalogue)?;
+        let policy = self.policy_of_chain(resolved, catalogue)?;
         Ok(self.protected_size(&policy)?.at(clear))
     }
 
     /// Queues in the order in which the counted packets pass them: processors with the name of
     /// their node, links with the names of both ends.
-    pub fn tandem(&self, catalogue: &Catalogue) -> Result<tandem::Tandem, NoTandem> {
-        self.check_tandem(catalogue)?;
+    pub fn tandem(
+        &self,
+        resolved: &Resolved,
+        catalogue: &Catalogue,
+    ) -> Result<tandem::Tandem, NoTandem> {
+        self.check_tandem(resolved, catalogue)?;
         let way = self.chain()?.traffic.direction;
-        let policy = self.policy_of_chain(catalogue)?;
+        let policy = self.policy_of_chain(resolved, catalogue)?;
         let protected = self.protected_size(&policy)?;
         let gateway = self.gateway().unwrap_or(self.nodes.len());
         let clear = Staircase::linear(1.0);
@@ -217,7 +175,7 @@ impl Scenario {
                     Some(computer) => self
                         .device(&node.name, computer, catalogue)?
                         .service(&policy, direction)
-                        .map_err(|missing| self.unpriced((&node.name, &self.policy), missing))?,
+                        .map_err(|missing| self.unpriced((&node.name, 0), missing))?,
                     None => Staircase::constant(0.0),
                 };
                 queues.push(tandem::Queue {
@@ -245,23 +203,22 @@ impl Scenario {
 
     /// The nodes whose device has only a price per byte for protected packets. Their work, and all
     /// delays that depend on it, are lower bounds.
-    pub fn priced_by_bytes_alone(&self, catalogue: &Catalogue) -> Vec<&str> {
-        let policies = self.policies().into_iter();
-        let policies = policies.filter_map(|name| self.policy_named(name, catalogue).ok());
-        let policies: Vec<cost::Policy> = policies.collect();
+    pub fn priced_by_bytes_alone(&self, resolved: &Resolved, catalogue: &Catalogue) -> Vec<&str> {
         let seal = cost::Direction::Seal;
-        let nodes = self.nodes.iter().filter(|node| {
+        let nodes = self.nodes.iter().enumerate().filter(|(index, node)| {
+            let tunnels = resolved.setup.tunnels.iter();
+            let mut own = tunnels.filter(|tunnel| [tunnel.from, tunnel.to].contains(index));
             let computer = node.computer.as_ref();
             let device = computer.and_then(|it| self.device(&node.name, it, catalogue).ok());
             device.is_some_and(|device| {
-                let has_work = |policy| {
-                    let bill = device.bill(policy, seal);
+                let has_work = |tunnel: &TunnelSetup| {
+                    let bill = device.bill(&tunnel.applied(), seal);
                     bill.is_ok_and(|it| !it.parts.is_empty())
                 };
-                device.profile().prices_bytes_alone() && policies.iter().any(has_work)
+                device.profile().prices_bytes_alone() && own.any(has_work)
             })
         });
-        nodes.map(|node| node.name.as_str()).collect()
+        nodes.map(|(_, node)| node.name.as_str()).collect()
     }
 
     /// The sum of all links' delays, which is added to each packet's delay.
@@ -331,7 +288,7 @@ impl Scenario {
         accounting
             .size(policy)
             .map_err(|_no_formula| NoTandem::NoFormula {
-                place: self.blamed(&["accounting", &self.policy_key(&self.policy)]),
+                place: self.blamed(&["accounting", &self.policy_key(0)]),
                 accounting,
                 policy: self.policy.clone(),
             })
@@ -360,15 +317,15 @@ impl Scenario {
         self.fault(&["traffic.rate", "run.time", "traffic"], fault.to_string())
     }
 
-    /// The error that a node's device has no price for the policy.
+    /// The error that a node's device has no price for the policy of a station's tunnel.
     pub(crate) fn unpriced(
         &self,
-        (node, policy): (&str, &str),
+        (node, station): (&str, usize),
         missing: cost::Missing,
     ) -> NoTandem {
         let device = format!("node.{node}.device");
         NoTandem::Unpriced {
-            place: self.blamed(&[&self.policy_key(policy), &device]),
+            place: self.blamed(&[&self.policy_key(station), &device]),
             missing: Box::new(missing),
         }
     }

@@ -364,9 +364,7 @@ fn the_tandem_refuses_what_only_the_event_kernel_has() {
     let tandem = |file: &str, text: &str, edits: &[&str]| {
         let catalogue = whole_catalogue();
         let scenario = Scenario::edited(file, text, edits, &catalogue).unwrap();
-        scenario
-            .tandem(&catalogue)
-            .map_err(|fault| fault.to_string())
+        tandem_of(&scenario, &catalogue).map_err(|fault| fault.to_string())
     };
     let text = filed!("scenarios/umts");
     for (edit, key) in [
@@ -515,12 +513,17 @@ fn whole_catalogue() -> Catalogue {
     ])
 }
 
+/// The queues of a scenario.
+fn tandem_of(scenario: &Scenario, catalogue: &Catalogue) -> Result<tandem::Tandem, NoTandem> {
+    scenario.tandem(&scenario.resolved(catalogue)?, catalogue)
+}
+
 fn umts(edits: &[&str]) -> tandem::closed::Model {
     let catalogue = whole_catalogue();
     let text = filed!("scenarios/umts");
     let scenario = Scenario::edited("umts.toml", text, edits, &catalogue).unwrap();
     let traffic = scenario.tandem_traffic().unwrap().unwrap();
-    tandem::closed::model(&scenario.tandem(&catalogue).unwrap(), &traffic).unwrap()
+    tandem::closed::model(&tandem_of(&scenario, &catalogue).unwrap(), &traffic).unwrap()
 }
 
 #[test]
@@ -596,7 +599,7 @@ fn what_no_level_can_compute_is_said_before_it_runs() {
             edit => vec![edit],
         };
         let scenario = Scenario::edited("umts.toml", text, &edits, &catalogue).unwrap();
-        let text = scenario.tandem(&catalogue).unwrap_err().to_string();
+        let text = tandem_of(&scenario, &catalogue).unwrap_err().to_string();
         assert!(text.starts_with(wanted), "{edit}: {text}");
         let is_accounting = text.contains("no formula");
         assert_eq!(
@@ -620,7 +623,7 @@ fn the_serial_source_of_paper_w_carries_400_kbps() {
         seed: 1,
         first_replication: 0,
     };
-    let tandem = scenario.tandem(&catalogue).unwrap();
+    let tandem = tandem_of(&scenario, &catalogue).unwrap();
     let tally = tandem::simulate(&[tandem], &traffic, &run).unwrap();
     let packets_per_s = tally[0].outcome().unwrap().packets_per_s;
     // 800 application bytes a packet: 800 x 8 bits / (12.8 ms + 3.2 ms)

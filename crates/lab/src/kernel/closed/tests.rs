@@ -67,26 +67,47 @@ fn a_slow_processor_limits_in_both() {
     assert_eq!(closed.narrowest, "ms");
 }
 
+/// The tandem takes datagrams over links without a queue limit.
+const DATAGRAMS: [&str; 6] = [
+    "link.nat.queue=",
+    "traffic.bytes=",
+    "traffic.model=constant",
+    "traffic.rate=100 kbit/s",
+    "traffic.sizes.model=fixed",
+    "traffic.sizes.bytes=480 B",
+];
+const RELAY: [&str; 2] = ["node.nat.role=relay", "node.nat.udp_timeout="];
+
 #[test]
-fn a_chain_of_ipv6_agrees_and_has_the_sizes_of_the_tandem() {
-    let chain = ["family=6", "node.nat.role=relay", "node.nat.udp_timeout="];
-    let edits = [&chain[..], &["policy=gcm"]].concat();
-    agree(&edits, 0.2);
-    let closed = model(&blueprint(&edits).expect("a blueprint")).expect("a world");
-    // IPv4 has 128 and 544
-    assert_eq!(closed.wire_bytes, [(64, 148), (480, 564)]);
-    let datagrams = [
-        "policy=gcm",
-        "link.nat.queue=",
-        "traffic.bytes=",
-        "traffic.model=constant",
-        "traffic.rate=100 kbit/s",
-        "traffic.sizes.model=fixed",
-        "traffic.sizes.bytes=480 B",
-    ];
-    let protected = tandem(&[&chain[..], &datagrams].concat()).protected;
-    for (clear, wire) in closed.wire_bytes {
-        assert_eq!(protected.at(f64::from(clear)), f64::from(wire));
+fn a_chain_of_ipv6_agrees() {
+    agree(&[&RELAY[..], &["family=6", "policy=gcm"]].concat(), 0.2);
+}
+
+/// GCM in UDP, then 3DES with a NAT, whatever its policy says about UDP.
+#[test]
+fn all_levels_have_the_same_sizes_of_packets() {
+    let relay = |more: &[&'static str]| [&RELAY[..], more].concat();
+    for (edits, wire) in [
+        (vec!["policy=gcm"], [128, 544]),
+        (relay(&["policy=gcm", "family=6"]), [148, 564]),
+        // the network of a segment may be on any of its links
+        (
+            relay(&["policy=gcm", "link.nat.network=2001:db8:9::/64"]),
+            [148, 564],
+        ),
+        // without UDP in the policy: a NAT on the path decides
+        (vec!["policy=raw"], [108, 524]),
+        (relay(&["policy=raw"]), [100, 516]),
+    ] {
+        let wire = [(64, wire[0]), (480, wire[1])];
+        let outcome = run(&[&edits[..], &["traffic.bytes=10 KB"]].concat());
+        assert_eq!(outcome.wire_bytes, wire, "{edits:?}");
+        let closed = model(&blueprint(&edits).expect("a blueprint")).expect("a world");
+        assert_eq!(closed.wire_bytes, wire, "{edits:?}");
+        let protected = tandem(&[&edits[..], &DATAGRAMS].concat()).protected;
+        for (clear, wire) in wire {
+            assert_eq!(protected.at(f64::from(clear)), f64::from(wire), "{edits:?}");
+        }
     }
 }
 

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use engine::link::shape::OVERTAKEN_BY_BITS;
 use engine::link::{Carrier, Delay, Limit, Shape};
-use engine::plane::Shape as PacketShape;
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
@@ -17,7 +16,7 @@ use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{
-    self, Catalogue, Fault, Graph, Kind, Model, Move, NoTandem, POLICIES_MAX, Role, Scenario,
+    self, Catalogue, Fault, Graph, Kind, Model, Move, NoTandem, Resolved, Role, Scenario,
 };
 
 /// All that is needed to build the network of a scenario, a chain or a graph.
@@ -107,51 +106,44 @@ const SLACK_S: f64 = 0.05;
 impl Blueprint {
     /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
     /// checked here and read again during the run.
-    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoTandem> {
-        let mut graph = Graph::of(scenario)?;
-        let (mut tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
+    pub fn of(
+        scenario: &Scenario,
+        resolved: &Resolved,
+        catalogue: &Catalogue,
+        open: &Open,
+    ) -> Result<Self, NoTandem> {
+        let Resolved { graph, setup } = resolved;
+        let tunnels = tunnels(setup, scenario)?;
         let second = scenario.with_role(Role::Nat).nth(1);
         if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", scenario.nodes[second].name);
             let why = "a second NAT: in a chain, the event kernel supports only one";
             return Err(scenario.fault(&[&key], why).into());
         }
-        let modes: Vec<_> = tunnels.iter().map(|tunnel| Some(tunnel.mode)).collect();
-        let setup = Setup::of(scenario, &graph, &modes);
-        for (tunnel, set) in tunnels.iter_mut().zip(&setup.tunnels) {
-            tunnel.rank = set.rank;
-            tunnel.is_inner_v6 = set.pool.is_v6();
-            if set.rank >= POLICIES_MAX {
-                let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
-                return Err(scenario
-                    .fault(&[&scenario.policy_key(&set.policy)], why)
-                    .into());
-            }
-        }
         let nodes = scenario.nodes.iter().enumerate();
         let nodes = nodes.map(|(index, node)| {
-            let own = setup.tunnels.iter().zip(&policies);
-            let own = own.filter(|(set, _)| [set.from, set.to].contains(&index));
-            let own = own.map(|(set, policy)| Protection {
-                name: &set.policy,
-                policy,
+            let own = setup.tunnels.iter();
+            let own = own.filter(|set| [set.from, set.to].contains(&index));
+            let own = own.map(|set| Protection {
+                station: set.from,
+                policy: set.applied(),
                 peers: set.pool.hosts(),
             });
             let own: Vec<_> = own.collect();
-            NodeBlueprint::of((index, node), &graph, &own, scenario, catalogue)
+            NodeBlueprint::of((index, node), graph, &own, scenario, catalogue)
         });
         let links = scenario.links.iter();
         let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
-        let programs = flows.map(|flow| Programs::of(flow, scenario, &graph, &tunnels));
+        let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
             nodes: nodes.collect::<Result<_, _>>()?,
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
-            graph,
-            setup,
+            graph: graph.clone(),
+            setup: setup.clone(),
             tunnels,
             moves: scenario.moves.clone(),
             is_short: scenario.is_short,
@@ -166,13 +158,6 @@ impl Blueprint {
     /// The tunnel of a chain.
     pub fn tunnel(&self) -> Option<&Tunnel> {
         self.tunnels.first()
-    }
-
-    /// The tunnel of a station.
-    pub fn tunnel_of(&self, station: usize) -> Option<&Tunnel> {
-        let mut all = self.setup.tunnels.iter().zip(&self.tunnels);
-        all.find(|(set, _)| set.from == station)
-            .map(|(_, tunnel)| tunnel)
     }
 
     /// The tunnels that end at a node.
@@ -220,28 +205,13 @@ impl Blueprint {
 
     /// The largest clear IP packet of a program whose protected form fits into a UDP datagram.
     pub fn most_bytes(&self, program: &Programs) -> u32 {
-        let tunnel = self.tunnel_of(program.station);
-        let shape = tunnel.map(|tunnel| self.shape(tunnel));
+        let mut tunnels = self.setup.tunnels.iter();
+        let tunnel = tunnels.find(|tunnel| tunnel.from == program.station);
+        let shape = tunnel.and_then(TunnelSetup::shape);
         let largest = shape.map_or(MAX_IP_BYTES, |shape| {
             shape.largest_packet(MAX_IP_BYTES as usize) as u32
         });
         largest.min(MOST_BYTES)
-    }
-
-    /// Whether a NAT stands before the gateway.
-    pub fn has_nat(&self) -> bool {
-        self.nodes.iter().any(|one| one.role == Role::Nat)
-    }
-
-    /// The properties that determine the size of protected packets.
-    pub fn shape(&self, tunnel: &Tunnel) -> PacketShape {
-        PacketShape {
-            protection: tunnel.esp.protection,
-            protocol: tunnel.esp.protocol,
-            mode: tunnel.mode,
-            is_udp_encapsulated: self.has_nat() || tunnel.forces_udp,
-            is_outer_v6: tunnel.is_outer_v6,
-        }
     }
 }
 
@@ -252,7 +222,7 @@ impl NodeBlueprint {
     fn of(
         (index, node): (usize, &scenario::Node),
         graph: &Graph,
-        tunnels: &[Protection<'_>],
+        tunnels: &[Protection],
         scenario: &Scenario,
         catalogue: &Catalogue,
     ) -> Result<Self, NoTandem> {

@@ -6,41 +6,23 @@ use std::rc::Rc;
 use super::tunnel::{Proof, Tunnel};
 use crate::cost::{self, Direction, Policy};
 use crate::kernel::cpu::{Costs, PacketCosts};
-use crate::scenario::{self, Catalogue, Fault, Graph, NoTandem, Scenario};
+use crate::scenario::graph::setup::{Setup, TunnelSetup};
+use crate::scenario::{self, Catalogue, Fault, NoTandem, Scenario};
 
-/// The tunnels of a graph with their policies. Those whose policy protects nothing are left out.
-pub(super) fn tunnels(
-    graph: &mut Graph,
-    scenario: &Scenario,
-    catalogue: &Catalogue,
-) -> Result<(Vec<Tunnel>, Vec<Policy>), Fault> {
-    let (mut tunnels, mut policies): (Vec<Tunnel>, Vec<Policy>) = (Vec::new(), Vec::new());
-    let mut ends: Vec<scenario::Tunnel> = Vec::new();
-    for one in &graph.tunnels {
-        let fault = |why: String| scenario.fault(&[&scenario.policy_key(&one.policy)], why);
-        let mut policy = scenario.policy_named(&one.policy, catalogue)?;
-        let Some(mut tunnel) = Tunnel::of(&policy).map_err(fault)? else {
-            continue;
-        };
-        tunnel.is_outer_v6 = graph.address(one.from).is_some_and(|own| own.is_ipv6());
-        if policy.is_outer_v6 && !tunnel.is_outer_v6 {
-            let why = "its outer header is IPv6 and the path is IPv4: add family = 6";
-            return Err(fault(why.to_owned()));
-        }
-        policy.is_outer_v6 = tunnel.is_outer_v6;
-        tunnels.push(tunnel);
-        policies.push(policy);
-        ends.push(one.clone());
-    }
-    graph.tunnels = ends;
-    Ok((tunnels, policies))
+/// The tunnels of a setup, in its order.
+pub(super) fn tunnels(setup: &Setup, scenario: &Scenario) -> Result<Vec<Tunnel>, Fault> {
+    let tunnels = setup.tunnels.iter().map(|set| {
+        let tunnel = Tunnel::of(set);
+        tunnel.map_err(|why| scenario.fault(&[&scenario.policy_key(set.from)], why))
+    });
+    tunnels.collect()
 }
 
 /// How a node protects the packets of one of its tunnels.
-pub(super) struct Protection<'a> {
-    /// The name of the policy in the scenario.
-    pub(super) name: &'a str,
-    pub(super) policy: &'a Policy,
+pub(super) struct Protection {
+    /// Index of the station.
+    pub(super) station: usize,
+    pub(super) policy: Policy,
     /// The inner addresses of the gateway's peers under this policy.
     pub(super) peers: (IpAddr, IpAddr),
 }
@@ -49,15 +31,15 @@ pub(super) struct Protection<'a> {
 pub(super) fn costs(
     node: &str,
     computer: &scenario::Computer,
-    tunnels: &[Protection<'_>],
+    tunnels: &[Protection],
     scenario: &Scenario,
     catalogue: &Catalogue,
 ) -> Result<Option<Costs>, NoTandem> {
     let device = scenario.device(node, computer, catalogue)?;
-    let packet = |tunnel: &Protection<'_>| {
+    let packet = |tunnel: &Protection| {
         let service = |direction| {
-            let service = device.service(tunnel.policy, direction);
-            service.map_err(|missing| scenario.unpriced((node, tunnel.name), missing))
+            let service = device.service(&tunnel.policy, direction);
+            service.map_err(|missing| scenario.unpriced((node, tunnel.station), missing))
         };
         Ok::<_, NoTandem>(PacketCosts {
             seal: service(Direction::Seal)?,
@@ -69,7 +51,7 @@ pub(super) fn costs(
     };
     let mut peers = Vec::new();
     for (index, tunnel) in tunnels.iter().enumerate() {
-        let is_known = |other: &Protection<'_>| other.peers == tunnel.peers;
+        let is_known = |other: &Protection| other.peers == tunnel.peers;
         if !tunnels[..index].iter().any(is_known) && index > 0 {
             let (low, high) = tunnel.peers;
             peers.push((low, high, packet(tunnel)?));
@@ -84,11 +66,10 @@ pub(super) fn costs(
 }
 
 impl Tunnel {
-    /// The protection of a policy; none if it protects nothing.
-    fn of(policy: &Policy) -> Result<Option<Self>, String> {
-        let Some(esp) = policy.suite.ipsec() else {
-            return Ok(None);
-        };
+    /// The tunnel of a setup, whose policy protects something.
+    fn of(set: &TunnelSetup) -> Result<Self, &'static str> {
+        let policy = &set.protection;
+        let esp = policy.suite.ipsec().ok_or("it protects nothing")?;
         let keys = policy
             .keys
             .ok_or("it has no [keys], and the event kernel sets up tunnels with IKE")?;
@@ -96,19 +77,19 @@ impl Tunnel {
             cost::Proof::Rsa2048 => Proof::Certificates,
             cost::Proof::Psk => Proof::Shared,
             cost::Proof::Rsa3072 | cost::Proof::Rsa4096 => {
-                return Err("the simulator has only certificates with keys of 2048 bits".into());
+                return Err("the simulator has only certificates with keys of 2048 bits");
             }
         };
-        Ok(Some(Self {
+        Ok(Self {
             mode: policy.mode,
             esp: *esp,
             ike: keys.proposal,
             is_aggressive: keys.exchange == cost::Exchange::Aggressive,
             proof,
             forces_udp: policy.is_udp_encapsulated,
-            is_outer_v6: false,
-            is_inner_v6: false,
-            rank: 0,
-        }))
+            is_outer_v6: policy.is_outer_v6,
+            is_inner_v6: set.pool.is_v6(),
+            rank: set.rank,
+        })
     }
 }

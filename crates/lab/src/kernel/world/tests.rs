@@ -64,14 +64,19 @@ pub(in crate::kernel) fn blueprint(edits: &[&str]) -> Result<Blueprint, String> 
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    Blueprint::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
+    let resolved = scenario.resolved(&catalogue);
+    let resolved = resolved.map_err(|fault| fault.to_string())?;
+    let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
+    blueprint.map_err(|fault| fault.to_string())
 }
 
 /// The same chain for the tandem.
 pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Tandem {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
-    let tandem = scenario.expect("a scenario").tandem(&catalogue);
+    let scenario = scenario.expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("a network");
+    let tandem = scenario.tandem(&resolved, &catalogue);
     tandem.expect("a tandem")
 }
 
@@ -275,7 +280,9 @@ fn a_gateway_may_end_the_chain_and_a_nat_may_be_absent() {
         }
         let edits = [SMALL, &format!("policy={policy}")];
         let scenario = Scenario::edited("road.toml", &text, &edits, &catalogue);
-        let blueprint = Blueprint::of(&scenario.expect(policy), &catalogue, &held()).expect(policy);
+        let scenario = scenario.expect(policy);
+        let resolved = scenario.resolved(&catalogue).expect(policy);
+        let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held()).expect(policy);
         let outcome = World::new(blueprint).expect("a world").run().expect("runs");
         let transferred = outcome.transferred;
         assert!(
@@ -437,8 +444,11 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
         let line = 2 + text[..text.find(&written).expect(said)]
             .matches('\n')
             .count();
-        let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
-        let fault = levels::both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
+        let catalogue = catalogue();
+        let scenario = Scenario::parse("road.toml", &text, &catalogue).expect(said);
+        let resolved = scenario.resolved(&catalogue).expect(said);
+        let levels = levels::both_levels(&scenario, &resolved, &catalogue, &held(), None);
+        let fault = levels.expect_err(said);
         let fault = fault.to_string();
         let wanted = format!("road.toml:{line}:1: {said}");
         assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
@@ -459,7 +469,9 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     });
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
-    let fault = levels::both_levels(&scenario.expect("a scenario"), &catalogue, &open, None);
+    let scenario = scenario.expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("a network");
+    let fault = levels::both_levels(&scenario, &resolved, &catalogue, &open, None);
     let fault = fault.expect_err("a cut recording").to_string();
     assert!(fault.contains("link.nat"), "{fault}");
     assert!(

@@ -3,10 +3,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use engine::plane::Shape;
 use engine::sa::Mode;
 use serde::Serialize;
 
 use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD};
+use crate::cost::Policy;
 use crate::scenario::address::Network;
 use crate::scenario::{Model, NODES_MAX, Role, Scenario, Tunnel};
 
@@ -35,8 +37,12 @@ pub struct TunnelSetup {
     pub from: usize,
     /// Index of the gateway.
     pub to: usize,
-    /// Name of its policy.
+    /// Name of its policy in the scenario.
     pub policy: String,
+    /// The policy itself, with the outer header of the path's family.
+    pub protection: Policy,
+    /// Whether a NAT is on its path at the beginning: ESP is in UDP then, whatever the policy says.
+    pub has_nat: bool,
     /// Number of its policy among those of its gateway, from 0.
     pub rank: usize,
     /// Tunnel mode, otherwise transport mode.
@@ -80,8 +86,8 @@ pub struct Destination {
 }
 
 impl Setup {
-    /// `modes`: the mode of each tunnel of the graph; none if its policy protects nothing.
-    pub fn of(scenario: &Scenario, graph: &Graph, modes: &[Option<Mode>]) -> Self {
+    /// `policies`: those of the graph's tunnels, in the same order.
+    pub fn of(scenario: &Scenario, graph: &Graph, policies: Vec<Policy>) -> Self {
         let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let address = |node: usize| some(graph.address(node));
         let mut setup = Self {
@@ -89,8 +95,8 @@ impl Setup {
             published: Vec::new(),
             flows: Vec::new(),
         };
-        for (tunnel, mode) in graph.tunnels.iter().zip(modes) {
-            let Some(mode) = mode else { continue };
+        for (tunnel, policy) in graph.tunnels.iter().zip(policies) {
+            let mode = policy.mode;
             let gateway = some(graph.address_for(tunnel.from, tunnel.to));
             let inside = graph.behind(tunnel.to).map(|segment| segment.network);
             let inside = inside.unwrap_or(Network::alone(address(tunnel.to)));
@@ -99,12 +105,19 @@ impl Setup {
                 Mode::Transport => gateway.is_ipv6(),
             };
             let rank = setup.rank(tunnel, (gateway.is_ipv6(), is_inner_v6));
+            let route = graph.route(tunnel.from, tunnel.to).unwrap_or_default();
+            let mut passed = route.nodes.iter();
             setup.tunnels.push(TunnelSetup {
                 from: tunnel.from,
                 to: tunnel.to,
                 policy: tunnel.policy.clone(),
+                protection: Policy {
+                    is_outer_v6: gateway.is_ipv6(),
+                    ..policy
+                },
+                has_nat: passed.any(|node| scenario.nodes[*node].role == Role::Nat),
                 rank,
-                is_tunnel: *mode == Mode::Tunnel,
+                is_tunnel: mode == Mode::Tunnel,
                 gateway,
                 inside,
                 pool: pool(scenario, tunnel.to, rank, is_inner_v6),
@@ -154,6 +167,21 @@ impl Setup {
         let known = others.clone().find(is_alike).map(|other| other.rank);
         let most = others.map(|other| other.rank + 1).max();
         known.or(most).unwrap_or_default()
+    }
+}
+
+impl TunnelSetup {
+    /// The policy as it applies to packets: behind a NAT, ESP is in UDP.
+    pub fn applied(&self) -> Policy {
+        Policy {
+            is_udp_encapsulated: self.protection.is_udp_encapsulated || self.has_nat,
+            ..self.protection.clone()
+        }
+    }
+
+    /// What determines the size of its packets.
+    pub fn shape(&self) -> Option<Shape> {
+        self.applied().shape()
     }
 }
 

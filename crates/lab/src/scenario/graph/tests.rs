@@ -4,6 +4,7 @@ use engine::sa::Mode;
 
 use super::setup::Setup;
 use super::*;
+use crate::cost::Policy;
 use crate::scenario::tests::entry;
 use crate::scenario::{Catalogue, Kind};
 
@@ -426,10 +427,15 @@ fn what_crosses_from_one_family_to_the_other_is_refused() {
 }
 
 /// Of the handover, whose tunnels have this mode.
-fn setup(edits: &[&str], mode: Option<Mode>) -> Setup {
+fn setup(edits: &[&str], mode: Mode) -> Setup {
     let scenario = scenario(HANDOVER, edits).expect("a scenario");
     let graph = Graph::of(&scenario).expect("a graph");
-    Setup::of(&scenario, &graph, &vec![mode; graph.tunnels.len()])
+    let suite = "3des-md5".parse().expect("a suite");
+    let policy = Policy {
+        mode,
+        ..Policy::of(suite)
+    };
+    Setup::of(&scenario, &graph, vec![policy; graph.tunnels.len()])
 }
 
 #[test]
@@ -443,7 +449,7 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
             })
             .collect::<Vec<_>>()
     };
-    let tunnel = setup(&[], Some(Mode::Tunnel));
+    let tunnel = setup(&[], Mode::Tunnel);
     let first = &tunnel.tunnels[0];
     let told = [first.inside, first.pool].map(|network| network.to_string());
     assert_eq!(told, ["10.10.0.0/24", "10.99.0.0/24"]);
@@ -458,7 +464,7 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
             "flow.ms1 up.rate=",
             "flow.ms1 up.sizes=",
         ],
-        Some(Mode::Transport),
+        Mode::Transport,
     );
     let peer = |port| ("192.0.2.1".to_owned(), Some("10.99.0.1".to_owned()), port);
     assert_eq!(doors(&transport), [peer(5201), peer(20_001), peer(20_002)]);
@@ -473,16 +479,13 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
             server()
         ))
     );
-    let crossed = setup(
-        &["family=6", "link.sg.network=10.1.2.0/24"],
-        Some(Mode::Tunnel),
-    );
+    let crossed = setup(&["family=6", "link.sg.network=10.1.2.0/24"], Mode::Tunnel);
     let first = &crossed.tunnels[0];
     let told = (first.gateway.to_string(), first.pool.to_string());
     assert_eq!(told, ("2001:db8::1".to_owned(), "10.99.0.0/24".to_owned()));
-    let outer = setup(&["family=6"], Some(Mode::Transport));
+    let outer = setup(&["family=6"], Mode::Transport);
     assert_eq!(outer.tunnels[0].pool.to_string(), "fd99::/64");
-    let clear = setup(&["policy=none"], None);
+    let clear = setup(&["policy=none"], Mode::Tunnel);
     assert!(clear.tunnels.is_empty());
     let own = [
         (9, "100.64.0.2"),

@@ -40,7 +40,10 @@ fn blueprint(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
     }));
     let scenario = Scenario::edited("handover.toml", text, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    Blueprint::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
+    let resolved = scenario.resolved(&catalogue);
+    let resolved = resolved.map_err(|fault| fault.to_string())?;
+    let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
+    blueprint.map_err(|fault| fault.to_string())
 }
 
 fn run(text: &str, edits: &[&str]) -> Flowed {

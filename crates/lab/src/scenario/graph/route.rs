@@ -1,0 +1,60 @@
+//! The route of packets between a station and the node that it talks to.
+
+use std::net::IpAddr;
+
+use super::{Graph, Port};
+
+/// What packets pass, in the direction away from the station.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// Indices of the links.
+    pub links: Vec<usize>,
+    /// Indices of the routers and NATs that forward, and of the gateway before a server.
+    pub nodes: Vec<usize>,
+}
+
+impl Graph {
+    /// The route at the beginning; none if no path leads there.
+    pub fn route(&self, station: usize, other: usize) -> Option<Route> {
+        let first = self.ports_of(station).next()?;
+        self.route_from(first, other)
+    }
+
+    /// The routes from every link that the station ever uses: moves bring it to other links.
+    pub fn routes(&self, station: usize, other: usize) -> impl Iterator<Item = Route> {
+        let ports = self.ports.iter().filter(move |port| port.node == station);
+        ports.filter_map(move |port| self.route_from(port, other))
+    }
+
+    /// Follows the routes of routers and NATs to the node, or to the gateway that it is behind.
+    fn route_from(&self, port: &Port, other: usize) -> Option<Route> {
+        let door = self.door(other);
+        let address = self.address_for(port.node, door)?;
+        let last = self.ports.iter().find(|port| port.address == address)?;
+        let mut route = Route::default();
+        let mut segment = port.segment;
+        let mut next = self.owner(segment, self.segments[segment].head);
+        route.links.extend(&self.segments[segment].links);
+        while segment != last.segment {
+            let node = next.filter(|node| !route.nodes.contains(node))?;
+            let hop = self.hop(node, last.segment)?;
+            segment = self.port(node, hop.link)?.segment;
+            next = hop.via.and_then(|via| self.owner(segment, via));
+            route.nodes.push(node);
+            route.links.extend(&self.segments[segment].links);
+        }
+        if door != other {
+            route.nodes.push(door);
+            route.links.extend(&self.behind(door)?.links);
+        }
+        Some(route)
+    }
+
+    /// The node that has an address on a segment.
+    fn owner(&self, segment: usize, address: IpAddr) -> Option<usize> {
+        let mut ports = self.ports.iter().filter(|port| port.segment == segment);
+        ports
+            .find(|port| port.address == address)
+            .map(|port| port.node)
+    }
+}

@@ -1,0 +1,74 @@
+//! A scenario with its policies: addresses, routes, and what each tunnel does to packets. Every
+//! level takes the shape of packets from here.
+
+use document::Fault;
+use serde::Serialize;
+
+use super::catalogue::{Catalogue, Kind};
+use super::graph::setup::Setup;
+use super::motion::POLICIES_MAX;
+use super::{Graph, Scenario};
+use crate::cost;
+
+/// A scenario's network, and what is set up on it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Resolved {
+    /// What is set up.
+    pub setup: Setup,
+    /// Addresses and routes. It has the tunnels that protect something.
+    #[serde(flatten)]
+    pub graph: Graph,
+}
+
+impl Scenario {
+    /// Computes the network of a scenario, and how its tunnels protect packets there.
+    pub fn resolved(&self, catalogue: &Catalogue) -> Result<Resolved, Fault> {
+        let mut graph = Graph::of(self)?;
+        let mut policies = Vec::new();
+        for tunnel in std::mem::take(&mut graph.tunnels) {
+            let key = self.policy_key(tunnel.from);
+            let policy = self.policy_named(&tunnel.policy, &key, catalogue)?;
+            if policy.suite.ipsec().is_none() {
+                continue;
+            }
+            let own = graph.address(tunnel.from);
+            if policy.is_outer_v6 && own.is_some_and(|address| address.is_ipv4()) {
+                let why = "its outer header is IPv6 and the path is IPv4: add family = 6";
+                return Err(self.fault(&[&key], why));
+            }
+            graph.tunnels.push(tunnel);
+            policies.push(policy);
+        }
+        let setup = Setup::of(self, &graph, policies);
+        if let Some(tunnel) = setup.tunnels.iter().find(|it| it.rank >= POLICIES_MAX) {
+            let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
+            return Err(self.fault(&[&self.policy_key(tunnel.from)], why));
+        }
+        Ok(Resolved { setup, graph })
+    }
+
+    /// The key that names the policy of a station's tunnel: that of its layer, or the scenario's.
+    pub(crate) fn policy_key(&self, station: usize) -> String {
+        let mut layers = self.layers.iter().flatten();
+        match layers.find(|tunnel| tunnel.from == station) {
+            Some(_) => format!("layer.{}.policy", self.nodes[station].name),
+            None => "policy".to_owned(),
+        }
+    }
+
+    /// A policy from its file or by its suite's name; `key` names it in the scenario.
+    pub(super) fn policy_named(
+        &self,
+        name: &str,
+        key: &str,
+        catalogue: &Catalogue,
+    ) -> Result<cost::Policy, Fault> {
+        match catalogue.find(Kind::Policy, name) {
+            Some(entry) => cost::Policy::parse(&entry.file, &entry.text),
+            None => match name.parse() {
+                Ok(suite) => Ok(cost::Policy::of(suite)),
+                Err(fault) => Err(self.fault(&[key], format!("{fault}"))),
+            },
+        }
+    }
+}
