@@ -236,7 +236,9 @@ impl Blueprint {
 
     /// The largest clear TCP packet that the planes pass unfragmented.
     fn segment_bytes(&self) -> u32 {
-        let mtu = self.mtu_bytes().min(MTU_BYTES);
+        let program = self.program();
+        let mtu = self.mtu_bytes(program.station, program.server);
+        let mtu = mtu.min(MTU_BYTES);
         let shape = self.setup.tunnels.first().and_then(TunnelSetup::shape);
         let fits = shape.map_or(mtu, |shape| shape.largest_packet(mtu as usize) as u32);
         fits.min(mtu)

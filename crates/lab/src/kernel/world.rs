@@ -232,7 +232,7 @@ impl World {
         } else {
             (Role::Receives, Role::Sends(bytes))
         };
-        let window = self.blueprint.window_bytes();
+        let window = self.blueprint.window_bytes(flow);
         let mut refused = None;
         let listened = self.with_stack(server, |stack| {
             let result = stack.listen(port, other, window);

@@ -14,6 +14,7 @@ use crate::kernel::cpu::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
+use crate::scenario::graph::route::Route;
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{
     self, Catalogue, Fault, Graph, Kind, Model, Move, NoTandem, Resolved, Role, Scenario,
@@ -177,30 +178,35 @@ impl Blueprint {
         Some(Departures::new(stream, sizes, program.limit, names))
     }
 
-    /// TCP's window in octets: the bandwidth-delay product of the path, within Linux's limits.
-    pub fn window_bytes(&self) -> usize {
-        let shapes = || {
-            self.joints
-                .iter()
-                .flat_map(|joint| [&joint.up, &joint.down])
-        };
-        let rates = shapes().map(bits_per_second);
-        let slowest = rates.fold(f64::INFINITY, f64::min).min(1e12);
-        let delay_s: f64 = shapes().map(Shape::mean_delay_s).sum();
-        let products = slowest / 8.0 * (delay_s + SLACK_S) * WINDOW_PRODUCTS;
-        (products as usize).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES)
+    /// The window of a flow's TCP in octets: the largest bandwidth-delay product of its routes,
+    /// within Linux's limits.
+    pub fn window_bytes(&self, flow: usize) -> usize {
+        let program = &self.programs[flow];
+        let routes = self.graph.routes(program.station, program.server);
+        let products = routes.map(|route| {
+            let rates = self.shapes_along(&route).map(bits_per_second);
+            let slowest = rates.fold(f64::INFINITY, f64::min).min(1e12);
+            let delay_s: f64 = self.shapes_along(&route).map(Shape::mean_delay_s).sum();
+            slowest / 8.0 * (delay_s + SLACK_S) * WINDOW_PRODUCTS
+        });
+        let product = products.fold(0.0, f64::max);
+        (product as usize).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES)
     }
 
-    /// The smallest MTU of the path.
-    pub fn mtu_bytes(&self) -> u32 {
-        let shapes = self
-            .joints
-            .iter()
-            .flat_map(|joint| [&joint.up, &joint.down]);
-        shapes
-            .filter_map(|shape| shape.mtu)
+    /// The smallest MTU of all routes between a station and another node.
+    pub fn mtu_bytes(&self, station: usize, other: usize) -> u32 {
+        let routes = self.graph.routes(station, other);
+        let least =
+            routes.filter_map(|route| self.shapes_along(&route).filter_map(|it| it.mtu).min());
+        least
             .min()
             .map_or(MAX_IP_BYTES, |mtu| mtu.min(MAX_IP_BYTES))
+    }
+
+    /// Both directions of the links of a route.
+    fn shapes_along(&self, route: &Route) -> impl Iterator<Item = &Shape<Trace>> {
+        let joints = route.links.iter().map(|link| &self.joints[*link]);
+        joints.flat_map(|joint| [&joint.up, &joint.down])
     }
 
     /// The largest clear IP packet of a program whose protected form fits into a UDP datagram.
@@ -383,11 +389,23 @@ impl Programs {
         graph: &Graph,
         tunnel: Option<(&scenario::Tunnel, &Tunnel)>,
     ) -> Option<(&'static str, &'static str)> {
-        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
         let Some((ends, tunnel)) = tunnel else {
-            let why = "the NAT drops datagrams from outside, because nothing from inside has \
-                       opened a mapping: use the direction up, or a policy";
-            return (!self.is_up && has_nat).then_some(("direction", why));
+            let route = graph.route(self.station, self.server).unwrap_or_default();
+            let mut passed = route.nodes.iter();
+            let has_nat = passed.any(|node| scenario.nodes[*node].role == Role::Nat);
+            let (key, why) = match scenario.is_short {
+                true => (
+                    "direction",
+                    "the NAT drops datagrams from outside, because nothing from inside has opened \
+                     a mapping: use the direction up, or a policy",
+                ),
+                false => (
+                    "from",
+                    "a NAT on the way drops datagrams from outside, because nothing from inside \
+                     has opened a mapping: exchange from and to, or give the station a policy",
+                ),
+            };
+            return (!self.is_up && has_nat).then_some((key, why));
         };
         let is_alike =
             |other: &&scenario::Tunnel| (other.to, &other.policy) == (ends.to, &ends.policy);

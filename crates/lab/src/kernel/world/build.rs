@@ -16,6 +16,7 @@ use crate::kernel::random::Random;
 use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Target};
 use crate::scenario::Role;
 use crate::scenario::graph::Port as End;
+use crate::scenario::graph::setup::TunnelSetup;
 
 /// The positions of elements. A node of the blueprint has the element with the same index in
 /// `nodes`.
@@ -254,11 +255,11 @@ impl<'a> Builder<'a> {
         let tunnels = blueprint.tunnels_at(index);
         let (tunnel, set) = tunnels.first()?;
         let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
-        let mtu = blueprint.mtu_bytes();
+        let mtu_of = |set: &TunnelSetup| blueprint.mtu_bytes(set.from, set.to);
         let config = if node.role == Role::Station {
-            tunnel.station(set.gateway, inside, mtu)
+            tunnel.station(set.gateway, inside, mtu_of(set))
         } else {
-            Tunnel::gateway(&tunnels, inside, mtu)
+            Tunnel::gateway(&tunnels, inside, mtu_of)
         };
         let seed = seed(blueprint.seed, &node.name);
         Some(Control::new(config, own, &seed, blueprint.calendar))

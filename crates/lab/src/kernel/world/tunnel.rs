@@ -71,11 +71,11 @@ impl Tunnel {
 
     /// The configuration of a gateway: a connection and a pool for each of its policies. Several
     /// stations with one policy use the same certificate, so that their messages have the same
-    /// length.
+    /// length, and the smallest MTU of their paths.
     pub(super) fn gateway(
         tunnels: &[(Self, &TunnelSetup)],
         inside: TrafficSelector,
-        mtu: u32,
+        mtu_of: impl Fn(&TunnelSetup) -> u32,
     ) -> Config {
         let mut all = Config {
             connections: Vec::new(),
@@ -87,11 +87,13 @@ impl Tunnel {
             if others.iter().any(|(other, _)| other.rank == tunnel.rank) {
                 continue;
             }
-            let mut connection = tunnel.connection(false, mtu);
-            connection.pools = vec![all.pools.len()];
             let alike = tunnels
                 .iter()
                 .filter(|(other, _)| other.rank == tunnel.rank);
+            let mtus = alike.clone().map(|(_, set)| mtu_of(set));
+            let mtu = mtus.min().unwrap_or(u32::MAX);
+            let mut connection = tunnel.connection(false, mtu);
+            connection.pools = vec![all.pools.len()];
             if alike.count() > 1 {
                 connection.unique = Unique::Keep;
             }

@@ -511,3 +511,138 @@ fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
         "{fault}"
     );
 }
+
+/// Two stations behind one router, and a TCP transfer of the first one.
+const NEIGHBOURS: &str = r#"
+name = "n"
+title = "Two stations behind a router"
+policy = "none"
+[run]
+time = "3 s"
+[[node]]
+name = "a"
+role = "station"
+[[node]]
+name = "b"
+role = "station"
+[[node]]
+name = "r"
+role = "router"
+[[node]]
+name = "sg"
+role = "gateway"
+[[node]]
+name = "server"
+role = "server"
+[[link]]
+from = "a"
+to = "r"
+rate = "100 Mbit/s"
+delay = "20 ms"
+[[link]]
+from = "b"
+to = "r"
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[link]]
+from = "r"
+to = "sg"
+rate = "1 Gbit/s"
+[[link]]
+from = "sg"
+to = "server"
+rate = "1 Gbit/s"
+[[flow]]
+name = "file"
+from = "a"
+to = "server"
+model = "tcp"
+bytes = "20 MB"
+"#;
+
+#[test]
+fn a_link_that_no_packet_takes_changes_no_transfer() {
+    let layer =
+        "[[layer]]\nkind = \"ipsec\"\npolicy = \"aes128gcm16\"\nfrom = \"a\"\nto = \"sg\"\n";
+    let text = NEIGHBOURS.replacen("policy = \"none\"\n", "", 1) + layer;
+    let alone = run(&text, &[]);
+    let slow = ["link.b.rate=9.6 kbit/s", "link.b.mtu=576"];
+    let beside = run(&text, &slow);
+    let transferred = alone.flows[0].transferred.expect("tcp");
+    assert!(transferred.is_complete, "{alone:#?}");
+    assert_eq!(alone.flows, beside.flows);
+    let moved = "[[move]]\nat = \"1 s\"\nnode = \"a\"\nto = \"b\"\n";
+    let limits = |text: &str, edits: &[&str]| {
+        let blueprint = blueprint(text, edits).expect("a blueprint");
+        (blueprint.window_bytes(0), blueprint.mtu_bytes(0, 3))
+    };
+    // twice what is under way in 40 ms and a slack of 50 ms at 100 Mbit/s; the links have no MTU
+    let most = (2_250_000, 65_535);
+    assert_eq!(limits(&text, &[]), most);
+    assert_eq!(limits(&text, &slow), most);
+    // a link to which the station moves later counts
+    assert_eq!(limits(&(text + moved), &slow), (2_250_000, 576));
+}
+
+#[test]
+fn a_nat_on_another_route_stops_no_datagrams() {
+    let down = "[[flow]]\nname = \"down\"\nfrom = \"server\"\nto = \"b\"\nmodel = \"constant\"\n\
+                rate = \"80 kbit/s\"\nsizes = { model = \"fixed\", bytes = \"1000 B\" }\n";
+    let nat = "[[node]]\nname = \"nat\"\nrole = \"nat\"\n";
+    let link = "[[link]]\nfrom = \"nat\"\nto = \"r\"\nrate = \"1 Mbit/s\"\n";
+    let direct = "from = \"sg\"\nto = \"server\"";
+    let behind = |station: &str| {
+        let from = format!("from = \"{station}\"\nto = \"r\"");
+        let to = format!("from = \"{station}\"\nto = \"nat\"");
+        let text = NEIGHBOURS.replacen(&from, &to, 1).replacen(
+            "role = \"gateway\"",
+            "role = \"router\"",
+            1,
+        );
+        assert!(text.contains(direct));
+        text + nat + link + down
+    };
+    let outcome = run(&behind("a"), &["flow.file.bytes=10 KB"]);
+    let streamed = streamed(&outcome, 1);
+    assert!(streamed.sent > 20, "{outcome:#?}");
+    assert_eq!(streamed.sent, streamed.received);
+    let text = behind("b");
+    let fault = blueprint(&text, &[]).err().expect("a NAT on the way");
+    let line = text[..text.find("from = \"server\"").expect("the flow")]
+        .lines()
+        .count()
+        + 1;
+    let said = format!("handover.toml:{line}:1: flow.down.from: a NAT on the way drops");
+    assert!(fault.starts_with(&said), "{fault}");
+    assert!(!fault.contains("direction"), "{fault}");
+}
+
+#[test]
+fn a_fault_of_a_policy_is_at_the_layer_of_its_station() {
+    let layer = |station: &str| {
+        format!(
+            "[[layer]]\nkind = \"ipsec\"\npolicy = \"outer-6\"\nfrom = \"{station}\"\nto = \"sg\"\n"
+        )
+    };
+    let text = NEIGHBOURS.replacen("policy = \"none\"\n", "", 1) + &layer("a") + &layer("b");
+    let text = text.replacen(
+        "from = \"a\"",
+        "network = \"2001:db8:7::/64\"\nfrom = \"a\"",
+        1,
+    );
+    let text = text
+        .replacen(
+            "from = \"r\"",
+            "network = \"2001:db8:8::/64\"\nfrom = \"r\"",
+            1,
+        )
+        .replacen("to = \"server\"\nmodel", "to = \"sg\"\nmodel", 1)
+        + "[[link]]\nname = \"v4\"\nfrom = \"r\"\nto = \"sg\"\nrate = \"1 Gbit/s\"\n";
+    let fault = blueprint(&text, &[]).err().expect("an IPv4 path");
+    let line = text[..text.rfind("policy = ").expect("a layer")]
+        .lines()
+        .count()
+        + 1;
+    let said = format!("handover.toml:{line}:1: layer.b.policy: its outer header is IPv6");
+    assert!(fault.starts_with(&said), "{fault}");
+}
