@@ -651,3 +651,12 @@ fn a_capture_may_be_one_stations() {
         "{fault}"
     );
 }
+
+#[test]
+fn a_network_of_a_chain_is_in_its_hash() {
+    let plain = parse_edited(&[]).unwrap();
+    let six = parse_edited(&["link.ms.network=2001:db8:9::/64"]).unwrap();
+    assert_ne!(plain.hash(), six.hash());
+    assert!(!plain.json().contains("network"), "{}", plain.json());
+    assert!(six.json().contains("2001:db8:9::/64"), "{}", six.json());
+}
