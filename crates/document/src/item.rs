@@ -16,9 +16,9 @@ use super::words::{nearest, unknown};
 /// People do not write larger texts.
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
 /// Nor deeper tables.
-const DEPTH_MAX: usize = 16;
+pub const DEPTH_MAX: usize = 16;
 /// Nor longer keys, with those of the tables around them. Each value stores its full key.
-const KEY_BYTES_MAX: usize = 256;
+pub const KEY_BYTES_MAX: usize = 256;
 
 /// A value and its place.
 #[derive(Clone, Debug)]

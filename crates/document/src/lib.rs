@@ -12,5 +12,5 @@ mod position;
 mod words;
 
 pub use fault::{EDIT, Fault, Place};
-pub use item::{Item, TEXT_BYTES_MAX, Table, Value, parse};
+pub use item::{DEPTH_MAX, Item, KEY_BYTES_MAX, TEXT_BYTES_MAX, Table, Value, parse};
 pub use words::{choices, likeness, nearest, unknown};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use document::{EDIT, Fault, Item, Place, Value, parse, unknown};
+use document::{DEPTH_MAX, EDIT, Fault, Item, KEY_BYTES_MAX, Place, Value, parse, unknown};
 
 /// Sets one value; an empty value removes the key.
 pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
@@ -15,7 +15,15 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
         return Err(fault("", what));
     };
     let (key, text) = (key.trim(), text.trim());
+    if key.len() > KEY_BYTES_MAX {
+        let what = format!("a key of {} bytes, limit {KEY_BYTES_MAX}", key.len());
+        return Err(fault("", what));
+    }
     let mut parts: Vec<&str> = key.split('.').collect();
+    if parts.len() > DEPTH_MAX {
+        let what = format!("a key of {} parts, limit {DEPTH_MAX}", parts.len());
+        return Err(fault(key, what));
+    }
     let last = parts.pop().unwrap_or_default();
     if last.is_empty() || parts.iter().any(|part| part.is_empty()) {
         return Err(fault(

@@ -660,3 +660,20 @@ fn a_network_of_a_chain_is_in_its_hash() {
     assert!(!plain.json().contains("network"), "{}", plain.json());
     assert!(six.json().contains("2001:db8:9::/64"), "{}", six.json());
 }
+
+#[test]
+fn an_edit_is_no_deeper_and_no_longer_than_a_file() {
+    for (key, wanted) in [
+        (
+            "x.".repeat(60_000) + "b",
+            "a key of 120001 bytes, limit 256",
+        ),
+        ("x.".repeat(100) + "b", "a key of 101 parts, limit 16"),
+        ("x.".repeat(15) + "b", "unknown key"),
+    ] {
+        let fault = parse_edited(&[&format!("{key}=1")])
+            .unwrap_err()
+            .to_string();
+        assert!(fault.contains(wanted), "{wanted}: {fault}");
+    }
+}
