@@ -31,6 +31,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use toml::value::{Datetime, Offset};
 
 use crate::cost::Suite;
 
@@ -482,10 +483,10 @@ impl Computer {
     }
 }
 
-/// `2026-01-01` or `2026-01-01T12:00:00Z`, in seconds since 1970.
+/// `2026-01-01` or `2026-01-01T12:00:00+01:00`, in seconds since 1970; UTC without an offset.
 fn calendar(item: &Item) -> Result<u64, Fault> {
     let text = item.text()?;
-    let date = text.parse::<toml::value::Datetime>();
+    let date = text.parse::<Datetime>();
     date.ok()
         .and_then(|date| {
             let day = date.date?;
@@ -494,7 +495,11 @@ fn calendar(item: &Item) -> Result<u64, Fault> {
                 hour * 3600 + minute * 60 + u64::from(time.second.unwrap_or(0))
             });
             let days = days_since_1970(day.year.into(), day.month.into(), day.day.into())?;
-            Some(days * 86_400 + time)
+            let minutes = match date.offset {
+                Some(Offset::Custom { minutes }) => i64::from(minutes),
+                Some(Offset::Z) | None => 0,
+            };
+            (days * 86_400 + time).checked_add_signed(-60 * minutes)
         })
         .ok_or_else(|| item.fault("must be a date from 1970 on, such as 2026-01-01T00:00:00Z"))
 }

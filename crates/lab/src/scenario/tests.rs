@@ -677,3 +677,18 @@ fn an_edit_is_no_deeper_and_no_longer_than_a_file() {
         assert!(fault.contains(wanted), "{wanted}: {fault}");
     }
 }
+
+#[test]
+fn a_calendar_with_an_offset_is_another_second() {
+    let at = |text: &str| {
+        let scenario = parse_edited(&[&format!("calendar={text}")]);
+        scenario.map(|scenario| scenario.calendar_s)
+    };
+    let noon = at("2026-07-01T12:00:00Z").unwrap();
+    assert_eq!(at("2026-07-01T12:00:00").unwrap(), noon);
+    assert_eq!(at("2026-07-01T17:00:00+05:00").unwrap(), noon);
+    assert_eq!(at("2026-07-01T08:30:00-03:30").unwrap(), noon);
+    assert_eq!(at("1970-01-01T01:00:00+01:00").unwrap(), 0);
+    let fault = at("1970-01-01T00:00:00+01:00").unwrap_err().to_string();
+    assert!(fault.contains("must be a date from 1970 on"), "{fault}");
+}
