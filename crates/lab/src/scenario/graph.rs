@@ -110,6 +110,7 @@ impl Graph {
             hops: Vec::new(),
         };
         graph.place(scenario);
+        graph.assign_ranges(scenario)?;
         graph.number(scenario)?;
         let nodes = 0..scenario.nodes.len();
         graph.addresses = nodes.map(|node| graph.first_address(node)).collect();
@@ -212,37 +213,56 @@ impl Graph {
         self.ports.sort_by_key(|port| (port.node, port.link));
     }
 
-    /// Assigns ranges and addresses. The first address of a range is that of the node that others
-    /// send to: the far end, or behind a gateway the gateway.
-    fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
-        let mut taken = [0; 4];
-        for index in 0..self.segments.len() {
-            let links = self.segments[index].links.clone();
-            let fault = |what: String| {
-                let names = links.iter().map(|link| &scenario.links[*link].name);
-                let keys: Vec<String> = names.map(|name| format!("link.{name}.network")).collect();
-                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-                Err(scenario.fault(&keys, what))
-            };
-            let mut given = links
-                .iter()
-                .filter_map(|link| scenario.links[*link].network);
-            let network = match (given.next(), given.next()) {
+    /// Assigns ranges: those that the file gives, then the next free ones.
+    fn assign_ranges(&mut self, scenario: &Scenario) -> Result<(), Fault> {
+        let mut used = vec![POOLS, POOLS_V6];
+        let mut given = Vec::new();
+        for segment in &self.segments {
+            let links = segment.links.iter().map(|link| &scenario.links[*link]);
+            let mut networks = links.filter_map(|joint| joint.network);
+            let fault = |what: String| Err(scenario.fault_of_networks(&segment.links, what));
+            let network = match (networks.next(), networks.next()) {
                 (Some(first), Some(second)) if first != second => {
                     return fault(format!("relays join links with {first} and {second}"));
                 }
-                (Some(network), _) => network,
-                (None, _) => self.kind(scenario, index).range(scenario.is_v6, &mut taken),
+                (network, _) => network,
             };
-            let others = self.segments[..index].iter().map(|other| other.network);
-            let mut others = others.chain([POOLS, POOLS_V6]);
-            if let Some(other) = others.find(|other| other.overlaps(network)) {
+            let overlapped = |network: &Network| used.iter().find(|it| it.overlaps(*network));
+            if let Some(network) = network
+                && let Some(other) = overlapped(&network)
+            {
                 return fault(format!("{network} overlaps {other}, which is in use"));
             }
-            let behind = self.segments[index].behind;
+            used.extend(network);
+            given.push(network);
+        }
+        let mut taken = [0; 4];
+        for (index, given) in given.into_iter().enumerate() {
+            let kind = self.kind(scenario, index);
+            let links = &self.segments[index].links;
+            let network = match given {
+                Some(network) => network,
+                None => kind
+                    .range(scenario.is_v6, &mut taken, &used)
+                    .ok_or_else(|| {
+                        let what = "the networks that the file gives leave no range for this link: \
+                                give it a network too";
+                        scenario.fault_of_networks(links, what.to_owned())
+                    })?,
+            };
+            self.segments[index].network = network;
+            self.segments[index].head = network.host(1).unwrap_or(network.first);
+        }
+        Ok(())
+    }
+
+    /// Assigns addresses. The first address of a range is that of the node that others send to: the
+    /// far end, or behind a gateway the gateway.
+    fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
+        for (index, segment) in self.segments.iter().enumerate() {
             let mut number = 1;
             for port in self.ports.iter_mut().filter(|port| port.segment == index) {
-                let is_first = match behind {
+                let is_first = match segment.behind {
                     Some(gateway) => port.node == gateway,
                     None => !port.is_near,
                 };
@@ -252,13 +272,12 @@ impl Graph {
                     number += 1;
                     number
                 };
-                port.address = match network.host(host) {
-                    Some(address) => address,
-                    None => return fault(format!("{network} is too small for host {host}")),
-                };
+                let network = segment.network;
+                port.address = network.host(host).ok_or_else(|| {
+                    let what = format!("{network} is too small for host {host}");
+                    scenario.fault_of_networks(&segment.links, what)
+                })?;
             }
-            self.segments[index].network = network;
-            self.segments[index].head = network.host(1).unwrap_or(network.first);
         }
         Ok(())
     }
@@ -444,6 +463,20 @@ impl Graph {
     }
 }
 
+impl Scenario {
+    /// A fault about the networks of links. If they give none, the first that is given is blamed.
+    fn fault_of_networks(&self, links: &[usize], what: String) -> Fault {
+        let own = links.iter().map(|link| &self.links[*link]);
+        let given = self.links.iter().filter(|joint| joint.network.is_some());
+        let joints = own.chain(given);
+        let keys: Vec<String> = joints
+            .map(|joint| format!("link.{}.network", joint.name))
+            .collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        self.fault(&keys, what)
+    }
+}
+
 /// What determines the addresses of a segment.
 #[derive(Clone, Copy)]
 enum SegmentKind {
@@ -458,10 +491,19 @@ enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// The next range of this kind. There are more ranges than links.
-    fn range(self, is_v6: bool, taken: &mut [u8; 4]) -> Network {
-        let number = taken[self as usize];
-        taken[self as usize] += 1;
+    /// The next range of this kind that overlaps none of those in use. There are more ranges than
+    /// links.
+    fn range(self, is_v6: bool, taken: &mut [u8; 4], used: &[Network]) -> Option<Network> {
+        let next = &mut taken[self as usize];
+        let is_free = |network: &Network| !used.iter().any(|other| other.overlaps(*network));
+        let ranges = (*next..u8::MAX).map(|number| (number, self.numbered(number, is_v6)));
+        let (number, network) = ranges.into_iter().find(|(_, it)| is_free(it))?;
+        *next = number + 1;
+        Some(network)
+    }
+
+    /// The range of this kind with a number.
+    fn numbered(self, number: u8, is_v6: bool) -> Network {
         if is_v6 {
             let number = u16::from(number);
             return match self {

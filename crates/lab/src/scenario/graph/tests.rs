@@ -495,3 +495,25 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
     let own = own.map(|(port, address)| ("192.0.2.1".to_owned(), Some(address.to_owned()), port));
     assert_eq!(doors(&clear), own);
 }
+
+#[test]
+fn a_range_that_the_lab_chooses_avoids_those_that_the_file_gives() {
+    let ports = |edits: &[&str]| ports(HANDOVER, edits);
+    let behind = |ports: Vec<String>| {
+        let server = ports.into_iter().find(|port| port.starts_with("server "));
+        server.expect("a server")
+    };
+    assert_eq!(behind(ports(&[])), "server sg 10.10.0.2");
+    // on a link earlier in the file, and on one later
+    let earlier = ports(&["link.cell-a.network=10.10.0.0/24"]);
+    assert_eq!(behind(earlier), "server sg 10.10.1.2");
+    let later = ports(&["link.sg.network=100.64.0.0/24"]);
+    assert_eq!(behind(later.clone()), "server sg 100.64.0.2");
+    assert!(
+        later.contains(&"ms1 cell-a 100.64.1.2".to_owned()),
+        "{later:?}"
+    );
+    let fault = graph(HANDOVER, &["link.sg.network=100.64.0.0/15"]).expect_err("no range is left");
+    let said = "--set link.sg.network: the networks that the file gives leave no range";
+    assert!(fault.starts_with(said), "{fault}");
+}
