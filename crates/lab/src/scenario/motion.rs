@@ -131,8 +131,13 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
         };
         table.refuse("direction", "from and to already give the direction")?;
         let named = table.find("name").map(Item::text).transpose()?;
+        let name = named.unwrap_or(&nodes[from].name);
+        if flows.iter().any(|other: &Flow| other.name == name) {
+            let what = format!("two flows are called '{name}': give each a name");
+            return Err(item.fault_of(&["name", "from"], what));
+        }
         flows.push(Flow {
-            name: named.unwrap_or(&nodes[from].name).to_owned(),
+            name: name.to_owned(),
             from,
             to,
             traffic: Traffic::of(&table, direction)?,

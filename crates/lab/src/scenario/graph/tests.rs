@@ -517,3 +517,20 @@ fn a_range_that_the_lab_chooses_avoids_those_that_the_file_gives() {
     let said = "--set link.sg.network: the networks that the file gives leave no range";
     assert!(fault.starts_with(said), "{fault}");
 }
+
+#[test]
+fn flows_have_names_of_their_own() {
+    let text = changed("name = \"ms2 down\"", "name = \"ms1 up\"");
+    let fault = scenario(&text, &[]).expect_err("two flows with one name");
+    let list = text[..text.rfind("[[flow]]").expect("the last")].lines();
+    let line = list.count() + 1;
+    let said = format!("a.toml:{line}:1: flow.ms1 up: two flows are called 'ms1 up'");
+    assert!(fault.starts_with(&said), "{fault}");
+    // a flow without a name has that of its node
+    let text = changed("name = \"ms2 up\"\n", "").replace("name = \"ms2 down\"", "name = \"ms2\"");
+    let fault = scenario(&text, &[]).expect_err("two flows with one name");
+    assert!(
+        fault.ends_with("two flows are called 'ms2': give each a name"),
+        "{fault}"
+    );
+}
