@@ -14,6 +14,7 @@
 use crypto::hash::Hash;
 
 use super::{Fault, Outbox, Sent, Unanswered};
+use crate::sa::Path;
 use crate::time::{Deadline, Duration, Instant};
 
 /// How long to wait for an answer in total.
@@ -73,6 +74,11 @@ impl Retransmit {
             self.next = self.next + computed;
             self.end = self.end + computed;
         }
+    }
+
+    /// Repetitions take this path.
+    pub fn move_to(&mut self, path: Path) {
+        self.message.path = path;
     }
 
     /// The answer came: measures the path.
@@ -169,6 +175,13 @@ impl Answered {
         true
     }
 
+    /// Repetitions take this path.
+    pub fn move_to(&mut self, path: Path) {
+        if let Some(answer) = &mut self.answer {
+            answer.path = path;
+        }
+    }
+
     /// Whether it was answered once.
     pub fn is_single(&self) -> bool {
         self.left == ANSWERS_TO_DUPLICATES
@@ -192,7 +205,6 @@ mod tests {
     use super::*;
     use crate::counters::DropReason;
     use crate::ike::Step;
-    use crate::sa::Path;
 
     fn sent() -> Sent {
         let address = ([192, 0, 2, 1], 500);

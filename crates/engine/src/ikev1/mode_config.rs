@@ -27,6 +27,7 @@ use crate::config::InnerFamilies;
 use crate::counters::DropReason;
 use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Lease, Outbox, Refusal, Sent, Step, Wanted};
+use crate::sa::Path;
 use crate::time::{Deadline, Instant};
 
 /// Resolvers of a lease at most. Further ones are skipped.
@@ -117,6 +118,13 @@ impl ConfigRequest {
     /// The next retransmission.
     pub fn deadline(&self) -> Option<Deadline> {
         self.retransmit.as_ref().map(Retransmit::deadline)
+    }
+
+    /// Repetitions take this path.
+    pub fn move_to(&mut self, path: Path) {
+        if let Some(asked) = &mut self.retransmit {
+            asked.move_to(path);
+        }
     }
 
     /// A message sent at `began` left only `now`.

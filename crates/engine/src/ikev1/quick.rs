@@ -29,6 +29,7 @@ use super::protect::{Iv, Opened};
 use crate::config::Child;
 use crate::counters::DropReason;
 use crate::ike::{ChildOffer, ChildRequest, Fault, NegotiatedChild, Outbox, Step};
+use crate::sa::Path;
 use crate::time::{Deadline, Instant};
 
 mod initiator;
@@ -266,6 +267,16 @@ impl Quick {
                 why: "forget a quick mode that is done",
             }),
             State::Offered(_) => None,
+        }
+    }
+
+    /// Repetitions take this path.
+    pub fn move_to(&mut self, path: Path) {
+        match &mut self.state {
+            State::Proposed(asked) => asked.retransmit.move_to(path),
+            State::WaitsForThird(waits) => waits.move_to(path),
+            State::Done { answered, .. } => answered.move_to(path),
+            State::Offered(_) => {}
         }
     }
 

@@ -168,11 +168,21 @@ impl Session {
         }
     }
 
-    /// Moves the peer to another path, and discards the measurements of the old one.
+    /// Moves the peer to another path, and discards the measurements of the old one. Messages of
+    /// phase 2 are repeated over the new one.
     pub fn move_to(&mut self, path: Path) {
         self.round_trip = RoundTrip::default();
         if let Some(it) = self.established_mut() {
             it.sa.path = path;
+            it.exchanges
+                .iter_mut()
+                .for_each(|at| at.quick.move_to(path));
+            if let Some(request) = &mut it.request {
+                request.move_to(path);
+            }
+            if let Some(answered) = &mut it.answered {
+                answered.move_to(path);
+            }
         }
     }
 

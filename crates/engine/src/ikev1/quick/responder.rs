@@ -20,7 +20,7 @@ use super::{ChildOffer, NegotiatedChild};
 use crate::config::Child;
 use crate::ike::retransmit::{Answered, Retransmit};
 use crate::ike::{Fault, Outbox, Refusal, Role, Step};
-use crate::sa::Mode;
+use crate::sa::{Mode, Path};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 
@@ -215,6 +215,12 @@ impl Offered {
 impl WaitsForThird {
     pub(super) fn child(&self) -> Box<NegotiatedChild> {
         Box::new(self.child.clone())
+    }
+
+    /// Repetitions take this path.
+    pub(super) fn move_to(&mut self, path: Path) {
+        self.first.move_to(path);
+        self.retransmit.move_to(path);
     }
 
     /// Answers message 1 again, if this is a duplicate of it.
