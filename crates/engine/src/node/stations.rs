@@ -19,7 +19,7 @@ use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
-use super::addresses::Followed;
+use super::addresses::{Followed, Way};
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer, begins_at_once};
@@ -57,6 +57,8 @@ pub(super) struct Station {
     retry_children_at: Option<Instant>,
     ousted: Ousted,
     followed: Followed,
+    /// The ways to the gateway's addresses when the last attempt began, or none since.
+    ways: Vec<Way>,
     armed: Option<Instant>,
 }
 
@@ -158,6 +160,7 @@ impl Node {
             retry_children_at: None,
             ousted: Ousted::default(),
             followed: Followed::default(),
+            ways: Vec::new(),
             armed: None,
         });
         if begins {
@@ -425,7 +428,7 @@ impl Node {
             let used = addresses.iter().position(|it| Some(*it) == station.used);
             station.first = used.map_or(0, |used| used + 1);
         }
-        let rests = !station.ousted.rest(now).is_zero();
+        let rests = station.ousted.is_resting(now);
         if was_up && !rests && station.connection.start == Start::OnTraffic {
             station.state = State::AwaitingTraffic;
             return;

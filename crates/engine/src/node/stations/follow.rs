@@ -3,14 +3,23 @@
 //! Its own end of a path is what the routing table says. Only the remote end follows packets,
 //! because those that were in flight during a move still arrive at the former address.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use super::State;
+use super::{State, Station};
+use crate::config::Connection;
 use crate::node::addresses::Way;
 use crate::node::session_id::SessionId;
 use crate::node::{EndCause, Node};
 use crate::sa::{Mode, Path, Via};
 use crate::time::Instant;
+
+impl Station {
+    /// Whether a child that it requests names our own address.
+    fn names_own_address(&self) -> bool {
+        let mut children = self.connection.children.iter();
+        !self.connection.wants_inner.is_any() || children.any(|it| it.mode == Mode::Transport)
+    }
+}
 
 impl Node {
     /// The path to the peer of a session after something authentic came over `path`. At a station,
@@ -26,35 +35,68 @@ impl Node {
         }
     }
 
-    /// After a change of our addresses: a tunnel moves to the one that leads to its gateway, and a
-    /// station in backoff tries again at once. Changes that are too frequent are followed later.
+    /// The way to an address of a connection's peer.
+    pub(super) fn way_from_here(&self, connection: &Connection, remote: IpAddr) -> Way {
+        self.addresses.way_to(remote, &connection.local_addrs)
+    }
+
+    /// The ways to the gateway's addresses.
+    pub(super) fn ways_of(&self, index: usize) -> Vec<Way> {
+        let connection = &self.stations[index].connection;
+        let remotes = connection.remote_addrs.iter();
+        let ways = remotes.map(|remote| self.way_from_here(connection, remote.ip()));
+        ways.collect()
+    }
+
+    /// After a change of our addresses: a tunnel moves to the one that leads to its gateway,
+    /// attempts begin again from there, and a station in backoff tries again at once. Changes that
+    /// are too frequent are followed later. Does nothing if this station's ways are the same.
     pub(in crate::node) fn follow_addresses(&mut self, index: usize, now: Instant) {
-        let station = &mut self.stations[index];
-        let among = &station.connection.local_addrs;
-        let way = |remote: &SocketAddr| self.addresses.way_to(remote.ip(), among);
-        match station.state {
-            _ if station.is_retired => {}
-            State::Up(id) => {
-                let (Some(Way::From(local)), Some(session)) =
-                    (station.used.as_ref().map(way), self.sessions.get(&id))
-                else {
-                    return;
-                };
-                if session.path().local.ip() != local && station.followed.take(now) {
-                    self.own_address_moved(id, local, now);
-                }
+        if self.stations[index].is_retired {
+            return;
+        }
+        let stray = self.stray_session(index);
+        let racers = self.stray_racers(index);
+        let retries = self.has_new_way(index, now);
+        let is_moved = stray.is_some() || !racers.is_empty() || retries;
+        if is_moved && self.stations[index].followed.take(now) {
+            for (racer, path) in racers {
+                self.race_again(index, racer, path, now);
             }
-            State::Backoff(_) if station.ousted.rest(now).is_zero() => {
-                let mut remotes = station.connection.remote_addrs.iter();
-                let has_way = remotes.any(|remote| matches!(way(remote), Way::From(_)));
-                if has_way && station.followed.take(now) {
-                    station.attempt = 0;
-                    self.attempt(index, now);
-                }
+            if let Some((id, local)) = stray {
+                self.own_address_moved(index, id, local, now);
             }
-            _ => {}
+            if retries {
+                self.stations[index].attempt = 0;
+                self.attempt(index, now);
+            }
         }
         self.arm_station(index);
+    }
+
+    /// The station's session, if it uses another address of ours than the one that leads to the
+    /// gateway now.
+    fn stray_session(&self, index: usize) -> Option<(SessionId, IpAddr)> {
+        let station = &self.stations[index];
+        let id = station.state.session()?;
+        let session = self.sessions.get(&id)?;
+        match self.way_from_here(&station.connection, station.used?.ip()) {
+            Way::From(local) if local != session.path().local.ip() => Some((id, local)),
+            _ => None,
+        }
+    }
+
+    /// Whether a station in backoff has a way that its last attempt did not have.
+    fn has_new_way(&mut self, index: usize, now: Instant) -> bool {
+        let ways = self.ways_of(index);
+        let station = &mut self.stations[index];
+        if !ways.iter().any(|way| matches!(way, Way::From(_))) {
+            // The same way is a new one when it comes back.
+            station.ways = ways;
+            return false;
+        }
+        let waits = matches!(station.state, State::Backoff(_)) && !station.ousted.is_resting(now);
+        waits && station.ways != ways
     }
 
     /// Another session has taken over. It may have begun from an address that we have left since.
@@ -66,7 +108,7 @@ impl Node {
     /// Our own address changed under a session. In UDP the peer follows authenticated messages, so
     /// a probe at once shows it the new path. Without UDP the SAs contain our address, so start
     /// again.
-    fn own_address_moved(&mut self, id: SessionId, local: IpAddr, now: Instant) {
+    fn own_address_moved(&mut self, index: usize, id: SessionId, local: IpAddr, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
@@ -75,8 +117,18 @@ impl Node {
             let pair = self.children.get(child).and_then(|entry| entry.current);
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
         });
-        if !follows || path.via != Via::UdpWithMarker {
-            return self.close_session(id, EndCause::OwnAddressChanged, true, now);
+        let may_move = match self.stations[index].state {
+            State::Up(_) => true,
+            // The peer may not have our last message of phase 1, only a probe shows it the new
+            // path, and its children may name our address.
+            _ => {
+                !session.ike.has_phase1()
+                    && session.ike.answers_probes()
+                    && !self.stations[index].names_own_address()
+            }
+        };
+        if !follows || !may_move || path.via != Via::UdpWithMarker {
+            return self.begin_from_here(index, id, now);
         }
         let moved = Path {
             local: (local, path.local.port()).into(),
@@ -84,5 +136,32 @@ impl Node {
         };
         self.move_session(id, moved, 0, now);
         self.ask(id, now);
+        self.renew_from_here(index, id, now);
+    }
+
+    /// Ends a session that cannot move. An attempt begins again at once.
+    fn begin_from_here(&mut self, index: usize, id: SessionId, now: Instant) {
+        let station = &mut self.stations[index];
+        let was_up = matches!(station.state, State::Up(_));
+        if !was_up {
+            // Then the end of its session is no loss that it waits after.
+            (station.state, station.attempt) = (State::AwaitingAddress, 0);
+        }
+        self.close_session(id, EndCause::OwnAddressChanged, true, now);
+        if !was_up {
+            self.attempt(index, now);
+        }
+    }
+
+    /// A renewal in progress uses the former address: it begins again, unless its last message has
+    /// left.
+    fn renew_from_here(&mut self, index: usize, id: SessionId, now: Instant) {
+        let renewal = self.stations[index].renewal;
+        let session = renewal.and_then(|renewal| self.sessions.get(&renewal));
+        let has_proven = session.is_none_or(|session| session.ike.has_proven());
+        if let (Some(renewal), false) = (renewal, has_proven) {
+            self.close_session(renewal, EndCause::OwnAddressChanged, false, now);
+            self.rekey_session(id, now);
+        }
     }
 }

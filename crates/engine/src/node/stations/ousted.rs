@@ -29,6 +29,11 @@ impl Ousted {
         self.until.since(now)
     }
 
+    /// Whether it still has to wait.
+    pub(super) fn is_resting(&self, now: Instant) -> bool {
+        !self.rest(now).is_zero()
+    }
+
     /// Without a reason, the first end counts as an ordinary loss: a gateway that stops deletes
     /// too.
     fn count(&mut self, is_for_another: bool, now: Instant) {

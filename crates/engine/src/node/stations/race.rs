@@ -114,7 +114,9 @@ impl Station {
 impl Node {
     /// Starts an attempt: every address of the gateway, one after the other.
     pub(super) fn attempt(&mut self, index: usize, now: Instant) {
+        let ways = self.ways_of(index);
         let station = &mut self.stations[index];
+        station.ways = ways;
         station.state = State::AwaitingAddress;
         station.restarts = 0;
         station.passed_over.clear();
@@ -132,8 +134,10 @@ impl Node {
             let Some(address) = race.ahead.front().copied() else {
                 break;
             };
-            let among = &station.connection.local_addrs;
-            match self.addresses.way_to(address.ip(), among) {
+            match self
+                .addresses
+                .way_to(address.ip(), &station.connection.local_addrs)
+            {
                 Way::Unknown => {
                     race.is_waiting = true;
                     self.outputs.push(Output::WantsAddresses);
@@ -163,7 +167,12 @@ impl Node {
 
     fn enter(&mut self, index: usize, (local, address): (IpAddr, SocketAddr), now: Instant) {
         let connection = self.stations[index].connection.clone();
-        let id = self.initiate(connection, way_to(local, address), Purpose::Connect, now);
+        let id = self.initiate(
+            connection,
+            first_path(local, address),
+            Purpose::Connect,
+            now,
+        );
         let station = &mut self.stations[index];
         if station.is_racing() {
             station.state = State::Racing;
@@ -253,7 +262,9 @@ impl Node {
         let renewal = station.renewal.take();
         let before = core::mem::replace(&mut station.state, State::Connecting(id));
         let connection = station.connection.name.clone();
-        losers.iter().for_each(|loser| self.cut_off(loser.id, now));
+        for loser in &losers {
+            self.cut_off(loser.id, EndCause::OtherAddressFirst, now);
+        }
         if !others.is_empty() {
             self.outputs.tell(Event::AddressChosen {
                 connection,
@@ -271,9 +282,9 @@ impl Node {
         Some(index)
     }
 
-    /// An attempt that lost. If its last message has left, the peer may consider it established:
-    /// the attempt runs to its end and is deleted.
-    fn cut_off(&mut self, id: SessionId, now: Instant) {
+    /// An attempt that is not needed. If its last message has left, the peer may consider it
+    /// established: the attempt runs to its end and is deleted.
+    fn cut_off(&mut self, id: SessionId, cause: EndCause, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -281,7 +292,30 @@ impl Node {
             *purpose = Purpose::Surplus(now + HEARD_OUT);
             return self.arm_session(id);
         }
-        self.close_session(id, EndCause::OtherAddressFirst, false, now);
+        self.close_session(id, cause, false, now);
+    }
+
+    /// Racers that send from another address than the one that leads to theirs now, and their path
+    /// from there.
+    pub(super) fn stray_racers(&self, index: usize) -> Vec<(SessionId, Path)> {
+        let racers = self.stations[index].race.racers.iter();
+        let strays = racers.filter_map(|racer| {
+            let former = self.sessions.get(&racer.id)?.path();
+            let connection = &self.stations[index].connection;
+            let Way::From(local) = self.way_from_here(connection, racer.address.ip()) else {
+                return None;
+            };
+            (local != former.local.ip()).then(|| (racer.id, first_path(local, racer.address)))
+        });
+        strays.collect()
+    }
+
+    /// A racer begins again over this path.
+    pub(super) fn race_again(&mut self, index: usize, id: SessionId, path: Path, now: Instant) {
+        let connection = self.stations[index].connection.clone();
+        let anew = self.initiate(connection, path, Purpose::Connect, now);
+        self.stations[index].race.replace(id, anew);
+        self.cut_off(id, EndCause::OwnAddressChanged, now);
     }
 
     /// A racer has ended without success. Returns whether it was one.
@@ -332,7 +366,7 @@ impl Node {
     pub(super) fn end_race(&mut self, index: usize, now: Instant) {
         let race = core::mem::take(&mut self.stations[index].race);
         for racer in race.racers {
-            self.cut_off(racer.id, now);
+            self.cut_off(racer.id, EndCause::OtherAddressFirst, now);
         }
         self.arm_station(index);
     }
@@ -340,7 +374,7 @@ impl Node {
 
 /// The first path of IKE: port 500 without the marker. A gateway that is configured with any other
 /// port expects the marker there, so we use our socket with the marker.
-fn way_to(local: IpAddr, address: SocketAddr) -> Path {
+fn first_path(local: IpAddr, address: SocketAddr) -> Path {
     match address.port() {
         IKE_PORT => Path::udp((local, IKE_PORT), address),
         _ => Path::udp_with_marker((local, NAT_T_PORT), address),

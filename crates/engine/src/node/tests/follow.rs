@@ -108,7 +108,8 @@ fn a_link_that_flaps_ends_few_tunnels_that_cannot_move() {
 /// IKE and ESP of both ends use this address of the station.
 fn assert_at(world: &World, own: [u8; 4]) {
     for (end, it) in world.ends.iter().enumerate() {
-        let packets = it.seen.paths.values().copied();
+        let children = it.seen.outbound.values();
+        let packets = children.filter_map(|child| it.seen.paths.get(child).copied());
         for path in packets.chain([it.path()]) {
             let station = [path.local, path.remote][end];
             assert_eq!(station.ip(), IpAddr::from(own), "end {end}");
@@ -199,4 +200,109 @@ fn a_session_that_the_gateway_renews_during_a_move_follows_too() {
     world.run(Duration::from_secs(5));
     assert_at(&world, CELL);
     world.assert_up();
+}
+
+fn attempts(world: &World) -> usize {
+    world.ends[0].count(|event| matches!(event, Event::RetryScheduled { .. }))
+}
+
+/// Goes on until the next attempt has failed.
+fn fails_again(world: &mut World) {
+    let before = attempts(world);
+    while attempts(world) == before {
+        world.run(Duration::from_millis(10));
+    }
+}
+
+/// As on a host with containers or a routing daemon.
+#[test]
+fn events_that_change_no_way_do_not_shorten_the_waits_of_a_failing_station() {
+    let mut world = World::new(167, |connection, is_station| {
+        if is_station {
+            wrong_key(connection);
+        }
+    });
+    for _ in 0..3_000 {
+        world.has_address(STATION.into());
+        world.run(Duration::from_millis(100));
+    }
+    // In five minutes: some at first, then one in 8 to 30 s.
+    let attempts = attempts(&world);
+    assert!((10..=45).contains(&attempts), "{attempts} attempts");
+    // The way itself changes, is lost, and comes back: the change and the return bring one attempt.
+    fails_again(&mut world);
+    let lost = Addresses([(GATEWAY.into(), Vec::new())].into());
+    let sent = world.network.sent;
+    world.has_address(WIFI.into());
+    world.has_address(WIFI.into());
+    assert_eq!(world.network.sent, sent + 1);
+    fails_again(&mut world);
+    let sent = world.network.sent;
+    world.has_address(WIFI.into());
+    world.input(0, Input::Addresses(lost));
+    assert_eq!(world.network.sent, sent);
+    world.has_address(WIFI.into());
+    assert_eq!(world.network.sent, sent + 1);
+}
+
+/// The station's first address is gone, and it has another one.
+fn moves_for_good(world: &mut World) {
+    world.network.dead.push(STATION.into());
+    world.has_address(WIFI.into());
+}
+
+#[test]
+fn an_attempt_goes_on_from_another_address_when_its_own_is_gone() {
+    for (is_aggressive, messages) in [(true, 8), (false, 11)] {
+        for sent in 2..=messages {
+            let mut world = World::new(168, move |connection, _| {
+                connection.is_aggressive = is_aggressive;
+                connection.encapsulation = Auto;
+            });
+            world.network.nat = None;
+            world.network.wire.clear();
+            while world.network.sent < sent {
+                world.run(Duration::from_millis(1));
+            }
+            moves_for_good(&mut world);
+            let from = world.now;
+            world.run(Duration::from_secs(6));
+            let case = format!("aggressive {is_aggressive}, {sent} messages");
+            assert!(!world.ends[0].seen.outbound.is_empty(), "{case}");
+            world.assert_up();
+            assert_at(&world, WIFI);
+            assert_eq!(attempts(&world), 0, "{case}: no wait");
+            assert!(world.now.since(from) < Duration::from_secs(7));
+        }
+    }
+}
+
+/// Without UDP a session that is not up yet cannot move.
+#[test]
+fn an_attempt_that_cannot_move_begins_again_at_once() {
+    for sent in 2..=8 {
+        let mut world = World::new(169, |connection, _| connection.encapsulation = ThroughNat);
+        world.network.nat = None;
+        world.network.wire.clear();
+        while world.network.sent < sent {
+            world.run(Duration::from_millis(1));
+        }
+        moves_for_good(&mut world);
+        world.run(Duration::from_secs(6));
+        world.assert_up();
+        assert_at(&world, WIFI);
+    }
+}
+
+#[test]
+fn a_renewal_begins_again_from_the_new_address() {
+    let mut world = settled(170, true);
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_millis(10));
+    moves_for_good(&mut world);
+    world.run(Duration::from_secs(5));
+    let is_established = |event: &Event| matches!(event, Event::IkeEstablished { .. });
+    assert_eq!(world.ends[0].count(is_established), 2);
+    world.assert_up();
+    assert_at(&world, WIFI);
 }
