@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
 use engine::link::recording::{BadRecording, Replay, survey};
-use engine::link::shape::OVERTAKEN_BY_BITS;
 use engine::link::{Carrier, Fate, Limit, Link, Shape};
 use engine::time::Instant;
 use nix::libc;
@@ -227,10 +226,7 @@ fn shape(
         loss: args.loss,
         queue: args.queue,
         overhead_bytes: args.overhead,
-        held_back: rate.filter(|_| args.reorder > 0.0).map(|bits| {
-            let span = Duration::from_secs_f64(OVERTAKEN_BY_BITS / bits as f64);
-            (args.reorder, span)
-        }),
+        reorder: args.reorder,
         ..Shape::at_once(args.delay)
     };
     let refused = |fault| io::Error::new(io::ErrorKind::InvalidInput, fault);
@@ -548,8 +544,8 @@ mod tests {
 
     #[test]
     fn a_datagram_that_is_held_back_is_overtaken_and_delays_nobody() {
-        let mut shape = Shape::at_once(Duration::ZERO);
-        shape.held_back = Some((1.0, Duration::from_millis(10)));
+        let mut shape = Shape::plain(2_400_000, Duration::ZERO);
+        shape.reorder = 1.0;
         let mut held = line(shape, MOST_UNDER_WAY_BYTES);
         held.take(&mut received(100), Instant(0))
             .expect("no recording");
@@ -559,7 +555,8 @@ mod tests {
             .expect("no recording");
         let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|frame| frame.len());
         assert_eq!(due(&mut held, 1), Some(214));
-        assert_eq!(due(&mut held, 9_999_999), None);
-        assert_eq!(due(&mut held, 10_000_000), Some(114));
+        // sent after 333,333 ns, and held back for 10 ms
+        assert_eq!(due(&mut held, 10_333_332), None);
+        assert_eq!(due(&mut held, 10_333_333), Some(114));
     }
 }

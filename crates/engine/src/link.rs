@@ -90,6 +90,9 @@ pub struct Link<R, C> {
     broken: Option<BadRecording>,
 }
 
+/// The size of two full packets.
+const OVERTAKERS_BITS: f64 = 2.0 * 1500.0 * 8.0;
+
 /// Bits of an octet, and nanoseconds of a second.
 const OCTET_NS: u64 = 8 * 1_000_000_000;
 
@@ -231,10 +234,20 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         };
         let arrives = (departs + delay).max(self.last_arrival);
         self.last_arrival = arrives;
-        match self.shape.held_back {
-            Some((share, span)) if self.chance.unit() < share => arrives + span,
-            _ => arrives,
+        match self.shape.reorder > 0.0 && self.chance.unit() < self.shape.reorder {
+            true => arrives + self.hold(),
+            false => arrives,
         }
+    }
+
+    /// How long a packet is held back: until the link has carried [`OVERTAKERS_BITS`] of others.
+    fn hold(&self) -> Duration {
+        let bits_per_second = match &self.shape.carrier {
+            Carrier::Unlimited => return Duration::ZERO,
+            Carrier::Rate(bits) => *bits as f64,
+            Carrier::Recording(replay) => replay.bytes_per_second() * 8.0,
+        };
+        Duration::from_secs_f64(OVERTAKERS_BITS / bits_per_second.max(1.0))
     }
 }
 

@@ -164,6 +164,11 @@ impl<R: Rewind> Replay<R> {
         Instant(ms.saturating_mul(NS_PER_MS))
     }
 
+    /// Octets per second of full packets, over one round.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.survey.bytes_per_second()
+    }
+
     /// Advances to the first opportunity at or after `now`. Skips rounds that nobody used.
     fn reach(&mut self, now: Instant) -> Result<(), BadRecording> {
         let ms = now.0.div_ceil(NS_PER_MS);

@@ -2,9 +2,6 @@
 
 use crate::time::Duration;
 
-/// A packet that is held back by the rate of its link waits for so many full packets of others.
-pub const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
-
 /// The fixed properties of one direction of a link. `R` represents a recording: its name while a
 /// link is planned, and its [`super::recording::Replay`] when it runs.
 #[derive(Clone, Debug)]
@@ -18,8 +15,9 @@ pub struct Shape<R> {
     /// What may wait for transmission, including the packet in transmission. Nothing waits if
     /// transmission takes no time.
     pub queue: Limit,
-    /// Share of the packets that are held back, and for how long: others overtake them.
-    pub held_back: Option<(f64, Duration)>,
+    /// Share of the packets that are held back until two full ones can overtake, 0 to 1. Nothing is
+    /// held back if transmission takes no time.
+    pub reorder: f64,
     /// Largest IP packet.
     pub mtu: Option<u32>,
     /// Octets that the link adds to each IP packet.
@@ -66,9 +64,9 @@ pub enum BadShape {
     /// A loss that is not a probability.
     #[error("a loss of {0} is outside 0 to 1")]
     Loss(f64),
-    /// A held back share that is not a probability.
-    #[error("a held back share of {0} is outside 0 to 1")]
-    HeldBack(f64),
+    /// A share of held back packets that is not a probability.
+    #[error("a reordered share of {0} is outside 0 to 1")]
+    Reorder(f64),
     /// A rate at which no packet ever ends.
     #[error("a rate of 0 bit/s carries nothing")]
     Rate,
@@ -102,7 +100,7 @@ impl<R> Shape<R> {
             delay: Delay::Fixed(delay),
             loss: 0.0,
             queue: Limit::None,
-            held_back: None,
+            reorder: 0.0,
             mtu: None,
             overhead_bytes: 0,
         }
@@ -120,7 +118,7 @@ impl<R> Shape<R> {
             delay: self.delay,
             loss: self.loss,
             queue: self.queue,
-            held_back: self.held_back,
+            reorder: self.reorder,
             mtu: self.mtu,
             overhead_bytes: self.overhead_bytes,
         })
@@ -132,12 +130,14 @@ impl<R> Shape<R> {
         if !is_share(self.loss) {
             return Err(BadShape::Loss(self.loss));
         }
-        match (&self.carrier, self.delay, self.held_back, self.queue) {
+        if !is_share(self.reorder) {
+            return Err(BadShape::Reorder(self.reorder));
+        }
+        match (&self.carrier, self.delay, self.queue) {
             (Carrier::Rate(0), ..) => Err(BadShape::Rate),
             (_, Delay::Uniform(least, most), ..) if most < least => {
                 Err(BadShape::Delay(least, most))
             }
-            (_, _, Some((share, _)), _) if !is_share(share) => Err(BadShape::HeldBack(share)),
             (.., Limit::Packets(0) | Limit::Bytes(0)) => Err(BadShape::Queue),
             _ => match self.mtu {
                 Some(mtu) if mtu < MIN_MTU => Err(BadShape::Mtu(mtu)),

@@ -60,15 +60,15 @@ fn losses_and_packets_held_back_come_at_their_rate() {
     let count = 100_000;
     let mut link = link(|shape| {
         shape.loss = 0.03;
-        shape.held_back = Some((0.1, Duration::from_millis(5)));
+        shape.reorder = 0.1;
     });
     let (mut held, mut last) = (0, 0);
     for number in 0..count {
         let at = number * 2 * MS;
         match link.offer(1000, Instant(at)) {
             Fate::Arrives(arrival) => {
-                held += u32::from(arrival.0 == at + 16 * MS);
-                assert!([at + 11 * MS, at + 16 * MS].contains(&arrival.0));
+                held += u32::from(arrival.0 == at + 14 * MS);
+                assert!([at + 11 * MS, at + 14 * MS].contains(&arrival.0));
                 last = arrival.0;
             }
             fate => assert_eq!(fate, Fate::Lost),
@@ -221,7 +221,7 @@ fn a_running_link_becomes_another_and_what_it_has_taken_keeps_its_fate() {
     let mut link = link(|shape| {
         shape.carrier = Carrier::Rate(8_000);
         shape.delay = Delay::Fixed(Duration::from_secs(2));
-        (shape.loss, shape.held_back, shape.queue) = (0.0, None, Limit::None);
+        (shape.loss, shape.reorder, shape.queue) = (0.0, 0.0, Limit::None);
     });
     let second = 1_000_000_000;
     assert_eq!(arrives(link.offer(1000, Instant(0))), 3 * second);
@@ -275,8 +275,8 @@ fn links_that_cannot_be_are_named() {
         fault(|shape| shape.queue = Limit::Bytes(0)),
         BadShape::Queue
     );
-    let held_back = fault(|shape| shape.held_back = Some((2.0, Duration::ZERO)));
-    assert_eq!(held_back, BadShape::HeldBack(2.0));
+    let reorder = fault(|shape| shape.reorder = 2.0);
+    assert_eq!(reorder, BadShape::Reorder(2.0));
     let (one, two) = (Duration::from_secs(1), Duration::from_secs(2));
     let mut shape = Planned::plain(1, one);
     shape.delay = Delay::Uniform(two, one);
@@ -287,4 +287,30 @@ fn recorded(text: &'static str) -> Link<Text, Stream> {
     let survey = survey(Cursor::new(text)).expect("a recording");
     let replay = Replay::new(Cursor::new(text), survey).expect("a first line");
     link(|shape| shape.carrier = Carrier::Recording(Box::new(replay)))
+}
+
+#[test]
+fn a_packet_is_held_back_until_two_full_ones_pass_at_the_present_rate() {
+    let mut link = link(|shape| {
+        shape.carrier = Carrier::Rate(12_000);
+        (shape.delay, shape.reorder) = (Delay::Fixed(Duration::ZERO), 1.0);
+    });
+    let second = 1_000 * MS;
+    assert_eq!(arrives(link.offer(1500, Instant(0))), 3 * second);
+    link.change(Change::Rate(12_000_000)).expect("a rate");
+    assert_eq!(
+        arrives(link.offer(1500, Instant(9 * second))),
+        9 * second + 3 * MS
+    );
+    let mut at_once = self::link(|shape| {
+        (shape.carrier, shape.reorder) = (Carrier::Unlimited, 1.0);
+    });
+    assert_eq!(arrives(at_once.offer(1500, Instant(0))), 10 * MS);
+    // a recording has a mean rate: here two packets in 10 ms
+    let mut recorded = recorded("4\n10\n");
+    recorded.shape.reorder = 1.0;
+    assert_eq!(
+        arrives(recorded.offer(1500, Instant(0))),
+        (4 + 10 + 10) * MS
+    );
 }

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use engine::link::shape::OVERTAKEN_BY_BITS;
 use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
@@ -285,8 +284,7 @@ impl Joint {
             queue: link
                 .queue_bytes
                 .map_or(Limit::None, |most| Limit::Bytes(most as u64)),
-            held_back: (link.reorder > 0.0)
-                .then(|| (link.reorder, after(OVERTAKEN_BY_BITS / rate_bps))),
+            reorder: link.reorder,
             mtu: link.mtu_bytes.map(|mtu| mtu as u32),
             overhead_bytes: link.overhead_bytes.ceil() as u32,
         };
