@@ -10,7 +10,7 @@ use std::io::{self, BufRead, Write};
 use std::net::IpAddr;
 
 use crypto::rand::Seed;
-use engine::counters::{DropCounters, DropReason};
+use engine::counters::DropReason;
 use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
@@ -191,11 +191,10 @@ impl TwoEnds {
     }
 
     fn seal(&mut self, packet: &[u8]) -> Answer {
-        let before = self.sender.report().drops;
         let mut out = Datagrams::new();
-        self.sender.seal(&mut packet.to_vec(), NOW, &mut out);
+        let dropped = self.sender.seal(&mut packet.to_vec(), NOW, &mut out);
         let Some(run) = out.runs().first() else {
-            return Answer::Drop(new_reason(&before, &self.sender.report().drops));
+            return Answer::Drop(name(dropped));
         };
         let bytes = out.bytes(run);
         Answer::Packet(match run.path.via {
@@ -212,7 +211,6 @@ impl TwoEnds {
     }
 
     fn open(&mut self, packet: &[u8]) -> io::Result<Answer> {
-        let before = self.receiver.report().drops;
         let mut bytes = packet.to_vec();
         if self.path.via != Via::Raw {
             let flow = Flow::of(packet).map_err(io::Error::other)?;
@@ -227,12 +225,9 @@ impl TwoEnds {
             bytes: &mut bytes,
         };
         let mut out = Packets::new();
-        self.receiver.open(0, received, NOW, &mut out);
+        let dropped = self.receiver.open(0, received, NOW, &mut out);
         let Some(write) = out.writes().next() else {
-            return Ok(Answer::Drop(new_reason(
-                &before,
-                &self.receiver.report().drops,
-            )));
+            return Ok(Answer::Drop(name(dropped)));
         };
         let mut clear = write.header.to_vec();
         for slice in write.slices {
@@ -340,12 +335,8 @@ fn everything() -> Vec<TrafficSelector> {
     all.to_vec()
 }
 
-fn new_reason(before: &DropCounters, after: &DropCounters) -> &'static str {
-    let grew = |reason: &DropReason| after.of(*reason) > before.of(*reason);
-    DropReason::ALL
-        .into_iter()
-        .find(grew)
-        .map_or("nothing", DropReason::name)
+fn name(dropped: Option<DropReason>) -> &'static str {
+    dropped.map_or("nothing", DropReason::name)
 }
 
 fn octets(text: &str) -> io::Result<Vec<u8>> {

@@ -94,8 +94,16 @@ impl InboundPlane {
     }
 
     /// Opens what was received into the buffer that the caller calls `buffer`. Appends to `out`,
-    /// whose slices are ranges of `received.bytes`; never fails, drops are counted.
-    pub fn open(&mut self, buffer: usize, received: Received<'_>, now: Instant, out: &mut Packets) {
+    /// whose slices are ranges of `received.bytes`; never fails, drops are counted. Returns why the
+    /// last of the datagrams that were dropped was dropped.
+    pub fn open(
+        &mut self,
+        buffer: usize,
+        received: Received<'_>,
+        now: Instant,
+        out: &mut Packets,
+    ) -> Option<DropReason> {
+        let mut dropped = None;
         let segment = received.segment_bytes.max(1);
         for (number, bytes) in received.bytes.chunks_mut(segment).enumerate() {
             let datagram = Datagram {
@@ -107,8 +115,10 @@ impl InboundPlane {
             };
             if let Err(reason) = self.open_one(datagram, now, out) {
                 self.report.drops.count(reason);
+                dropped = Some(reason);
             }
         }
+        dropped
     }
 
     /// Counts of the plane and of each SA.

@@ -166,9 +166,15 @@ impl OutboundPlane {
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
     /// has them, then one IP packet or super-packet. Appends to `out`; never fails, drops are
     /// counted. If the child of a packet is not up, a copy waits for it. `frame` may be changed.
-    pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
+    /// Returns why it was not sealed, or not all of it.
+    pub fn seal(
+        &mut self,
+        frame: &mut [u8],
+        now: Instant,
+        out: &mut Datagrams,
+    ) -> Option<DropReason> {
         self.grow(now);
-        self.seal_or_hold(frame, now, now, out);
+        self.seal_or_hold(frame, now, now, out)
     }
 
     /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
@@ -178,7 +184,7 @@ impl OutboundPlane {
         for mut held in core::mem::take(&mut self.released) {
             match held.is_stale(now) {
                 true => self.report.drops.count(DropReason::NoSa),
-                false => self.seal_or_hold(&mut held.frame, held.since, now, out),
+                false => _ = self.seal_or_hold(&mut held.frame, held.since, now, out),
             }
         }
     }
@@ -200,14 +206,13 @@ impl OutboundPlane {
         since: Instant,
         now: Instant,
         out: &mut Datagrams,
-    ) {
-        match self.try_seal(frame, since, now, out) {
-            Ok(()) => {}
-            Err(reason @ (DropReason::NoSa | DropReason::UnprovenPath)) => {
-                self.hold(frame, reason, since, now);
-            }
-            Err(reason) => self.report.drops.count(reason),
+    ) -> Option<DropReason> {
+        let reason = self.try_seal(frame, since, now, out).err()?;
+        match reason {
+            DropReason::NoSa | DropReason::UnprovenPath => self.hold(frame, reason, since, now),
+            _ => self.report.drops.count(reason),
         }
+        Some(reason)
     }
 
     fn try_seal(
@@ -288,7 +293,6 @@ impl OutboundPlane {
             return Err(DropReason::UnprovenPath);
         }
         let sign = look(&mut child.stall, sealer, offload, inner, packet, now);
-        let used = out.len();
         let burst = Burst {
             sealer,
             random: &mut self.random,
@@ -298,13 +302,12 @@ impl OutboundPlane {
             sealed: Sealed::default(),
         };
         let (sealed, result) = burst.seal(offload, inner, packet);
-        let octets = (out.len() - used) as u64;
         if sealed.packets > 0 {
             let task = Task::Seal(sealer.shape.protocol, sealer.shape.protection);
             self.report.work.add(task, sealed.packets, sealed.bytes);
             if let Some(limit) = &mut child.limit {
                 let headers = sealer.shape.headers_outside() as u64;
-                limit.spend(octets + sealed.packets * headers);
+                limit.spend(sealed.sealed_bytes + sealed.packets * headers);
             }
         }
         if sealer.take_soft_limit() {

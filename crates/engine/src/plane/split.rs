@@ -40,6 +40,8 @@ pub(crate) struct Sealed {
     pub(crate) packets: u64,
     /// Octets before sealing.
     pub(crate) bytes: u64,
+    /// Octets after it.
+    pub(crate) sealed_bytes: u64,
 }
 
 /// What each segment of a super-packet shares.
@@ -65,7 +67,9 @@ impl Burst<'_> {
         inner: &Inner,
         packet: &mut [u8],
     ) -> (Sealed, Result<(), DropReason>) {
+        let before = self.out.len();
         let result = self.seal_all(offload, inner, packet);
+        self.sealed.sealed_bytes = (self.out.len() - before) as u64;
         (self.sealed, result)
     }
 
