@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use engine::node::{PEER_PATHS_MAX, SOCKETS};
+use engine::node::{PEER_PATHS_MAX, via_of};
 use engine::sa::Path;
 use tokio::time::Instant;
 
@@ -107,9 +107,7 @@ fn parse(text: &str) -> Vec<Path> {
     let peers = lines.filter_map(|line| {
         let (local, remote) = line.split_once(' ')?;
         let (local, remote): (SocketAddr, SocketAddr) = (local.parse().ok()?, remote.parse().ok()?);
-        let (_, via) = SOCKETS
-            .into_iter()
-            .find(|(port, _)| *port == local.port())?;
+        let via = via_of(local.port())?;
         let path = Path { via, local, remote };
         is_plausible(&path).then_some(path)
     });

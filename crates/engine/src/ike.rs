@@ -31,6 +31,21 @@ pub const NAT_T_PORT: u16 = 4500;
 /// The UDP sockets that a host has for us: our port, and how datagrams travel over it.
 pub const SOCKETS: [(u16, Via); 2] = [(IKE_PORT, Via::Udp), (NAT_T_PORT, Via::UdpWithMarker)];
 
+/// How datagrams travel over the socket of ours that has this port.
+pub fn via_of(own_port: u16) -> Option<Via> {
+    let mut sockets = SOCKETS.into_iter();
+    sockets.find_map(|(port, via)| (port == own_port).then_some(via))
+}
+
+/// The socket of ours that talks to this port of a peer. On any port but IKE's own, a peer expects
+/// the marker.
+pub fn socket_towards(peers_port: u16) -> (u16, Via) {
+    match peers_port {
+        IKE_PORT => SOCKETS[0],
+        _ => SOCKETS[1],
+    }
+}
+
 /// Names one end of an IKE SA: the SPI of RFC 7296 §2.6, which RFC 2408 calls a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spi(pub [u8; 8]);

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use crypto::rand::{Seed, Stream};
 
 use crate::ike::Spis;
-pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS};
+pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS, via_of};
 pub use addresses::{Addresses, Way};
 pub use end_cause::EndCause;
 pub use event::Event;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::config::{Connection, Limits, Pool};
+use engine::node::via_of;
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
@@ -29,8 +30,6 @@ pub use credentials::own_fault;
 const MAX_TUN_NAME: usize = 15;
 /// Linux's own routing tables: unspecified, and default, main, local.
 const TABLES_OF_THE_SYSTEM: [u32; 4] = [0, 253, 254, 255];
-/// The ports that IKE itself uses.
-const IKE_PORTS: [u16; 2] = [500, 4500];
 
 /// With a shorter time, renewals or probes would follow each other without a pause.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -234,7 +233,7 @@ fn published(place: &str, table: &PublishTable) -> Option<KeyFault> {
         );
         return Some((format!("{place}.to"), text));
     }
-    if table.protocol == Transport::Udp && IKE_PORTS.contains(&table.port) {
+    if table.protocol == Transport::Udp && via_of(table.port).is_some() {
         let text = format!(
             "IKE uses udp {}: no client would reach this gateway",
             table.port

@@ -47,8 +47,8 @@ impl Lost {
 
 impl InClear {
     /// Reads an unprotected informational message.
-    pub fn read(octets: &[u8]) -> Result<Self, Fault> {
-        let (header, body) = Header::parse(octets)?;
+    pub fn read(message: &Message<'_>) -> Result<Self, Fault> {
+        let (header, body) = (message.header(), message.body());
         if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
             return Err(DropReason::UnexpectedMessage.into());
         }

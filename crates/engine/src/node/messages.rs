@@ -86,7 +86,7 @@ impl Node {
                 _ => {
                     self.drops.count(DropReason::UnknownCookies);
                     self.deny_cookies(path, message, now);
-                    self.on_hint(path, message.octets(), now);
+                    self.on_hint(path, message, now);
                 }
             };
         };
@@ -98,7 +98,7 @@ impl Node {
             return self.on_fact(id, path, message, now);
         }
         if message.kind() == Kind::Informational && !is_established {
-            self.on_complaint(id, path, message.octets());
+            self.on_complaint(id, path, message);
         }
         self.on_phase1(id, path, message, now);
     }
@@ -237,7 +237,7 @@ impl Node {
             Fact::Unproven(fault) => self.count_fault(&fault),
             Fact::Unreadable(fault) => {
                 self.count_fault(&fault);
-                self.on_hint(path, message.octets(), now);
+                self.on_hint(path, message, now);
             }
             Fact::Unfit(fault) => {
                 self.count_fault(&fault);
@@ -357,7 +357,7 @@ impl Node {
 
     /// Before phase 1 is done, an unencrypted error proves nothing: the first few are logged at
     /// once, and the exchange waits for an authentic message.
-    fn on_complaint(&mut self, id: SessionId, path: Path, message: &[u8]) {
+    fn on_complaint(&mut self, id: SessionId, path: Path, message: &Message<'_>) {
         let Ok(said) = InClear::read(message) else {
             return;
         };

@@ -21,6 +21,7 @@ use crate::ikev1::session::Session as Ike;
 use crate::sa::{ChildId, Path, Via};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
+use wire::esp::NON_ESP_MARKER;
 
 pub(super) use stage::{Purpose, Rule, Stage, Tenure};
 
@@ -473,14 +474,11 @@ impl Node {
     }
 }
 
-/// An IKE message in its form on this path: behind four zero octets if ESP shares the socket (RFC
-/// 3948 §2.2).
+/// An IKE message in its form on this path: behind a marker if ESP shares the socket (RFC 3948
+/// §2.2).
 pub(super) fn with_marker(path: Path, message: Vec<u8>) -> Vec<u8> {
     if path.via != Via::UdpWithMarker {
         return message;
     }
-    let mut datagram = Vec::with_capacity(message.len() + 4);
-    datagram.extend_from_slice(&[0; 4]);
-    datagram.extend_from_slice(&message);
-    datagram
+    [&NON_ESP_MARKER[..], &message].concat()
 }

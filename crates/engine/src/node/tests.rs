@@ -1093,10 +1093,8 @@ type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 /// The path of a datagram that a host receives on its socket of this port.
 fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path {
     let (local, remote) = (local.into(), remote.into());
-    let sockets = crate::ike::SOCKETS;
-    let socket = sockets.iter().find(|(port, _)| *port == local.port());
     Path {
-        via: socket.expect("one of our ports").1,
+        via: crate::ike::via_of(local.port()).expect("one of our ports"),
         local,
         remote,
     }

@@ -8,6 +8,7 @@
 
 use crate::config::Start;
 use crate::ikev1::in_clear::{InClear, Lost};
+use crate::ikev1::message::Message;
 
 use crate::node::session::Session;
 use crate::node::session_id::SessionId;
@@ -168,7 +169,7 @@ impl Node {
     /// An unencrypted message for no exchange of ours, or for one that is over. Anybody can send
     /// it, so the peer is probed. If it answers our probe with our own cookies, its sender can read
     /// our messages: the gateway must authenticate again, while the tunnel stays.
-    pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
+    pub(in crate::node) fn on_hint(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         let Some(id) = self.station_session_at(path) else {
             return;
         };

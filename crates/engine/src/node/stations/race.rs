@@ -9,10 +9,11 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
+use crate::ike::socket_towards;
 use crate::node::addresses::Way;
 use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
-use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
+use crate::node::{Event, Output};
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
 
@@ -372,13 +373,11 @@ impl Node {
     }
 }
 
-/// The first path of IKE: port 500 without the marker. A gateway that is configured with any other
-/// port expects the marker there, so we use our socket with the marker.
-fn first_path(local: IpAddr, address: SocketAddr) -> Path {
-    match address.port() {
-        IKE_PORT => Path::udp((local, IKE_PORT), address),
-        _ => Path::udp_with_marker((local, NAT_T_PORT), address),
-    }
+/// The first path of IKE.
+fn first_path(local: IpAddr, remote: SocketAddr) -> Path {
+    let (port, via) = socket_towards(remote.port());
+    let local = (local, port).into();
+    Path { via, local, remote }
 }
 
 #[cfg(test)]

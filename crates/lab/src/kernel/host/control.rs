@@ -8,7 +8,7 @@ use engine::config::Config;
 use engine::counters::{DropCounters, DropReason};
 use engine::endpoint::{Effect, Endpoint};
 use engine::ike::Step;
-use engine::node::{Command, Event, Input, SOCKETS};
+use engine::node::{Command, Event, Input, via_of};
 use engine::plane::Offloads;
 use engine::sa::{Path, Via};
 use engine::time::{Calendar, Instant};
@@ -311,7 +311,7 @@ fn path_of(flow: &Flow) -> Option<Path> {
         return is_ipsec.then(|| Path::raw(flow.destination, flow.source));
     }
     let (from, to) = flow.ports?;
-    let (_, via) = SOCKETS.into_iter().find(|(port, _)| *port == to)?;
+    let via = via_of(to)?;
     Some(Path {
         via,
         local: (flow.destination, to).into(),
