@@ -9,6 +9,7 @@
 pub mod capture;
 pub mod closed;
 pub mod cpu;
+mod fault;
 pub mod fingerprint;
 pub mod fork;
 pub mod host;
@@ -33,6 +34,7 @@ use engine::plane::reassembly::Reassembly;
 use engine::time::{Calendar, Instant};
 
 pub use cpu::{Costs, Cpu};
+pub use fault::{KernelFault, Subject};
 pub use host::Host;
 pub use packets::{Packet, PacketId, Packets};
 pub use queue::{Event, What};
@@ -92,43 +94,6 @@ pub struct Router {
     inside: Target,
     outside: Target,
     reassembly: Reassembly,
-}
-
-/// Why a world is impossible, or cannot continue.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KernelFault {
-    /// Packets would circulate for ever.
-    #[error("packets go round in a loop: {0}")]
-    Cycle(String),
-    /// Impossible numbers, or a missing element.
-    #[error("{0}: {1}")]
-    Element(String, String),
-    /// The capture could not be written.
-    #[error("the capture: {0}")]
-    Capture(String),
-    /// More packets come in than can be carried.
-    #[error("{packets} packets are in the network after {seconds} s: more enter than leave")]
-    Overloaded {
-        /// In flight.
-        packets: usize,
-        /// Simulated time.
-        seconds: u64,
-    },
-}
-
-impl KernelFault {
-    /// The scenario's keys that could fix it, the likeliest first.
-    pub(crate) fn keys(&self) -> Vec<String> {
-        match self {
-            Self::Cycle(_) => vec!["link".into()],
-            Self::Element(name, _) => match name.split_once(" - ") {
-                Some((from, _)) => vec![format!("link.{from}")],
-                None => vec![format!("node.{name}"), "node".into()],
-            },
-            Self::Capture(_) => Vec::new(),
-            Self::Overloaded { .. } => vec!["traffic.rate".into(), "traffic".into()],
-        }
-    }
 }
 
 /// A world and its clock.
@@ -275,7 +240,7 @@ impl Kernel {
             (Element::Link(link, to), What::Arrives(_, packet)) => {
                 if !self.stage.over_link(link, *to, lane, named.tap, packet) {
                     let why = link.broken().map(ToString::to_string).unwrap_or_default();
-                    return Err(KernelFault::Element(named.name.clone(), why));
+                    return Err(named.impossible(event.element, why));
                 }
             }
             (Element::Cpu(cpu), What::Arrives(_, packet)) => {
@@ -371,44 +336,59 @@ impl Kernel {
 
     /// Checks that every path ends and that every element is possible.
     fn check(&self) -> Result<(), KernelFault> {
-        for named in &self.elements {
+        for (number, named) in (0..).zip(&self.elements) {
             let fault = match &named.element {
                 Element::Link(link, _) => link.shape().check().err().map(|fault| fault.to_string()),
                 Element::Nat(router) => router.nat.config().fault(),
                 _ => None,
             };
             if let Some(fault) = fault {
-                return Err(KernelFault::Element(named.name.clone(), fault));
+                return Err(named.impossible(number, fault));
             }
-            self.follow(named)?;
+            self.follow(number)?;
             named
                 .element
                 .doors()
-                .try_for_each(|to| self.find(named, to).map(drop))?;
+                .try_for_each(|to| self.find(number, to))?;
         }
         Ok(())
     }
 
-    fn find(&self, from: &Named, to: Target) -> Result<&Named, KernelFault> {
-        self.elements.get(to.element as usize).ok_or_else(|| {
-            let missing = format!("leads to element {}, which does not exist", to.element);
-            KernelFault::Element(from.name.clone(), missing)
-        })
+    fn find(&self, from: u32, to: Target) -> Result<(), KernelFault> {
+        if (to.element as usize) < self.elements.len() {
+            return Ok(());
+        }
+        let missing = format!("leads to element {}, which does not exist", to.element);
+        Err(self.elements[from as usize].impossible(from, missing))
     }
 
     /// Follows the path of packets from an element to its end.
-    fn follow<'a>(&'a self, from: &'a Named) -> Result<(), KernelFault> {
-        let mut way: Vec<&Named> = vec![from];
-        while let Some(to) = way[way.len() - 1].element.next() {
-            let next = self.find(way[way.len() - 1], to)?;
-            let met = way.iter().position(|before| std::ptr::eq(*before, next));
-            way.push(next);
+    fn follow(&self, from: u32) -> Result<(), KernelFault> {
+        let named = |number: u32| &self.elements[number as usize];
+        let mut way = vec![from];
+        let mut last = from;
+        while let Some(to) = named(last).element.next() {
+            self.find(last, to)?;
+            last = to.element;
+            let met = way.iter().position(|before| *before == last);
+            way.push(last);
             if let Some(met) = met {
-                let names: Vec<&str> = way[met..].iter().map(|one| one.name.as_str()).collect();
+                let names = way[met..].iter().map(|number| &*named(*number).name);
+                let names: Vec<&str> = names.collect();
                 return Err(KernelFault::Cycle(names.join(" - ")));
             }
         }
         Ok(())
+    }
+}
+
+impl Named {
+    fn impossible(&self, number: u32, why: String) -> KernelFault {
+        KernelFault::Impossible {
+            subject: Subject::Element(number),
+            name: self.name.clone(),
+            why,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub fn both_levels(
         if let KernelFault::Capture(why) = fault {
             return Unrunnable::Capture(why);
         }
-        let keys = fault.keys();
+        let keys = fault.keys(scenario);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         NoTandem::Text(scenario.fault(&keys, fault.to_string())).into()
     };

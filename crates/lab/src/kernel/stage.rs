@@ -10,7 +10,7 @@ use super::fork::Fork;
 use super::packets::{PacketId, Packets};
 use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
-use super::{KernelFault, Link, Port, Router, Target};
+use super::{KernelFault, Link, Port, Router, Subject, Target};
 
 /// The world as an element sees it.
 pub(crate) struct Stage {
@@ -31,7 +31,11 @@ impl Stage {
             return Ok(());
         }
         let seconds = self.now.0 / 1_000_000_000;
-        Err(KernelFault::Overloaded { packets, seconds })
+        Err(KernelFault::Overloaded {
+            subject: Subject::Element(self.element),
+            packets,
+            seconds,
+        })
     }
 
     #[inline]

@@ -23,7 +23,7 @@ use engine::work::Work;
 
 use super::host::control::since;
 use super::host::stack::{Role, Sending};
-use super::{Element, Host, Kernel, KernelFault, ip};
+use super::{Element, Host, Kernel, KernelFault, Subject, ip};
 
 pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
@@ -72,6 +72,11 @@ impl World {
 
     /// Sets up the tunnel, uses it as the blueprint says, and returns the results.
     pub fn run(mut self) -> Result<Outcome, KernelFault> {
+        let outcome = self.run_chain();
+        outcome.map_err(|fault| self.placed(fault))
+    }
+
+    fn run_chain(&mut self) -> Result<Outcome, KernelFault> {
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop();
         let is_up = exchange.as_ref().is_none_or(|exchange| exchange.is_up);
@@ -106,6 +111,11 @@ impl World {
     /// Runs only the exchange until it is complete. Returns its messages, and each host's work by
     /// name from the first message on.
     pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), KernelFault> {
+        let exchange = self.measured_exchange();
+        exchange.map_err(|fault| self.placed(fault))
+    }
+
+    fn measured_exchange(&mut self) -> Result<(Exchange, Vec<(String, Work)>), KernelFault> {
         let before = self.works();
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop().unwrap_or_default();
@@ -242,14 +252,13 @@ impl World {
             let result = stack.connect(to, client, window);
             result.map_err(|fault| refused = Some(fault)).ok()
         });
-        if let Some(fault) = refused {
-            return Err(KernelFault::Element("tcp".into(), fault.to_string()));
-        }
         let (Some(Some(listened)), Some(Some(connected))) = (listened, connected) else {
-            return Err(KernelFault::Element(
-                "tcp".into(),
-                "an end has no stack".into(),
-            ));
+            let refused = refused.map(|fault| fault.to_string());
+            return Err(KernelFault::Impossible {
+                subject: Subject::Flow(flow),
+                name: "tcp".to_owned(),
+                why: refused.unwrap_or_else(|| "an end has no stack".to_owned()),
+            });
         };
         Ok(if is_up {
             (server, listened)
@@ -324,6 +333,28 @@ impl World {
         let host = self.host(self.number(station));
         let stack = host.and_then(|host| host.stack.as_ref());
         stack.map_or(Ipv4Addr::UNSPECIFIED.into(), super::host::Stack::address)
+    }
+
+    /// A fault of the kernel, about a link, a node or a flow of the scenario.
+    fn placed(&self, mut fault: KernelFault) -> KernelFault {
+        match &mut fault {
+            KernelFault::Impossible { subject, .. } => {
+                if let Subject::Element(number) = *subject {
+                    *subject = self.elements.subject(number);
+                }
+            }
+            // the flow of which the most datagrams are on their way
+            KernelFault::Overloaded { subject, .. } => {
+                let waiting = |flow: &usize| {
+                    let streamed = self.streamed(*flow);
+                    streamed.sent.saturating_sub(streamed.received)
+                };
+                let flows = 0..self.blueprint.programs.len();
+                *subject = Subject::Flow(flows.max_by_key(waiting).unwrap_or_default());
+            }
+            KernelFault::Cycle(_) | KernelFault::Capture(_) => {}
+        }
+        fault
     }
 
     /// The element index of a node of the blueprint.

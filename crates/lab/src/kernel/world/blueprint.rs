@@ -290,7 +290,6 @@ impl Joint {
         };
         Ok(Self {
             link: joint.name.clone(),
-            // what a message names begins with the link's own name: the key is found by it
             name: format!("{} - {}", joint.name, scenario.nodes[joint.far].name),
             near: joint.near.clone(),
             far: joint.far,

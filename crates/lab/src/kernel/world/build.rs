@@ -13,7 +13,7 @@ use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
-use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Target};
+use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Subject, Target};
 use crate::scenario::Role;
 use crate::scenario::graph::Port as End;
 use crate::scenario::graph::setup::TunnelSetup;
@@ -30,6 +30,20 @@ pub(super) struct Elements {
     pub(super) outer_link: u32,
 }
 
+impl Elements {
+    /// What an element stands for.
+    pub(super) fn subject(&self, number: u32) -> Subject {
+        let is_link = |(link, fork): (&(u32, u32), &Option<u32>)| {
+            [link.0, link.1].contains(&number) || *fork == Some(number)
+        };
+        let mut links = self.links.iter().zip(&self.forks);
+        let link = links.position(is_link).map(Subject::Link);
+        let node = || self.nodes.iter().position(|node| *node == number);
+        let found = link.or_else(|| node().map(Subject::Node));
+        found.unwrap_or(Subject::Element(number))
+    }
+}
+
 pub(super) fn build(blueprint: &Blueprint) -> Result<(Kernel, Elements), KernelFault> {
     let builder = Builder::new(blueprint);
     let mut kernel = Kernel::default();
@@ -39,7 +53,11 @@ pub(super) fn build(blueprint: &Blueprint) -> Result<(Kernel, Elements), KernelF
         let ways = [(&joint.name, &joint.up, "up"), (&back, &joint.down, "down")];
         let [first, second] = ways.map(|(name, shape, purpose)| {
             let shape = shape.clone().try_map(|trace| trace.replay());
-            let shape = shape.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
+            let shape = shape.map_err(|why| KernelFault::Impossible {
+                subject: Subject::Link(index),
+                name: name.clone(),
+                why: why.to_string(),
+            })?;
             let link = Link::new(shape, Random::new(blueprint.seed, purpose, index as u64));
             let to = builder.end(index, purpose == "up");
             Ok(kernel.add(name, Element::Link(link, to)))

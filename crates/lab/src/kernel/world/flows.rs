@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{QUIET, World, after, seconds};
-use crate::kernel::{Element, KernelFault, Link, Port, Target};
+use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
 use crate::scenario::{Change, LinkChange};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
@@ -87,6 +87,11 @@ pub struct Count {
 impl World {
     /// Brings all tunnels up, runs all flows and moves, and returns the results.
     pub fn run_flows(mut self) -> Result<Flowed, KernelFault> {
+        let outcome = self.run_graph();
+        outcome.map_err(|fault| self.placed(fault))
+    }
+
+    fn run_graph(&mut self) -> Result<Flowed, KernelFault> {
         self.kernel.start()?;
         let exchanges = self.handshakes()?;
         let is_up = exchanges.iter().all(|exchange| exchange.is_up);
@@ -239,9 +244,11 @@ impl World {
         let (up, down) = self.elements.links[joint];
         for (number, change) in [up, down].into_iter().zip(changes) {
             if let Some(Element::Link(link, _)) = self.kernel.element_mut(number) {
-                let name = &self.blueprint.joints[joint].name;
-                let changed = link.change(change);
-                changed.map_err(|why| KernelFault::Element(name.clone(), why.to_string()))?;
+                link.change(change).map_err(|why| KernelFault::Impossible {
+                    subject: Subject::Link(joint),
+                    name: self.blueprint.joints[joint].name.clone(),
+                    why: why.to_string(),
+                })?;
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::super::Blueprint;
 use super::*;
+use crate::kernel::levels;
 use crate::kernel::trace::held;
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
@@ -17,7 +18,7 @@ const BOARD: &str =
     include_str!("../../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
 const CLEAR: &str = include_str!("../../../../../../python/caravan/catalogue/policies/none.toml");
 
-fn blueprint(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
+fn scenario(text: &str, edits: &[&str]) -> Result<(Scenario, Catalogue), String> {
     let policies = [
         ("aes128gcm16", POLICY),
         ("3des-md5", TRANSPORT),
@@ -40,6 +41,11 @@ fn blueprint(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
     }));
     let scenario = Scenario::edited("handover.toml", text, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
+    Ok((scenario, catalogue))
+}
+
+fn blueprint(text: &str, edits: &[&str]) -> Result<Blueprint, String> {
+    let (scenario, catalogue) = scenario(text, edits)?;
     let resolved = scenario.resolved(&catalogue);
     let resolved = resolved.map_err(|fault| fault.to_string())?;
     let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
@@ -645,4 +651,31 @@ fn a_fault_of_a_policy_is_at_the_layer_of_its_station() {
         + 1;
     let said = format!("handover.toml:{line}:1: layer.b.policy: its outer header is IPv6");
     assert!(fault.starts_with(&said), "{fault}");
+}
+
+#[test]
+fn a_fault_of_the_kernel_is_at_the_line_of_what_it_is_about() {
+    let flow = |name: &str, rate: &str| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"b\"\nto = \"server\"\nmodel = \"constant\"\n\
+             rate = \"{rate}\"\nsizes = {{ model = \"fixed\", bytes = \"100 B\" }}\n"
+        )
+    };
+    let text = NEIGHBOURS.to_owned() + &flow("few", "8 kbit/s") + &flow("many", "800 Mbit/s");
+    let said = |text: &str, edits: &[&str], line: &str| {
+        let (scenario, catalogue) = scenario(text, edits).expect("a scenario");
+        let resolved = scenario.resolved(&catalogue).expect("a network");
+        let levels = levels::both_levels(&scenario, &resolved, &catalogue, &held(), None);
+        let fault = levels.expect_err(line).to_string();
+        let line = text[..text.rfind(line).expect(line)].lines().count() + 1;
+        let rest = fault.strip_prefix(&format!("handover.toml:{line}:1: "));
+        rest.unwrap_or_else(|| panic!("line {line}: {fault}"))
+            .to_owned()
+    };
+    let edits = ["link.b.rate=1 bit/s", "flow.file.bytes=1 KB"];
+    let fault = said(&text, &edits, "rate = \"800 Mbit/s\"");
+    assert!(
+        fault.starts_with("flow.many.rate: 400001 packets"),
+        "{fault}"
+    );
 }
