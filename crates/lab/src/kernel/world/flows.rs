@@ -127,16 +127,13 @@ impl World {
         }
         let limits = self.blueprint.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
-        let mut moves = self.moves(start);
-        let late = moves.split_off(moves.partition_point(|(at, _)| *at <= end));
-        self.follow(moves)?;
+        self.follow(self.moves(start))?;
         self.kernel.run(end)?;
         let transferred: Vec<Option<Transferred>> = transfers
             .into_iter()
             .map(|begun| begun.map(|(bytes, at)| self.transferred(bytes, at, (start, end))))
             .collect();
         // what is under way comes to its end
-        self.follow(late)?;
         self.kernel.run(end + QUIET)?;
         let flows = transferred.into_iter().enumerate();
         Ok(flows
