@@ -56,7 +56,7 @@ class Scenario:
         at the beginning as `has_nat`."""
 
     def model(self) -> str:
-        """What queueing theory says of its stations."""
+        """What queueing theory says of its queues."""
 
     def simulate(self, run: str | None = None, /) -> bytes:
         """Some replications, for `outcome`."""
@@ -92,6 +92,10 @@ def outcome(tallies: list[bytes], /) -> str:
 
 def listing(request: str, /) -> str:
     """Every `device`, `link` or `policy` (the request's `kind`) of its `catalogue`."""
+
+def named(file: str, text: str, edits: list[str], /) -> str:
+    """The names of devices, links, policies and traces in a scenario's text after edits, each once,
+    as pairs of kind and name: `[["policy", "./mine.toml"]]`. The rest is not checked."""
 
 def document(file: str, text: str, /) -> str:
     """A TOML text as JSON. Each value has its line and column as `at`, and a `value`, a `list` or a

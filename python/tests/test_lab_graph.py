@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from test_lab_cli import TOP, answer, lab, refusal
@@ -66,3 +67,23 @@ def test_the_resolved_graph_of_a_chain_has_every_address() -> None:
     expected = ["10.0.0.2", "10.0.0.1", "192.0.2.2", "192.0.2.1", "10.10.0.1", "10.10.0.2"]
     assert addresses == expected
     assert graph["tunnels"] == [{"from": 0, "to": 2, "policy": "3des-md5"}]
+
+
+def test_a_layer_may_name_its_policy_by_path(tmp_path: Path) -> None:
+    text = (TOP / "scenarios/handover.toml").read_text()
+    (line,) = (line for line in text.splitlines(keepends=True) if line.startswith("policy"))
+    layer = '[[layer]]\nkind = "ipsec"\npolicy = "./mine.toml"\nfrom = "ms1"\nto = "sg"\n'
+    own = tmp_path / "own.toml"
+    own.write_text(text.replace(line, "") + layer)
+    policy = (TOP / "policies/aes128gcm16.toml").read_text().replace("udp = true", "udp = false")
+    (tmp_path / "mine.toml").write_text(policy)
+    (tunnel,) = scenario(Question(str(own)))["graph"]["setup"]["tunnels"]
+    assert tunnel["policy"] == "./mine.toml"
+    found = tunnel["protection"]
+    assert (found["suite"], found["mode"], found["udp"]) == (
+        "aes128gcm16-modp2048",
+        "tunnel",
+        False,
+    )
+    assert found["keys"]["proof"] == "rsa2048"
+    assert (found["outer"], tunnel["has_nat"]) == (4, False)

@@ -58,7 +58,7 @@ mod _lab {
             apart(py, || Ok(answers::resolved(&self.0, run)?.to_string()))
         }
 
-        /// The theoretical results of its stations.
+        /// The theoretical results of its queues.
         fn model(&self, py: Python<'_>) -> PyResult<String> {
             apart(py, || answers::model(&self.0))
         }
@@ -121,6 +121,12 @@ mod _lab {
     #[pyfunction]
     fn listing(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::listing::of(request))
+    }
+
+    /// The names of catalogue texts in a scenario's text after edits, as pairs of kind and name.
+    #[pyfunction]
+    fn named(py: Python<'_>, file: &str, text: &str, edits: Vec<String>) -> PyResult<String> {
+        apart(py, || super::text::named(file, text, &edits))
     }
 
     /// A TOML text with the position of every value in it.

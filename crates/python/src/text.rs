@@ -1,9 +1,10 @@
-//! Texts for Python: a TOML document with the position of every value, and suggestions for misspelt
-//! words. Studies are read with them.
+//! Texts for Python: a TOML document with the position of every value, with which studies are read,
+//! and the names of other texts in a scenario.
 
 use document::{Item, Value};
 use serde_json::{Value as Json, json};
 
+use crate::answers::write;
 use crate::refused::Refused;
 
 /// The document as JSON: each value has its line and column as `at`, and one of `value`, `list` and
@@ -11,6 +12,12 @@ use crate::refused::Refused;
 pub(crate) fn document(file: &str, text: &str) -> Result<String, Refused> {
     let tree = document::parse(file, text).and_then(|item| node(&item));
     Ok(tree?.to_string())
+}
+
+/// The names in a scenario's text after edits: pairs of kind and name.
+pub(crate) fn named(file: &str, text: &str, edits: &[String]) -> Result<String, Refused> {
+    let edits: Vec<&str> = edits.iter().map(String::as_str).collect();
+    write(&lab::scenario::named(file, text, &edits)?)
 }
 
 fn node(item: &Item) -> Result<Json, document::Fault> {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,15 +15,12 @@ from typing import Any, TypeAlias
 
 from caravan import _lab, files
 from caravan.background import computed
-from caravan.document import plain
 from caravan.files import Entry
 from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped
 
 OPTIONS = {"bytes": "--bytes", "mips": "--mips", "clock": "--mhz"}
 """The options, by the native core's names of a price request."""
-NAMED = ("device", "link", "policy", "trace")
-"""Keys of a scenario that refer to a text."""
 
 OTHER_CORE = "request"
 """The native core's code for a request of another version of the library."""
@@ -97,25 +93,14 @@ def beside(scenario: Entry, name: str) -> Path | None:
 
 def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
     """Devices, links, policies and traces that a scenario or its edits refer to by path."""
-    named: list[tuple[str, object]] = []
-    # Invalid TOML has no names; the native core reports its error.
-    with suppress(ValueError):
-        document = plain(found.file, found.text)
-        named.append(("policy", document.get("policy")))
-        for key, kinds in (("node", ("device",)), ("link", ("link", "trace"))):
-            members = document.get(key)
-            for member in members if isinstance(members, list) else ():
-                if isinstance(member, dict):
-                    named += [(kind, member.get(kind)) for kind in kinds]
-    for edit in edits:
-        key, _, value = edit.partition("=")
-        named.append((key.strip().rpartition(".")[2], value.strip().strip("\"'")))
-    for kind, name in dict.fromkeys(pair for pair in named if isinstance(pair[1], str)):
-        if kind not in NAMED or not name or "\0" in str(name):
-            continue
-        path = beside(found, str(name))
+    try:
+        named = json.loads(_lab.named(found.file, found.text, list(edits)))
+    except _lab.Refusal:
+        return  # Invalid texts have no names; the scenario reports its error.
+    for kind, name in named:
+        path = None if not name or "\0" in name else beside(found, name)
         if path is not None:
-            yield _read(kind, path, str(name))
+            yield _read(kind, path, name)
 
 
 def _read(kind: str, path: Path, name: str) -> Entry:
@@ -198,7 +183,7 @@ def scenario(source: ScenarioLike, run: Mapping[str, object] | None = None) -> d
 
 
 def model(source: ScenarioLike) -> dict[str, Any]:
-    """Queueing theory's results for the scenario's stations."""
+    """Queueing theory's results for the scenario's queues."""
     answer: dict[str, Any] = ask(opened(source).model)
     return answer
 

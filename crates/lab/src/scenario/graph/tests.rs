@@ -534,3 +534,32 @@ fn flows_have_names_of_their_own() {
         "{fault}"
     );
 }
+
+#[test]
+fn the_names_of_other_texts_are_found_in_every_place() {
+    let text = changed("policy = \"aes128gcm16\"\n", "");
+    let layer =
+        "[[layer]]\nkind = \"ipsec\"\npolicy = \"./mine.toml\"\nfrom = \"ms1\"\nto = \"sg\"\n";
+    let text = text + layer;
+    let edits = [
+        "node.ms1.device=boards/mine.toml",
+        "link.sg.link=wan",
+        "link.router.trace=up.trace",
+    ];
+    let named = |edits: &[&str]| crate::scenario::named("a.toml", &text, edits);
+    let name = |(kind, name): (Kind, &str)| (kind, name.to_owned());
+    assert_eq!(
+        named(&edits).expect("a text"),
+        [
+            (Kind::Device, "boards/mine.toml"),
+            (Kind::Link, "wan"),
+            (Kind::Policy, "./mine.toml"),
+            (Kind::Trace, "up.trace"),
+        ]
+        .map(name)
+    );
+    let edits = ["layer.ms1.policy=3des-md5", "policy=./other.toml"];
+    let policies = ["./other.toml", "3des-md5"].map(|text| name((Kind::Policy, text)));
+    assert_eq!(named(&edits).expect("a text"), policies);
+    assert!(named(&["node.nobody.device=x"]).is_err());
+}
