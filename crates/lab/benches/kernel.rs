@@ -1,4 +1,4 @@
-//! Packets per second of the event kernel on one core, through eight stations: four processors with
+//! Packets per second of the event kernel on one core, through eight elements: four processors with
 //! a cost in steps and four links, with Poisson arrivals of paper U's sizes.
 //!
 //! `cargo bench -p lab --bench kernel [-- [--json] [--seconds S] | --memory HOURS]` prints rates as
@@ -22,7 +22,7 @@ use lab::kernel::{Cpu, Element, Kernel, Link, Port, Sink, Source, Target};
 use lab::staircase::{Staircase, Step};
 use serde_json::json;
 
-const STATIONS: u32 = 8;
+const ELEMENTS: u32 = 8;
 const RUNS: usize = 5;
 /// Simulated seconds, of 100,000 packets each.
 const SECONDS: u64 = 10;
@@ -57,7 +57,7 @@ fn main() {
                 "packets_per_s_max": best,
             })
         });
-        println!("{}", json!({ "stations": STATIONS, "rows": rows }));
+        println!("{}", json!({ "stations": ELEMENTS, "rows": rows }));
         return;
     }
     for (keeps_fingerprint, median, best) in rows {
@@ -67,7 +67,7 @@ fn main() {
             "not kept"
         };
         println!(
-            "{STATIONS} stations, fingerprint {fingerprint:<10}{:>8.2} M packets/s (best {:.2})",
+            "{ELEMENTS} elements, fingerprint {fingerprint:<10}{:>8.2} M packets/s (best {:.2})",
             median * 1e-6,
             best * 1e-6,
         );
@@ -99,7 +99,7 @@ fn run(seconds: u64, gap: Duration, keeps_fingerprint: bool) -> (u64, f64) {
         .run(Instant(seconds * 1_000_000_000))
         .expect("it is carried");
     let elapsed = start.elapsed().as_secs_f64();
-    match kernel.element(STATIONS + 1) {
+    match kernel.element(ELEMENTS + 1) {
         Some(Element::Sink(sink)) => (sink.packets, elapsed),
         _ => (0, elapsed),
     }
@@ -116,9 +116,9 @@ fn world(seconds: u64, gap: Duration) -> Kernel {
     let until = Instant(seconds * 1_000_000_000);
     let source = Source::new(gaps, sizes, 0, until, to(1), 1);
     kernel.add("source", Element::Source(source));
-    for number in 1..=STATIONS {
+    for number in 1..=ELEMENTS {
         let next = to(number + 1);
-        let station = if number % 2 == 1 {
+        let element = if number % 2 == 1 {
             let service = Staircase {
                 fixed: 1e-6,
                 per_byte: 0.0,
@@ -141,7 +141,7 @@ fn world(seconds: u64, gap: Duration) -> Kernel {
             let random = Random::new(1, "link", number.into());
             Element::Link(Link::new(shape, random), next)
         };
-        kernel.add(&format!("station {number}"), station);
+        kernel.add(&format!("element {number}"), element);
     }
     kernel.add("sink", Element::Sink(Sink::default()));
     kernel

@@ -1,4 +1,4 @@
-//! Packets per second of the tandem simulator: paper U's path with 3des-md5, eight stations.
+//! Packets per second of the tandem simulator: paper U's path with 3des-md5, eight queues.
 //!
 //! `cargo bench -p lab --bench tandem [-- [--json] [--seconds S] [--only PART] | --grid]`
 //!

@@ -11,7 +11,7 @@ const LANES: usize = 16;
 type Row = [f32; LANES];
 const GAP: f32 = 479.74 * 8.0 / 512e3;
 
-/// Seconds at each station, from the ceilings of 8 and 64 bytes, the padded size and the size.
+/// Seconds at each queue, from the ceilings of 8 and 64 bytes, the padded size and the size.
 #[inline(always)]
 fn services(size: f32, ceil: impl Fn(f32) -> f32) -> [f32; 8] {
     let operations = 2264.0 + 8091.0 * ceil(size * 0.125) + 744.0 * ceil((size + 8.0) / 64.0);
@@ -92,8 +92,8 @@ impl WithSimd for Plain {
             }
             for lane in 0..LANES {
                 total[lane] += f64::from(sum[lane]);
-                for station in &mut departures {
-                    station[lane] -= at[lane];
+                for queue in &mut departures {
+                    queue[lane] -= at[lane];
                 }
                 at[lane] = 0.0;
             }

@@ -25,8 +25,8 @@ fn link(shape: Shape<Box<Replay<Box<dyn Rewind>>>>, next: u32) -> Element {
     )
 }
 
-/// A source and stations in series, numbered from 1, then a sink that counts after `warm_up_s`.
-fn line(source: (Gaps, Sizes, u64), stations: Vec<Element>, warm_up_s: u64) -> Kernel {
+/// A source and elements in series, numbered from 1, then a sink that counts after `warm_up_s`.
+fn line(source: (Gaps, Sizes, u64), elements: Vec<Element>, warm_up_s: u64) -> Kernel {
     let (gaps, sizes, seconds) = source;
     let mut kernel = Kernel::default();
     let until = Instant(seconds * SECOND);
@@ -34,8 +34,8 @@ fn line(source: (Gaps, Sizes, u64), stations: Vec<Element>, warm_up_s: u64) -> K
         "source",
         Element::Source(Source::new(gaps, sizes, 0, until, to(1), 1)),
     );
-    for (number, station) in stations.into_iter().enumerate() {
-        kernel.add(&format!("station {}", number + 1), station);
+    for (number, element) in elements.into_iter().enumerate() {
+        kernel.add(&format!("element {}", number + 1), element);
     }
     let sink = Sink::from(Instant(warm_up_s * SECOND));
     kernel.add("sink", Element::Sink(sink));
@@ -64,8 +64,8 @@ fn a_link_under_poisson_traffic_waits_as_the_theory_of_m_d_1_says() {
     // 1000 octets take 1 ms: utilisation 0.8
     let gaps = Gaps::Exponential(Duration::from_nanos(1_250_000));
     let shape = Shape::plain(8_000_000, Duration::from_millis(5));
-    let stations = vec![link(shape, 2)];
-    let mut kernel = line((gaps, Sizes::Fixed(1000), 3000), stations, 10);
+    let elements = vec![link(shape, 2)];
+    let mut kernel = line((gaps, Sizes::Fixed(1000), 3000), elements, 10);
     let sink = run(&mut kernel, 3001);
     let wait_s = 0.8 * 0.001 / (2.0 * (1.0 - 0.8));
     let expected = wait_s + 0.001 + 0.005;
@@ -116,10 +116,10 @@ fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
     let radio = protected.clone().times(8.0 / 2e6);
     let mean = smallest * (shape - libm::pow(smallest / most, shape - 1.0)) / (shape - 1.0);
     let rate = 1.2e6;
-    let stations = [("cpu", &service), ("radio", &radio)];
+    let elements = [("cpu", &service), ("radio", &radio)];
     let tandem = tandem::Tandem {
         policy: "3des-md5".into(),
-        queues: stations
+        queues: elements
             .iter()
             .map(|(name, service)| tandem::Queue {
                 name: (*name).into(),
@@ -155,8 +155,8 @@ fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
         smallest,
         most,
     };
-    let stations = vec![Element::Cpu(cpu), radio];
-    let mut kernel = line((gaps, sizes, 4000), stations, 10);
+    let elements = vec![Element::Cpu(cpu), radio];
+    let mut kernel = line((gaps, sizes, 4000), elements, 10);
     let ours = run(&mut kernel, 4001).mean_delay_s();
     let relative = ours / theirs - 1.0;
     // sizes of the kernel are whole octets, rounded up
@@ -178,8 +178,8 @@ fn constant_traffic_never_waits_and_its_delay_is_the_sum_of_its_parts() {
         }],
     };
     let cpu = Cpu::new(Staircase::constant(0.001), Some(size), to(2));
-    let stations = vec![Element::Cpu(cpu), link(shape(), 3), link(shape(), 4)];
-    let mut kernel = line((gaps, Sizes::Fixed(64), 10), stations, 0);
+    let elements = vec![Element::Cpu(cpu), link(shape(), 3), link(shape(), 4)];
+    let mut kernel = line((gaps, Sizes::Fixed(64), 10), elements, 0);
     let sink = run(&mut kernel, 11);
     assert_eq!(sink.packets, 1000);
     assert_eq!((sink.bytes, sink.clear_bytes), (96_000, 64_000));
@@ -196,8 +196,8 @@ fn packets_held_back_are_overtaken_and_all_are_accounted_for() {
     shape.loss = 0.1;
     let mut narrow = Shape::plain(4_000_000, Duration::ZERO);
     narrow.queue = Limit::Packets(20);
-    let stations = vec![link(shape, 2), link(narrow, 3)];
-    let mut kernel = line((gaps, Sizes::Fixed(1000), 100), stations, 0);
+    let elements = vec![link(shape, 2), link(narrow, 3)];
+    let mut kernel = line((gaps, Sizes::Fixed(1000), 100), elements, 0);
     let sink = run(&mut kernel, 200);
     assert!(sink.reordered > 500, "{}", sink.reordered);
     let counters = |number| match kernel.element(number) {
@@ -227,8 +227,8 @@ fn the_same_seed_gives_the_same_fingerprint_on_every_machine() {
         radio.delay = Delay::Exponential(least, mean);
         radio.loss = 0.01;
         let cpu = Cpu::new(Staircase::linear(1e-6), None, to(2));
-        let stations = vec![Element::Cpu(cpu), link(radio, 3)];
-        let mut kernel = line((gaps, sizes, 100), stations, 0);
+        let elements = vec![Element::Cpu(cpu), link(radio, 3)];
+        let mut kernel = line((gaps, sizes, 100), elements, 0);
         run(&mut kernel, 100);
         fingerprint::hex(&kernel.fingerprint().expect("kept"))
     };
@@ -242,8 +242,8 @@ fn the_same_seed_gives_the_same_fingerprint_on_every_machine() {
 #[test]
 fn memory_does_not_grow_with_simulated_time() {
     let gaps = Gaps::Exponential(Duration::from_millis(1));
-    let stations = vec![link(Shape::plain(16_000_000, Duration::from_millis(5)), 2)];
-    let mut kernel = line((gaps, Sizes::Fixed(1000), 4000), stations, 0);
+    let elements = vec![link(Shape::plain(16_000_000, Duration::from_millis(5)), 2)];
+    let mut kernel = line((gaps, Sizes::Fixed(1000), 4000), elements, 0);
     kernel.start().expect("a world that can be");
     let mut most = Vec::new();
     for part in 1..=4 {
@@ -281,8 +281,8 @@ fn a_way_to_nowhere_and_a_link_that_cannot_be_are_refused() {
 #[test]
 fn more_than_is_carried_ends_in_a_fault_and_not_in_all_memory() {
     let gaps = Gaps::Constant(Duration::from_nanos(10));
-    let stations = vec![link(Shape::plain(1, Duration::ZERO), 2)];
-    let mut kernel = line((gaps, Sizes::Fixed(1500), 1000), stations, 0);
+    let elements = vec![link(Shape::plain(1, Duration::ZERO), 2)];
+    let mut kernel = line((gaps, Sizes::Fixed(1500), 1000), elements, 0);
     kernel.start().expect("a world that can be");
     let fault = kernel.run(Instant(1000 * SECOND)).expect_err("too much");
     assert!(fault.to_string().contains("packets are in the network"));

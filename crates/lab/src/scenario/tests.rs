@@ -549,8 +549,8 @@ fn the_umts_scenario_has_the_capacities_that_are_known() {
 #[test]
 fn queues_stand_in_the_order_of_the_traffic() {
     let names = |edits: &[&str]| -> Vec<String> {
-        let stations = umts(edits).queues;
-        stations.into_iter().map(|station| station.name).collect()
+        let queues = umts(edits).queues;
+        queues.into_iter().map(|queue| queue.name).collect()
     };
     let up = [
         "ms",

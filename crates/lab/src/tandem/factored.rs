@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_stations_are_three_shapes() {
+    fn eight_queues_are_three_shapes() {
         let factored = Factored::new(&[umts("3des-md5", 100.0), umts("none", 100.0)]);
         // processors, the protected size, the clear size
         assert_eq!(factored.tandems[0].shapes.len(), 3);

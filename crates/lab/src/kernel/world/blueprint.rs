@@ -64,13 +64,13 @@ pub struct Joint {
     pub link: String,
     /// The name for messages and captures: the link's name and its far end.
     pub name: String,
-    /// Indices of the stations that share its near side at the beginning.
+    /// Indices of the nodes that share its near side at the beginning.
     pub near: Vec<usize>,
-    /// Index of the station at its other end.
+    /// Index of the node at its other end.
     pub far: usize,
-    /// The direction away from the station.
+    /// The direction away from the stations.
     pub up: Shape<Trace>,
-    /// The direction towards the station.
+    /// The direction towards the stations.
     pub down: Shape<Trace>,
 }
 
