@@ -514,6 +514,11 @@ def test_the_files_of_the_page_of_devices_work_as_they_stand(tmp_path: Path) -> 
     assert ranks["mine.toml"]["carried"] == "yes"
     # an outer header of IPv6
     assert ranks["mine.toml"]["expansion"] > ranks["aes128gcm16"]["expansion"]
+    write_talk(tmp_path / "talk.pcap")
+    words = ("ask", "--device", "board.toml", "--link", "lte", "--traffic", "talk.pcap")
+    found = answer(*words, "--policy", "mine.toml", cwd=tmp_path)
+    replayed = {policy["policy"]: policy["expansion"] for policy in found["policies"]}
+    assert replayed["mine.toml"] > replayed["aes128gcm16"]
     priced = answer(
         *("cost", "--profile", "paper.toml", "--suite", "des-md5"),
         *("--bytes", "480", "--mips", "100"),

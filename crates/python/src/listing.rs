@@ -86,6 +86,7 @@ fn policy(entry: &Entry) -> Result<Value, Refused> {
         "file": entry.file,
         "title": policy.title,
         "suite": policy.suite.word(),
+        "outer": if policy.is_outer_v6 { 6 } else { 4 },
         "encrypts": policy.suite.encrypts(),
         "standing": standing,
         "exchange": policy.keys.and_then(|keys| keys.exchange.deprecated()),

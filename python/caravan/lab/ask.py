@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -353,17 +354,25 @@ def _request(asked: AskRequest, policies: Sequence[Entry]) -> dict[str, object]:
 def _replayed(
     request: dict[str, object], policies: Sequence[dict[str, Any]], capture: Path
 ) -> tuple[list[Verdict], Mapping[str, int] | None]:
-    names = [policy["name"] for policy in policies]
-    found = opened(request)
-    answers = ask_slow(lambda: found.replay(names, str(capture)))
+    answers: dict[str, Any] = {}
+    for outer in sorted({policy["outer"] for policy in policies}):
+        names = [policy["name"] for policy in policies if policy["outer"] == outer]
+        scenario = opened({**request, "set": [_family(outer)]})
+        replayed = ask_slow(partial(scenario.replay, names, str(capture)))
+        answers.update(zip(names, replayed, strict=True))
     verdicts = [
         _unknown(policy, LabError.told(found["missing"]))
         if "missing" in found
         else _verdict(policy, found["outcome"], None)
-        for policy, found in zip(policies, answers, strict=True)
+        for policy, found in ((policy, answers[policy["name"]]) for policy in policies)
     ]
-    held = (found["capture"] for found in answers if "capture" in found)
+    held = (found["capture"] for found in answers.values() if "capture" in found)
     return verdicts, next(held, None)
+
+
+def _family(outer: int) -> str:
+    """The edit that gives a policy a path of its outer header's version."""
+    return f"family={outer}"
 
 
 def _simulated(
@@ -376,7 +385,7 @@ def _simulated(
     found = []
     with progress(console, len(policies)) as bar:
         for policy in policies:
-            edits = [f"policy={policy['name']}"]
+            edits = [_family(policy["outer"]), f"policy={policy['name']}"]
             try:
                 scenario = opened({**request, "set": edits})
                 model = core.model(scenario)
