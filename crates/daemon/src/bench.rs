@@ -23,10 +23,10 @@ use stopwatch::Stopwatch;
 /// Options of `caravan bench`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Print JSON, not a table.
+    /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Fewer repeats: takes seconds instead of a minute, and is less accurate.
+    /// Repeat less: takes seconds instead of a minute, but is less accurate.
     #[arg(long)]
     pub quick: bool,
     /// Write the device profile to this TOML file.

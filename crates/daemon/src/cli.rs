@@ -103,7 +103,7 @@ fn folder(variable: &str, otherwise: &str) -> PathBuf {
 enum LogFormat {
     /// Lines for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -112,7 +112,7 @@ enum Command {
     /// Run a gateway, in the foreground
     #[command(
         after_help = "Example:\n  caravan gateway -c /etc/caravan/gateway.toml\n\n\
-        When it has ended or crashed, traffic for its pools is refused until it runs again or\n\
+        After it ends or crashes, traffic for its pools is refused until it runs again or until\n\
         `caravan down NAME`, unless its connection has on_failure = \"pass\"."
     )]
     Gateway(RunArgs),
@@ -124,8 +124,8 @@ enum Command {
         gateway has failed once, or after --timeout. Then it prints the reason, returns status 1\n\
         and leaves no process running. A silent gateway fails after 63 seconds.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
-        refused until `caravan down NAME`: before the first attempt, and after `up` gave up,\n\
-        crashed or was stopped by ^C.")]
+        refused until `caravan down NAME`. This also holds before the first attempt, and after\n\
+        `up` has given up, crashed or been stopped by ^C.")]
     Up {
         #[command(flatten)]
         run: RunArgs,
@@ -158,8 +158,8 @@ enum Command {
         #[arg(long, value_name = "ID")]
         peer: Option<String>,
     },
-    /// Read configuration and revocation lists again; unchanged connections keep their tunnels,
-    /// except tunnels of revoked peers
+    /// Read the configuration and its files again; unchanged connections keep their tunnels, except
+    /// those of revoked peers
     Reload {
         /// A connection of the process; not needed if only one process runs
         #[arg(conflicts_with = "all")]
@@ -172,7 +172,7 @@ enum Command {
     Rekey {
         /// Key of the connection
         name: String,
-        /// Keys of phase 1; without it, keys of the children
+        /// Renew the keys of phase 1 instead of those of the children
         #[arg(long)]
         ike: bool,
     },
@@ -186,10 +186,10 @@ enum Command {
     },
     /// Report errors and unwise settings in a configuration
     Check {
-        /// The file
+        /// The configuration
         file: PathBuf,
     },
-    /// Keys and certificates
+    /// Make, show and revoke keys and certificates
     #[command(subcommand)]
     Pki(pki::Command),
     /// Measure the speed of this machine, for the lab

@@ -57,28 +57,28 @@ pub struct Args {
     /// Interface on the other side.
     #[arg(long)]
     pub right: String,
-    /// Rate of each direction, as 2mbit.
+    /// Rate of each direction, such as 2mbit.
     #[arg(long, value_parser = parse_rate, conflicts_with = "trace")]
     pub rate: Option<u64>,
     /// Rate from right to left, if different.
     #[arg(long, value_parser = parse_rate, conflicts_with = "trace_back")]
     pub rate_back: Option<u64>,
-    /// One-way delay, as 50ms.
+    /// One-way delay, such as 50ms.
     #[arg(long, value_parser = parse_delay, default_value = "0ms")]
     pub delay: Duration,
     /// Probability of loss, 0 to 1.
     #[arg(long, value_parser = parse_loss, default_value_t = 0.0)]
     pub loss: f64,
-    /// Queue limit of each direction: datagrams, or octets as 64kb.
+    /// Queue limit of each direction: datagrams, or bytes such as 64kb.
     #[arg(long, value_parser = parse_queue, default_value = "1000")]
     pub queue: Limit,
-    /// Delivery opportunities in Mahimahi's form.
+    /// Recorded link in Mahimahi's format, in place of a rate.
     #[arg(long)]
     pub trace: Option<PathBuf>,
     /// The same from right to left, if different.
     #[arg(long)]
     pub trace_back: Option<PathBuf>,
-    /// Octets that the link adds to each datagram.
+    /// Bytes that the link adds to each datagram.
     #[arg(long, default_value_t = 0)]
     pub overhead: u32,
     /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1.
@@ -87,8 +87,8 @@ pub struct Args {
     /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Take changes from standard input, such as "rate=1mbit delay=80ms" or "up=false", one line
-    /// at a time; each is answered on standard output.
+    /// Read changes from standard input, one per line, such as "rate=1mbit delay=80ms" or
+    /// "up=false", and answer each on standard output.
     #[arg(long)]
     pub control: bool,
 }

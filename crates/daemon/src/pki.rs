@@ -61,7 +61,7 @@ pub enum Command {
     },
     /// Show what a PEM file contains
     Show {
-        /// The file
+        /// Certificate, request, revocation list or key
         file: PathBuf,
     },
 }
@@ -69,10 +69,10 @@ pub enum Command {
 /// `caravan pki ca`
 #[derive(Debug, Args)]
 pub struct CaArgs {
-    /// Its name, such as "C=GR, O=Example, CN=Example VPN"
+    /// Name of the authority, such as "C=GR, O=Example, CN=Example VPN"
     #[arg(long)]
     subject: String,
-    /// The folder
+    /// New folder of the authority
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Bits of the RSA key: 2048, 3072, 4096

@@ -170,7 +170,7 @@ def cost(
     ],
     mips: Mips = None,
     mhz: Mhz = None,
-    decrypt: Annotated[bool, typer.Option("--decrypt", help="price decryption")] = False,
+    decrypt: Annotated[bool, typer.Option("--decrypt", help="cost of decryption")] = False,
     as_json: Json = False,
 ) -> None:
     """Compute the cost of one packet: operations, time and bytes on the wire."""
@@ -189,7 +189,7 @@ def simulate_command(
     rate_kbps: Annotated[float | None, typer.Option(help=RATE)] = None,
     mips: Mips = None,
     mhz: Mhz = None,
-    device: Annotated[str | None, typer.Option(help="of the client: name or file")] = None,
+    device: Annotated[str | None, typer.Option(help="client's device: name or file")] = None,
     hours: Annotated[float | None, typer.Option(help="simulated hours after the warm-up")] = None,
     replications: Annotated[
         int | None, typer.Option(min=1, max=100_000, help="runs of the tandem; --events runs once")
@@ -197,7 +197,7 @@ def simulate_command(
     seed: Seed = None,
     edits: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="such as link.ms.delay='20 ms'"),
+        typer.Option("--set", metavar="KEY=VALUE", help="change a key: link.ms.delay='20 ms'"),
     ] = None,
     jobs: Jobs = None,
     events: Annotated[

@@ -13,7 +13,7 @@ pub(super) struct Client {
     /// Address or name of the gateway
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
-    /// Identity of the gateway; none: its address or name
+    /// Identity of the gateway; default: its address or name
     #[arg(long, value_name = "ID", value_parser = identity)]
     gateway_id: Option<String>,
     /// Networks behind the gateway
@@ -22,7 +22,7 @@ pub(super) struct Client {
     /// Transport mode: the client talks to the gateway's own address
     #[arg(long, conflicts_with = "remote_ts")]
     transport: bool,
-    /// Aggressive mode: three messages and not six
+    /// Aggressive mode: three messages instead of six
     #[arg(long)]
     aggressive: bool,
 }
