@@ -27,8 +27,8 @@ pub(super) use familiar::Familiar;
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(400);
 
 /// An exchange of aggressive mode, or a proven one of main mode, is kept at least this long. In
-/// this time, a flood causes at most one public key operation per entry. The third repetition of an
-/// honest client's message comes within this time.
+/// this time, a flood causes at most one public key operation per entry, and an honest client sends
+/// its message three times.
 pub(super) const COSTLY_TIME: Duration = Duration::from_secs(4);
 
 /// A network may have as many proven entries as this many sites.
