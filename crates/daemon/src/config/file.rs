@@ -65,9 +65,9 @@ pub struct DaemonTable {
     /// Routing table of the routes into the tunnel.
     pub table: u32,
     /// Limit of half-open exchanges in aggressive mode, which cost public key operations. A quarter
-    /// as many more are reserved for addresses where a client came up lately. Main mode has 5000.
-    /// One address (IPv6: one /64) may have 100 in each mode. An exchange lasts 30 s, or less if
-    /// others need its room.
+    /// of this number is available in addition for addresses where a client came up lately. Main
+    /// mode has 5000. One address (IPv6: one /64) may have 100 in each mode. An exchange lasts
+    /// 30 s, or less if others need its entry.
     pub half_open: usize,
     /// Use the DNS resolvers that come with an inner address, and restore the old ones at the end.
     pub dns: bool,
@@ -122,7 +122,7 @@ pub struct ConnectionTable {
     pub remote_port: u16,
     /// Phase 1 proposals, such as "aes128-sha256-modp2048". Default: "aes128-sha256-curve25519",
     /// "aes128-sha256-modp2048", "aes256-sha256-modp3072". A client in aggressive mode offers only
-    /// the group of its first proposal; in that mode Curve25519 is the last of the default.
+    /// the group of its first proposal; in that mode the default has Curve25519 last.
     pub proposals: Vec<String>,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     pub vips: Vec<IpAddr>,
@@ -224,7 +224,7 @@ impl ReadTable for ConnectionTable {
 /// `local` and `remote`
 #[derive(Clone, Default, Serialize)]
 pub struct AuthTable {
-    /// "pubkey" or "psk".
+    /// Proof of identity: a certificate ("pubkey") or a pre-shared key ("psk").
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.
@@ -322,7 +322,7 @@ impl Read for Revocation {
 /// `[connections.NAME.children.NAME]`
 #[derive(Clone, Debug, Serialize)]
 pub struct ChildTable {
-    /// "tunnel" or "transport".
+    /// "tunnel": between networks or inner addresses. "transport": between the two ends alone.
     pub mode: Mode,
     /// Traffic selectors of our side. Default: our inner address.
     pub local_ts: Vec<String>,
@@ -516,7 +516,7 @@ impl ReadTable for PoolTable {
 /// `[[publish]]`
 #[derive(Debug)]
 pub struct PublishTable {
-    /// "tcp" or "udp".
+    /// Protocol of the port.
     pub protocol: Transport,
     /// Port on the gateway's own address.
     pub port: u16,
