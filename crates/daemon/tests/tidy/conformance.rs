@@ -113,8 +113,8 @@ fn collect(tree: &Tree) -> BTreeMap<u32, Sections> {
 fn table(tree: &Tree, deviations: &[Deviation]) -> String {
     let mut text = String::from(
         "# Conformance\n\n\
-         Which file answers for which section: every citation in the code, collected by the test\n\
-         `tidy`. Where Caravan differs on purpose, the deviation stands below the document.\n",
+         Which file implements which section: every citation in the code, collected by the test\n\
+         `tidy`. Below a document's table are the points where Caravan differs on purpose.\n",
     );
     let documents = collect(tree);
     let mut numbers: BTreeSet<u32> = documents.keys().copied().collect();
