@@ -18,7 +18,7 @@ help: ## lists these commands
 setup: ## installs what is missing: one apt line as root, crates, Python packages
 	@tools/setup all
 
-demo: setup release ## starts station, NAT, gateway and server, and compares the policies
+demo: setup release ## starts client, NAT, gateway and server, and compares the policies
 	$(PYTHON) -m caravan.demo
 
 check: ## the part of the tests without root or network: run before each commit
