@@ -10,6 +10,7 @@
 //! a packet never waits for a signature (`docs/design/control-and-packets.md`), and bounded queues
 //! connect the threads.
 
+mod ledger;
 pub mod network;
 pub mod pair;
 
@@ -19,6 +20,7 @@ use std::net::IpAddr;
 
 use crypto::rand::Seed;
 
+use ledger::Ledger;
 pub use pair::Pair;
 
 use crate::config::Config;
@@ -48,6 +50,7 @@ pub struct Endpoint {
     deadline: Option<Deadline>,
     /// A change from control. The last poll returned it, the next one applies it.
     change: Option<Change>,
+    ledger: Ledger,
     /// Answers of the planes to changes, in order. Control uses the first answer about an SA.
     told: VecDeque<Notice>,
     wants_addresses: bool,
@@ -113,6 +116,7 @@ impl Endpoint {
             addresses,
             deadline: None,
             change: None,
+            ledger: Ledger::default(),
             told: VecDeque::new(),
             wants_addresses: false,
             wants_report: false,
@@ -200,6 +204,11 @@ impl Endpoint {
         self.deadline.as_ref()
     }
 
+    /// In builds with debug assertions, panics if control has forgotten an SA that is in a plane.
+    pub fn check(&self) {
+        self.ledger.check(&self.node);
+    }
+
     /// Messages and packets dropped, by reason.
     pub fn drops(&self) -> DropCounters {
         let mut all = self.node.drops().clone();
@@ -255,8 +264,14 @@ impl Endpoint {
 
     fn apply(&mut self, now: Instant) {
         let told = match self.change.take() {
-            Some(Change::Inbound(change)) => self.inbound.apply(change),
-            Some(Change::Outbound(change)) => self.outbound.apply(change, now),
+            Some(Change::Inbound(change)) => {
+                self.ledger.inbound(&change);
+                self.inbound.apply(change)
+            }
+            Some(Change::Outbound(change)) => {
+                self.ledger.outbound(&change);
+                self.outbound.apply(change, now)
+            }
             None => None,
         };
         self.told.extend(told);

@@ -159,6 +159,7 @@ impl Pair {
                 Effect::Reply(_) | Effect::IkeKey(..) => {}
             }
         }
+        endpoint.check();
         if end == 1 && !self.is_mute {
             let opened = seen.opened[before..].iter();
             let answers: Vec<Vec<u8>> = opened.filter_map(|packet| answer(packet)).collect();

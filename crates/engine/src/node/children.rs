@@ -23,11 +23,12 @@ use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::ike::Outbox;
 use crate::plane::{InboundChange, OutboundChange};
-use crate::sa::{ChildId, Mode, Path, Protocol};
+use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
 pub(super) use table::Children;
+use table::SpiUse;
 use takeover::Takeover;
 
 /// After a renewal, the old inbound SA stays for packets in flight.
@@ -72,6 +73,8 @@ pub(super) struct Pair {
     is_ours: bool,
     pub(super) spi_in: u32,
     pub(super) spi_out: u32,
+    /// Whether its outbound SA is in the plane. It may wait for the peer, and may never get there.
+    is_sealing: bool,
     pub(super) suite: EspSuite,
     pub(super) mode: Mode,
     pub(super) is_udp_encapsulated: bool,
@@ -82,6 +85,12 @@ pub(super) struct Pair {
 impl ChildEntry {
     pub(super) fn child(&self) -> &Child {
         &self.connection.children[self.index]
+    }
+
+    /// Every pair with SAs in the planes.
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        let old = self.old.iter().map(|(pair, _)| *pair);
+        self.current.into_iter().chain(old)
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -105,6 +114,22 @@ impl ChildEntry {
 }
 
 impl Node {
+    /// Whether control will remove this SA from its plane: it belongs to a pair, or to an exchange
+    /// in progress.
+    pub(crate) fn has_sa(&self, child: ChildId, direction: Direction, spi: u32) -> bool {
+        let is_in = |pair: &Pair| match direction {
+            Direction::Inbound => pair.spi_in == spi,
+            Direction::Outbound => pair.spi_out == spi && pair.is_sealing,
+        };
+        let entry = self.children.get(&child);
+        let is_half_agreed = || {
+            let mut exchanges = self.sessions.values().flat_map(|it| it.ike.exchanges());
+            exchanges.any(|it| !it.is_done() && (it.child(), it.spi()) == (child, spi))
+        };
+        entry.is_some_and(|entry| entry.pairs().any(|pair| is_in(&pair)))
+            || (direction == Direction::Inbound && is_half_agreed())
+    }
+
     pub(super) fn add_child(
         &mut self,
         connection: &Arc<Connection>,
@@ -293,11 +318,18 @@ impl Node {
     }
 
     fn remove_pair(&mut self, child: ChildId, pair: &Pair) {
-        self.children.free_spi(pair.spi_in);
-        self.outputs
-            .inbound(InboundChange::Remove(child, pair.spi_in));
-        self.outputs
-            .outbound(OutboundChange::Remove(child, pair.spi_out));
+        self.release(child, pair.spi_in);
+        if pair.is_sealing {
+            let removed = OutboundChange::Remove(child, pair.spi_out);
+            self.outputs.outbound(removed);
+        }
+    }
+
+    /// Releases an SPI of ours. If it names an SA in the inbound plane, removes that.
+    fn release(&mut self, child: ChildId, spi: u32) {
+        if self.children.free_spi(spi) == Some(SpiUse::Installed) {
+            self.outputs.inbound(InboundChange::Remove(child, spi));
+        }
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
@@ -312,13 +344,13 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// Removes an inbound SA whose quick mode failed.
-    fn remove_inbound(&mut self, child: ChildId, spi: u32) {
+    /// Cleans up after a quick mode that failed. A responder's inbound SA was installed with
+    /// message 2.
+    fn undo_exchange(&mut self, child: ChildId, spi: u32) {
         if self.stations.of_child(child).is_none() {
             self.outputs.outbound(OutboundChange::Forget(child));
         }
-        self.children.free_spi(spi);
-        self.outputs.inbound(InboundChange::Remove(child, spi));
+        self.release(child, spi);
     }
 
     pub(super) fn move_child(&mut self, child: ChildId, path: Path, bytes: u64, now: Instant) {

@@ -20,6 +20,7 @@ mod proof;
 mod proven;
 mod quotas;
 mod race;
+mod removals;
 mod renewals;
 mod replays;
 mod restart;

@@ -161,13 +161,15 @@ impl Session {
         }
     }
 
-    /// Forgets the exchanges of a child, and returns our SPIs in them.
+    /// Forgets the exchanges of a child, and returns our SPIs in those that are not done. The SAs
+    /// of the others belong to the child.
     pub fn forget_exchanges_of(&mut self, child: ChildId) -> Vec<u32> {
         let Some(it) = self.established_mut() else {
             return Vec::new();
         };
         let of_child = it.exchanges.extract_if(.., |it| it.child == child);
-        of_child.map(|it| it.spi).collect()
+        let open = of_child.filter(|it| !it.is_done());
+        open.map(|it| it.spi).collect()
     }
 
     /// A peer with a child has received our answer to its request for addresses.

@@ -28,6 +28,7 @@ impl Pair {
             is_ours: agreed.is_ours,
             spi_in: negotiated.spi_in,
             spi_out: negotiated.spi_out,
+            is_sealing: false,
             suite: negotiated.suite,
             mode: negotiated.mode,
             is_udp_encapsulated: negotiated.is_udp_encapsulated,

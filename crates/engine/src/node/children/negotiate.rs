@@ -39,7 +39,7 @@ impl Node {
         if !self.has_turn(id, child) {
             return self.arm_child(child);
         }
-        let spi = self.children.take_spi(child, &mut self.random);
+        let spi = self.children.take_spi(&mut self.random);
         let (Some(session), Some(entry)) =
             (self.sessions.get_mut(&id), self.children.get_mut(&child))
         else {
@@ -131,7 +131,7 @@ impl Node {
     }
 
     fn grant_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
-        let spi = self.children.take_spi(child, &mut self.random);
+        let spi = self.children.take_spi(&mut self.random);
         let heir = self.sessions.heir_of(id);
         let (Some(session), Some(entry)) =
             (self.sessions.get_mut(&id), self.children.get_mut(&child))
@@ -167,7 +167,7 @@ impl Node {
             Err(fault) => {
                 self.flush(Some(id), out);
                 self.count_fault(&fault);
-                self.children.free_spi(spi);
+                self.release(child, spi);
                 self.refuse(id, &fault, About::Question);
                 self.drop_unused_child(child);
             }
@@ -229,9 +229,13 @@ impl Node {
         let home = self.home_of(id, child);
         if !self.children.contains_key(&child) {
             // Deleted between our answer and message 3.
-            return self.remove_inbound(child, negotiated.spi_in);
+            return self.undo_exchange(child, negotiated.spi_in);
         }
-        let new = Pair::agreed(agreed, now);
+        if self.names_an_old_sa(child, negotiated.spi_out) {
+            let what = format!("its SPI {:08x} names another SA of it", negotiated.spi_out);
+            return self.child_failed(id, child, negotiated.spi_in, &Fault::Misbehaved(what), now);
+        }
+        let mut new = Pair::agreed(agreed, now);
         if self.is_outdone(child, &new, agreed.renews) {
             return self.keep_beside(child, new);
         }
@@ -242,7 +246,7 @@ impl Node {
             };
             self.take_over_later(home, child, negotiated.clone(), now + latest);
         } else {
-            self.install(home, child, negotiated, Direction::Outbound);
+            new.is_sealing = self.install(home, child, negotiated, Direction::Outbound);
         }
         if !agreed.is_ours && self.stations.of_child(child).is_none() {
             self.outputs.outbound(OutboundChange::Forget(child));
@@ -253,32 +257,43 @@ impl Node {
         self.child_established(home, child, negotiated, new);
     }
 
+    /// Whether the peer has chosen an SPI for this child before, and that SA still stands. Its
+    /// deletes would not say which of the two they mean.
+    fn names_an_old_sa(&self, child: ChildId, spi_out: u32) -> bool {
+        let entry = self.children.get(&child);
+        entry.is_some_and(|entry| entry.pairs().any(|pair| pair.spi_out == spi_out))
+    }
+
+    /// Gives a new SA to its plane. Returns whether it is there.
     pub(super) fn install(
         &mut self,
         id: SessionId,
         child: ChildId,
         negotiated: &NegotiatedChild,
         direction: Direction,
-    ) {
+    ) -> bool {
         let Some(session) = self.sessions.get(&id) else {
-            return;
+            return false;
         };
         let (path, home) = (session.path(), session.home());
         let Some(entry) = self.children.get(&child) else {
-            return;
+            return false;
         };
         let sa = association(entry, negotiated, direction, (path, home));
         let place = (child, direction, sa.layer.spi);
-        self.children.keep_spi(negotiated.spi_in, child);
         self.charge(self.sessions.heir_of(id), place);
         let sa = Box::new(sa);
         match direction {
-            Direction::Inbound => self.outputs.inbound(InboundChange::Install(sa)),
+            Direction::Inbound => {
+                self.children.keep_spi(negotiated.spi_in);
+                self.outputs.inbound(InboundChange::Install(sa));
+            }
             Direction::Outbound => {
                 self.outputs.outbound(OutboundChange::Install(sa));
                 self.limit_new(id, child);
             }
         }
+        true
     }
 
     /// The initiator may send packets right after message 3, and a server may answer them before we
@@ -396,8 +411,7 @@ impl Node {
             // A failed renewal is tried again before the old SAs expire.
             entry.rekey_at.get_or_insert(now + REFUSED_RETRY);
         }
-        // A responder's inbound SA was installed with message 2.
-        self.remove_inbound(child, spi);
+        self.undo_exchange(child, spi);
         if is_up {
             self.arm_child(child);
         } else {
@@ -412,11 +426,8 @@ impl Node {
             return;
         };
         let spis = session.ike.forget_exchanges_of(child);
-        let current = self.children.get(&child).and_then(|entry| entry.current);
         for spi in spis {
-            if current.is_none_or(|pair| pair.spi_in != spi) {
-                self.remove_inbound(child, spi);
-            }
+            self.undo_exchange(child, spi);
         }
         self.drop_unused_child(child);
     }

@@ -65,7 +65,7 @@ impl Node {
             path: session.path(),
             refusal,
         };
-        self.children.free_spi(spi);
+        self.release(child, spi);
         self.outputs.tell(event);
         self.begin_child(id, child, now);
     }

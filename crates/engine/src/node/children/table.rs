@@ -13,7 +13,16 @@ pub(in crate::node) struct Children {
     by_id: BTreeMap<ChildId, Box<ChildEntry>>,
     next: u32,
     /// Our SPIs, including those of exchanges in progress.
-    by_spi: BTreeMap<u32, ChildId>,
+    spis: BTreeMap<u32, SpiUse>,
+}
+
+/// What an SPI of ours names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpiUse {
+    /// An exchange in progress.
+    Reserved,
+    /// An SA in the inbound plane.
+    Installed,
 }
 
 impl Children {
@@ -58,25 +67,26 @@ impl Children {
         self.get(&id).is_some_and(|entry| entry.current.is_some())
     }
 
-    /// An unused SPI above 255 (RFC 4303 §2.1), for an exchange about this child.
-    pub(super) fn take_spi(&mut self, child: ChildId, random: &mut Stream) -> u32 {
+    /// Reserves an unused SPI above 255 (RFC 4303 §2.1).
+    pub(super) fn take_spi(&mut self, random: &mut Stream) -> u32 {
         loop {
             let spi = random.u32();
-            if spi > 255 && !self.by_spi.contains_key(&spi) {
-                self.by_spi.insert(spi, child);
+            if spi > 255 && !self.spis.contains_key(&spi) {
+                self.spis.insert(spi, SpiUse::Reserved);
                 return spi;
             }
         }
     }
 
-    /// Records the SPI of an SA that is given to a plane.
-    pub(super) fn keep_spi(&mut self, spi: u32, child: ChildId) {
-        self.by_spi.insert(spi, child);
+    /// Records the SPI of an SA that is given to the inbound plane.
+    pub(super) fn keep_spi(&mut self, spi: u32) {
+        self.spis.insert(spi, SpiUse::Installed);
     }
 
-    /// Releases an SPI.
-    pub(super) fn free_spi(&mut self, spi: u32) {
-        self.by_spi.remove(&spi);
+    /// Releases an SPI, and returns what it named.
+    #[must_use = "an installed SA must leave its plane"]
+    pub(super) fn free_spi(&mut self, spi: u32) -> Option<SpiUse> {
+        self.spis.remove(&spi)
     }
 
     #[cfg(test)]

@@ -88,6 +88,10 @@ impl Node {
         };
         // the session may have been renewed in between
         let id = entry.session.unwrap_or(takeover.session);
-        self.install(id, child, &takeover.negotiated, Direction::Outbound);
+        let is_sealing = self.install(id, child, &takeover.negotiated, Direction::Outbound);
+        let entry = self.children.get_mut(&child);
+        if let Some(current) = entry.and_then(|entry| entry.current.as_mut()) {
+            current.is_sealing = is_sealing;
+        }
     }
 }
