@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use crypto::rand::Seed;
 
 use ledger::Ledger;
-pub use pair::Pair;
+pub use pair::{Act, Pair};
 
 use crate::config::Config;
 use crate::counters::DropCounters;

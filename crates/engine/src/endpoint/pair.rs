@@ -11,6 +11,7 @@ use wire::ip::Flow;
 
 use super::network::{Datagram, Network};
 use super::{Effect, Endpoint};
+use crate::ike::Step;
 use crate::node::{Command, Event, Input};
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Direction, Keys, Path, Sa};
@@ -58,10 +59,29 @@ pub struct Seen {
     pub limits: BTreeMap<ChildId, u64>,
     /// Children whose paths may lose large packets.
     pub doubted: Vec<ChildId>,
-    /// A text for each message and each change of a plane, in order.
-    pub trail: Vec<String>,
+    /// Its messages and changes of its planes, in order.
+    pub trail: Vec<Act>,
     /// Packets that its inbound plane opened.
     pub opened: Vec<Vec<u8>>,
+}
+
+/// A message of an end, or a change that control makes to its planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Sends or reads this message.
+    Message(Step),
+    /// Installs an SA.
+    Install(Direction),
+    /// Moves a child's SAs to another path.
+    Move(Direction),
+    /// Lets packets of a child wait for its tunnel.
+    Expect,
+    /// Drops packets that wait.
+    Forget,
+    /// Lets a child send some more bytes to a peer that has moved.
+    Allow,
+    /// Ends that limit: the peer has proven its address.
+    Proven,
 }
 
 impl Pair {
@@ -222,7 +242,7 @@ impl DerefMut for End {
 impl Seen {
     fn event(&mut self, event: Event) {
         if let Event::Message { step, .. } = &event {
-            self.trail.push(step.to_string());
+            self.trail.push(Act::Message(*step));
         }
         self.events.push(event);
     }
@@ -231,7 +251,7 @@ impl Seen {
         match change {
             InboundChange::Install(sa) => self.install(sa),
             InboundChange::Remove(_, spi) => drop(self.inbound.remove(spi)),
-            InboundChange::Move(..) => self.trail.push("move".into()),
+            InboundChange::Move(..) => self.trail.push(Act::Move(Direction::Inbound)),
             InboundChange::Proven(..) => {}
         }
     }
@@ -241,18 +261,18 @@ impl Seen {
         match change {
             Change::Install(sa) => self.install(sa),
             Change::Remove(_, spi) => drop(self.outbound.remove(spi)),
-            Change::Expect(..) => self.trail.push("expect".into()),
-            Change::Forget(_) => self.trail.push("forget".into()),
+            Change::Expect(..) => self.trail.push(Act::Expect),
+            Change::Forget(_) => self.trail.push(Act::Forget),
             Change::Move(child, path) => {
-                self.trail.push("move".into());
+                self.trail.push(Act::Move(Direction::Outbound));
                 self.paths.insert(*child, *path);
             }
             Change::Allow(child, bytes) => {
-                self.trail.push("allow".into());
+                self.trail.push(Act::Allow);
                 *self.limits.entry(*child).or_default() += bytes;
             }
             Change::Proven(child, _) if self.limits.remove(child).is_some() => {
-                self.trail.push("proven".into());
+                self.trail.push(Act::Proven);
             }
             Change::Doubt(child) => self.doubted.push(*child),
             Change::Proven(..) | Change::LinkMtu(..) | Change::Watch(..) => {}
@@ -260,7 +280,7 @@ impl Seen {
     }
 
     fn install(&mut self, sa: &Sa) {
-        self.trail.push(format!("install {:?}", sa.direction));
+        self.trail.push(Act::Install(sa.direction));
         self.paths.insert(sa.child, sa.path);
         let spi = sa.layer.spi;
         self.keys.insert(spi, sa.layer.keys.clone());

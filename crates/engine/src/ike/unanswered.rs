@@ -78,6 +78,8 @@ impl fmt::Display for Unanswered {
                 (false, words) => f.write_str(words),
             };
         }
+        // The port matters here, not the encapsulation: firewalls drop ports, and this is the first
+        // message to that one (RFC 3947 §4).
         let is_nat_port = port == NAT_T_PORT;
         match (self.step, self.is_by_key) {
             (MAIN_PROOF, true) => {

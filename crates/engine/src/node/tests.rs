@@ -53,14 +53,14 @@ use crate::config::{
     LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
-use crate::endpoint::Endpoint;
 use crate::endpoint::network::{Datagram, Nat, Network};
 use crate::endpoint::pair::{End, Pair};
+use crate::endpoint::{Act, Endpoint};
 use crate::identity::{Identity, Peer};
-use crate::ike::Outbox;
+use crate::ike::{Outbox, Step};
 use crate::ikev1::informational;
 use crate::plane::Offloads;
-use crate::sa::Mode;
+use crate::sa::{Direction, Mode};
 use crate::time::Duration;
 
 const STATION: [u8; 4] = [10, 0, 0, 2];
@@ -819,15 +819,15 @@ fn a_station_goes_by_the_order_of_its_configured_addresses() {
 fn what_is_down_holds_no_packets_and_what_is_up_again_does() {
     let mut world = World::new(45, |_, _| {});
     world.run(Duration::from_secs(2));
-    let count = |world: &World, word: &str| {
-        let trail = world.ends[0].seen.trail.iter();
-        trail.filter(|it| *it == word).count()
+    let count = |world: &World| {
+        let trail = &world.ends[0].seen.trail;
+        [Act::Expect, Act::Forget].map(|act| trail.iter().filter(|it| **it == act).count())
     };
-    assert_eq!((count(&world, "expect"), count(&world, "forget")), (1, 0));
+    assert_eq!(count(&world), [1, 0]);
     world.command(0, Command::Down("road".into()));
-    assert_eq!((count(&world, "expect"), count(&world, "forget")), (1, 1));
+    assert_eq!(count(&world), [1, 1]);
     world.command(0, Command::Up("road".into()));
-    assert_eq!((count(&world, "expect"), count(&world, "forget")), (2, 1));
+    assert_eq!(count(&world), [2, 1]);
     world.run(Duration::from_secs(5));
     world.assert_up();
 }
@@ -1076,15 +1076,16 @@ fn a_gateway_is_ready_to_receive_and_keeps_its_answers_before_it_says_so() {
     let mut world = World::new(38, |_, _| {});
     world.run(Duration::from_secs(2));
     let trail = &world.ends[1].seen.trail;
-    let first = trail.iter().position(|step| step == "quick 1");
+    let [one, two, three] = [1, 2, 3].map(|number| Act::Message(Step::Quick(number)));
+    let first = trail.iter().position(|act| *act == one);
     let expected = [
-        "quick 1",
-        "install Inbound",
-        "expect",
-        "quick 2",
-        "quick 3",
-        "install Outbound",
-        "forget",
+        one,
+        Act::Install(Direction::Inbound),
+        Act::Expect,
+        two,
+        three,
+        Act::Install(Direction::Outbound),
+        Act::Forget,
     ];
     assert_eq!(trail[first.expect("quick 1")..][..expected.len()], expected);
 }

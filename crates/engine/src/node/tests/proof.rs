@@ -113,13 +113,13 @@ fn the_limit_stands_before_the_move_and_ends_after_it() {
     packet_from(&mut world, VICTIM);
     packet_from(&mut world, NAT);
     let steps = [
-        "allow",
-        "move",
-        "move",
-        "informational",
-        "move",
-        "move",
-        "proven",
+        Act::Allow,
+        Act::Move(Direction::Outbound),
+        Act::Move(Direction::Inbound),
+        Act::Message(Step::Informational),
+        Act::Move(Direction::Outbound),
+        Act::Move(Direction::Inbound),
+        Act::Proven,
     ];
     assert_eq!(world.ends[1].seen.trail, steps);
 }

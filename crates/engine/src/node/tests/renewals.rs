@@ -137,11 +137,12 @@ fn a_station_can_receive_before_it_says_its_last_word() {
     renew(&mut world, &[(0, false)]);
     world.run(Duration::from_secs(1));
     let trail = &world.ends[0].seen.trail;
-    let places = |what: &str| -> Vec<usize> {
+    let places = |what: Act| -> Vec<usize> {
         let all = trail.iter().enumerate();
-        all.filter(|(_, it)| *it == what).map(|it| it.0).collect()
+        all.filter(|(_, it)| **it == what).map(|it| it.0).collect()
     };
-    let (ready, said) = (places("install Inbound"), places("quick 3"));
+    let ready = places(Act::Install(Direction::Inbound));
+    let said = places(Act::Message(Step::Quick(3)));
     assert_eq!((ready.len(), said.len()), (2, 2), "{trail:?}");
     for (ready, said) in ready.into_iter().zip(said) {
         assert!(ready < said, "{trail:?}");

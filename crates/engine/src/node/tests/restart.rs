@@ -143,7 +143,8 @@ fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
         assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
         // Each probe starts at most one exchange.
         let sent = world.ends[0].seen.trail.iter();
-        let sent = sent.filter(|what| ["informational", "aggressive 1"].contains(&what.as_str()));
+        let exchanges = [Step::Informational, Step::Aggressive(1)].map(Act::Message);
+        let sent = sent.filter(|act| exchanges.contains(act));
         assert!(sent.count() < 120, "{:?}", world.ends[0].seen.trail);
     }
 }
@@ -209,12 +210,8 @@ fn two_hundred_stations_come_back_one_by_one() {
             world.run(HINT_INTERVAL * number);
             world.packet();
             world.ends[1].seen.trail.clear();
-            while !world.ends[1]
-                .seen
-                .trail
-                .iter()
-                .any(|what| what == "aggressive 1")
-            {
+            let first = Act::Message(Step::Aggressive(1));
+            while !world.ends[1].seen.trail.contains(&first) {
                 assert!(world.now.since(since) < Duration::from_secs(4));
                 world.run(Duration::from_millis(5));
             }
