@@ -126,7 +126,7 @@ pub fn parse(frame: &[u8]) -> Result<Request, String> {
 }
 
 /// Writes one frame: its length, then the content.
-async fn write_frame(
+pub(crate) async fn write_frame(
     output: &mut (impl AsyncWrite + Unpin),
     message: &impl Serialize,
 ) -> io::Result<()> {
@@ -139,7 +139,7 @@ async fn write_frame(
 }
 
 /// Reads one frame of at most this many octets. `None`: the other end has gone.
-async fn read_frame(
+pub(crate) async fn read_frame(
     input: &mut (impl AsyncRead + Unpin),
     most: usize,
 ) -> io::Result<Option<Zeroizing<Vec<u8>>>> {

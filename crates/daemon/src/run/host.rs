@@ -392,3 +392,6 @@ fn refusal(resolvers: &BTreeSet<IpAddr>) -> String {
         named.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests;

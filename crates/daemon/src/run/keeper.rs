@@ -6,15 +6,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use anyhow::Context;
-use engine::counters::DropReason;
 use engine::node::Addresses;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::config::Texts;
-use crate::control::Reply;
 use crate::routes::Desired;
-use crate::status::StatusReport;
 use crate::steward::client::Steward;
 
 /// Requests that wait for the steward. The user and a reload each have one at a time.
@@ -55,9 +52,8 @@ struct WantedWays {
 
 /// Other requests to the steward, served in order and before the newest values.
 pub(super) enum Ask {
-    /// Complete a status report and send it to the user. The name is that of the nftables table
-    /// that should exist.
-    Report(Box<StatusReport>, Option<String>, oneshot::Sender<Reply>),
+    /// Count the unencrypted packets that were dropped, and our refused requests.
+    KeptOut(oneshot::Sender<anyhow::Result<KeptOut>>),
     /// Read the configuration and its files.
     Read(oneshot::Sender<anyhow::Result<Texts>>),
     /// Put the configuration that was read last into force. Desired states of the former one are
@@ -68,6 +64,9 @@ pub(super) enum Ask {
     /// Undo everything and end.
     End { lifts: bool },
 }
+
+/// Unencrypted packets that were dropped, or `None` if nothing drops them, and refused requests.
+pub(super) type KeptOut = (Option<u64>, u64);
 
 /// What the task reports to control.
 pub(super) enum KeeperEvent {
@@ -212,6 +211,8 @@ impl Task {
                     // The process failed. Dropping the steward lets it undo everything.
                     None => return Ok(()),
                 },
+                // Only this marks values as seen: one that comes while the steward is busy causes
+                // another round.
                 Ok(()) = self.newest.changed() => {
                     let applied = self.apply().await;
                     self.report(applied).await;
@@ -228,7 +229,7 @@ impl Task {
 
     /// Applies the newest desired state, unless that was tried already.
     async fn apply(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
-        let wanted = self.newest.borrow_and_update().host.clone();
+        let wanted = self.newest.borrow().host.clone();
         // The steward would refuse what the configuration in force does not name. Control sends the
         // state of the new configuration soon.
         let is_due = |it: &WantedHost| it.number != self.tried_host && it.revision == self.revision;
@@ -243,7 +244,7 @@ impl Task {
 
     /// Answers the newest question about our addresses.
     async fn find_ways(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
-        let wanted = self.newest.borrow_and_update().ways.clone();
+        let wanted = self.newest.borrow().ways.clone();
         let Some(wanted) = wanted.filter(|it| it.number != self.tried_ways) else {
             return Ok(None);
         };
@@ -257,17 +258,8 @@ impl Task {
     async fn obey(&mut self, ask: Ask) {
         // Whoever asked may be gone.
         match ask {
-            Ask::Report(mut report, table, reply) => {
-                let (kept_out, refused) = self.steward.kept_out().await.unwrap_or_default();
-                report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
-                report.process.refused_requests = refused;
-                if let (None, Some(table)) = (kept_out, table) {
-                    report.warnings.push(format!(
-                        "unencrypted packets that belong in the tunnel are not blocked: nftables \
-                         shows no table {table}; is the program nft installed?"
-                    ));
-                }
-                let _ = reply.send(Reply::Status { report });
+            Ask::KeptOut(reply) => {
+                let _ = reply.send(self.steward.kept_out().await.map_err(Into::into));
             }
             Ask::Read(reply) => {
                 let _ = reply.send(self.steward.read().await.map_err(Into::into));
@@ -301,3 +293,6 @@ impl Task {
         let _ = self.events.send(event).await;
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

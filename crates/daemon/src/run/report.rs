@@ -1,15 +1,23 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
+use std::time::Duration;
+
 use engine::counters::DropReason;
 use engine::node::Event;
 use engine::sa::Direction;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::{Level, debug, enabled, info, warn};
 
+use super::keeper::{self, Ask};
 use super::{Process, sessions};
 use crate::console;
 use crate::options::Role;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
+
+/// How long a status report waits for the steward, which may be changing the host.
+pub(super) const STEWARD_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Process {
     /// All that `status` shows, but for what the steward adds.
@@ -121,6 +129,31 @@ impl Process {
             reason: (!in_force).then(|| reason.to_owned()),
         })
         .collect()
+    }
+}
+
+/// Adds what the steward knows. `table` is the name of the nftables table that should exist.
+pub(super) async fn complete(
+    report: &mut StatusReport,
+    table: Option<String>,
+    asks: &mpsc::Sender<Ask>,
+) {
+    let Ok(told) = timeout(STEWARD_PATIENCE, keeper::ask(asks, Ask::KeptOut)).await else {
+        report.warnings.push(format!(
+            "the process that changes this host has not answered for {} s: unencrypted packets \
+             that it dropped are not counted here",
+            STEWARD_PATIENCE.as_secs()
+        ));
+        return;
+    };
+    let (kept_out, refused) = told.unwrap_or_default();
+    report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
+    report.process.refused_requests = refused;
+    if let (None, Some(table)) = (kept_out, table) {
+        report.warnings.push(format!(
+            "unencrypted packets that belong in the tunnel are not blocked: nftables shows no \
+             table {table}; is the program nft installed?"
+        ));
     }
 }
 

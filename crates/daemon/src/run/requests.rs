@@ -7,7 +7,7 @@ use engine::node::{Command, Input};
 use tokio::sync::oneshot;
 
 use super::Process;
-use super::keeper::Ask;
+use super::report::complete;
 use crate::control::server::Call;
 use crate::control::{Reply, Request};
 
@@ -39,17 +39,17 @@ impl Process {
         Ok(())
     }
 
-    /// The steward adds what it knows, and the report goes to the user.
+    /// The steward adds what it knows, and the report goes to the user. A task waits for it.
     async fn tell_status(&mut self, asked: oneshot::Sender<Reply>) -> anyhow::Result<()> {
-        let report = Box::new(self.report().await);
+        let mut report = Box::new(self.report().await);
         let has_table = !self.loaded.engine.connections.is_empty();
         let table = has_table.then(|| self.host.table(&self.loaded));
-        if let Err(unasked) = self.host.asks().try_send(Ask::Report(report, table, asked))
-            && let Ask::Report(report, _, asked) = unasked.into_inner()
-        {
-            // Without the steward's word, rather than not at all.
+        let asks = self.host.asks();
+        tokio::spawn(async move {
+            complete(&mut report, table, &asks).await;
+            // Whoever asked may be gone.
             let _ = asked.send(Reply::Status { report });
-        }
+        });
         Ok(())
     }
 

@@ -65,12 +65,17 @@ impl Steward {
             .map_err(StewardError::Gone)?;
         own.set_nonblocking(true).map_err(StewardError::Gone)?;
         let socket = UnixStream::from_std(own).map_err(StewardError::Gone)?;
-        let socket = Some(socket);
-        let mut steward = Self { socket, child };
+        let mut steward = Self::at(socket, child);
         match steward.reply().await? {
             Reply::Ready { blocks, limits } => Ok((steward, Begun { blocks, limits })),
             other => Err(unexpected(other)),
         }
+    }
+
+    /// The steward at the other end of this socket, which is this process.
+    pub fn at(socket: UnixStream, child: Child) -> Self {
+        let socket = Some(socket);
+        Self { socket, child }
     }
 
     /// Its process number.
