@@ -9,6 +9,7 @@ use anyhow::Context;
 use engine::node::Addresses;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
 use crate::config::Texts;
 use crate::routes::Desired;
@@ -18,6 +19,10 @@ use crate::steward::client::Steward;
 const ASKS_MAX: usize = 16;
 /// Events that control has not read yet.
 const EVENTS_MAX: usize = 16;
+/// After a search for our addresses, the next one for the same peers waits this many times as long
+/// as the search took. So a host whose routes change all the time keeps the steward busy for a
+/// tenth of the time, and a single change is looked at at once.
+const WAYS_PAUSE: u32 = 9;
 
 /// How the host should be.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,10 +46,15 @@ struct WantedHost {
     state: HostState,
 }
 
-/// A question: which of our addresses lead to these peers?
 #[derive(Clone)]
 struct WantedWays {
     number: u64,
+    ends: Ends,
+}
+
+/// Which of our addresses lead to these peers?
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Ends {
     peers: BTreeSet<IpAddr>,
     /// Addresses that the configuration names.
     named: BTreeSet<IpAddr>,
@@ -106,6 +116,9 @@ impl Keeper {
             revision: 0,
             tried_host: 0,
             tried_ways: 0,
+            found: Ends::default(),
+            find_again_at: Instant::now(),
+            is_finding_late: false,
             is_steward_gone: false,
         };
         Self {
@@ -145,8 +158,7 @@ impl Keeper {
         self.asked += 1;
         let ways = WantedWays {
             number: self.asked,
-            peers,
-            named,
+            ends: Ends { peers, named },
         };
         self.newest.send_modify(|newest| newest.ways = Some(ways));
     }
@@ -197,6 +209,11 @@ struct Task {
     /// Numbers of the last state and the last question that were tried.
     tried_host: u64,
     tried_ways: u64,
+    /// The last question that was answered, and when the same one may be answered again.
+    found: Ends,
+    find_again_at: Instant,
+    /// The newest question waits for that.
+    is_finding_late: bool,
     is_steward_gone: bool,
 }
 
@@ -216,6 +233,10 @@ impl Task {
                 Ok(()) = self.newest.changed() => {
                     let applied = self.apply().await;
                     self.report(applied).await;
+                    let found = self.find_ways().await;
+                    self.report(found).await;
+                }
+                () = sleep_until(self.find_again_at), if self.is_finding_late => {
                     let found = self.find_ways().await;
                     self.report(found).await;
                 }
@@ -248,10 +269,18 @@ impl Task {
         let Some(wanted) = wanted.filter(|it| it.number != self.tried_ways) else {
             return Ok(None);
         };
+        let begun = Instant::now();
+        self.is_finding_late = wanted.ends == self.found && begun < self.find_again_at;
+        if self.is_finding_late {
+            return Ok(None);
+        }
         self.tried_ways = wanted.number;
-        let peers = wanted.peers.into_iter().collect();
-        let named = wanted.named.into_iter().collect();
-        let (ways, own) = self.steward.ways(peers, named).await?;
+        let peers = wanted.ends.peers.iter().copied().collect();
+        let named = wanted.ends.named.iter().copied().collect();
+        let found = self.steward.ways(peers, named).await;
+        self.find_again_at = Instant::now() + begun.elapsed() * WAYS_PAUSE;
+        self.found = wanted.ends;
+        let (ways, own) = found?;
         Ok(Some(KeeperEvent::Addresses(Addresses(ways), own)))
     }
 

@@ -239,6 +239,65 @@ async fn a_state_and_a_question_that_come_together_are_both_served() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_storm_of_changes_leaves_the_steward_nine_tenths_of_its_time() {
+    const SEARCH: Duration = Duration::from_millis(20);
+    let (mut keeper, mut played) = keeper();
+    let steward = tokio::spawn(async move {
+        let mut searches = 0;
+        while let Ok(asked) = timeout(HOUR, played.finds()).await {
+            assert_eq!(asked, Vec::from_iter(peers(1)));
+            sleep(SEARCH).await;
+            played.has_found().await;
+            searches += 1;
+        }
+        searches
+    });
+    let begun = Instant::now();
+    keeper.ask_ways(peers(1), BTreeSet::new());
+    keeper.next_event().await;
+    assert_eq!(
+        begun.elapsed(),
+        SEARCH,
+        "the first change is looked at at once"
+    );
+    // Ten thousand changes within ten seconds.
+    let mut found = 0;
+    let mut last = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) {
+        keeper.ask_ways(peers(1), BTreeSet::new());
+        let pause = sleep(Duration::from_millis(1));
+        tokio::pin!(pause);
+        tokio::select! {
+            () = &mut pause => {}
+            event = keeper.next_event() => {
+                assert!(matches!(event, KeeperEvent::Addresses(..)));
+                (found, last) = (found + 1, Instant::now());
+            }
+        }
+    }
+    assert!((45..=50).contains(&found), "{found}");
+    // The last change is not lost.
+    assert!(last.elapsed() < SEARCH * 10);
+    let event = timeout(SEARCH * 11, keeper.next_event()).await;
+    assert!(matches!(event, Ok(KeeperEvent::Addresses(..))));
+    assert_eq!(steward.await.expect("no panic"), found + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_question_does_not_wait_for_the_pause_after_the_last() {
+    let (mut keeper, mut played) = keeper();
+    for round in 1..=5 {
+        let begun = Instant::now();
+        keeper.ask_ways(peers(round), BTreeSet::new());
+        assert_eq!(played.finds().await, Vec::from_iter(peers(round)));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        sleep(Duration::from_millis(200)).await;
+        played.has_found().await;
+        keeper.next_event().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_waits_for_what_is_being_applied_and_applies_the_newest_before_it() {
     for (is_refused, lifts) in [(false, true), (true, false)] {
         let (mut keeper, mut played) = keeper();
