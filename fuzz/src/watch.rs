@@ -156,6 +156,7 @@ impl Watched {
     }
 
     fn note(&mut self, event: &Event, answer: &mut Answer) {
+        answer.events += 1;
         match event {
             Event::Message { is_sent, .. } => answer.is_taken |= !is_sent,
             Event::IkeEstablished { path, .. } => answer.established.push(*path),
