@@ -26,6 +26,56 @@ STILL = (
 """No station moves, and a link changes."""
 
 
+BRANCH = """
+name = "branch"
+title = "a client, a router and a server"
+policy = "none"
+run = { time = "2 s" }
+node = [
+    { name = "a", role = "station" },
+    { name = "r", role = "router" },
+    { name = "srv", role = "server" },
+]
+
+[[link]]
+name = "cell"
+from = "a"
+to = "r"
+rate = "1 Mbit/s"
+
+[[link]]
+from = "r"
+to = "srv"
+rate = "1 Gbit/s"
+
+[[flow]]
+name = "up"
+from = "a"
+to = "srv"
+model = "constant"
+rate = "400 kbit/s"
+sizes = { model = "fixed", bytes = "1000 B" }
+
+[[flow]]
+name = "down"
+from = "srv"
+to = "a"
+model = "constant"
+rate = "400 kbit/s"
+sizes = { model = "fixed", bytes = "1000 B" }
+"""
+
+
+def branch(folder: Path, *changes: tuple[str, str]) -> str:
+    """The path of the scenario above, in which each first text is replaced by the second."""
+    text = BRANCH
+    for old, new in changes:
+        text = text.replace(old, new)
+    path = folder / "branch.toml"
+    path.write_text(text)
+    return str(path)
+
+
 def levels(edits: str, path: Path, name: str = "handover") -> tuple[Flows, Flows]:
     """The handover with edits, simulated and in namespaces, printed side by side."""
     question = Question(name, tuple(edit for edit in edits.split("; ") if edit))
@@ -59,6 +109,20 @@ def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed
         assert (one.name, one.sent) == (other.name, other.sent)
         _same_gaps(one, other)
     _same_bytes(simulate, measured)
+
+
+@pytest.mark.root
+def test_nodes_may_be_called_like_parts_of_the_testbed(tmp_path: Path) -> None:
+    path = branch(tmp_path, ('"a"', '"l0-relay"'), ('"r"', '"flow-0"'), ('"srv"', '"lo"'))
+    for level in levels("", tmp_path / "out", path):
+        assert level.flows[0].received == level.flows[0].sent
+
+
+def test_a_node_with_the_name_of_a_path_is_refused(tmp_path: Path) -> None:
+    for name in ("../../evil", "/tmp/evil", ".."):
+        path = branch(tmp_path, ('"a"', f'"{name}"'))
+        with pytest.raises(LabError, match="name: a name begins with a letter or a digit"):
+            Setting.of(Question(path).request())
 
 
 @pytest.mark.root

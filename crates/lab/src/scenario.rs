@@ -17,6 +17,7 @@ mod edit;
 pub mod graph;
 mod link;
 mod motion;
+mod name;
 mod named;
 mod quantity;
 mod resolved;
@@ -438,7 +439,7 @@ impl Node {
             table.refuse("udp_timeout", "only a NAT can have this key")?;
         }
         let node = Self {
-            name: table.need("name")?.text()?.to_owned(),
+            name: name::of_node(table.need("name")?)?,
             role,
             computer: Computer::read(&table, catalogue, files)?,
             udp_timeout_s: table.or("udp_timeout", None, |item| {

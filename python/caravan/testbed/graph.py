@@ -136,7 +136,10 @@ class GraphNetwork(Network):
         }
 
     def _link(self, index: int, config: LinkConfig | None) -> None:
-        """One link: near ends, a bridge if there are several, a relay if it has a shape."""
+        """One link: near ends, a bridge if there are several, a relay if it has a shape.
+
+        The hosts between its ends have names that no node can have.
+        """
         link, name = self._graph["links"][index], f"l{index}"
         mtu = int(link["mtu_bytes"] or MTU_BYTES)
         # a move may bring a client to a link that it is not on at first
@@ -149,14 +152,14 @@ class GraphNetwork(Network):
         if len(near) == 1:
             begin, start = self.node(near[0]), name
         else:
-            begin, start = self.host(f"{name}-shared"), "up"
+            begin, start = self.host(f"_{name}-shared"), "up"
             for number, node in enumerate(near):
                 self.node(node).connect(name, begin, f"near{number}", mtu)
         relay = None
         if config is None:
             begin.connect(start, far, name, mtu)
         else:
-            middle = self.host(f"{name}-relay")
+            middle = self.host(f"_{name}-relay")
             begin.connect(start, middle, "left", mtu)
             far.connect(name, middle, "right", mtu)
             ends = [(self.node(node), name) for node in near] + [(far, name), (begin, start)]

@@ -123,7 +123,7 @@ def testbed(setting: Setting, output: Path) -> Flows:
 def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
     """Start all flows at the same time, and make the moves at their times after it."""
     flows = [
-        _Flow(bed, number, output / f"flow-{number}")
+        _Flow(bed, number, output / f"flow-{number}.arrived")
         for number in range(len(bed.setting.graph["flows"]))
     ]
     for flow in flows:

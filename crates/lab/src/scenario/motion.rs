@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::link::{Rate, read_rate};
 use super::topology::{Joint, Topology, node_of};
 use super::traffic::{Direction, Traffic};
-use super::{Role, quantity};
+use super::{Role, name, quantity};
 
 /// One flow of packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -130,14 +130,14 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
             }
         };
         table.refuse("direction", "from and to already give the direction")?;
-        let named = table.find("name").map(Item::text).transpose()?;
-        let name = named.unwrap_or(&nodes[from].name);
+        let named = table.find("name").map(name::of_link).transpose()?;
+        let name = named.unwrap_or_else(|| nodes[from].name.clone());
         if flows.iter().any(|other: &Flow| other.name == name) {
             let what = format!("two flows are called '{name}': give each a name");
             return Err(item.fault_of(&["name", "from"], what));
         }
         flows.push(Flow {
-            name: name.to_owned(),
+            name,
             from,
             to,
             traffic: Traffic::of(&table, direction)?,

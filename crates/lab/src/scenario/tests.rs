@@ -286,6 +286,34 @@ fn edits_reach_every_value_and_their_faults_name_them() {
 }
 
 #[test]
+fn a_name_cannot_leave_a_folder_or_be_a_path_in_an_edit() {
+    for name in [
+        "../../evil",
+        "/tmp/evil",
+        "..",
+        ".",
+        "é",
+        "a b",
+        "-a",
+        "_l0-relay",
+        "a.b",
+        "a=b",
+    ] {
+        let fault = parse_edited(&[&format!("node.server.name='{name}'")]).unwrap_err();
+        let said = fault.to_string();
+        let wanted = "--set node.server.name: a name begins with a letter or a digit";
+        assert!(said.starts_with(wanted), "{name}: {said}");
+    }
+    let long = parse_edited(&[&format!("node.server.name={}", "a".repeat(49))]);
+    assert!(long.unwrap_err().to_string().contains("at most 48"));
+    for name in ["../x", " x", "a/b"] {
+        let fault = parse_edited(&[&format!("link.0.name='{name}'")]).unwrap_err();
+        assert!(fault.to_string().contains("'_' or spaces"), "{name}");
+    }
+    assert!(parse_edited(&["link.0.name=the radio-link_2"]).is_ok());
+}
+
+#[test]
 fn an_edit_that_breaks_the_file_is_blamed_and_not_the_file() {
     for (edit, wanted) in [
         ("traffic.rate=", "--set traffic.rate: this key is needed"),

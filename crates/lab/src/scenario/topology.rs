@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::address::Network;
 use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
-use super::{Node, Role};
+use super::{Node, Role, name};
 
 /// The largest number of nodes; more are taken for a mistake.
 pub const NODES_MAX: usize = 64;
@@ -273,7 +273,7 @@ impl Joint {
             return Err(item.fault_of(&["from"], "this node is twice at one end of the link"));
         }
         let name = match (table.find("name"), &near[..]) {
-            (Some(name), _) => name.text()?.to_owned(),
+            (Some(name), _) => name::of_link(name)?,
             (None, [from]) => nodes[*from].name.clone(),
             (None, _) => {
                 let what = "a link with several nodes at one end, or none, needs a name";
