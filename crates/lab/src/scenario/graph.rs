@@ -34,7 +34,7 @@ pub struct Graph {
     /// Which node has a tunnel to which gateway, and under which policy.
     pub tunnels: Vec<Tunnel>,
     /// The routes of routers, NATs and gateways. Stations and servers have one default route, to
-    /// the first address of their segment.
+    /// the head of their segment.
     pub hops: Vec<Hop>,
 }
 
@@ -47,7 +47,7 @@ pub struct Segment {
     pub links: Vec<usize>,
     /// The index of the gateway that it is behind.
     pub behind: Option<usize>,
-    /// Who takes what leaves it.
+    /// The node that forwards what leaves it; where none does, its first node.
     pub head: IpAddr,
 }
 
@@ -251,13 +251,12 @@ impl Graph {
                     })?,
             };
             self.segments[index].network = network;
-            self.segments[index].head = network.host(1).unwrap_or(network.first);
         }
         Ok(())
     }
 
-    /// Assigns addresses. The first address of a range is that of the node that others send to: the
-    /// far end, or behind a gateway the gateway.
+    /// Assigns addresses and heads. The first address of a range is that of the node that others
+    /// send to: the far end, or behind a gateway the gateway.
     fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
         for (index, segment) in self.segments.iter().enumerate() {
             let mut number = 1;
@@ -279,7 +278,26 @@ impl Graph {
                 })?;
             }
         }
+        for index in 0..self.segments.len() {
+            let head = self.head(index, scenario);
+            self.segments[index].head = head.unwrap_or(self.segments[index].network.first);
+        }
         Ok(())
+    }
+
+    /// The address of who forwards what leaves a segment: the node that has the first address, or if
+    /// that is a server, a node on the near side that forwards.
+    fn head(&self, segment: usize, scenario: &Scenario) -> Option<IpAddr> {
+        let ports = self.ports.iter().filter(|port| port.segment == segment);
+        let forwards = |port: &&Port| {
+            let role = scenario.nodes[port.node].role;
+            matches!(role, Role::Router | Role::Nat | Role::Gateway)
+        };
+        let first = self.segments[segment].network.host(1);
+        let (of_first, others): (Vec<&Port>, Vec<&Port>) =
+            ports.partition(|port| Some(port.address) == first);
+        let mut heads = of_first.into_iter().chain(others).filter(forwards);
+        heads.next().map(|port| port.address).or(first)
     }
 
     /// Checks families: a NAT translates IPv4 only, and a tunnel of IKEv1 stays in the family in

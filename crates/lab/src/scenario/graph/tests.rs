@@ -88,6 +88,25 @@ fn a_station_has_an_address_on_each_link_that_it_ever_takes() {
 }
 
 #[test]
+fn the_head_of_a_segment_is_the_node_that_forwards() {
+    let heads = |text: &str| -> Vec<String> {
+        let graph = Graph::of(&scenario(text, &[]).expect("a scenario")).expect("a graph");
+        let segments = graph.segments.iter();
+        segments.map(|segment| segment.head.to_string()).collect()
+    };
+    let expected = ["100.64.0.1", "100.64.1.1", "192.0.2.1", "10.10.0.1"];
+    assert_eq!(heads(HANDOVER), expected);
+    let more = "\n[[node]]\nname='far'\nrole='server'\n\
+                [[link]]\nname='aside'\nfrom='router'\nto='far'\nrate='1 Mbit/s'\n";
+    // the server is at the far end and has the first address, but the router forwards
+    let graph = Graph::of(&scenario(&format!("{HANDOVER}{more}"), &[]).expect("a scenario"));
+    let graph = graph.expect("a graph");
+    let segment = graph.segments.last().expect("a segment");
+    let far = graph.ports.iter().find(|port| port.address == segment.head);
+    assert!(far.is_some_and(|port| port.is_near), "{graph:#?}");
+}
+
+#[test]
 fn packets_take_the_shortest_way_and_of_two_alike_the_first() {
     // r1 and r2 both lead from the cell's router to the gateway, r3 is a detour
     let more = "\n[[node]]\nname='r1'\nrole='router'\n[[node]]\nname='r2'\nrole='router'\n\
