@@ -21,7 +21,7 @@ from rich.table import Table
 
 from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
-from caravan.testbed import CommandFailed, IsolationError, RemoteAccess, RemoteAccessConfig, enter
+from caravan.testbed import NamespaceError, RemoteAccess, RemoteAccessConfig, enter
 from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection
 from caravan.testbed.relay import LinkConfig
@@ -210,6 +210,6 @@ if __name__ == "__main__":
     app.command()(main)
     try:
         app()
-    except (CommandFailed, IsolationError, FileNotFoundError, TimeoutError) as failure:
+    except (NamespaceError, FileNotFoundError) as failure:
         console.print(f"demo: {failure}", style="red", markup=False)
         raise SystemExit(1) from None

@@ -22,7 +22,7 @@ from caravan.bench.figures import Results
 from caravan.bench.planes import Effort
 from caravan.bench.probe import Probe
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
-from caravan.testbed import CommandFailed, IsolationError, enter
+from caravan.testbed import enter
 from caravan.testbed.binary import caravan_binary
 from caravan.threeways.measurement import Keys
 
@@ -232,10 +232,8 @@ if __name__ == "__main__":
     try:
         app()
     except (
-        CommandFailed,
-        IsolationError,
-        FileNotFoundError,
         RuntimeError,
+        FileNotFoundError,
         TimeoutError,
         subprocess.SubprocessError,
     ) as failure:

@@ -6,6 +6,7 @@ copies.
 Simulated links and clocks are elsewhere: everything here takes real time.
 """
 
+from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.isolation import IsolationError, enter, sweep
 from caravan.testbed.network import Network
@@ -17,10 +18,12 @@ __all__ = [
     "Completed",
     "Host",
     "IsolationError",
+    "NamespaceError",
     "Network",
     "Process",
     "RemoteAccess",
     "RemoteAccessConfig",
+    "TimedOut",
     "enter",
     "sweep",
 ]

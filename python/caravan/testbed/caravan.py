@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed, Completed
 
@@ -119,7 +120,7 @@ class Caravan:
         deadline = time.monotonic() + timeout_s
         while self.is_established() is not state:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the tunnel did not change in {timeout_s} s: {self.status()}")
+                raise TimedOut(f"the tunnel did not change in {timeout_s} s: {self.status()}")
             time.sleep(0.05)
 
     def cpu_s(self) -> float:

@@ -99,7 +99,9 @@ class GraphNetwork(Network):
         return list(self.nodes.values())[index]
 
     def attach(self, station: int, link: int) -> None:
-        """Move a client from its current link to another."""
+        """Move a client from its current link to another, unless it is there already."""
+        if all(port.host.is_up(port.interface) for port in self._ports[station, link]):
+            return
         for (node, other), ports in self._ports.items():
             if node == station and other != link:
                 for port in ports:

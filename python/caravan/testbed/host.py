@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import NetNS, netns
+from pyroute2 import NetlinkError, NetNS, netns
 
+from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import IsolationError
 from caravan.testbed.process import Completed, Process, stop_all
 
@@ -45,6 +46,27 @@ class Counters:
         )
 
 
+class _Netlink:
+    """The netlink socket of a namespace; what the kernel refuses there is a `NamespaceError`."""
+
+    def __init__(self, role: str, namespace: str) -> None:
+        self._role = role
+        self._socket = NetNS(namespace)
+
+    def __getattr__(self, operation: str) -> Callable[..., tuple[Any, ...]]:
+        call = getattr(self._socket, operation)
+
+        def checked(*words: object, **options: object) -> tuple[Any, ...]:
+            try:
+                return tuple(call(*words, **options) or ())
+            except NetlinkError as fault:
+                told = [*map(str, words), *(f"{key} {value}" for key, value in options.items())]
+                said = f"{self._role}: {operation} {' '.join(told)}: {os.strerror(fault.code)}"
+                raise NamespaceError(said) from None
+
+        return checked
+
+
 class Host:
     """A namespace called `role` for people and `namespace` for the kernel."""
 
@@ -60,7 +82,7 @@ class Host:
         logs.mkdir(parents=True, exist_ok=True)
         netns.create(namespace)
         try:
-            self._netlink = NetNS(namespace)
+            self._netlink = _Netlink(role, namespace)
             self._private_etc()
             self._first_sysctls()
             self.link_up("lo")
@@ -167,10 +189,10 @@ class Host:
         )
 
     def index(self, interface: str) -> int:
-        """The kernel's number of an interface; `KeyError` when it is absent."""
+        """The kernel's number of an interface; `NamespaceError` when it is absent."""
         found = self._netlink.link_lookup(ifname=interface)
         if not found:
-            raise KeyError(f"{self.role} has no interface {interface}")
+            raise NamespaceError(f"{self.role} has no interface {interface}")
         return int(found[0])
 
     def interfaces(self) -> list[str]:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
+from caravan.testbed.errors import NamespaceError
+
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
@@ -29,7 +31,7 @@ OWNER_VARIABLE = "CARAVAN_TESTBED_OWNER"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class IsolationError(RuntimeError):
+class IsolationError(NamespaceError):
     """The kernel or the caller's state does not permit private namespaces."""
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from caravan.testbed.binary import caravan_binary
+from caravan.testbed.errors import NamespaceError
 
 KEY_BITS = 2048
 
@@ -220,7 +221,7 @@ class OpensslAuthority:
 def _run(argv: Sequence[str], directory: Path | None = None) -> str:
     done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip()}")
+        raise NamespaceError(f"{' '.join(argv)}: {done.stderr.strip()}")
     return done.stdout
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from caravan.testbed.errors import NamespaceError, TimedOut
+
 TERMINATE_GRACE_S = 5.0
 """How long a program may take to end after SIGTERM before it is killed."""
 
@@ -39,7 +41,7 @@ class Completed:
         return self
 
 
-class CommandFailed(RuntimeError):
+class CommandFailed(NamespaceError):
     """A program ended with an error; the text has its command line and last output."""
 
     def __init__(self, completed: Completed) -> None:
@@ -112,11 +114,11 @@ class Process:
         return self._usage_cpu_s
 
     def wait(self, timeout_s: float) -> Completed:
-        """Wait for its end; kill it and raise `TimeoutError` after `timeout_s` seconds."""
+        """Wait for its end; kill it and raise `TimedOut` after `timeout_s` seconds."""
         if not self._ends_within(timeout_s):
             self.stop(grace_s=0)
             tail = "\n".join((self.stdout() + self.stderr()).splitlines()[-20:])
-            raise TimeoutError(f"{' '.join(self.argv)}: still running after {timeout_s} s\n{tail}")
+            raise TimedOut(f"{' '.join(self.argv)}: still running after {timeout_s} s\n{tail}")
         return self._completed()
 
     def signal(self, number: int) -> None:
@@ -141,7 +143,7 @@ class Process:
                 raise CommandFailed(self._completed())
             if time.monotonic() > deadline:
                 tail = "\n".join((self.stdout() + self.stderr()).splitlines()[-20:])
-                raise TimeoutError(f"{' '.join(self.argv)}: no {what} in {timeout_s} s\n{tail}")
+                raise TimedOut(f"{' '.join(self.argv)}: no {what} in {timeout_s} s\n{tail}")
             time.sleep(0.02)
 
     def __enter__(self) -> Self:

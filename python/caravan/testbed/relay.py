@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from caravan.testbed.binary import caravan_binary
+from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
+from caravan.testbed.process import CommandFailed
 
 READY_S = 10.0
 SIOCETHTOOL = 0x8946
@@ -85,11 +87,13 @@ class Relay:
         self._changes += 1
 
     def settle(self) -> None:
-        """Wait until all changes are made; `ValueError` when the relay has refused one."""
+        """Wait until all changes are made; `NamespaceError` if one was refused, or it has ended."""
         self.process.wait_for(lambda: len(self._answers()) >= self._changes, "change", READY_S)
+        if not self.process.is_running():
+            raise CommandFailed(self.process.stop())
         refused = [answer for answer in self._answers() if answer != "ok"]
         if refused:
-            raise ValueError("; ".join(refused))
+            raise NamespaceError("; ".join(refused))
 
     def _answers(self) -> list[str]:
         return [line for line in self.process.stdout().splitlines() if not line.startswith("{")]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
 
@@ -135,7 +136,7 @@ class StrongSwan:
         return re.findall(r"selected proposal: (\S+)", self.log())
 
     def wait_for_log(self, pattern: str, timeout_s: float = 10.0) -> re.Match[str]:
-        """Wait until a line of the log matches, otherwise `TimeoutError` with the log's end."""
+        """Wait until a line of the log matches, otherwise `TimedOut` with the log's end."""
         deadline = time.monotonic() + timeout_s
         while True:
             match = re.search(pattern, self.log())
@@ -143,7 +144,7 @@ class StrongSwan:
                 return match
             if time.monotonic() > deadline:
                 tail = "\n".join(self.log().splitlines()[-25:])
-                raise TimeoutError(f"charon did not log {pattern!r} in {timeout_s} s\n{tail}")
+                raise TimedOut(f"charon did not log {pattern!r} in {timeout_s} s\n{tail}")
             time.sleep(0.05)
 
     def change(self, words: str, others: str) -> None:
