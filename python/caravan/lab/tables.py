@@ -223,9 +223,10 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
     if run["flows"]:
         _show(console, table)
         right = ("packets up", "bytes up", "packets down", "bytes down")
-        table = _table("link", *right, right=right)
+        table = _table("link, delivered", *right, right=right)
         for link in run["links"]:
-            counts = (link[way][what] for way in ("up", "down") for what in ("packets", "bytes"))
+            what = ("delivered", "delivered_bytes")
+            counts = (link[way][name] for way in ("up", "down") for name in what)
             table.add_row(link["name"], *(f"{count:,}" for count in counts))
         _show(console, table)
     for drop in run["drops"]:

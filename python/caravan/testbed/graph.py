@@ -80,7 +80,9 @@ class GraphNetwork(Network):
         self._graph = graph
         self._ports: dict[tuple[int, int], list[Port]] = {}
         self.links: list[tuple[Host, str]] = []
-        """Host and interface at the far end of each link, where its packets are counted."""
+        """Host and interface at the far end of each link, where packets up arrive."""
+        self.near_ends: list[tuple[Host, str]] = []
+        """The same at the near end, where packets down arrive."""
         self.relays: list[Relay | None] = []
         """The relay of each link; None if the link is bare."""
         try:
@@ -122,7 +124,7 @@ class GraphNetwork(Network):
         relay.change(words(to))
 
     def finish(self) -> None:
-        """Wait until all changes of links are made."""
+        """Wait until all changes of links are made; `NamespaceError` if a relay has ended."""
         for relay in self.relays:
             if relay is not None:
                 relay.settle()
@@ -171,6 +173,7 @@ class GraphNetwork(Network):
         if len(near) != 1:
             begin.bridge(BRIDGE, [start, *(f"near{number}" for number in range(len(near)))])
         self.links.append((far, name))
+        self.near_ends.append((begin, start))
         self.relays.append(relay)
 
     def _number(self) -> None:

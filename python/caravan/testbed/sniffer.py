@@ -8,6 +8,7 @@ segmentation offload as long as the kernel passed them on.
 from __future__ import annotations
 
 import contextlib
+import errno
 import signal
 import socket
 import struct
@@ -27,7 +28,13 @@ NANOSECOND_MAGIC = 0xA1B2_3C4D
 
 def record(link: socket.socket, file: BinaryIO) -> None:
     """Copy the next frame with the kernel's time of it."""
-    frame, ancillary, _, _ = link.recvmsg(FRAME_BYTES, 64)
+    try:
+        frame, ancillary, _, _ = link.recvmsg(FRAME_BYTES, 64)
+    except OSError as fault:
+        if fault.errno != errno.ENETDOWN:
+            raise
+        # Reported once when the interface goes down; it may come up again.
+        return
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     for level, kind, value in ancillary:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS:

@@ -221,7 +221,7 @@ def _two_ways(
     for name, counts in simulate.link_bytes.items():
         for way, direction in enumerate(("up", "down")):
             other = f"{measured.link_bytes[name][way]:,}" if measured else "-"
-            shown.add_row(f"{name} {direction}, bytes", f"{counts[way]:,}", other)
+            shown.add_row(f"{name} {direction}, delivered bytes", f"{counts[way]:,}", other)
     console.print(shown)
 
 

@@ -21,7 +21,6 @@ from caravan.lab import core
 from caravan.numbers import missing
 from caravan.testbed import datagrams, transfer
 from caravan.testbed.capture import Capture, Frame, read_pcap
-from caravan.testbed.graph import GraphNetwork
 from caravan.testbed.process import Process
 from caravan.threeways.bed import Bed, Setting, running
 
@@ -65,7 +64,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Flows:
-    """The results of a level: each flow, and for each link the IP bytes up and down."""
+    """The results of a level: each flow, and the IP bytes that each link delivered up and down."""
 
     flows: tuple[Counted, ...]
     link_bytes: Mapping[str, tuple[int, int]]
@@ -87,7 +86,8 @@ def two_ways(
 def simulated(outcome: Mapping[str, Any]) -> Flows:
     """The event kernel's: `simulate` in the result of `_lab.Scenario.kernel`."""
     links = {
-        link["name"]: (link["up"]["bytes"], link["down"]["bytes"]) for link in outcome["links"]
+        link["name"]: (link["up"]["delivered_bytes"], link["down"]["delivered_bytes"])
+        for link in outcome["links"]
     }
     return Flows(tuple(map(_counted, outcome["flows"])), links)
 
@@ -106,18 +106,22 @@ def _bytes(count: int) -> tuple[tuple[int, int], ...]:
 
 def testbed(setting: Setting, output: Path) -> Flows:
     """The scenario with the real program in namespaces."""
-    links = setting.graph["links"]
+    names = [link["name"] for link in setting.graph["links"]]
     with running(setting, output) as bed, contextlib.ExitStack() as stack:
-        captures = {link["name"]: output / f"link-{index}.pcap" for index, link in enumerate(links)}
-        for (host, interface), path in zip(bed.network.links, captures.values(), strict=True):
-            stack.enter_context(Capture(host, interface, path))
+        captures = [
+            tuple(
+                stack.enter_context(Capture(host, interface, output / f"link-{index}-{end}.pcap"))
+                for end, (host, interface) in zip(("near", "far"), ends, strict=True)
+            )
+            for index, ends in enumerate(zip(bed.network.near_ends, bed.network.links, strict=True))
+        ]
         flows = run(bed, output)
         stack.close()
-        carried = {
-            name: _carried(bed.network, index, path)
-            for index, (name, path) in enumerate(captures.items())
-        }
-        return Flows(flows, carried)
+        carried = (
+            _delivered(bed.network.far_side(index), near.path, far.path)
+            for index, (near, far) in enumerate(captures)
+        )
+        return Flows(flows, dict(zip(names, carried, strict=True)))
 
 
 def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
@@ -247,15 +251,13 @@ def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(runs)
 
 
-def _carried(network: GraphNetwork, link: int, path: Path) -> tuple[int, int]:
-    """IP bytes of a capture at the far end of a link: up and down."""
-    far = network.far_side(link)
-    up = down = 0
-    for frame in _told(path):
-        if frame.data[6:12] in far:
-            down += len(frame.packet)
-        else:
-            up += len(frame.packet)
+def _delivered(far: set[bytes], near_path: Path, far_path: Path) -> tuple[int, int]:
+    """IP bytes that a link delivered, up and down, each as captured at the end that they reach.
+
+    `far` has the Ethernet addresses of those that send down.
+    """
+    up = sum(len(frame.packet) for frame in _told(far_path) if frame.data[6:12] not in far)
+    down = sum(len(frame.packet) for frame in _told(near_path) if frame.data[6:12] in far)
     return up, down
 
 

@@ -77,11 +77,12 @@ pub struct Carried {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// Packets that were handed to the link.
-    pub packets: u64,
-    /// The sum of their IP packet lengths in octets.
-    pub bytes: u64,
-    /// The packets among them that arrived.
+    pub offered: u64,
+    /// The packets among them that the link has delivered, or that are on their way: without those
+    /// lost, and those that did not fit into its queue.
     pub delivered: u64,
+    /// The sum of the lengths of the delivered IP packets, in octets.
+    pub delivered_bytes: u64,
 }
 
 impl World {
@@ -297,17 +298,17 @@ impl Carried {
 impl Count {
     fn of(counters: Counters) -> Self {
         Self {
-            packets: counters.offered,
-            bytes: counters.offered_bytes,
+            offered: counters.offered,
             delivered: counters.delivered,
+            delivered_bytes: counters.delivered_bytes,
         }
     }
 
     fn since(self, before: Self) -> Self {
         Self {
-            packets: self.packets - before.packets,
-            bytes: self.bytes - before.bytes,
+            offered: self.offered - before.offered,
             delivered: self.delivered - before.delivered,
+            delivered_bytes: self.delivered_bytes - before.delivered_bytes,
         }
     }
 }

@@ -93,9 +93,9 @@ fn stations_on_one_link_share_its_queue() {
     let cell = outcome.links[0].up;
     let sent = streamed(&outcome, 0).sent + streamed(&outcome, 1).sent;
     // 500 octets in an ESP packet: 20 + 8 + 8 + 8 + 500 + 2 + 2 + 16; IKE may have a last word
-    assert!((sent..sent + 4).contains(&cell.packets), "{cell:?}");
+    assert!((sent..sent + 4).contains(&cell.offered), "{cell:?}");
     assert!(
-        (sent * 564..sent * 564 + 1000).contains(&cell.bytes),
+        (sent * 564..sent * 564 + 1000).contains(&cell.delivered_bytes),
         "{cell:?}"
     );
     // together they send more than the cell carries: both lose packets, and they share its capacity
@@ -142,10 +142,10 @@ fn a_station_that_moves_keeps_its_tunnel_and_loses_what_was_under_way() {
     assert_eq!(reasons, ["retransmitted-message", "no-route"]);
     let (cell_a, cell_b) = (&outcome.links[0], &outcome.links[1]);
     assert!(
-        cell_b.up.packets > 650 && cell_b.down.packets > 650,
+        cell_b.up.offered > 650 && cell_b.down.offered > 650,
         "{outcome:#?}"
     );
-    assert!(cell_a.down.packets < 560, "{outcome:#?}");
+    assert!(cell_a.down.offered < 560, "{outcome:#?}");
 }
 
 #[test]
@@ -267,11 +267,28 @@ fn stations_of_one_gateway_have_policies_of_their_own() {
             // IKE may have a last word
             let cell = outcome.links[flow].up;
             let all = streamed.sent * size;
-            assert!((all..all + 1000).contains(&cell.bytes), "{size}: {cell:?}");
+            assert!(
+                (all..all + 1000).contains(&cell.delivered_bytes),
+                "{size}: {cell:?}"
+            );
         }
         let down = streamed(&outcome, 2);
         assert_eq!(down.sent, down.received, "{outcome:#?}");
     }
+}
+
+#[test]
+fn a_link_counts_the_bytes_that_it_delivers() {
+    let edits = ["flow.ms1 up.rate=1500 kbit/s", "link.cell-a.loss=0.2"];
+    let outcome = run(&still(), &edits);
+    let cell = outcome.links[0].up;
+    assert!(cell.delivered < cell.offered * 9 / 10, "{cell:?}");
+    // all are of one size, except a few of IKE
+    let sealed = cell.delivered * 564;
+    assert!(
+        (sealed - 2000..sealed + 2000).contains(&cell.delivered_bytes),
+        "{cell:?}"
+    );
 }
 
 #[test]
@@ -297,7 +314,7 @@ fn outer_and_inner_packets_are_of_either_family() {
         }
         let (cell, all) = (outcome.links[0].up, sent * (header + sealed));
         assert!(
-            (all..all + 1000).contains(&cell.bytes),
+            (all..all + 1000).contains(&cell.delivered_bytes),
             "{edits:?}: {cell:?}"
         );
         assert_eq!(outcome.drops, [], "{outcome:#?}");
