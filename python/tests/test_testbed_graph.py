@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from caravan.lab.core import LabError, Question, departures, find, kernel, scenario
+from caravan.testbed import Network, datagrams, transfer
 from caravan.testbed.graph import NotForTestbed, link_config, words
+from caravan.threeways import flows
 from caravan.threeways.bed import Setting
+from caravan.threeways.compare import main
 from caravan.threeways.flows import Counted, Flows, two_ways
 
 BYTES_TOLERANCE = 0.05
@@ -79,7 +86,7 @@ def branch(folder: Path, *changes: tuple[str, str]) -> str:
 def levels(edits: str, path: Path, name: str = "handover") -> tuple[Flows, Flows]:
     """The handover with edits, simulated and in namespaces, printed side by side."""
     question = Question(name, tuple(edit for edit in edits.split("; ") if edit))
-    simulate, measured = two_ways(question, path)
+    simulate, measured = two_ways(Setting.of(question.request()), path)
     assert measured is not None
     for one, other in zip(simulate.flows, measured.flows, strict=True):
         print(one.name, one.sent, one.received, one.gaps, one.kbps)
@@ -102,7 +109,7 @@ def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed
     tmp_path: Path,
 ) -> None:
     question = Question("handover")
-    simulate, measured = two_ways(question, tmp_path)
+    simulate, measured = two_ways(Setting.of(question.request()), tmp_path)
     assert measured is not None
     for one, other in zip(simulate.flows, measured.flows, strict=True):
         print(one.name, one.sent, one.received, one.gaps, other.received, other.gaps)
@@ -116,6 +123,98 @@ def test_nodes_may_be_called_like_parts_of_the_testbed(tmp_path: Path) -> None:
     path = branch(tmp_path, ('"a"', '"l0-relay"'), ('"r"', '"flow-0"'), ('"srv"', '"lo"'))
     for level in levels("", tmp_path / "out", path):
         assert level.flows[0].received == level.flows[0].sent
+
+
+@pytest.mark.root
+def test_a_server_behind_a_router_reaches_the_client(tmp_path: Path) -> None:
+    for level in levels("", tmp_path / "out", branch(tmp_path)):
+        assert [flow.gaps for flow in level.flows] == [[], []]
+
+
+@pytest.mark.root
+def test_bytes_of_a_link_are_those_that_it_delivers(tmp_path: Path) -> None:
+    path = branch(tmp_path, ('rate = "1 Mbit/s"', 'rate = "1 Mbit/s"\nloss = 0.5'))
+    for level in levels("", tmp_path / "out", path):
+        up, down = (flow.received for flow in level.flows)
+        assert up < level.flows[0].sent * 0.8 and down < level.flows[1].sent * 0.8
+        assert level.link_bytes["cell"] == (up * 1000, down * 1000)
+
+
+@pytest.mark.root
+def test_a_client_that_moves_to_its_own_link_stays_there(tmp_path: Path) -> None:
+    move = '\n[[move]]\nat = "1 s"\nnode = "a"\nto = "cell"\n'
+    path = branch(tmp_path, ('\n[[flow]]\nname = "up"', f'{move}\n[[flow]]\nname = "up"'))
+    for level in levels("", tmp_path / "out", path):
+        assert [flow.gaps for flow in level.flows] == [[], []]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("name", "other"), [("up", "down"), ("down", "up")])
+def test_a_transfer_that_is_cut_has_the_time_of_the_run(
+    name: str, other: str, tmp_path: Path
+) -> None:
+    cut = '\n[[move]]\nat = "1 s"\nlink = "cell"\nup = false\n'
+    path = branch(tmp_path, ('\n[[flow]]\nname = "up"', f'{cut}\n[[flow]]\nname = "up"'))
+    tcp = "; ".join(f"flow.{name}.{edit}" for edit in ("sizes=", "rate=", "model=tcp"))
+    edits = f"{tcp}; flow.{name}.bytes=9 MB; flow.{other}.rate=8 kbit/s"
+    simulate, measured = levels(f"{edits}; run.time=4 s", tmp_path / "out", path)
+    assert measured.notes == []
+    one, two = (
+        next(flow for flow in level.flows if flow.name == name) for level in (simulate, measured)
+    )
+    assert one.seconds == two.seconds == 4
+    assert 50_000 < two.received < two.sent
+    # by the time of the last byte it would be four times as much
+    assert two.kbps == pytest.approx(one.kbps, rel=0.5)
+
+
+@pytest.mark.root
+def test_what_the_kernel_refuses_to_send_is_told(tmp_path: Path) -> None:
+    setting = Setting.of(Question(branch(tmp_path)).request())
+    # no datagram can have this size
+    setting.__dict__["departures"] = [[(0, 70_028), (1, 70_028)], [(0, 1000)]]
+    _, measured = two_ways(setting, tmp_path / "out")
+    assert measured is not None
+    assert measured.notes == ["up: refused: 2 datagrams: [Errno 90] Message too long"]
+    assert [flow.received for flow in measured.flows] == [0, 1]
+
+
+def test_programs_of_flows_print_what_the_kernel_refuses(tmp_path: Path) -> None:
+    listed = tmp_path / "departures"
+    listed.write_text("0 70000\n0 70000\n")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = str(closed.getsockname()[1])
+        for argv, said in (
+            (
+                [datagrams.__file__, "send", "127.0.0.1", port, str(listed), "0"],
+                "refused: 2 datagrams: [Errno 90] Message too long",
+            ),
+            (
+                [transfer.__file__, "connect", "127.0.0.1", port, "10", "0", str(tmp_path / "f")],
+                "refused: [Errno 111] Connection refused",
+            ),
+        ):
+            done = subprocess.run(
+                [sys.executable, *argv], capture_output=True, text=True, check=True
+            )
+            assert done.stdout.splitlines() == [said]
+
+
+@pytest.mark.root
+def test_errors_of_the_testbed_are_one_sentence_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        network.hosts[0].add_route("default", "192.0.2.99")
+
+    monkeypatch.setattr(flows, "run", fails)
+    with Network(tmp_path / "hosts") as network, pytest.raises(typer.Exit) as ended:
+        network.host("alone")
+        main(branch(tmp_path), [], tmp_path / "out")
+    assert ended.value.exit_code == 2
+    said = capsys.readouterr().out
+    assert "alone: route add dst 0.0.0.0/0 gateway 192.0.2.99: Network is unreachable" in said
 
 
 def test_a_node_with_the_name_of_a_path_is_refused(tmp_path: Path) -> None:
@@ -272,7 +371,7 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
 )
 def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Setting.of(Question("handover", tuple(edits.split("; "))).request())
+        Setting.of(Question("handover", tuple(edits.split("; "))).request()).check_testbed()
 
 
 def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:

@@ -21,13 +21,18 @@ LIMITED = [
 ]
 
 
+def setting(*edits: str) -> Setting:
+    """The scenario `road` with edits."""
+    return Setting.of(Question("road", edits).request())
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(("rate", "size", "policy"), LIMITED)
 def test_simulation_and_testbed_agree_where_the_link_limits(
     rate: str, size: str, policy: str, tmp_path: Path
 ) -> None:
     edits = (f"link.nat.rate={rate}", f"traffic.bytes={size}", f"policy={policy}")
-    levels = three_ways(Question("road", edits), tmp_path)
+    levels = three_ways(setting(*edits), tmp_path)
     assert levels.testbed is not None
     for name in NAMES:
         difference = levels.difference(name, "testbed")
@@ -41,14 +46,14 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
 @pytest.mark.root
 def test_a_scenario_runs_again_in_the_same_folder(tmp_path: Path) -> None:
     for _ in range(2):
-        levels = three_ways(Question("road", ("traffic.bytes=100 KB",)), tmp_path)
+        levels = three_ways(setting("traffic.bytes=100 KB"), tmp_path)
         assert levels.testbed is not None and levels.testbed["wire_bytes_64"] == 104
     assert not list(tmp_path.rglob("pki-*")), "the keys of a run go with it"
 
 
 def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
-    levels = three_ways(Question("road"), tmp_path, runs_testbed=False)
-    again = three_ways(Question("road"), tmp_path, runs_testbed=False)
+    levels = three_ways(setting(), tmp_path, runs_testbed=False)
+    again = three_ways(setting(), tmp_path, runs_testbed=False)
     assert levels.simulate == again.simulate
     for name, tolerance in (("handshake_ms", 0.01), ("rtt_ms", 0.01), ("tcp_kbps", 0.1)):
         difference = levels.difference(name, "model")
@@ -69,7 +74,7 @@ def test_only_packets_that_were_cut_are_said_to_be(tmp_path: Path) -> None:
     )
     for size, is_cut in (("64 B", False), ("66000 B", True)):
         fixed = f'traffic.sizes={{ model = "fixed", bytes = "{size}" }}'
-        levels = three_ways(Question("road", (*edits, fixed)), tmp_path, runs_testbed=False)
+        levels = three_ways(setting(*edits, fixed), tmp_path, runs_testbed=False)
         assert any("packets are cut" in note for note in levels.notes) == is_cut
 
 
@@ -94,7 +99,7 @@ def test_datagrams_of_a_chain_with_a_shape_on_every_link_agree(
         "link.sg.delay=3 ms",
         "run.time=4 s",
     )
-    levels = three_ways(Question("road", edits), tmp_path)
+    levels = three_ways(setting(*edits), tmp_path)
     assert levels.testbed is not None
     print(levels)
     for name in ("wire_bytes_64", "wire_bytes_480", "handshake_messages", "datagrams"):
@@ -108,4 +113,4 @@ def test_what_namespaces_cannot_show_is_named() -> None:
     edits = ("traffic.model=closed-loop", "traffic.bytes=", "traffic.rate=64 kbit/s")
     sizes = 'traffic.sizes={ model = "fixed", bytes = "64 B" }'
     with pytest.raises(ValueError, match=r"traffic\.model: only the tandem supports closed-loop"):
-        Setting.of(Question("road", (*edits, sizes)).request())
+        setting(*edits, sizes).check_testbed()

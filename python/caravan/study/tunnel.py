@@ -69,7 +69,7 @@ def check(request: Mapping[str, Any]) -> None:
     from caravan.threeways.bed import Setting  # noqa: PLC0415
 
     try:
-        Setting.of(request)
+        Setting.of(request).check_testbed()
     except NotForTestbed as found:
         raise StudyError.edit(found.key, found.what) from None
     except Refused as found:
@@ -86,10 +86,12 @@ def program() -> str:
 
 def measured(request: Mapping[str, Any]) -> bytes:
     """A request's scenario in namespaces; the process must have entered a private namespace."""
+    from caravan.testbed import NamespaceError  # noqa: PLC0415
+    from caravan.threeways.bed import Setting  # noqa: PLC0415
     from caravan.threeways.compare import testbed  # noqa: PLC0415
 
     try:
         with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-            return json.dumps(testbed(request, Path(output))).encode()
-    except (RuntimeError, OSError, ValueError) as fault:
+            return json.dumps(testbed(Setting.of(request), Path(output))).encode()
+    except (NamespaceError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None

@@ -4,7 +4,8 @@ Run by path: `datagrams.py send ADDRESS PORT FILE START_NS` sends the datagrams 
 has nanoseconds after the time START_NS of the monotonic clock, and bytes of the payload.
 `datagrams.py receive FAMILY PORT FILE [ADDRESS]` receives until SIGTERM. It writes the number and
 the bytes of each datagram to FILE, one per line, in the order of arrival. An empty datagram to
-ADDRESS first opens the way back through a gateway that translates addresses.
+ADDRESS first opens the way back through a gateway that translates addresses. What the kernel
+refuses to send is printed, one line for each reason: `refused: 12 datagrams: [Errno 101] ...`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 NUMBER_BYTES = 8
@@ -21,9 +23,9 @@ SIZE_MAX = 1 << 16
 POLL_S = 0.05
 
 
-def send(to: tuple[str, int], path: Path, start_ns: int) -> int:
-    """Send them; return how many the kernel refused."""
-    refused = 0
+def send(to: tuple[str, int], path: Path, start_ns: int) -> Counter[str]:
+    """Send them; return how many the kernel refused, by its reason."""
+    refused: Counter[str] = Counter()
     listed = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
     family = socket.AF_INET6 if ":" in to[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as link:
@@ -36,9 +38,9 @@ def send(to: tuple[str, int], path: Path, start_ns: int) -> int:
             payload = number.to_bytes(NUMBER_BYTES, "big").ljust(size, b"\0")
             try:
                 link.sendto(payload, to)
-            except OSError:
+            except OSError as fault:
                 # While a client moves it has no route.
-                refused += 1
+                refused[str(fault)] += 1
     return refused
 
 
@@ -65,7 +67,8 @@ if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "send":
         address, port, path, start_ns = words
-        print(send((address, int(port)), Path(path), int(start_ns)))
+        for reason, count in send((address, int(port)), Path(path), int(start_ns)).items():
+            print(f"refused: {count} datagrams: {reason}")
     else:
         family, port, path, *peers = words
         receive(int(family), int(port), Path(path), *peers)

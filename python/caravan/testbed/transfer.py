@@ -3,7 +3,8 @@
 Run by path: `transfer.py serve FAMILY PORT BYTES FILE` waits for a client, `transfer.py connect
 ADDRESS PORT BYTES START_NS FILE` is one from the moment START_NS of the monotonic clock on. BYTES
 above 0 are sent, and 0 receives. The one that receives writes to FILE how many bytes came and the
-seconds from the connection's beginning to the last of them, at the end or at SIGTERM.
+seconds from the connection's beginning to the last of them, at the end or at SIGTERM. What the
+kernel refuses is printed, as in `datagrams.py`.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def receive(link: socket.socket, path: Path, begun: float) -> None:
     try:
         while chunk := link.recv(CHUNK_BYTES):
             count, last = count + len(chunk), time.monotonic()
-    except Stopped:
-        pass
-    path.write_text(f"{count} {last - begun}\n")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        path.write_text(f"{count} {last - begun}\n")
 
 
 def run(link: socket.socket, size: int, path: Path, begun: float) -> None:
@@ -78,6 +79,11 @@ def main(command: str, *words: str) -> None:
         run(link, int(size), Path(path), time.monotonic())
     except Stopped:
         pass
+    except OSError as fault:
+        print(f"refused: {fault}", flush=True)
+    finally:
+        # A signal that comes while the program ends does not make it fail.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

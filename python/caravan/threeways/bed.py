@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from caravan import _lab
 from caravan.lab import core
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
@@ -23,33 +25,43 @@ TUNNEL = "caravan0"
 
 @dataclass(frozen=True)
 class Setting:
-    """A scenario as the native core has resolved it: `departures` are the datagrams of each flow.
+    """A scenario as the native core has resolved it, once for all levels.
 
-    `traces` are files of recordings by the name that links have for them.
+    `opened` answers further questions. `traces` are files of recordings by the name that links have
+    for them.
     """
 
+    opened: _lab.Scenario
     scenario: Mapping[str, Any]
     graph: Mapping[str, Any]
-    departures: list[list[tuple[int, int]] | None]
     traces: Mapping[str, Path]
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Setting:
-        """Resolve a request; `NotForTestbed` or a refusal of the core where nothing can run."""
+        """Resolve a request, or a refusal of the core."""
         opened = core.opened(request)
         resolved = core.scenario(opened)
         entries = (entry for entry in request["catalogue"] if entry["kind"] == "trace")
-        setting = cls(
-            resolved["scenario"],
-            resolved["graph"],
-            core.departures(opened),
-            {entry["name"]: Path(entry["file"]).resolve() for entry in entries},
-        )
-        for link in setting.graph["links"]:
-            link_config(link, setting.traces)
-        for tunnel in setting.setup["tunnels"]:
+        traces = {entry["name"]: Path(entry["file"]).resolve() for entry in entries}
+        return cls(opened, resolved["scenario"], resolved["graph"], traces)
+
+    def check_testbed(self) -> None:
+        """`NotForTestbed` or a refusal of the core if the testbed cannot run it."""
+        for link in self.graph["links"]:
+            link_config(link, self.traces)
+        for tunnel in self.setup["tunnels"]:
             check_policy(tunnel["policy"])
-        return setting
+        _ = self.departures
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it has the long form, with flows."""
+        return "flows" in self.scenario
+
+    @cached_property
+    def departures(self) -> list[list[tuple[int, int]] | None]:
+        """The datagrams of each flow."""
+        return core.departures(self.opened)
 
     @property
     def setup(self) -> Mapping[str, Any]:

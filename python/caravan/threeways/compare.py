@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from caravan.lab import core
-from caravan.testbed import enter
+from caravan.testbed import NamespaceError, enter
 from caravan.testbed.traffic import ping
 from caravan.threeways import flows
 from caravan.threeways.bed import Bed, Setting, running
@@ -59,19 +59,19 @@ class Levels:
         return ours / theirs - 1 if ours is not None and theirs else None
 
 
-def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = True) -> Levels:
+def three_ways(setting: Setting, output: Path, *, runs_testbed: bool = True) -> Levels:
     """Every level of a scenario; captures and logs go to `output`."""
     output.mkdir(parents=True, exist_ok=True)
-    answer = core.kernel(question, output / "simulate.pcapng")
-    resolved = answer["resolved"]
-    scenario = resolved["scenario"]
-    measured = testbed(question.request(), output / "testbed") if runs_testbed else None
+    if runs_testbed:
+        setting.check_testbed()
+    answer = core.kernel(setting.opened, output / "simulate.pcapng")
+    measured = testbed(setting, output / "testbed") if runs_testbed else None
     return Levels(
-        scenario,
+        setting.scenario,
         computed(answer["model"]),
         simulated(answer["simulate"]),
         measured,
-        _notes(answer["simulate"], resolved["bytes_alone"]),
+        _notes(answer["simulate"], answer["resolved"]["bytes_alone"]),
     )
 
 
@@ -95,17 +95,21 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     return tuple(notes)
 
 
-def testbed(request: Mapping[str, Any], output: Path) -> Metrics:
-    """The scenario of a request, a chain, with the real program in namespaces."""
-    setting = Setting.of(request)
+def testbed(setting: Setting, output: Path) -> Metrics:
+    """A scenario, a chain, with the real program in namespaces.
+
+    Nothing in a chain moves, so what the kernel refuses to the flow is a `NamespaceError`.
+    """
     metrics: Metrics = dict.fromkeys(NAMES)
     with running(setting, output) as bed:
         metrics |= _handshake(bed)
         metrics |= _probed(bed, output)
         (flow,) = flows.run(bed, output)
-        metrics["tcp_kbps"] = flow.kbps
-        if setting.departures[0] is not None:
-            metrics["datagrams"] = flow.received
+    if flow.refused:
+        raise NamespaceError(f"flow {flow.name}: {'; '.join(flow.refused)}")
+    metrics["tcp_kbps"] = flow.kbps
+    if setting.departures[0] is not None:
+        metrics["datagrams"] = flow.received
     return metrics
 
 
@@ -181,34 +185,27 @@ def main(
     """Show one scenario at three levels."""
     console = Console(highlight=False)
     question = core.Question(scenario, tuple(edits or ()))
-    if not skip_testbed:
-        enter()
     try:
-        resolved = core.scenario(question)
-        if "flows" in resolved["scenario"]:
-            _two_ways(console, question, resolved, output.resolve(), runs_testbed=not skip_testbed)
+        if not skip_testbed:
+            enter()
+        setting = Setting.of(question.request())
+        if setting.is_graph:
+            _two_ways(console, setting, output.resolve(), runs_testbed=not skip_testbed)
             return
-        levels = three_ways(question, output.resolve(), runs_testbed=not skip_testbed)
-    except ValueError as fault:
-        console.print(f"[red]{fault}[/]")
+        levels = three_ways(setting, output.resolve(), runs_testbed=not skip_testbed)
+    except (ValueError, OSError, NamespaceError) as fault:
+        console.print(str(fault), style="red", markup=False)
         raise typer.Exit(2) from None
-    console.print(f"[bold]{levels.scenario['title']}[/]\n")
+    console.print(f"{levels.scenario['title']}\n", style="bold", markup=False)
     console.print(table(levels))
     for note in levels.notes:
         console.print(note, markup=False)
 
 
-def _two_ways(
-    console: Console,
-    question: core.Question,
-    resolved: Mapping[str, Any],
-    output: Path,
-    *,
-    runs_testbed: bool,
-) -> None:
+def _two_ways(console: Console, setting: Setting, output: Path, *, runs_testbed: bool) -> None:
     """Print a graph's flows and links, simulated and run."""
-    simulate, measured = flows.two_ways(question, output, runs_testbed=runs_testbed)
-    console.print(f"[bold]{resolved['scenario']['title']}[/]\n")
+    simulate, measured = flows.two_ways(setting, output, runs_testbed=runs_testbed)
+    console.print(f"{setting.scenario['title']}\n", style="bold", markup=False)
     shown = Table(box=box.SIMPLE, pad_edge=False)
     shown.add_column("flow, link")
     for name in ("simulate", "testbed", "missing, simulate", "missing, testbed"):
@@ -223,6 +220,8 @@ def _two_ways(
             other = f"{measured.link_bytes[name][way]:,}" if measured else "-"
             shown.add_row(f"{name} {direction}, delivered bytes", f"{counts[way]:,}", other)
     console.print(shown)
+    for note in measured.notes if measured else ():
+        console.print(f"testbed: {note}", markup=False)
 
 
 def _gaps(gaps: Sequence[tuple[int, int]]) -> str:

@@ -9,6 +9,7 @@ of a graph.
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
 import time
@@ -31,6 +32,8 @@ QUIET_S = 2.0
 """Time after the last datagram, so that it can arrive."""
 READY_S = 10.0
 POLL_S = 0.05
+REFUSED = "refused: "
+"""How a line of a flow's program begins that says what the kernel refused to do."""
 IPV4, IPV6 = 0x0800, 0x86DD
 
 
@@ -38,13 +41,15 @@ IPV4, IPV6 = 0x0800, 0x86DD
 class Counted:
     """A flow: how many datagrams were sent, and the ranges of received numbers, first and last.
 
-    For TCP, `sent` and `received` count bytes, and `seconds` is the time of the transfer.
+    For TCP, `sent` and `received` count bytes, and `seconds` is the time of the transfer: to the
+    last byte, or if not all came, to the end of the run. `refused`: what the kernel refused to do.
     """
 
     name: str
     sent: int
     runs: tuple[tuple[int, int], ...]
     seconds: float | None = None
+    refused: tuple[str, ...] = ()
 
     @property
     def received(self) -> int:
@@ -69,18 +74,24 @@ class Flows:
     flows: tuple[Counted, ...]
     link_bytes: Mapping[str, tuple[int, int]]
 
+    @property
+    def notes(self) -> list[str]:
+        """What the kernel refused to do, by flow."""
+        return [f"{flow.name}: {said}" for flow in self.flows for said in flow.refused]
+
 
 def two_ways(
-    question: core.Question, output: Path, *, runs_testbed: bool = True
+    setting: Setting, output: Path, *, runs_testbed: bool = True
 ) -> tuple[Flows, Flows | None]:
     """Both levels of a graph; captures and logs go to `output`."""
     output.mkdir(parents=True, exist_ok=True)
-    setting = Setting.of(question.request()) if runs_testbed else None
-    answer = core.kernel(question, output / "simulate.pcapng")["simulate"]
+    if runs_testbed:
+        setting.check_testbed()
+    answer = core.kernel(setting.opened, output / "simulate.pcapng")["simulate"]
     if not answer["flows"]:
         failures = (said for one in answer["tunnels"] for said in one["exchange"]["failures"])
         raise ValueError(f"a tunnel does not come up: {'; '.join(failures)}")
-    return simulated(answer), testbed(setting, output / "testbed") if setting else None
+    return simulated(answer), testbed(setting, output / "testbed") if runs_testbed else None
 
 
 def simulated(outcome: Mapping[str, Any]) -> Flows:
@@ -145,7 +156,10 @@ def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
     end_ns = start_ns + int(bed.setting.scenario["run"]["time_s"] * 1e9)
     while time.monotonic_ns() < end_ns and any(flow.is_running() for flow in flows):
         time.sleep(POLL_S)
+    for flow in flows:
+        flow.cut()
     time.sleep(QUIET_S)
+    bed.network.finish()
     return tuple(flow.finish() for flow in flows)
 
 
@@ -207,22 +221,32 @@ class _Flow:
         """Whether the sender or the client is still running."""
         return self._second is not None and self._second.is_running()
 
+    def cut(self) -> None:
+        """End a transfer by TCP that is not complete; what comes later does not count."""
+        programs = (self._second, self._first) if self._is_up else (self._first, self._second)
+        for program in programs if self._listed is None and self.is_running() else ():
+            assert program is not None
+            program.signal(signal.SIGTERM)
+
     def finish(self) -> Counted:
-        """Stop both programs; return what arrived."""
+        """Stop both programs; return what arrived. `CommandFailed` if one of them has failed."""
         assert self._first is not None and self._second is not None
-        for program in (self._second, self._first):
-            done = program.stop()
-            if self._listed is not None:
-                done.check()
+        ended = [program.stop().check() for program in (self._second, self._first)]
+        refused = tuple(
+            line for done in ended for line in done.stdout.splitlines() if line.startswith(REFUSED)
+        )
         name = self._flow["name"]
         lines = self._path.read_text().split() if self._path.exists() else []
         if self._listed is None:
-            count, seconds = (int(lines[0]), float(lines[1])) if lines else (0, None)
-            return Counted(name, self._flow["model"]["bytes"], _bytes(count), seconds)
+            size, count = self._flow["model"]["bytes"], int(lines[0]) if lines else 0
+            limit_s = self._bed.setting.scenario["run"]["time_s"]
+            seconds = float(lines[1]) if count >= size else limit_s
+            return Counted(name, size, _bytes(count), seconds, refused)
         numbers, sizes = map(int, lines[0::2]), map(int, lines[1::2])
         came = list(zip(numbers, sizes, strict=True))
         self._check(came)
-        return Counted(name, len(self._listed), _runs([number for number, _ in came]))
+        runs = _runs([number for number, _ in came])
+        return Counted(name, len(self._listed), runs, refused=refused)
 
     def _check(self, came: Sequence[tuple[int, int]]) -> None:
         """Raise if a datagram does not have its size of the list."""
