@@ -12,7 +12,8 @@ import pytest
 
 import caravan.study
 from caravan import _lab
-from caravan.lab.core import Question, kernel, scenario
+from caravan.lab.core import Question, find, kernel, scenario
+from caravan.lab.policies import Policies
 from caravan.report.page import write_report
 from caravan.study import Outcome, StudyError, flows, load
 from caravan.study.cells import cells
@@ -204,18 +205,41 @@ def test_flows_without_a_tunnel_have_no_values_and_a_transfer_may_be_cut() -> No
         "messages": [],
         "wire_bytes": 0,
     }
-    run: dict[str, Any] = {"tunnels": [{"station": "ms", "exchange": exchange}], "flows": []}
-    planned = scenario(Question("handover"))["scenario"]
+    run: dict[str, Any] = {"tunnels": [{"station": "ms1", "exchange": exchange}], "flows": []}
+    resolved = scenario(Question("handover"))
+    planned, policies = resolved["scenario"], Policies.of(resolved)
     planned["flows"][0]["model"] = {"kind": "tcp"}
-    measures = flows.read(json.dumps({"simulate": run}).encode(), planned)
+    measures = flows.read(json.dumps({"simulate": run}).encode(), planned, policies)
     assert {one.state for one in measures} == {"incomplete"}
     names = {one.metric for one in measures if one.value is None}
     assert {"throughput_kbps:ms2 up", "mean_delay_ms:ms2 down", "tcp_kbps:ms1 up"} < names
     moved = {"throughput_bps": 8000.0, "is_complete": False}
-    flow: dict[str, Any] = {"name": "file", "transferred": moved, "streamed": None, "numbers": []}
+    flow: dict[str, Any] = {"name": "ms1 up", "transferred": moved, "streamed": None, "numbers": []}
     run = {"tunnels": [], "flows": [flow]}
-    (cut,) = flows.read(json.dumps({"simulate": run}).encode(), planned)
-    assert (cut.metric, cut.value, cut.state) == ("tcp_kbps:file", 8.0, "incomplete")
+    (cut,) = flows.read(json.dumps({"simulate": run}).encode(), planned, policies)
+    assert (cut.metric, cut.value, cut.state) == ("tcp_kbps:ms1 up", 8.0, "incomplete")
+
+
+def test_each_flow_and_handshake_has_the_policy_of_its_own_tunnel(tmp_path: Path) -> None:
+    text = find("scenario", "handover").text.replace('policy = "aes128gcm16"\n', "")
+    layer = '\n[[layer]]\nkind = "ipsec"\npolicy = "{}"\nfrom = "{}"\nto = "sg"\n'
+    own = {"ms1": "aes128gcm16", "ms2": "aes128-sha256"}
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "layers.toml").write_text(
+        text + "".join(layer.format(policy, station) for station, policy in own.items())
+    )
+    path = written(
+        tmp_path,
+        ('scenario = "handover"', 'scenario = "layers"'),
+        ('policy = ["none", "aes128gcm16"], ', ""),
+        ('\nover = { policy = ["aes128gcm16"] }', ""),
+        (STUDY[STUDY.index("[[figure]]") :], ""),
+    )
+    rows = caravan.study.run(str(path), directory=tmp_path / "out").rows
+    found = set(rows[["metric", "policy"]].itertuples(index=False, name=None))
+    assert len(found) > 10
+    for metric, policy in found:
+        assert policy == own[metric.partition(":")[2].partition(" ")[0]], metric
 
 
 def test_a_handshake_with_work_that_has_no_cost_is_a_lower_bound(tmp_path: Path) -> None:

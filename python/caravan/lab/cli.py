@@ -277,7 +277,7 @@ def _by_events(
         stamp = {"scenario_hash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
         _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
-        shown = {name: resolved[name] for name in ("scenario", "bytes_alone")}
+        shown = {name: resolved[name] for name in ("scenario", "graph", "bytes_alone")}
         table = tables.flows if levels["model"] is None else tables.kernel
         table(_output(), {**levels, **shown, "wall_s": wall_s})
     run = levels["simulate"]

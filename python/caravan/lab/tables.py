@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from caravan.lab.ask import ORDER, Answer, AskRequest, Verdict, reasons
 from caravan.lab.core import version
+from caravan.lab.policies import Policies
 from caravan.numbers import missing, significant
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
         markup=False,
     )
     right = ("busy", "wait, ms", "waiting, bytes")
-    table = _table("station", *right, right=right)
+    table = _table("queue", *right, right=right)
     for one in found["stations"]:
         table.add_row(
             one["name"],
@@ -214,12 +215,15 @@ def _unpriced(console: Console, what: str | None) -> None:
 
 def flows(console: Console, found: Mapping[str, Any]) -> None:
     """The event kernel's results for the flows and links of a graph."""
-    run, scenario = found["simulate"], found["scenario"]
-    console.print(f"{scenario['title']}: {scenario['policy']}", markup=False)
+    run, policies = found["simulate"], Policies.of(found)
+    console.print(f"{found['scenario']['title']}: {', '.join(policies.names)}", markup=False)
     right = ("sent", "came", "kbit/s", "delay, ms")
-    table = _table("flow", *right, "missing", right=right)
+    # one policy for all is in the title
+    own = ("policy",) if len(policies.names) > 1 else ()
+    table = _table("flow", *own, *right, "missing", right=right)
     for flow in run["flows"]:
-        table.add_row(flow["name"], *_flow(flow))
+        policy = (policies.of_flows[flow["name"]],) if own else ()
+        table.add_row(flow["name"], *policy, *_flow(flow))
     if run["flows"]:
         _show(console, table)
         right = ("packets up", "bytes up", "packets down", "bytes down")

@@ -201,7 +201,8 @@ def _measures(
             if value is not None
         ]
     if cell.sweep.measure == FLOWS:
-        return flows.read(results[0], found.document)
+        assert found.policies is not None, "only a graph has flows"
+        return flows.read(results[0], found.document, found.policies)
     if level == "model":
         return model(cell, found)
     measures = outcome(results)

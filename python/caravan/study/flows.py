@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from caravan.lab.policies import Policies
 from caravan.study.metrics import OF_HANDSHAKE, Measure
 from caravan.study.tunnel import COMPLETE, INCOMPLETE
 
@@ -23,16 +25,22 @@ DATAGRAMS = (
 """The metrics of a flow of datagrams."""
 
 
-def read(result: bytes, scenario: Mapping[str, Any]) -> list[Measure]:
-    """The metrics of each tunnel and flow, from a job's result.
+def read(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list[Measure]:
+    """The metrics of each tunnel and flow, from a job's result, with their policies.
 
     No flow starts unless every tunnel is up: then its metrics have no value.
     """
     run = json.loads(result)["simulate"]
-    measures = [one for tunnel in run["tunnels"] for one in _handshake(tunnel)]
-    if not run["flows"]:
-        return measures + [one for flow in scenario["flows"] for one in _never_started(flow)]
-    return measures + [one for flow in run["flows"] for one in _of_flow(flow)]
+    measures = [
+        replace(one, policy=policies.of_clients[tunnel["station"]])
+        for tunnel in run["tunnels"]
+        for one in _handshake(tunnel)
+    ]
+    is_started = bool(run["flows"])
+    for flow in run["flows"] if is_started else scenario["flows"]:
+        found = _of_flow(flow) if is_started else _never_started(flow)
+        measures += [replace(one, policy=policies.of_flows[flow["name"]]) for one in found]
+    return measures
 
 
 def _handshake(tunnel: Mapping[str, Any]) -> Iterator[Measure]:

@@ -30,6 +30,8 @@ class Measure:
     reading: str = ""
     bound: str = ""
     """`lower` or `upper` if only the bytes of the underlying work have a cost."""
+    policy: str | None = None
+    """The policy of the flow or tunnel of a graph; None: that of the cell."""
 
 
 METRICS = {

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
+from caravan.lab.policies import Policies
 from caravan.messages import Refused, unknown
 from caravan.study import parameters
 from caravan.study.cells import Cell, canonical
@@ -54,6 +55,8 @@ class ResolvedCell:
     """Nodes whose work is a lower bound, because no source gives their cost per packet."""
     too_much: tuple[str, str] | None = None
     """The key of the scenario that would make a simulation take hours, and why."""
+    policies: Policies | None = None
+    """The policies of a graph's flows and tunnels."""
     theory: Mapping[str, Any] | StudyError | None = None
     """Closed forms of the path, or of a single packet without a scenario; or why there are none.
     None if the measure has no use for them."""
@@ -147,15 +150,17 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     is_looked_up = measure == "parameters"
+    policies = Policies.of(document) if _is_graph(scenario) else None
     return ResolvedCell(
         scenario=scenario["name"],
         scenario_hash=document["hash"],
-        policy=scenario["policy"],
+        policy=", ".join(policies.names) if policies else scenario["policy"],
         **_columns(scenario, is_tunnel=measure == "tunnel"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
         bytes_alone=() if is_looked_up else tuple(document["bytes_alone"]),
         too_much=_blamed(document["too_much"]),
+        policies=policies,
         theory=_theory(opened.model) if measure == "road" else None,
     )
 

@@ -203,7 +203,7 @@ def _row(study: Study, item: _Task, measure: Measure, seed: int) -> Row:
         seed=seed,
         version=compute.version(),
         cost_table=MACHINE if is_measured else resolved.cost_table,
-        policy=_text(point.get("policy", resolved.policy)),
+        policy=_text(point.get("policy", measure.policy or resolved.policy)),
         device=MACHINE if is_measured else _text(point.get("device", resolved.device)),
         link=_text(point.get("link", resolved.link)),
         mips=_number(point.get("mips", resolved.mips)),
