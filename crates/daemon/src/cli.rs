@@ -122,7 +122,8 @@ enum Command {
         caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why it is not\n\n\
         In the foreground it tries forever. With --detach it gives up when each address of the\n\
         gateway has failed once, or after --timeout. Then it prints the reason, returns status 1\n\
-        and leaves no process running. A silent gateway fails after 63 seconds.\n\n\
+        and leaves no process running. A gateway that does not answer fails after 63 seconds, so\n\
+        only a larger --timeout waits for that.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
         refused until `caravan down NAME`. This also holds before the first attempt, and after\n\
         `up` has given up, crashed or been stopped by ^C.")]
@@ -196,7 +197,6 @@ enum Command {
     #[command(after_help = "Example:\n  caravan bench --quick")]
     Bench(bench::Args),
     /// Emulate a link with rate, delay, loss and queue
-    #[command(hide = true)]
     Link(link::Args),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]

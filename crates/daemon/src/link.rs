@@ -100,7 +100,7 @@ pub struct Passed {
     pub offered: u64,
     /// Datagrams that arrive.
     pub delivered: u64,
-    /// Their octets.
+    /// Their bytes.
     pub delivered_bytes: u64,
     /// Carried and lost.
     pub lost: u64,
@@ -110,7 +110,7 @@ pub struct Passed {
     pub down: u64,
     /// Most datagrams that waited at once.
     pub longest_queue: usize,
-    /// Datagrams dropped because too many octets were in flight for the memory limit.
+    /// Datagrams dropped because too many bytes were in flight for the memory limit.
     pub beyond_memory: u64,
     /// Frames without IP.
     pub free_frames: u64,
@@ -510,7 +510,7 @@ mod tests {
         assert!(parse_queue("kb").is_err());
     }
 
-    /// An Ethernet frame with this many octets of IP, as from a packet socket.
+    /// An Ethernet frame with this many bytes of IP, as from a packet socket.
     fn received(ip_bytes: usize) -> Vec<u8> {
         let mut received = vec![0; HEADER_BYTES + ETHERNET_BYTES + ip_bytes];
         received[HEADER_BYTES + 12..HEADER_BYTES + 14].copy_from_slice(&[0x08, 0x00]);

@@ -285,8 +285,8 @@ impl Graph {
         Ok(())
     }
 
-    /// The address of who forwards what leaves a segment: the node that has the first address, or if
-    /// that is a server, a node on the near side that forwards.
+    /// The address of who forwards what leaves a segment: the node that has the first address, or
+    /// if that is a server, a node on the near side that forwards.
     fn head(&self, segment: usize, scenario: &Scenario) -> Option<IpAddr> {
         let ports = self.ports.iter().filter(|port| port.segment == segment);
         let forwards = |port: &&Port| {

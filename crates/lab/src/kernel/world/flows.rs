@@ -1,8 +1,9 @@
 //! All flows of a graph at the same time, while moves change nodes and links.
 //!
 //! Time 0 of flows and moves is when the last tunnel is up. A client that moves is on its new link
-//! at once, and its node learns the address, as in the program. Until then, packets with the former
-//! address are not sent, and packets that arrive on the former link are lost.
+//! at once, and its node learns the new address at the same moment, as in the program. After the
+//! move, packets with the former address are not sent, and packets that arrive on the former link
+//! are lost.
 
 use std::net::IpAddr;
 
