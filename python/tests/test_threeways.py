@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from caravan.lab.core import Question
+from caravan.lab.core import Question, find
 from caravan.testbed.capture import PCAP_MAGIC
+from caravan.testbed.connection import PublicKey
+from caravan.testbed.graph import NotForTestbed
 from caravan.threeways.bed import Setting
 from caravan.threeways.compare import NAMES, three_ways
+from caravan.threeways.ends import connection
 
 TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A
@@ -41,6 +45,42 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
         assert levels.simulate[name] == levels.testbed[name], name
     difference = levels.difference("tcp_kbps", "testbed")
     assert difference is not None and abs(difference) < TCP_TOLERANCE
+
+
+def own_policy(name: str, text: str) -> Setting:
+    """The scenario `road` under a policy that comes with the request, as from a study's folder."""
+    request = Question("road", (f"policy={name}", "traffic.bytes=100 KB")).request()
+    catalogue = request["catalogue"]
+    assert isinstance(catalogue, list)
+    own = {"kind": "policy", "name": name, "file": "policies/own.toml", "text": text}
+    others = [one for one in catalogue if (one["kind"], one["name"]) != ("policy", name)]
+    return Setting.of({**request, "catalogue": [*others, own]})
+
+
+def test_the_ends_of_the_testbed_have_the_policy_of_the_request() -> None:
+    text = find("policy", "aes128gcm16").text
+    for name in ("3des-md5", "psk"):
+        setting = own_policy(name, text)
+        setting.check_testbed()
+        (tunnel,) = setting.setup["tunnels"]
+        ends = connection(tunnel["protection"], PublicKey(mock.Mock(), mock.Mock()))
+        assert (ends.mode, ends.esp_proposals) == ("tunnel", "aes128gcm16-modp2048")
+    strong = own_policy("strong", text.replace('"rsa2048"', '"rsa4096"'))
+    with pytest.raises(NotForTestbed, match="keys have 2048 bits"):
+        strong.check_testbed()
+    bare = own_policy("bare", text.partition("[keys]")[0])
+    with pytest.raises(NotForTestbed, match=r"has no \[keys\]"):
+        bare.check_testbed()
+
+
+@pytest.mark.root
+def test_a_policy_of_the_request_counts_at_each_level(tmp_path: Path) -> None:
+    text = find("policy", "aes128gcm16").text
+    levels = three_ways(own_policy("3des-md5", text), tmp_path)
+    assert levels.testbed is not None
+    for size in (64, 480):
+        name = f"wire_bytes_{size}"
+        assert levels.model[name] == levels.simulate[name] == levels.testbed[name]
 
 
 @pytest.mark.root

@@ -50,7 +50,7 @@ class Setting:
         for link in self.graph["links"]:
             link_config(link, self.traces)
         for tunnel in self.setup["tunnels"]:
-            check_policy(tunnel["policy"])
+            check_policy(tunnel["protection"])
         _ = self.departures
 
     @property
@@ -138,7 +138,7 @@ class _Ends:
         by_rank = {tunnel["rank"]: tunnel for tunnel in reversed(tunnels)}
         found = [
             replace(
-                connection(tunnel["policy"], key),
+                connection(tunnel["protection"], key),
                 name=f"road-{rank}",
                 local_id=name,
                 # of several that fit, the program takes the narrowest
@@ -154,7 +154,7 @@ class _Ends:
         """Of a station."""
         name = f"{self._node(tunnel['from'])}{_ending(tunnel['rank'])}"
         return replace(
-            connection(tunnel["policy"], self._key(name)),
+            connection(tunnel["protection"], self._key(name)),
             local_id=name,
             remote_id=f"{self._node(tunnel['to'])}.example",
             remote_addrs=tunnel["gateway"],

@@ -1,11 +1,10 @@
-"""The configuration of both ends for a policy of the catalogue."""
+"""The configuration of both ends for a policy that the native core has resolved."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from caravan.document import plain
-from caravan.lab import core
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.graph import NotForTestbed
 
@@ -13,28 +12,25 @@ CLEAR = Connection(SharedKey("nobody's"), mode="transport", esp_proposals="none"
 """Of a gateway that publishes ports, and protects nothing."""
 
 
-def check_policy(policy: str) -> None:
-    """Refuse a policy whose keys the testbed cannot make."""
-    proof = _policy(policy)["keys"]["proof"]
-    if proof not in ("rsa2048", "psk"):
-        raise NotForTestbed("policy", f"{policy}: keys.proof: the testbed's keys have 2048 bits")
+def check_policy(policy: Mapping[str, Any]) -> None:
+    """Refuse a policy, as the native core has resolved it, whose keys the testbed cannot make."""
+    name, exchange = policy["name"], policy["keys"]
+    if exchange is None:
+        what = f"{name}: the testbed needs a key exchange, and the policy has no [keys]"
+        raise NotForTestbed("policy", what)
+    if exchange["proof"] not in ("rsa2048", "psk"):
+        raise NotForTestbed("policy", f"{name}: keys.proof: the testbed's keys have 2048 bits")
 
 
-def connection(policy: str, own: PublicKey) -> Connection:
+def connection(policy: Mapping[str, Any], own: PublicKey) -> Connection:
     """What both ends of a policy have alike; `own` proves who an end is, where keys do."""
     check_policy(policy)
-    found = _policy(policy)
-    exchange = found["keys"]
+    exchange = policy["keys"]
     return Connection(
         SharedKey("in everybody's hands") if exchange["proof"] == "psk" else own,
-        mode=found.get("mode", "tunnel"),
+        mode=policy["mode"],
         proposals=exchange["proposal"],
-        esp_proposals=found["suite"],
+        esp_proposals=policy["suite"],
         is_aggressive=exchange["exchange"] == "ikev1-aggressive",
-        is_encapsulated=None if found.get("udp", True) else False,
+        is_encapsulated=None if policy["udp"] else False,
     )
-
-
-def _policy(name: str) -> dict[str, Any]:
-    entry = core.find("policy", name)
-    return plain(entry.file, entry.text)
