@@ -3,7 +3,8 @@
 //!
 //! `begin.rs` sets up and drops rights; `outputs.rs` executes the node's outputs; `host.rs` derives
 //! routes, resolvers and nftables from the node's state, and the task of `keeper.rs` applies them;
-//! `readiness.rs` decides when all is up, or gives up; `asked.rs` handles the control socket;
+//! `inbox.rs` lets messages wait for a missing route;
+//! `readiness.rs` decides when all is up, or gives up; `requests.rs` handles the control socket;
 //! `reload.rs` applies a changed configuration; `report.rs` answers `status` and writes the log,
 //! `sessions.rs` logs who was connected.
 
@@ -11,6 +12,7 @@ mod begin;
 mod entropy;
 mod former;
 mod host;
+mod inbox;
 mod keeper;
 mod outputs;
 mod quota;
@@ -41,12 +43,13 @@ use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
 use crate::planes::{Clock, News, Planes};
 use crate::routes::watch;
-use crate::service::{self, Ask, Signals};
+use crate::service::{self, Signalled, Signals};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
 use begin::Confined;
 use entropy::Entropy;
 use host::Host;
+use inbox::Inbox;
 use keeper::KeeperEvent;
 use quota::Quota;
 use readiness::Progress;
@@ -97,7 +100,7 @@ struct Process {
     clock: Clock,
     node: Node,
     planes: Planes,
-    news: mpsc::Receiver<News>,
+    inbox: Inbox,
     udp: Arc<UdpSockets>,
     tun: Arc<Tun>,
     host: Host,
@@ -141,7 +144,7 @@ impl Process {
             self.keep_peers();
             let wake = self.wake_at();
             tokio::select! {
-                news = self.news.recv(), if !self.host.misses_routes() => {
+                news = self.inbox.next(self.host.misses_routes()) => {
                     let Some(news) = news else { anyhow::bail!("the packet threads are gone") };
                     self.on_news(news).await?;
                 }
@@ -150,9 +153,9 @@ impl Process {
                 Some(()) = changes.recv() => self.host.ask_addresses(&self.node),
                 event = self.host.next_event() => self.on_keeper(event).await?,
                 Some(loaded) = self.reloads.next() => self.on_reloaded(loaded).await?,
-                ask = signals.next() => match ask {
-                    Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
-                    Ask::Reload => self.reload(None),
+                signalled = signals.next() => match signalled {
+                    Signalled::Stop => self.input(Input::Command(Command::Stop)).await?,
+                    Signalled::Reload => self.reload(None),
                 },
                 () = tokio::time::sleep_until(wake) => {
                     if tokio::time::Instant::now() >= self.calendar_at {
@@ -223,10 +226,14 @@ impl Process {
             capture,
             lifts,
             late,
+            asked,
+            reloads,
             // Closed last: `down` waits for it.
-            control: _control,
+            control,
             ..
         } = self;
+        // Requests that nobody will handle get their answer too.
+        drop((asked, reloads));
         planes.stop();
         let recorded = capture.map_or(Ok(()), |(capture, tap, _)| {
             drop(tap);
@@ -240,11 +247,17 @@ impl Process {
             }
         }
         // A full disk must not keep our changes on the host.
-        host.close(lifts).await?;
+        let closed = host.close(lifts).await;
         for (_, asked, reply) in late {
-            let _ = asked.send(reply);
+            let _ = asked.send(match &closed {
+                Ok(()) => reply,
+                Err(error) => Reply::Failed {
+                    text: format!("{error:#}"),
+                },
+            });
         }
-        recorded
+        control.finish().await;
+        closed.and(recorded)
     }
 
     fn wake_at(&self) -> tokio::time::Instant {
@@ -268,7 +281,7 @@ impl Process {
         self.progress.calendar = calendar;
         self.input(Input::Calendar(calendar)).await?;
         // What the host refused is tried again.
-        if self.host.is_refused() {
+        if self.host.forget_refusal() {
             self.update_host();
         }
         match self.entropy.draw() {
@@ -310,7 +323,8 @@ impl Process {
                 }
                 self.become_ready()
             }
-            KeeperEvent::Failed(error) => self.on_host_refused(error),
+            KeeperEvent::Refused(number, error) => self.on_host_refused(number, error),
+            KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Addresses(addresses, own) => {
                 self.host.take_addresses(addresses.clone(), own);
@@ -321,14 +335,18 @@ impl Process {
     }
 
     /// The process ends, unless a reload wanted what the host refused and nothing was applied
-    /// since: then it tries again at the next change, and each time it tells the calendar.
-    fn on_host_refused(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+    /// since: then it tries again once another state is wanted, or when it tells the calendar.
+    fn on_host_refused(&mut self, number: u64, error: anyhow::Error) -> anyhow::Result<()> {
         if self.reloads.host.is_none() {
             return Err(error);
         }
         warn!("the host is not as the new configuration wants it: {error:#}");
-        self.host.on_refused();
-        for (_, asked, _) in core::mem::take(&mut self.late) {
+        self.host.on_refused(number);
+        for (waits_for, asked, reply) in core::mem::take(&mut self.late) {
+            if waits_for > number {
+                self.late.push((waits_for, asked, reply));
+                continue;
+            }
             let text = format!("{error:#}");
             let _ = asked.send(Reply::Failed { text });
         }
@@ -339,7 +357,7 @@ impl Process {
     fn reply_late(&mut self, asked: oneshot::Sender<Reply>, reply: Reply) {
         match self.host.is_up_to_date() {
             true => drop(asked.send(reply)),
-            false => self.late.push((self.host.newest(), asked, reply)),
+            false => self.late.push((self.host.wanted(), asked, reply)),
         }
     }
 }

@@ -99,8 +99,8 @@ pub async fn detach(log: &Path) -> io::Result<ExitCode> {
     loop {
         let line = tokio::select! {
             line = lines.next_line() => line?,
-            ask = signals.next() => {
-                if ask == Ask::Stop {
+            signalled = signals.next() => {
+                if signalled == Signalled::Stop {
                     return interrupted(&mut child);
                 }
                 continue;
@@ -226,7 +226,7 @@ impl Ready {
 
 /// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Signalled {
     /// SIGTERM, SIGINT: end cleanly.
     Stop,
     /// SIGHUP: read the configuration again.
@@ -251,11 +251,11 @@ impl Signals {
     }
 
     /// The next signal. Nothing is lost when this future is dropped.
-    pub async fn next(&mut self) -> Ask {
+    pub async fn next(&mut self) -> Signalled {
         tokio::select! {
-            _ = self.terminate.recv() => Ask::Stop,
-            _ = self.interrupt.recv() => Ask::Stop,
-            _ = self.hang_up.recv() => Ask::Reload,
+            _ = self.terminate.recv() => Signalled::Stop,
+            _ = self.interrupt.recv() => Signalled::Stop,
+            _ = self.hang_up.recv() => Signalled::Reload,
         }
     }
 }

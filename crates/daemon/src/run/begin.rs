@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::Process;
 use super::entropy::Entropy;
 use super::host::Host;
+use super::inbox::Inbox;
 use super::quota::Quota;
 use super::readiness::Progress;
 use super::reload::Reloads;
@@ -157,7 +158,7 @@ impl Process {
             clock,
             node,
             planes,
-            news,
+            inbox: Inbox::new(news),
             udp,
             tun,
             host,

@@ -41,9 +41,15 @@ pub(super) struct Host {
     revision: u64,
     /// The newest desired state.
     wanted: Option<HostState>,
-    /// Routes to peers without a pool address that are not applied yet.
-    missing: BTreeSet<Prefix>,
-    /// By connection: what is refused, in the newest desired state, while no tunnel carries it.
+    /// The host refused it.
+    is_refused: bool,
+    /// Wanted routes to peers without a pool address, each with the number of the first desired
+    /// state since which it is wanted. Each later state has it too, so it is there once one of them
+    /// is applied, and stays there whatever the host refuses after that.
+    bare: BTreeMap<Prefix, u64>,
+    /// Whether one of them is not applied yet.
+    misses_routes: bool,
+    /// By connection: what is refused while no tunnel carries it.
     blocks: BTreeMap<String, BTreeSet<Prefix>>,
     /// Connections whose blocks end with the process.
     passing: BTreeSet<String>,
@@ -73,7 +79,9 @@ impl Host {
             sourceless: BTreeSet::new(),
             revision: 0,
             wanted: None,
-            missing: BTreeSet::new(),
+            is_refused: false,
+            bare: BTreeMap::new(),
+            misses_routes: false,
             passing: BTreeSet::new(),
             config: Config {
                 connections: Vec::new(),
@@ -126,19 +134,28 @@ impl Host {
 
     /// A desired state was applied.
     pub(super) fn on_applied(&mut self) {
-        if self.keeper.is_up_to_date() {
-            self.missing.clear();
+        if self.keeper.is_up_to_date()
+            && let Some(wanted) = &self.wanted
+        {
+            self.blocks.clone_from(&wanted.desired.blocks);
+            self.passing.clone_from(&wanted.desired.passing);
         }
+        self.find_missing();
     }
 
-    /// The newest desired state was refused: the next change tries again.
-    pub(super) fn on_refused(&mut self) {
-        self.wanted = None;
+    /// The host refused the desired state of this number. The attempt may have changed the host, so
+    /// a notification of a change must not cause the next one: only another state does, or
+    /// [`Host::forget_refusal`].
+    pub(super) fn on_refused(&mut self, number: u64) {
+        self.is_refused |= number == self.keeper.wanted();
     }
 
-    /// Whether the newest desired state was refused.
-    pub(super) fn is_refused(&self) -> bool {
-        self.wanted.is_none() && self.keeper.newest() > 0
+    /// Lets a refused state be tried again. Returns whether there is one.
+    pub(super) fn forget_refusal(&mut self) -> bool {
+        if self.is_refused {
+            self.wanted = None;
+        }
+        self.is_refused
     }
 
     /// Whether the newest desired state is applied.
@@ -147,14 +164,14 @@ impl Host {
     }
 
     /// The number of the newest desired state.
-    pub(super) fn newest(&self) -> u64 {
-        self.keeper.newest()
+    pub(super) fn wanted(&self) -> u64 {
+        self.keeper.wanted()
     }
 
     /// Whether the route to a peer without a pool address is missing. Until it is there no message
     /// is read: if the peer's tunnel came up first, answers to it would leave unencrypted.
     pub(super) fn misses_routes(&self) -> bool {
-        !self.missing.is_empty()
+        self.misses_routes
     }
 
     /// For other requests to the steward.
@@ -225,6 +242,7 @@ impl Host {
                 self.route_gateway(connection, loaded, &mut desired);
             }
         }
+        let mut routed = BTreeSet::new();
         if self.role == Role::Gateway {
             let up = self.config.connections.iter();
             let up = up.filter(|c| c.has_bare_peers() && !downed.contains(&c.name));
@@ -232,11 +250,7 @@ impl Host {
             let others = desired.routes.clone();
             self.former.route((node, now), bare, &mut desired);
             let bare = desired.routes.keys();
-            self.find_missing(
-                bare.filter(|to| !others.contains_key(to))
-                    .copied()
-                    .collect(),
-            );
+            routed.extend(bare.filter(|to| !others.contains_key(to)));
         }
         let mut resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers, &mut desired);
@@ -244,24 +258,31 @@ impl Host {
             resolvers.clear();
         }
         self.want(HostState { desired, resolvers });
+        self.note_bare(&routed);
     }
 
-    /// Adds the routes to bare peers that the last desired state did not have.
-    fn find_missing(&mut self, bare: BTreeSet<Prefix>) {
-        let before = self.wanted.as_ref().map(|it| &it.desired.routes);
-        let is_old = |to: &&Prefix| before.is_some_and(|routes| routes.contains_key(to));
-        self.missing.extend(bare.iter().filter(|to| !is_old(to)));
-        self.missing.retain(|to| bare.contains(to));
+    /// The newest desired state has these routes to peers without a pool address.
+    fn note_bare(&mut self, routed: &BTreeSet<Prefix>) {
+        let number = self.keeper.wanted();
+        self.bare.retain(|to, _| routed.contains(to));
+        for to in routed {
+            self.bare.entry(*to).or_insert(number);
+        }
+        self.find_missing();
     }
 
-    /// Does nothing if the state is the same: on a gateway most tunnels come and go without a
-    /// change.
+    fn find_missing(&mut self) {
+        let mut all = self.bare.values();
+        self.misses_routes = all.any(|since| !self.keeper.has_applied(*since));
+    }
+
+    /// Does nothing if the state is the same, also one that the host refused: on a gateway most
+    /// tunnels come and go without a change.
     fn want(&mut self, wanted: HostState) {
         if self.wanted.as_ref() == Some(&wanted) {
             return;
         }
-        self.blocks.clone_from(&wanted.desired.blocks);
-        self.passing.clone_from(&wanted.desired.passing);
+        self.is_refused = false;
         self.wanted = Some(wanted.clone());
         self.keeper.want(self.revision, wanted);
     }
@@ -360,28 +381,33 @@ impl Host {
 
     /// Whether this connection's traffic is refused at the moment if no tunnel carries it.
     pub(super) fn blocks(&self, connection: &str) -> bool {
-        let lasting = self.lasting();
-        lasting.into_iter().any(|(name, _)| name == connection)
+        let mut lasting = lasting(&self.blocks, &self.passing);
+        lasting.any(|(name, _)| name == connection)
     }
 
-    /// What stays refused when the process ends, one sentence per connection.
+    /// What stays refused when the process ends, one sentence per connection. The newest desired
+    /// state is applied before that, unless it was refused.
     pub(super) fn blocking(&self) -> Vec<String> {
-        blocks::sentences(self.lasting().into_iter())
-    }
-
-    /// Blocks that do not end with the process.
-    fn lasting(&self) -> Vec<(&String, &BTreeSet<Prefix>)> {
-        let blocks = self.blocks.iter();
-        let lasting = |(name, prefixes): &(&String, &BTreeSet<Prefix>)| {
-            !prefixes.is_empty() && !self.passing.contains(*name)
-        };
-        blocks.filter(lasting).collect()
+        let wanted = self.wanted.as_ref().filter(|_| !self.is_refused);
+        let (blocks, passing) = wanted.map_or((&self.blocks, &self.passing), |it| {
+            (&it.desired.blocks, &it.desired.passing)
+        });
+        blocks::sentences(lasting(blocks, passing))
     }
 
     /// Undoes everything, the blocks only if `lifts`. Returns when the steward has ended.
     pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
         self.keeper.close(lifts).await
     }
+}
+
+/// Blocks that do not end with the process.
+fn lasting<'a>(
+    blocks: &'a BTreeMap<String, BTreeSet<Prefix>>,
+    passing: &BTreeSet<String>,
+) -> impl Iterator<Item = (&'a String, &'a BTreeSet<Prefix>)> {
+    let blocks = blocks.iter();
+    blocks.filter(move |(name, prefixes)| !prefixes.is_empty() && !passing.contains(*name))
 }
 
 fn refusal(resolvers: &BTreeSet<IpAddr>) -> String {

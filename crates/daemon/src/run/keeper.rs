@@ -10,6 +10,7 @@ use engine::node::Addresses;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
+use tracing::warn;
 
 use crate::config::Texts;
 use crate::routes::Desired;
@@ -60,7 +61,7 @@ struct Ends {
     named: BTreeSet<IpAddr>,
 }
 
-/// Other requests to the steward, served in order and before the newest values.
+/// Other requests to the steward, served in order. The newest values have their turn after each.
 pub(super) enum Ask {
     /// Count the unencrypted packets that were dropped, and our refused requests.
     KeptOut(oneshot::Sender<anyhow::Result<KeptOut>>),
@@ -82,8 +83,10 @@ pub(super) type KeptOut = (Option<u64>, u64);
 pub(super) enum KeeperEvent {
     /// The desired state of this number is applied.
     Applied(u64),
-    /// The host refused, or the steward does not answer.
-    Failed(anyhow::Error),
+    /// The host refused the desired state of this number, or the steward does not answer.
+    Refused(u64, anyhow::Error),
+    /// The steward could not say which addresses are ours.
+    NotFound(anyhow::Error),
     /// The steward has ended.
     StewardGone,
     /// Our addresses towards the peers, and all addresses that programs can use as a source.
@@ -144,13 +147,18 @@ impl Keeper {
     }
 
     /// The number of the newest desired state.
-    pub(super) fn newest(&self) -> u64 {
+    pub(super) fn wanted(&self) -> u64 {
         self.wanted
     }
 
-    /// Whether the newest desired state is applied.
+    /// Whether there is a desired state, and the newest one is applied.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.applied == self.wanted
+        self.wanted > 0 && self.applied == self.wanted
+    }
+
+    /// Whether the desired state of this number, or a newer one, is applied.
+    pub(super) fn has_applied(&self, number: u64) -> bool {
+        self.applied >= number
     }
 
     /// Asks which of our addresses lead to these peers. [`KeeperEvent::Addresses`] is the answer.
@@ -224,55 +232,70 @@ impl Task {
                 biased;
                 ask = self.asks.recv() => match ask {
                     Some(Ask::End { lifts }) => return self.end(lifts).await,
-                    Some(ask) => self.obey(ask).await,
+                    Some(ask) => {
+                        self.obey(ask).await;
+                        // Many requests must not keep the host from its newest state.
+                        if self.newest.has_changed().unwrap_or(false) {
+                            self.serve_newest().await;
+                        }
+                    }
                     // The process failed. Dropping the steward lets it undo everything.
                     None => return Ok(()),
                 },
-                // Only this marks values as seen: one that comes while the steward is busy causes
-                // another round.
-                Ok(()) = self.newest.changed() => {
-                    let applied = self.apply().await;
-                    self.report(applied).await;
-                    let found = self.find_ways().await;
-                    self.report(found).await;
-                }
+                Ok(()) = self.newest.changed() => self.serve_newest().await,
                 () = sleep_until(self.find_again_at), if self.is_finding_late => {
-                    let found = self.find_ways().await;
-                    self.report(found).await;
+                    self.find_ways().await;
                 }
                 () = self.steward.gone(), if !self.is_steward_gone => {
                     self.is_steward_gone = true;
-                    self.report(Ok(Some(KeeperEvent::StewardGone))).await;
+                    self.report(KeeperEvent::StewardGone).await;
                 }
             }
         }
     }
 
-    /// Applies the newest desired state, unless that was tried already.
-    async fn apply(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
-        let wanted = self.newest.borrow().host.clone();
+    /// Serves the newest values. The search is short, and applying may wait for other programs: a
+    /// new address must not wait for that.
+    async fn serve_newest(&mut self) {
+        // Only this marks values as seen: one that comes while the steward is busy causes another
+        // round.
+        self.newest.mark_unchanged();
+        self.find_ways().await;
         // The steward would refuse what the configuration in force does not name. Control sends the
         // state of the new configuration soon.
-        let is_due = |it: &WantedHost| it.number != self.tried_host && it.revision == self.revision;
-        let Some(wanted) = wanted.filter(is_due) else {
-            return Ok(None);
-        };
+        let is_ours = |it: &WantedHost| it.revision == self.revision;
+        if let Some(wanted) = self.untried().filter(is_ours) {
+            let number = wanted.number;
+            let event = match self.apply(wanted).await {
+                Ok(()) => KeeperEvent::Applied(number),
+                Err(error) => KeeperEvent::Refused(number, error),
+            };
+            self.report(event).await;
+        }
+    }
+
+    /// The newest desired state, unless it was tried already.
+    fn untried(&self) -> Option<WantedHost> {
+        let wanted = self.newest.borrow().host.clone();
+        wanted.filter(|it| it.number != self.tried_host)
+    }
+
+    async fn apply(&mut self, wanted: WantedHost) -> anyhow::Result<()> {
         self.tried_host = wanted.number;
         let HostState { desired, resolvers } = wanted.state;
-        self.steward.apply(desired, resolvers).await?;
-        Ok(Some(KeeperEvent::Applied(wanted.number)))
+        Ok(self.steward.apply(desired, resolvers).await?)
     }
 
     /// Answers the newest question about our addresses.
-    async fn find_ways(&mut self) -> anyhow::Result<Option<KeeperEvent>> {
+    async fn find_ways(&mut self) {
         let wanted = self.newest.borrow().ways.clone();
         let Some(wanted) = wanted.filter(|it| it.number != self.tried_ways) else {
-            return Ok(None);
+            return;
         };
         let begun = Instant::now();
         self.is_finding_late = wanted.ends == self.found && begun < self.find_again_at;
         if self.is_finding_late {
-            return Ok(None);
+            return;
         }
         self.tried_ways = wanted.number;
         let peers = wanted.ends.peers.iter().copied().collect();
@@ -280,13 +303,18 @@ impl Task {
         let found = self.steward.ways(peers, named).await;
         self.find_again_at = Instant::now() + begun.elapsed() * WAYS_PAUSE;
         self.found = wanted.ends;
-        let (ways, own) = found?;
-        Ok(Some(KeeperEvent::Addresses(Addresses(ways), own)))
+        self.report(match found {
+            Ok((ways, own)) => KeeperEvent::Addresses(Addresses(ways), own),
+            Err(error) => KeeperEvent::NotFound(error.into()),
+        })
+        .await;
     }
 
     async fn obey(&mut self, ask: Ask) {
         // Whoever asked may be gone.
         match ask {
+            // A report that was too late.
+            Ask::KeptOut(reply) if reply.is_closed() => {}
             Ask::KeptOut(reply) => {
                 let _ = reply.send(self.steward.kept_out().await.map_err(Into::into));
             }
@@ -306,19 +334,23 @@ impl Task {
         }
     }
 
-    /// The newest desired state decides which blocks stay, so it is applied first.
+    /// The newest desired state decides which blocks stay, so it is applied first. Control may not
+    /// have heard of the configuration that was adopted last. Then the steward decides whether that
+    /// one allows the state.
     async fn end(mut self, lifts: bool) -> anyhow::Result<()> {
-        let applied = self.apply().await;
+        let mut applied = Ok(());
+        if let Some(wanted) = self.untried() {
+            let is_former = wanted.revision != self.revision;
+            applied = self.apply(wanted).await;
+            if is_former && let Err(error) = core::mem::replace(&mut applied, Ok(())) {
+                warn!("the host is not as the former configuration wants it: {error:#}");
+            }
+        }
         let ended = self.steward.end(lifts).await;
-        applied.map(drop).and(ended.map_err(Into::into))
+        applied.and(ended.map_err(Into::into))
     }
 
-    async fn report(&self, result: anyhow::Result<Option<KeeperEvent>>) {
-        let event = match result {
-            Ok(Some(event)) => event,
-            Ok(None) => return,
-            Err(error) => KeeperEvent::Failed(error),
-        };
+    async fn report(&self, event: KeeperEvent) {
         let _ = self.events.send(event).await;
     }
 }

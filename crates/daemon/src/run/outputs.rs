@@ -133,6 +133,7 @@ impl Process {
             event,
             Event::InnerAddress { .. }
                 | Event::IkeEstablished { .. }
+                | Event::IkeClosed { .. }
                 | Event::ChildEstablished { .. }
                 | Event::ChildClosed { .. }
                 | Event::PathMoved { .. }

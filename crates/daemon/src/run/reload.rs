@@ -151,7 +151,7 @@ impl Process {
         self.host.ask_addresses(&self.node);
         self.update_host();
         let is_applied = self.host.is_up_to_date();
-        self.reloads.host = (!is_applied).then(|| self.host.newest());
+        self.reloads.host = (!is_applied).then(|| self.host.wanted());
         Ok(format!("the configuration was read again: {changes}"))
     }
 

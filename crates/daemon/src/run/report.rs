@@ -38,7 +38,7 @@ impl Process {
             report.add_drops(drops);
         }
         let sum = |of: fn(&IoReport) -> u64| of(&inbound.io) + of(&outbound.io);
-        let unheard = sum(|io| io.unheard) + self.udp.overflows();
+        let unheard = sum(|io| io.unheard) + self.udp.overflows() + self.inbox.lost();
         report.add_lost(DropReason::QueueFull, unheard);
         report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));

@@ -21,7 +21,6 @@ fn peers<const N: usize>(last: [u8; N]) -> BTreeSet<Prefix> {
 
 /// Wants routes to these peers, as [`Host::update`] does.
 fn route(host: &mut Host, bare: &BTreeSet<Prefix>) {
-    host.find_missing(bare.clone());
     let routes = bare.iter().map(|to| (*to, None)).collect();
     let desired = Desired {
         routes,
@@ -29,6 +28,16 @@ fn route(host: &mut Host, bare: &BTreeSet<Prefix>) {
     };
     let resolvers = Vec::new();
     host.want(HostState { desired, resolvers });
+    host.note_bare(bare);
+}
+
+async fn refused(host: &mut Host, played: &mut Played) {
+    let text = "no".to_owned();
+    played.reply(Reply::Failed { text }).await;
+    let KeeperEvent::Refused(number, _) = host.next_event().await else {
+        panic!("not refused")
+    };
+    host.on_refused(number);
 }
 
 /// The routes of the next request.
@@ -72,14 +81,83 @@ async fn a_route_that_the_host_refused_stays_missing() {
     let (mut host, mut played) = host();
     route(&mut host, &peers([1]));
     applies(&mut played).await;
-    let text = "no".to_owned();
-    played.reply(Reply::Failed { text }).await;
-    assert!(matches!(host.next_event().await, KeeperEvent::Failed(_)));
-    host.on_refused();
-    assert!(host.is_refused() && host.misses_routes());
+    refused(&mut host, &mut played).await;
+    assert!(host.misses_routes());
     // It is tried again.
+    assert!(host.forget_refusal());
     route(&mut host, &peers([1]));
     assert_eq!(applies(&mut played).await, peers([1]));
     done(&mut host, &mut played).await;
-    assert!(!host.is_refused() && !host.misses_routes());
+    assert!(!host.forget_refusal() && !host.misses_routes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_that_are_there_are_not_missing_after_a_reload_that_the_host_refuses() {
+    let (mut host, mut played) = host();
+    route(&mut host, &peers([1, 2]));
+    applies(&mut played).await;
+    done(&mut host, &mut played).await;
+    // As `follow` does: the same routes are wanted again.
+    host.wanted = None;
+    route(&mut host, &peers([1, 2]));
+    assert!(!host.misses_routes());
+    applies(&mut played).await;
+    refused(&mut host, &mut played).await;
+    assert!(!host.misses_routes());
+    // A route that was removed meanwhile is another matter, whichever state the host takes.
+    route(&mut host, &peers([1]));
+    applies(&mut played).await;
+    route(&mut host, &peers([1, 2]));
+    assert!(host.misses_routes());
+    done(&mut host, &mut played).await;
+    assert!(host.misses_routes(), "the route is gone");
+    applies(&mut played).await;
+    done(&mut host, &mut played).await;
+    assert!(!host.misses_routes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_state_is_not_tried_at_every_change_of_the_host() {
+    let (mut host, mut played) = host();
+    route(&mut host, &peers([1]));
+    applies(&mut played).await;
+    refused(&mut host, &mut played).await;
+    // The attempt itself changes the host, and each change derives the state again.
+    for _ in 0..3 {
+        route(&mut host, &peers([1]));
+        assert!(played.is_idle().await);
+    }
+    // Another state is tried at once.
+    route(&mut host, &peers([1, 2]));
+    assert_eq!(applies(&mut played).await, peers([1, 2]));
+    refused(&mut host, &mut played).await;
+    assert!(host.forget_refusal());
+    route(&mut host, &peers([1, 2]));
+    assert_eq!(applies(&mut played).await, peers([1, 2]));
+    done(&mut host, &mut played).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_that_the_host_refused_are_not_shown() {
+    let (mut host, mut played) = host();
+    let block = |host: &mut Host, names: &[&str]| {
+        let of = |name: &&str| ((*name).to_owned(), peers([9]));
+        let desired = Desired {
+            blocks: names.iter().map(of).collect(),
+            ..Desired::default()
+        };
+        let resolvers = Vec::new();
+        host.want(HostState { desired, resolvers });
+    };
+    block(&mut host, &["road"]);
+    applies(&mut played).await;
+    assert!(!host.blocks("road"), "not there yet");
+    done(&mut host, &mut played).await;
+    assert!(host.blocks("road"));
+    block(&mut host, &["road", "rail"]);
+    assert_eq!(host.blocking().len(), 2, "the end applies it first");
+    applies(&mut played).await;
+    refused(&mut host, &mut played).await;
+    assert!(host.blocks("road") && !host.blocks("rail"));
+    assert_eq!(host.blocking().len(), 1);
 }

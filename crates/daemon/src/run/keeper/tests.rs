@@ -58,7 +58,7 @@ impl Played {
     }
 
     /// Whether it gets no request for an hour.
-    async fn is_idle(&mut self) -> bool {
+    pub(in crate::run) async fn is_idle(&mut self) -> bool {
         timeout(HOUR, self.request()).await.is_err()
     }
 }
@@ -91,6 +91,10 @@ fn is_applied(event: &KeeperEvent, wanted: u64) -> bool {
 async fn of_many_desired_states_the_newest_is_applied_and_nothing_waits_for_a_slow_steward() {
     let (mut keeper, mut played) = keeper();
     let begun = Instant::now();
+    assert!(
+        !keeper.is_up_to_date(),
+        "without a state the host is not ready"
+    );
     keeper.want(0, state(1));
     assert!(played.applies().await == state(1));
     // The steward is at it. Wanting takes no time, and the states in between are replaced.
@@ -122,20 +126,10 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
     }
     keeper.want(0, state(2));
     assert!(timeout(HOUR, keeper.next_event()).await.is_err());
-    // It answers after all: what nobody waits for is asked, and the newest state is applied.
+    // It answers after all: what nobody waits for is not asked, and the newest state is applied.
     played.reply(Reply::Done).await;
     assert!(is_applied(&keeper.next_event().await, 1));
-    let newest = loop {
-        match played.request().await {
-            Request::KeptOut => {
-                let (packets, refused) = (Some(7), 1);
-                played.reply(Reply::KeptOut { packets, refused }).await;
-            }
-            Request::Apply { desired, .. } => break desired,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(newest == state(2).desired);
+    assert!(played.applies().await == state(2));
     played.reply(Reply::Done).await;
     assert!(is_applied(&keeper.next_event().await, 2));
     let asks = keeper.asks();
@@ -171,7 +165,10 @@ async fn the_end_of_a_steward_is_told_whether_it_works_or_rests() {
     keeper.want(0, state(1));
     assert!(played.applies().await == state(1));
     drop(played);
-    assert!(matches!(keeper.next_event().await, KeeperEvent::Failed(_)));
+    assert!(matches!(
+        keeper.next_event().await,
+        KeeperEvent::Refused(1, _)
+    ));
     // A failure may be forgiven after a reload. This is not.
     assert!(matches!(
         keeper.next_event().await,
@@ -188,7 +185,7 @@ async fn a_state_that_the_host_refuses_is_tried_again_only_when_it_is_wanted_aga
     played.applies().await;
     let text = "no such device".to_owned();
     played.reply(Reply::Failed { text }).await;
-    let KeeperEvent::Failed(error) = keeper.next_event().await else {
+    let KeeperEvent::Refused(1, error) = keeper.next_event().await else {
         panic!("not failed")
     };
     assert_eq!(error.to_string(), "no such device");
@@ -227,13 +224,14 @@ async fn a_state_and_a_question_that_come_together_are_both_served() {
     for round in 1..=3 {
         keeper.ask_ways(peers(round), BTreeSet::new());
         keeper.want(0, state(round));
-        assert!(played.applies().await == state(round));
-        played.reply(Reply::Done).await;
+        // New addresses do not wait for routes and resolvers.
         assert_eq!(played.finds().await, Vec::from_iter(peers(round)));
         played.has_found().await;
-        assert!(is_applied(&keeper.next_event().await, round.into()));
         let found = keeper.next_event().await;
         assert!(matches!(found, KeeperEvent::Addresses(..)));
+        assert!(played.applies().await == state(round));
+        played.reply(Reply::Done).await;
+        assert!(is_applied(&keeper.next_event().await, round.into()));
     }
     assert!(played.is_idle().await);
 }
@@ -321,5 +319,67 @@ async fn the_end_waits_for_what_is_being_applied_and_applies_the_newest_before_i
         assert!(!closed.is_finished());
         played.reply(Reply::Done).await;
         assert_eq!(closed.await.expect("no panic").is_err(), is_refused);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_fails_is_not_a_state_that_the_host_refused() {
+    let (mut keeper, mut played) = keeper();
+    keeper.ask_ways(peers(1), BTreeSet::new());
+    keeper.want(0, state(1));
+    played.finds().await;
+    let text = "no".to_owned();
+    played.reply(Reply::Refused { text }).await;
+    assert!(matches!(
+        keeper.next_event().await,
+        KeeperEvent::NotFound(_)
+    ));
+    played.applies().await;
+    played.reply(Reply::Done).await;
+    assert!(is_applied(&keeper.next_event().await, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_requests_do_not_keep_the_newest_state_waiting() {
+    let (mut keeper, mut played) = keeper();
+    let (sender, answers): (Vec<_>, Vec<_>) = (0..ASKS_MAX).map(|_| oneshot::channel()).unzip();
+    for reply in sender {
+        assert!(keeper.asks().try_send(Ask::KeptOut(reply)).is_ok());
+    }
+    keeper.want(0, state(1));
+    assert_eq!(played.request().await, Request::KeptOut);
+    let (packets, refused) = (None, 0);
+    played.reply(Reply::KeptOut { packets, refused }).await;
+    assert!(played.applies().await == state(1));
+    played.reply(Reply::Done).await;
+    assert!(is_applied(&keeper.next_event().await, 1));
+    assert_eq!(played.request().await, Request::KeptOut);
+    drop(answers);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_right_after_a_reload_applies_the_newest_state_if_the_steward_allows_it() {
+    for is_refused in [false, true] {
+        let (mut keeper, mut played) = keeper();
+        let asks = keeper.asks();
+        let adopted = tokio::spawn(async move { ask(&asks, Ask::Adopt).await });
+        assert_eq!(played.request().await, Request::Adopt);
+        keeper.want(0, state(2));
+        let closed = tokio::spawn(keeper.close(false));
+        sleep(Duration::from_millis(1)).await;
+        played.reply(Reply::Done).await;
+        assert!(adopted.await.expect("no panic").is_ok());
+        assert!(played.applies().await == state(2));
+        let text = "no".to_owned();
+        played
+            .reply(if is_refused {
+                Reply::Refused { text }
+            } else {
+                Reply::Done
+            })
+            .await;
+        assert_eq!(played.request().await, Request::End { lifts: false });
+        played.reply(Reply::Done).await;
+        assert!(closed.await.expect("no panic").is_ok());
     }
 }
