@@ -47,12 +47,12 @@ class Setting:
 
     def check_testbed(self) -> None:
         """`NotForTestbed` or a refusal of the core if the testbed cannot run it."""
+        for tunnel in self.setup["tunnels"]:
+            check_policy(tunnel["protection"])
         # the core refuses what it cannot simulate either, such as a recording that is not there
         _ = self.departures
         for link in self.graph["links"]:
             link_config(link, self.traces)
-        for tunnel in self.setup["tunnels"]:
-            check_policy(tunnel["protection"])
 
     @property
     def is_graph(self) -> bool:
