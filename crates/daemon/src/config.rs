@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use document::Fault;
+use document::{Fault, Item};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -109,18 +109,18 @@ impl ConfigError {
 
     /// Finds the line of its key in the text of the file.
     fn located(mut self, text: &str) -> Self {
-        match &mut self {
-            Self::Value { line, key, .. } => {
-                let item = document::parse("", text).ok();
-                *line = item.and_then(|item| item.place_of(key).line);
-            }
-            Self::Several(all) => {
-                let found = core::mem::take(all).into_iter();
-                *all = found.map(|one| one.located(text)).collect();
-            }
-            Self::Unreadable { .. } | Self::Syntax { .. } => {}
+        if let Ok(item) = document::parse("", text) {
+            self.locate(&item);
         }
         self
+    }
+
+    fn locate(&mut self, item: &Item) {
+        match self {
+            Self::Value { line, key, .. } => *line = item.place_of(key).line,
+            Self::Several(all) => all.iter_mut().for_each(|one| one.locate(item)),
+            Self::Unreadable { .. } | Self::Syntax { .. } => {}
+        }
     }
 }
 

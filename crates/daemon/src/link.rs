@@ -150,7 +150,6 @@ pub fn run(args: &Args) -> io::Result<()> {
     };
     let rate_back = args.rate_back.or(args.rate);
     let back = shape(args, rate_back, (option_back, trace_back))?;
-    let are_recorded = [&forth, &back].map(|it| matches!(it.carrier, Carrier::Recording(_)));
     let left = Arc::new(open(&args.left)?);
     let right = Arc::new(open(&args.right)?);
     let ((forward, orders), (backward, orders_back)) = (control::orders()?, control::orders()?);
@@ -176,7 +175,7 @@ pub fn run(args: &Args) -> io::Result<()> {
         })
     });
     if args.control {
-        listen(relays.clone(), are_recorded);
+        listen(relays.clone());
     }
     writeln!(io::stderr(), "ready")?;
     stopping.wait()?;
@@ -196,10 +195,10 @@ pub fn run(args: &Args) -> io::Result<()> {
 }
 
 /// Follows standard input in a thread that ends with the process.
-fn listen(relays: [Commander; 2], are_recorded: [bool; 2]) {
+fn listen(relays: [Commander; 2]) {
     std::thread::spawn(move || {
         let lines = BufReader::new(io::stdin().lock());
-        if let Err(fault) = control::follow(lines, io::stdout(), &relays, are_recorded) {
+        if let Err(fault) = control::follow(lines, io::stdout(), &relays) {
             // The link stays as it is: nobody is left to tell but the log.
             let _ = writeln!(io::stderr(), "no more changes: {fault}");
         }

@@ -342,6 +342,9 @@ impl Process {
         }
         warn!("the host is not as the new configuration wants it: {error:#}");
         self.host.on_refused(number);
+        if let Some(text) = self.host.holds_messages() {
+            warn!("{text}");
+        }
         for (waits_for, asked, reply) in core::mem::take(&mut self.late) {
             if waits_for > number {
                 self.late.push((waits_for, asked, reply));

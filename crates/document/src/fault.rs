@@ -3,6 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
+use super::words::shown;
+
 /// The name that messages give to an edit from outside.
 pub const EDIT: &str = "--set";
 
@@ -47,8 +49,8 @@ impl fmt::Display for Place {
         }
         match (self.key.as_str(), self.is_edit()) {
             ("", _) => Ok(()),
-            (key, true) => write!(f, " {key}"),
-            (key, false) => write!(f, ": {key}"),
+            (key, true) => write!(f, " {}", shown(key)),
+            (key, false) => write!(f, ": {}", shown(key)),
         }
     }
 }

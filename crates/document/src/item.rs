@@ -1,7 +1,7 @@
 //! A TOML text as a tree that remembers the place of every key, and its reader. The reader asks for
 //! each key and its type; a key that it never asks for is an error.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,12 +11,14 @@ use zeroize::Zeroizing;
 
 use super::fault::{Fault, Place};
 use super::position::Lines;
-use super::words::{nearest, unknown};
+use super::words::{is_hidden, nearest, unknown};
 
 /// People do not write larger texts.
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
 /// Nor deeper tables.
 pub const DEPTH_MAX: usize = 16;
+/// Nor texts with more values.
+const ITEMS_MAX: usize = 200_000;
 /// Nor longer keys, with those of the tables around them. Each value stores its full key.
 pub const KEY_BYTES_MAX: usize = 256;
 
@@ -86,7 +88,11 @@ pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
     if table.get_ref().is_empty() {
         return Err(at(None, "the file is empty".to_owned()));
     }
-    let reader = Reader { file, lines };
+    let reader = Reader {
+        file,
+        lines,
+        items: Cell::new(0),
+    };
     let top = reader.table(table.get_ref(), "", 0)?;
     Ok(Item {
         place: reader.place(0, String::new()),
@@ -97,6 +103,8 @@ pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
 struct Reader<'a> {
     file: Arc<str>,
     lines: Lines<'a>,
+    /// Values read so far.
+    items: Cell<usize>,
 }
 
 impl Reader<'_> {
@@ -151,6 +159,10 @@ impl Reader<'_> {
         };
         if depth > DEPTH_MAX {
             return Err(fault("nested too deeply"));
+        }
+        self.items.set(self.items.get() + 1);
+        if self.items.get() > ITEMS_MAX {
+            return Err(fault(&format!("more than {ITEMS_MAX} values")));
         }
         let value = match value.get_ref() {
             DeValue::String(text) => Value::Text(text.to_string().into()),
@@ -291,8 +303,28 @@ impl Item {
         })
     }
 
-    /// A text that is not empty.
+    /// A text for people: neither empty, nor with a character that a terminal would obey. It may
+    /// have several lines.
     pub fn text(&self) -> Result<&str, Fault> {
+        let text = self.octets()?;
+        self.check_shown(text)?;
+        Ok(text)
+    }
+
+    /// Refuses a text of this item with a character that a terminal would obey.
+    pub fn check_shown(&self, text: &str) -> Result<(), Fault> {
+        let is_odd = |c: &char| is_hidden(*c) && !matches!(c, '\n' | '\t');
+        match text.chars().find(is_odd) {
+            Some(odd) => Err(self.fault(format!(
+                "this text has the character U+{:04X}, which is not shown",
+                u32::from(odd)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// A text that is not empty, of any characters.
+    pub fn octets(&self) -> Result<&str, Fault> {
         match &self.value {
             Value::Text(text) if text.trim().is_empty() => Err(self.fault("this text is empty")),
             Value::Text(text) => Ok(text),

@@ -24,13 +24,37 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near.max_by(|a, b| likeness(&word, a).total_cmp(&likeness(&word, b)))
 }
 
+/// Whether a character is not shown, or changes how a terminal shows others: controls, and marks
+/// and overrides of the writing direction.
+pub(crate) fn is_hidden(c: char) -> bool {
+    let is_direction =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_direction
+}
+
+/// A word for people: hidden characters are escaped.
+pub fn shown(word: &str) -> String {
+    let mut text = String::with_capacity(word.len());
+    for c in word.chars() {
+        match is_hidden(c) {
+            true => text.extend(c.escape_unicode()),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 /// "unknown `what` 'word', the nearest valid one is 'near'", or the list of valid words.
 pub fn unknown<'a>(
     what: &str,
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    format!("unknown {what} '{word}', {}", choices(word, candidates))
+    format!(
+        "unknown {what} '{}', {}",
+        shown(word),
+        choices(word, candidates)
+    )
 }
 
 /// The second half of such a sentence: "the nearest valid one is 'near'", or the list of valid
@@ -64,5 +88,10 @@ mod tests {
             "unknown key 'zebra', valid are 'a', 'b'"
         );
         assert!(unknown("key", "zebra", []).contains("none is valid here"));
+        let escaped = unknown("key", "\u{1b}[31m\u{202e}\u{e9}", ["a"]);
+        assert!(
+            escaped.starts_with("unknown key '\\u{1b}[31m\\u{202e}\u{e9}'"),
+            "{escaped}"
+        );
     }
 }

@@ -23,7 +23,10 @@ pub(crate) fn named(file: &str, text: &str, edits: &[String]) -> Result<String, 
 fn node(item: &Item) -> Result<Json, document::Fault> {
     let at = (item.place.line, item.place.column);
     Ok(match &item.value {
-        Value::Text(text) => json!({ "at": at, "value": text.as_str() }),
+        Value::Text(text) => {
+            item.check_shown(text)?;
+            json!({ "at": at, "value": text.as_str() })
+        }
         Value::Integer(number) => json!({ "at": at, "value": number }),
         Value::Float(number) if number.is_finite() => json!({ "at": at, "value": number }),
         Value::Float(number) => return Err(item.fault(format!("{number} is not a finite number"))),

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from caravan import _lab
 from caravan.messages import unknown
 
 UsageError: Any = typer.BadParameter.__base__
@@ -39,8 +40,8 @@ def in_words(fault: Any) -> str:
 
 def _unknown(what: str, word: str, valid: list[str]) -> str:
     """The nearest valid word, without a list of all: the help has them."""
-    said = unknown(what, word, valid)
-    return said if "nearest" in said else f"unknown {what} '{word}'"
+    is_slip = _lab.nearest(word, valid) is not None
+    return unknown(what, word, valid) if is_slip else f"unknown {what} '{word}'"
 
 
 def _name(param: Any) -> str:

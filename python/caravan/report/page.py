@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from caravan.numbers import amount
 from caravan.report import tables
 from caravan.report.figures import marks_say, specification, write_pictures
-from caravan.study.claims import Verdict, counted, verdicts
+from caravan.study.claims import Verdict, score, verdicts
 from caravan.study.metrics import BOUNDS_SAY
 from caravan.study.output import FIGURES, MARK, REPORT
 from caravan.study.parsed import Figure, Study
@@ -118,7 +118,7 @@ def _library() -> str:
 
 def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     printed, given = results_score(study, rows), parameters_score(study, rows)
-    sentences, _, graded = counted(claimed).partition(" sentences ")
+    sentences, graded = score(claimed)
     cards = [
         (f"{printed.agreeing:,} of {printed.compared:,}", "printed results within 2 %"),
         *(
@@ -129,7 +129,7 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
             for what, score in fitted_scores(study, rows).items()
         ),
         (f"{given.agreeing:,} of {given.compared:,}", "printed parameters the same"),
-        (sentences or "0", f"sentences of the text {graded}"),
+        (sentences, f"sentences of the text {graded}"),
         (amount(float(rows[rows["metric"] == "packets"]["value"].sum())), "packets simulated"),
     ]
     drawn = "".join(

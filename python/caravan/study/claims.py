@@ -69,21 +69,25 @@ def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
 
 
 def counted(found: Sequence[Verdict]) -> str:
-    """The number of sentences per grade, in words; empty if none was decided."""
+    """The number of sentences per grade, in words; empty if there is none."""
+    number, graded = score(found)
+    return f"{number} sentences {graded}" if found else ""
+
+
+def score(found: Sequence[Verdict]) -> tuple[str, str]:
+    """How many sentences hold, as "3 of 5", and what goes on after the word "sentences"."""
     counts = {grade: sum(item.grade == grade for item in found) for grade in (*GRADES, NOT_RUN)}
     decided = sum(counts[grade] for grade in GRADES)
-    if not found:
-        return ""
     if not decided:
-        return f"{len(found)} sentences not run: they need another level"
-    parts = [f"{counts[HOLDS]} of {decided} sentences hold"]
+        return str(len(found)), "not run: they need another level"
+    parts = ["hold"]
     if counts[IN_PART]:
         parts.append(f"{counts[IN_PART]} in part")
     if counts[FAILS]:
         parts.append(f"{counts[FAILS]} not")
     if counts[NOT_RUN]:
         parts.append(f"{counts[NOT_RUN]} were not run")
-    return ", ".join(parts)
+    return f"{counts[HOLDS]} of {decided}", ", ".join(parts)
 
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:

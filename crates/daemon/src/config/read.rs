@@ -114,7 +114,7 @@ impl Read for PathBuf {
 
 impl Read for SecretText {
     fn read(item: &Item) -> Result<Self, Fault> {
-        item.text().map(Self::from)
+        item.octets().map(Self::from)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes of a running link: each line of standard input holds changes in the words of the
 //! options, such as `rate=1mbit delay=80ms`, and gets a line of standard output: `ok`, or
-//! `refused:` and why. A line changes all that it names, or nothing. Left out: the queue and the
-//! recording, which stay as they are. So a direction that replays a recording refuses a rate.
+//! `refused:` and why. A line changes all that it names, or nothing. A rate
+//! replaces a recording for good. Left out: the queue, which stays as it is.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -74,13 +74,11 @@ impl Orders {
     }
 }
 
-/// Follows lines until their end. `relays` are left to right, and right to left; `are_recorded`
-/// says which of them replay a recording.
+/// Follows lines until their end: `relays` are left to right, and right to left.
 pub(super) fn follow(
     mut from: impl BufRead,
     mut to: impl Write,
     relays: &[Commander; 2],
-    are_recorded: [bool; 2],
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -98,7 +96,6 @@ pub(super) fn follow(
             Err(format!("a line has at most {LINE_BYTES} octets"))
         } else {
             read(&String::from_utf8_lossy(&line))
-                .and_then(|changes| keeps_recordings(changes, are_recorded))
         };
         match changes {
             Ok(changes) => {
@@ -148,19 +145,6 @@ fn read(line: &str) -> Result<[Vec<Change>; 2], String> {
     }
 }
 
-/// Refuses changes that would replace a recording for good.
-fn keeps_recordings(
-    changes: [Vec<Change>; 2],
-    are_recorded: [bool; 2],
-) -> Result<[Vec<Change>; 2], String> {
-    let has_rate = |changes: &[Change]| changes.iter().any(|it| matches!(it, Change::Rate(_)));
-    let mut each = changes.iter().zip(are_recorded);
-    match each.any(|(changes, is_recorded)| is_recorded && has_rate(changes)) {
-        true => Err("this direction replays a recording, which has its own rate".to_owned()),
-        false => Ok(changes),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -168,14 +152,9 @@ mod tests {
     use super::*;
 
     fn told(lines: &str) -> (String, [Vec<Order>; 2]) {
-        told_to(lines, [false; 2])
-    }
-
-    fn told_to(lines: &str, are_recorded: [bool; 2]) -> (String, [Vec<Order>; 2]) {
         let [(left, forth), (right, back)] = [orders(), orders()].map(|one| one.expect("a bell"));
         let mut answers = Vec::new();
-        let relays = [left, right];
-        follow(lines.as_bytes(), &mut answers, &relays, are_recorded).expect("answers");
+        follow(lines.as_bytes(), &mut answers, &[left, right]).expect("answers");
         let heard = [forth, back].map(|orders| std::iter::from_fn(|| orders.next()).collect());
         (String::from_utf8(answers).expect("text"), heard)
     }
@@ -194,20 +173,6 @@ mod tests {
         assert_eq!(forth, [&[rate(2_000_000)][..], &both, &[down]].concat());
         let rates = [rate(2_000_000), rate(1_000_000)];
         assert_eq!(back, [&rates[..], &both, &[rate(5_000), down]].concat());
-    }
-
-    #[test]
-    fn a_direction_with_a_recording_refuses_a_rate_and_takes_other_changes() {
-        let lines = "rate=1mbit delay=80ms\nrate-back=1mbit\ndelay=80ms\n";
-        let refused = "refused: this direction replays a recording, which has its own rate\n";
-        let delay = Order::Change(Change::Delay(Duration::from_millis(80)));
-        let (answers, heard) = told_to(lines, [true, true]);
-        assert_eq!(answers, format!("{refused}{refused}ok\n"));
-        assert_eq!(heard, [vec![delay], vec![delay]]);
-        let (answers, [forth, back]) = told_to(lines, [true, false]);
-        assert_eq!(answers, format!("{refused}ok\nok\n"));
-        assert_eq!(forth, [delay]);
-        assert_eq!(back, [Order::Change(Change::Rate(1_000_000)), delay]);
     }
 
     #[test]

@@ -315,7 +315,23 @@ impl Host {
     /// Warnings for `status`.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let refused = self.refused_resolvers.iter();
-        refused.map(|(name, resolvers)| format!("{name}: {}", refusal(resolvers)))
+        let refused = refused.map(|(name, resolvers)| format!("{name}: {}", refusal(resolvers)));
+        refused.chain(self.holds_messages())
+    }
+
+    /// Says for which peers all messages wait, if the host refused a route to them.
+    pub(super) fn holds_messages(&self) -> Option<String> {
+        if !self.is_refused || !self.misses_routes {
+            return None;
+        }
+        let bare = self.bare.iter();
+        let missing = bare.filter(|(_, since)| !self.keeper.has_applied(**since));
+        let missing: Vec<String> = missing.map(|(to, _)| to.to_string()).collect();
+        Some(format!(
+            "no message of any peer is read, because the host refused the routes to {}: mend what \
+             it refuses, or reload the former configuration",
+            missing.join(", ")
+        ))
     }
 
     /// The source address of our own programs towards the peers of a connection, for one family.

@@ -10,11 +10,14 @@ use crate::planes::News;
 
 /// Messages that wait. More are lost and counted: their senders repeat them.
 const WAITING_MAX: usize = 1_024;
+/// Octets of all that wait: anybody can send the longest message.
+const WAITING_OCTETS_MAX: usize = 4 << 20;
 
 /// The receiving end of the packet threads' channel.
 pub(super) struct Inbox {
     news: mpsc::Receiver<News>,
     waiting: VecDeque<News>,
+    waiting_octets: usize,
     lost: u64,
 }
 
@@ -23,6 +26,7 @@ impl Inbox {
         Self {
             news,
             waiting: VecDeque::new(),
+            waiting_octets: 0,
             lost: 0,
         }
     }
@@ -36,6 +40,7 @@ impl Inbox {
     /// Cancel-safe.
     pub(super) async fn next(&mut self, messages_wait: bool) -> Option<News> {
         if !messages_wait && let Some(message) = self.waiting.pop_front() {
+            self.waiting_octets -= octets(&message);
             return Some(message);
         }
         loop {
@@ -43,12 +48,24 @@ impl Inbox {
             if !messages_wait || !matches!(news, News::Message { .. }) {
                 return Some(news);
             }
-            if self.waiting.len() < WAITING_MAX {
+            let octets = octets(&news);
+            if self.waiting.len() < WAITING_MAX
+                && self.waiting_octets + octets <= WAITING_OCTETS_MAX
+            {
+                self.waiting_octets += octets;
                 self.waiting.push_back(news);
             } else {
                 self.lost += 1;
             }
         }
+    }
+}
+
+/// The length of a message.
+fn octets(news: &News) -> usize {
+    match news {
+        News::Message { bytes, .. } => bytes.len(),
+        _ => 0,
     }
 }
 
@@ -93,6 +110,22 @@ mod tests {
         }
         assert!(inbox.next(false).now_or_never().is_none());
         assert_eq!(inbox.lost(), 0);
+    }
+
+    #[test]
+    fn long_messages_take_room_by_their_length() {
+        let (sender, mut inbox) = inbox();
+        let path = Path::udp(([127, 0, 0, 1], 1), ([127, 0, 0, 1], 1));
+        for _ in 0..70 {
+            let bytes = vec![0; 1 << 16];
+            assert!(sender.try_send(News::Message { path, bytes }).is_ok());
+        }
+        assert!(inbox.next(true).now_or_never().is_none());
+        assert_eq!(inbox.lost(), 6);
+        assert!(inbox.next(false).now_or_never().is_some());
+        assert!(sender.try_send(message(1)).is_ok());
+        assert!(inbox.next(true).now_or_never().is_none());
+        assert_eq!(inbox.lost(), 6);
     }
 
     #[test]

@@ -257,8 +257,8 @@ impl Task {
     /// Serves the newest values. The search is short, and applying may wait for other programs: a
     /// new address must not wait for that.
     async fn serve_newest(&mut self) {
-        // Only this marks values as seen: one that comes while the steward is busy causes another
-        // round.
+        // Values are marked as seen before they are served: one that comes while the steward is
+        // busy causes another round.
         self.newest.mark_unchanged();
         self.find_ways().await;
         // The steward would refuse what the configuration in force does not name. Control sends the

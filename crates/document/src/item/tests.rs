@@ -21,7 +21,7 @@ fn a_key_that_is_too_long_is_refused_with_its_place_and_is_not_repeated() {
 
 #[test]
 fn a_text_of_one_line_takes_no_longer_than_one_of_many() {
-    let text = format!("a = [{}]", "1,".repeat(1 << 19));
+    let text = format!("a = [{}]", "1,".repeat(1 << 17));
     let top = parse("f", &text).unwrap();
     let list = top.table().unwrap().need("a").unwrap().list().unwrap();
     let last = list.last().unwrap();
@@ -72,4 +72,25 @@ fn the_first_strange_key_of_the_text_is_told_before_others_are_read() {
         fault.to_string().starts_with("f:2:2: z: unknown key 'z'"),
         "{fault}"
     );
+}
+
+#[test]
+fn a_text_that_a_terminal_would_obey_is_refused_but_not_a_secret() {
+    let top = parse(
+        "f",
+        "a = \"x\\u001b[31m\"\nb = \"one\\ntwo\\té\"\nc = \"\\u202e\"",
+    )
+    .unwrap();
+    let table = top.table().unwrap();
+    let refused = |key| table.need(key).unwrap().text().unwrap_err().what;
+    assert!(refused("a").contains("U+001B"), "{}", refused("a"));
+    assert!(refused("c").contains("U+202E"));
+    assert_eq!(table.need("b").unwrap().text(), Ok("one\ntwo\té"));
+    assert_eq!(table.need("a").unwrap().octets(), Ok("x\u{1b}[31m"));
+}
+
+#[test]
+fn a_text_has_a_bounded_number_of_values() {
+    let text = format!("{} = [{}]", "k".repeat(200), "1,".repeat(ITEMS_MAX));
+    assert!(refused(&text).ends_with("more than 200000 values"));
 }

@@ -71,7 +71,7 @@ impl InboundPlane {
         }
     }
 
-    /// Takes one change; outbound SAs and what is unknown are ignored.
+    /// Takes one change; what is unknown is ignored.
     /// Returns what control must know of it.
     pub fn apply(&mut self, change: InboundChange) -> Option<Notice> {
         match change {

@@ -99,8 +99,8 @@ impl OutboundPlane {
         }
     }
 
-    /// Takes one change; inbound SAs and what is unknown are ignored. What waited for a new SA
-    /// leaves by [`OutboundPlane::release`].
+    /// Takes one change; what is unknown is ignored. What waited for a new SA leaves by
+    /// [`OutboundPlane::release`].
     pub fn apply(&mut self, change: OutboundChange, now: Instant) -> Option<Notice> {
         match change {
             OutboundChange::Install(sa) => self.install(*sa),
