@@ -388,6 +388,9 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
     assert rows["aes128gcm16"]["exchange"] == "IKEv1 deprecated, RFC 9395"
     assert rows["none"]["exchange"] is None
     assert any("3DES in the exchange" in why for why in rows["3des-md5"]["reasons"])
+    assert {name for name, row in rows.items() if row["is_forbidden"]} == {
+        name for name, row in rows.items() if any("MUST NOT" in why for why in row["reasons"])
+    }
     lines = {line.split()[0]: line for line in lab("policies").stdout.splitlines()}
     assert "RFC 9395" in lines["aes128gcm16"]
     assert "legacy, MUST NOT" in lines["des"]
@@ -396,6 +399,8 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
     asked = (*words, "-o", str(tmp_path / "answer.html"))
     assert "current; IKEv1 deprecated, RFC 9395" in lab(*asked).stdout
     found = {one["policy"]: one for one in answer(*asked)["policies"]}
+    assert found["des"]["is_forbidden"] is True
+    assert found["aes128gcm16"]["is_forbidden"] is False
     assert found["chacha20poly1305"]["why"].endswith("; IKEv1 deprecated, RFC 9395")
 
 

@@ -14,8 +14,10 @@ use crypto::packet::{Encryption, Integrity, Protection};
 
 use crate::sa::Protocol;
 
+mod standing;
 mod words;
 
+pub use standing::{Advice, Reason, Standing};
 use words::{Sort, Word};
 pub use words::{of_agreement, of_cipher, of_group, of_hash};
 
@@ -41,15 +43,6 @@ pub struct EspSuite {
     pub pfs: Option<Group>,
     /// 64-bit sequence numbers (word `esn`).
     pub has_esn: bool,
-}
-
-/// How current standards rate a suite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// Fit for use.
-    Current,
-    /// Works only if a configuration has `legacy = true`.
-    Legacy,
 }
 
 /// Why words are not a suite.
@@ -93,23 +86,6 @@ pub enum SuiteFault {
         /// The contradiction.
         why: &'static str,
     },
-}
-
-impl IkeSuite {
-    /// Current, or legacy if [`Self::legacy_reasons`] is not empty.
-    pub fn standing(&self) -> Standing {
-        Standing::of(&self.legacy_reasons())
-    }
-
-    /// Why the suite is legacy, one short text per reason; empty for a current suite.
-    pub fn legacy_reasons(&self) -> Vec<&'static str> {
-        let reasons = [
-            exchange_cipher_reason(self.cipher),
-            (self.hash == Hash::Md5).then_some("MD5: MUST NOT, RFC 8247 §2.2"),
-            group_reason(self.group),
-        ];
-        reasons.into_iter().flatten().collect()
-    }
 }
 
 impl EspSuite {
@@ -159,64 +135,6 @@ impl EspSuite {
             .iter()
             .filter_map(|words| words.parse().ok())
             .collect()
-    }
-
-    /// Current, or legacy if [`Self::legacy_reasons`] is not empty.
-    pub fn standing(&self) -> Standing {
-        Standing::of(&self.legacy_reasons())
-    }
-
-    /// Why the suite is legacy, one short text per reason; empty for a current suite.
-    pub fn legacy_reasons(&self) -> Vec<&'static str> {
-        let cipher = match self.protection.encryption {
-            Encryption::Cbc(cipher) => cipher_reason(cipher),
-            _ => None,
-        };
-        let is_md5 = self.protection.integrity == Integrity::Hmac(Hash::Md5);
-        let reasons = [
-            cipher,
-            (!self.protection.is_authenticated())
-                .then_some("ESP without integrity: MUST NOT, RFC 8221 §4"),
-            is_md5.then_some("HMAC-MD5: MUST NOT, RFC 8221 §6"),
-            self.pfs.and_then(group_reason),
-        ];
-        reasons.into_iter().flatten().collect()
-    }
-}
-
-impl Standing {
-    fn of(reasons: &[&str]) -> Self {
-        if reasons.is_empty() {
-            Self::Current
-        } else {
-            Self::Legacy
-        }
-    }
-}
-
-fn cipher_reason(cipher: Cipher) -> Option<&'static str> {
-    match cipher {
-        Cipher::Des => Some("single DES: MUST NOT, RFC 8221 §5"),
-        Cipher::TripleDes => Some("3DES: SHOULD NOT, RFC 8221 §5"),
-        _ => None,
-    }
-}
-
-/// RFC 8221 is about ESP and AH. RFC 8247 covers the cipher of the exchange.
-fn exchange_cipher_reason(cipher: Cipher) -> Option<&'static str> {
-    match cipher {
-        Cipher::Des => Some("single DES in the exchange: MUST NOT, RFC 8247 §2.1"),
-        Cipher::TripleDes => Some("3DES in the exchange: no more than MAY, RFC 8247 §2.1"),
-        _ => None,
-    }
-}
-
-fn group_reason(group: Group) -> Option<&'static str> {
-    match group {
-        Group::Modp768 => Some("group 1 of 768 bits: MUST NOT, RFC 8247 §2.4"),
-        Group::Modp1024 => Some("group 2 of 1024 bits: SHOULD NOT, RFC 8247 §2.4"),
-        Group::Modp1536 => Some("group 5 of 1536 bits: SHOULD NOT, RFC 8247 §2.4"),
-        _ => None,
     }
 }
 

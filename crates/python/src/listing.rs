@@ -1,6 +1,6 @@
 //! Lists every device, link and policy of a catalogue, read and checked.
 
-use lab::cost::{Policy, Profile, Standing, Unit};
+use lab::cost::{Policy, Profile, Unit};
 use lab::scenario::{Catalogue, Entry, Kind, LinkFile};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -76,11 +76,7 @@ fn link(entry: &Entry) -> Result<Value, Refused> {
 
 fn policy(entry: &Entry) -> Result<Value, Refused> {
     let policy = Policy::parse(&entry.file, &entry.text)?;
-    let (standing, reasons) = match policy.standing() {
-        Standing::Current => ("current", Vec::new()),
-        Standing::Clear => ("clear", Vec::new()),
-        Standing::Legacy(reasons) => ("legacy", reasons),
-    };
+    let standing = policy.standing();
     Ok(json!({
         "name": entry.name,
         "file": entry.file,
@@ -88,8 +84,10 @@ fn policy(entry: &Entry) -> Result<Value, Refused> {
         "suite": policy.suite.word(),
         "outer": if policy.is_outer_v6 { 6 } else { 4 },
         "encrypts": policy.suite.encrypts(),
-        "standing": standing,
+        "standing": standing.word(),
+        // Whether a standard forbids one of its algorithms.
+        "is_forbidden": standing.is_forbidden(),
         "exchange": policy.keys.and_then(|keys| keys.exchange.deprecated()),
-        "reasons": reasons,
+        "reasons": standing.reasons(),
     }))
 }

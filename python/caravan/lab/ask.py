@@ -133,12 +133,14 @@ class Verdict:
     Delays in ms, rates in kbit/s, `expansion` protected bytes per clear byte. None if there is no
     number. `load` is the work per second that all the traffic brings to the `busiest` part, 1 or
     more if it is not carried; `utilisation` is the share of the time in which it works. `standing`
-    is that of the algorithms; `exchange` is about the key exchange itself.
+    is that of the algorithms, `is_forbidden` whether a standard says MUST NOT of one of them;
+    `exchange` is about the key exchange itself.
     """
 
     policy: str
     title: str
     standing: str
+    is_forbidden: bool
     encrypts: bool
     carried: str
     delay_ms: float | None = None
@@ -414,6 +416,7 @@ def _unknown(policy: dict[str, Any], fault: LabError) -> Verdict:
         policy["name"],
         policy["title"],
         policy["standing"],
+        policy["is_forbidden"],
         policy["encrypts"],
         "unknown",
         exchange=policy["exchange"],
@@ -442,6 +445,7 @@ def _verdict(
         policy=policy["name"],
         title=policy["title"],
         standing=policy["standing"],
+        is_forbidden=policy["is_forbidden"],
         encrypts=policy["encrypts"],
         carried=carried,
         delay_ms=None if is_moving else outcome["mean_delay_s"] * 1e3,

@@ -329,16 +329,14 @@ def _between(ends: tuple[float, float] | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _standing(word: str, against: Sequence[str]) -> str:
-    """The standing of algorithms; for legacy ones, whether any is forbidden outright."""
-    if word != "legacy":
-        return word
-    return f"{word}, MUST NOT" if any("MUST NOT" in why for why in against) else word
+def _standing(word: str, *, is_forbidden: bool) -> str:
+    """The standing of algorithms, and whether a standard forbids any of them."""
+    return f"{word}, MUST NOT" if is_forbidden else word
 
 
 def _standing_of(one: Verdict) -> str:
     """The standing of a verdict's algorithms, and of its key exchange."""
-    said = _standing(one.standing, one.why.split("; "))
+    said = _standing(one.standing, is_forbidden=one.is_forbidden)
     if not one.encrypts and one.standing != "clear":
         said += ", not encrypted"
     return said if one.exchange is None else f"{said}; {one.exchange}"
@@ -385,7 +383,7 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
     else:
         table = _table("policy", "standing", "title", "why")
         for row in rows:
-            standing = _standing(row["standing"], row["reasons"])
+            standing = _standing(row["standing"], is_forbidden=row["is_forbidden"])
             table.add_row(row["name"], standing, row["title"], "; ".join(reasons(row)))
     _show(console, table)
 

@@ -8,6 +8,7 @@ use super::{Child, Connection, Encapsulation, IdentityPattern, LocalMethod, Remo
 use crate::identity::{Breadth, Identity};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
+use crate::suite::Reason;
 
 /// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,8 @@ impl Connection {
         for suite in &self.proposals {
             let reasons = suite.legacy_reasons();
             if !reasons.is_empty() {
-                found.legacy(format!("proposal {suite} ({})", reasons.join("; ")));
+                let reasons = listed(&reasons);
+                found.legacy(format!("proposal {suite} ({reasons})"));
             }
         }
         // RFC 2409 §5: message 1 of aggressive mode carries one public value.
@@ -132,7 +134,7 @@ impl Connection {
         for suite in &child.proposals {
             let reasons = suite.legacy_reasons();
             if !reasons.is_empty() {
-                let reasons = reasons.join("; ");
+                let reasons = listed(&reasons);
                 found.legacy(format!("proposal {suite} of child {name} ({reasons})"));
             }
         }
@@ -231,6 +233,12 @@ impl Connection {
 }
 
 /// Networks that nothing on the other side can reach, because IPv4 and IPv6 do not mix.
+/// Reasons in one line.
+fn listed(reasons: &[Reason]) -> String {
+    let texts: Vec<String> = reasons.iter().map(Reason::to_string).collect();
+    texts.join("; ")
+}
+
 fn check_families(child: &Child, found: &mut Findings) {
     let (name, local, remote) = (&child.name, &child.local, &child.remote);
     if local.is_empty() || remote.is_empty() {

@@ -127,7 +127,18 @@ fn legacy_is_des_3des_md5_short_groups_and_no_integrity() {
     assert_eq!(ike.legacy_reasons().len(), 3);
     let ike: IkeSuite = "3des-sha1-modp2048".parse().unwrap();
     let reason = "3DES in the exchange: no more than MAY, RFC 8247 §2.1";
-    assert_eq!(ike.legacy_reasons(), [reason]);
+    let [found] = ike.legacy_reasons()[..] else {
+        panic!("one reason");
+    };
+    assert_eq!(found.to_string(), reason);
+    assert!(!found.is_forbidden());
+    let ike: IkeSuite = "aes128-md5-modp1024".parse().unwrap();
+    let forbidden: Vec<bool> = ike
+        .legacy_reasons()
+        .iter()
+        .map(Reason::is_forbidden)
+        .collect();
+    assert_eq!(forbidden, [true, false]);
     let ike: IkeSuite = "aes128-sha1-modp2048".parse().unwrap();
     assert_eq!(ike.standing(), Standing::Current);
 }

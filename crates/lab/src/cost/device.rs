@@ -10,7 +10,7 @@ use super::measured::HostPath;
 use super::names;
 use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
-use super::suite::{Standing, Suite};
+use super::suite::Suite;
 use super::works::Each;
 use crate::staircase::Staircase;
 
@@ -102,7 +102,7 @@ pub struct Price {
     /// `current`, `legacy` or `clear`.
     pub standing: &'static str,
     /// Why it is legacy.
-    pub reasons: Vec<&'static str>,
+    pub reasons: Vec<String>,
     /// Notes on the figures.
     pub notes: Vec<String>,
     /// Seconds and source of each part.
@@ -257,11 +257,7 @@ impl Device {
         let protected_bytes = size.at(packet);
         let cycles = self.cycles(units);
         let energy = self.nj_per_cycle();
-        let (standing, reasons) = match policy.standing() {
-            Standing::Current => ("current", Vec::new()),
-            Standing::Clear => ("clear", Vec::new()),
-            Standing::Legacy(reasons) => ("legacy", reasons),
-        };
+        let standing = policy.standing();
         let part = |part: &super::Part| PricedPart {
             what: part.what.clone(),
             time_s: part.units.at(packet) / self.units_per_second,
@@ -283,8 +279,8 @@ impl Device {
             payload_ratio: accounting.payload(packet) / protected_bytes,
             energy_j: energy.and_then(|(nj, _)| Some(cycles? * nj * 1e-9)),
             energy_source: energy.map(|(_, source)| source.to_owned()),
-            standing,
-            reasons,
+            standing: standing.word(),
+            reasons: standing.reasons(),
             parts: bill.parts.iter().map(part).collect(),
             notes: bill.notes,
         })

@@ -10,7 +10,7 @@ use core::str::FromStr;
 use crypto::cipher::Cipher;
 use crypto::packet::{Encryption, Integrity, Protection};
 use engine::sa::Protocol;
-use engine::suite::{EspSuite, SuiteFault};
+use engine::suite::{EspSuite, Reason, SuiteFault};
 
 /// The protection of packets, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Suite {
 pub enum Standing {
     /// Fit for use.
     Current,
-    /// The reasons against it, one short text each.
-    Legacy(Vec<&'static str>),
+    /// The reasons against it.
+    Legacy(Vec<Reason>),
     /// Nothing is protected.
     Clear,
 }
@@ -45,6 +45,34 @@ pub const PAPER_SUITES: [&str; 12] = [
     "aes192",
     "aes256",
 ];
+
+impl Standing {
+    /// Its name in answers.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Legacy(_) => "legacy",
+            Self::Clear => "clear",
+        }
+    }
+
+    /// The reasons against it, one short text each.
+    pub fn reasons(&self) -> Vec<String> {
+        self.against().iter().map(Reason::to_string).collect()
+    }
+
+    /// Whether a standard forbids one of its algorithms.
+    pub fn is_forbidden(&self) -> bool {
+        self.against().iter().any(Reason::is_forbidden)
+    }
+
+    fn against(&self) -> &[Reason] {
+        match self {
+            Self::Legacy(reasons) => reasons,
+            Self::Current | Self::Clear => &[],
+        }
+    }
+}
 
 impl Suite {
     /// No protection.

@@ -163,10 +163,20 @@ fn policies_say_how_todays_standards_see_them() {
             }
             _ => assert!(matches!(standing, Standing::Legacy(_)), "{}", policy.name),
         }
+        let says_so = standing
+            .reasons()
+            .iter()
+            .any(|why| why.contains("MUST NOT"));
+        assert_eq!(standing.is_forbidden(), says_so, "{}", policy.name);
     }
+    assert!(policy("des").standing().is_forbidden());
+    let advised: Suite = "3des-sha1".parse().unwrap();
+    assert!(matches!(advised.standing(), Standing::Legacy(_)));
+    assert!(!advised.standing().is_forbidden());
     let Standing::Legacy(reasons) = policy("3des-md5").standing() else {
         panic!("3DES is legacy");
     };
+    let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     let once: std::collections::BTreeSet<_> = reasons.iter().collect();
     assert_eq!(once.len(), reasons.len());
     assert!(reasons.iter().any(|reason| reason.contains("RFC 8221")));
