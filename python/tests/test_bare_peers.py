@@ -25,6 +25,14 @@ URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
 FILE_BYTES = 40_000_000
 RATE_BYTES_S = 2_000_000
 PEER = f"{OPERATOR_ADDRESSES[0]}/32"
+SIXTH = """
+[connections.sixth]
+local = { auth = "psk", id = "sg.example" }
+remote = { auth = "psk", id = "other.example", secret = "a long secret of the road" }
+[connections.sixth.children.net]
+local_ts = ["fd00:10::/64"]
+remote_ts = ["fd00:66::/64"]
+"""
 Ends = tuple[Connection, Connection]
 
 
@@ -119,3 +127,28 @@ def test_on_failure_pass_lets_them_be_answered(network: RemoteAccess, ends: Ends
         station.wait_ready()
         assert gateway.status()["connections"][0]["blocks"] is False
         assert network.sg.unreachable_routes() == []
+
+
+def test_of_peers_that_the_host_refuses_routes_to_none_keeps_the_others_waiting(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    def warnings() -> str:
+        return "\n".join(gateway.status()["warnings"])
+
+    with Caravan(network.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        # A kernel without IPv6 on the device refuses the routes of a connection with IPv6.
+        network.sg.run(["sysctl", "-qw", "net.ipv6.conf.caravan0.disable_ipv6=1"]).check()
+        text = gateway.file.read_text()
+        gateway.file.write_text(text + SIXTH)
+        assert order(network.sg, "reload").code == 1
+        assert "this host refused what the configuration wants" in warnings()
+        with Caravan(network.ms, ends[1]) as station:
+            # Its next attempt is answered too.
+            gateway.process.wait_for(lambda: "to their peers: 2" in warnings(), "two ends", 60)
+            gateway.wait_for_event("these peers are disconnected")
+            # It connects as soon as the host accepts its route.
+            gateway.file.write_text(text)
+            order(network.sg, "reload").check()
+            station.wait_ready(90)
+            assert download(network.ms, URL.replace("file", "small")).received_bytes == 1000

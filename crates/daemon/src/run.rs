@@ -24,6 +24,7 @@ mod sessions;
 mod setup;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -323,7 +324,7 @@ impl Process {
                 }
                 self.become_ready()
             }
-            KeeperEvent::Refused(number, error) => self.on_host_refused(number, error),
+            KeeperEvent::Refused(number, error) => self.on_host_refused(number, error).await,
             KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Addresses(addresses, own) => {
@@ -334,16 +335,19 @@ impl Process {
         }
     }
 
-    /// The process ends, unless a reload wanted what the host refused and nothing was applied
-    /// since: then it tries again once another state is wanted, or when it tells the calendar.
-    fn on_host_refused(&mut self, number: u64, error: anyhow::Error) -> anyhow::Result<()> {
-        if self.reloads.host.is_none() {
+    /// If the routes to new peers without a pool address are missing, these peers are disconnected,
+    /// and the host decides about the state without them. Otherwise the process ends, unless a
+    /// reload wanted what the host refused and nothing was applied since: then it tries again once
+    /// another state is wanted, or when it tells the calendar.
+    async fn on_host_refused(&mut self, number: u64, error: anyhow::Error) -> anyhow::Result<()> {
+        if self.reloads.host.is_none() && !self.host.misses_routes() {
             return Err(error);
         }
-        warn!("the host is not as the new configuration wants it: {error:#}");
-        self.host.on_refused(number);
-        if let Some(text) = self.host.holds_messages() {
-            warn!("{text}");
+        warn!("the host is not as the configuration wants it: {error:#}");
+        let unroutable = self.host.on_refused(number, format!("{error:#}"));
+        if !unroutable.is_empty() {
+            warn!("{}", disconnected(&unroutable));
+            self.input(Input::Unroutable(&unroutable)).await?;
         }
         for (waits_for, asked, reply) in core::mem::take(&mut self.late) {
             if waits_for > number {
@@ -363,4 +367,22 @@ impl Process {
             false => self.late.push((self.host.wanted(), asked, reply)),
         }
     }
+}
+
+/// Peers that one line of the log names.
+const NAMED_MAX: usize = 8;
+
+/// Says which peers are disconnected.
+fn disconnected(peers: &BTreeSet<IpAddr>) -> String {
+    let named: Vec<String> = peers
+        .iter()
+        .take(NAMED_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let more = match peers.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = named.join(", ");
+    format!("the routes to {named}{more} are missing: these peers are disconnected")
 }

@@ -36,6 +36,7 @@ mod tests;
 mod timers;
 mod versions;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -90,6 +91,9 @@ pub enum Input<'a> {
     /// Our own addresses and the routes to [`Node::peers`], at the beginning and after each change,
     /// at once. The node itself limits how often it follows.
     Addresses(Addresses),
+    /// This host refuses the routes to these addresses. Peers there that have no pool address are
+    /// disconnected, because answers to them would leave unencrypted.
+    Unroutable(&'a BTreeSet<IpAddr>),
     /// The datagrams of the previous inputs have left: waiting for their answers starts here. A
     /// host that computes in no time need not send this.
     Departed,
@@ -227,6 +231,7 @@ impl Node {
             Input::Report(report) => self.on_report(report, now),
             Input::Command(command) => self.on_command(command, now),
             Input::Addresses(addresses) => self.on_addresses(addresses, now),
+            Input::Unroutable(peers) => self.end_unroutable(peers, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
             Input::Entropy(octets) => self.random.stir(octets),

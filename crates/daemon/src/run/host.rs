@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use engine::config::{Config, Connection, Start};
-use engine::node::{Addresses, Event, Node, Way};
+use engine::node::{Addresses, EndCause, Event, Node, Way};
 use engine::time::Instant;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -41,8 +41,10 @@ pub(super) struct Host {
     revision: u64,
     /// The newest desired state.
     wanted: Option<HostState>,
-    /// The host refused it.
-    is_refused: bool,
+    /// Why the host refused it, if it did.
+    refusal: Option<String>,
+    /// Sessions that ended because the host refused the routes to their peers.
+    unroutable_ended: u64,
     /// Wanted routes to peers without a pool address, each with the number of the first desired
     /// state since which it is wanted. Each later state has it too, so it is there once one of them
     /// is applied, and stays there whatever the host refuses after that.
@@ -79,7 +81,8 @@ impl Host {
             sourceless: BTreeSet::new(),
             revision: 0,
             wanted: None,
-            is_refused: false,
+            refusal: None,
+            unroutable_ended: 0,
             bare: BTreeMap::new(),
             misses_routes: false,
             passing: BTreeSet::new(),
@@ -145,17 +148,25 @@ impl Host {
 
     /// The host refused the desired state of this number. The attempt may have changed the host, so
     /// a notification of a change must not cause the next one: only another state does, or
-    /// [`Host::forget_refusal`].
-    pub(super) fn on_refused(&mut self, number: u64) {
-        self.is_refused |= number == self.keeper.wanted();
+    /// [`Host::forget_refusal`]. Returns the peers without a pool address whose routes are missing:
+    /// their sessions must end, because messages of all peers wait for these routes. Returns nobody
+    /// while a newer state is still to be tried.
+    pub(super) fn on_refused(&mut self, number: u64, reason: String) -> BTreeSet<IpAddr> {
+        if number != self.keeper.wanted() {
+            return BTreeSet::new();
+        }
+        self.refusal = Some(reason);
+        let bare = self.bare.iter();
+        let missing = bare.filter(|(_, since)| !self.keeper.has_applied(**since));
+        missing.map(|(to, _)| to.address).collect()
     }
 
     /// Lets a refused state be tried again. Returns whether there is one.
     pub(super) fn forget_refusal(&mut self) -> bool {
-        if self.is_refused {
+        if self.refusal.is_some() {
             self.wanted = None;
         }
-        self.is_refused
+        self.refusal.is_some()
     }
 
     /// Whether the newest desired state is applied.
@@ -207,20 +218,25 @@ impl Host {
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
-        if let Event::InnerAddress {
-            connection,
-            addresses,
-            dns,
-        } = event
-        {
-            let lease = Lease {
-                addresses: addresses.clone(),
-                dns: dns.clone(),
-            };
-            if let Err(error) = self.lease_file.note(connection, lease.clone()) {
-                warn!(connection, "cannot store the inner address: {error}");
+        match event {
+            Event::InnerAddress {
+                connection,
+                addresses,
+                dns,
+            } => {
+                let lease = Lease {
+                    addresses: addresses.clone(),
+                    dns: dns.clone(),
+                };
+                if let Err(error) = self.lease_file.note(connection, lease.clone()) {
+                    warn!(connection, "cannot store the inner address: {error}");
+                }
+                self.leases.insert(connection.clone(), lease);
             }
-            self.leases.insert(connection.clone(), lease);
+            Event::IkeClosed { cause, .. } if *cause == EndCause::Unroutable => {
+                self.unroutable_ended += 1;
+            }
+            _ => {}
         }
     }
 
@@ -282,7 +298,7 @@ impl Host {
         if self.wanted.as_ref() == Some(&wanted) {
             return;
         }
-        self.is_refused = false;
+        self.refusal = None;
         self.wanted = Some(wanted.clone());
         self.keeper.want(self.revision, wanted);
     }
@@ -316,22 +332,16 @@ impl Host {
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let refused = self.refused_resolvers.iter();
         let refused = refused.map(|(name, resolvers)| format!("{name}: {}", refusal(resolvers)));
-        refused.chain(self.holds_messages())
-    }
-
-    /// Says for which peers all messages wait, if the host refused a route to them.
-    pub(super) fn holds_messages(&self) -> Option<String> {
-        if !self.is_refused || !self.misses_routes {
-            return None;
-        }
-        let bare = self.bare.iter();
-        let missing = bare.filter(|(_, since)| !self.keeper.has_applied(**since));
-        let missing: Vec<String> = missing.map(|(to, _)| to.to_string()).collect();
-        Some(format!(
-            "no message of any peer is read, because the host refused the routes to {}: mend what \
-             it refuses, or reload the former configuration",
-            missing.join(", ")
-        ))
+        let refusal = self.refusal.iter().map(|reason| {
+            format!("this host refused what the configuration wants, and is asked again: {reason}")
+        });
+        let ended = (self.unroutable_ended > 0).then(|| {
+            format!(
+                "sessions that ended because this host refused the routes to their peers: {}",
+                self.unroutable_ended
+            )
+        });
+        refused.chain(refusal).chain(ended)
     }
 
     /// The source address of our own programs towards the peers of a connection, for one family.
@@ -404,7 +414,7 @@ impl Host {
     /// What stays refused when the process ends, one sentence per connection. The newest desired
     /// state is applied before that, unless it was refused.
     pub(super) fn blocking(&self) -> Vec<String> {
-        let wanted = self.wanted.as_ref().filter(|_| !self.is_refused);
+        let wanted = self.wanted.as_ref().filter(|_| self.refusal.is_none());
         let (blocks, passing) = wanted.map_or((&self.blocks, &self.passing), |it| {
             (&it.desired.blocks, &it.desired.passing)
         });

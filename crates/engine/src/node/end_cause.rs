@@ -43,6 +43,8 @@ pub enum EndCause {
     HalfOpenLimit,
     /// Our own address changed, and the tunnel cannot follow.
     OwnAddressChanged,
+    /// This host refuses the route to the peer, which has no pool address.
+    Unroutable,
     /// The gateway assigns no inner address.
     NoInnerAddress,
     /// No child came up.
@@ -76,6 +78,7 @@ impl EndCause {
             Self::NegotiationTooLong => "negotiation-too-long",
             Self::HalfOpenLimit => "half-open-limit",
             Self::OwnAddressChanged => "own-address-changed",
+            Self::Unroutable => "unroutable",
             Self::NoInnerAddress => "no-inner-address",
             Self::NoChild => "no-child",
             Self::NotPutToUse => "not-put-to-use",
@@ -114,6 +117,7 @@ impl fmt::Display for EndCause {
             Self::NegotiationTooLong => "the exchange took too long",
             Self::HalfOpenLimit => "too many half-open exchanges",
             Self::OwnAddressChanged => "our own address changed",
+            Self::Unroutable => "this host refuses the route to the peer",
             Self::NoInnerAddress => "no inner address",
             Self::NoChild => "no child could be brought up",
             Self::NotPutToUse => "the peer could not install it",

@@ -1,5 +1,8 @@
 //! Ends tunnels early: of peers that a new revocation list names or whose certificate is not pinned
-//! any more, and of peers that the user names.
+//! any more, of peers that the user names, and of peers that this host cannot route to.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use crypto::cert::CertFault;
 
@@ -43,6 +46,19 @@ impl Node {
         });
         for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);
+        }
+    }
+
+    /// Ends the sessions with authenticated peers without a pool address at these addresses. A path
+    /// that the peer has not proven does not count.
+    pub(super) fn end_unroutable(&mut self, peers: &BTreeSet<IpAddr>, now: Instant) {
+        let sessions = self.sessions.ids(|session| {
+            session.ike.is_established()
+                && session.connection().is_some_and(|it| it.has_bare_peers())
+                && peers.contains(&session.home().remote.ip())
+        });
+        for id in sessions {
+            self.close_session(id, EndCause::Unroutable, true, now);
         }
     }
 }

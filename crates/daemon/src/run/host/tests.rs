@@ -31,13 +31,14 @@ fn route(host: &mut Host, bare: &BTreeSet<Prefix>) {
     host.note_bare(bare);
 }
 
-async fn refused(host: &mut Host, played: &mut Played) {
+/// Returns the peers whose sessions must end.
+async fn refused(host: &mut Host, played: &mut Played) -> BTreeSet<IpAddr> {
     let text = "no".to_owned();
     played.reply(Reply::Failed { text }).await;
     let KeeperEvent::Refused(number, _) = host.next_event().await else {
         panic!("not refused")
     };
-    host.on_refused(number);
+    host.on_refused(number, "no".to_owned())
 }
 
 /// The routes of the next request.
@@ -76,6 +77,38 @@ async fn no_message_is_read_until_the_route_to_every_bare_peer_is_there() {
     assert!(!host.misses_routes());
 }
 
+fn addresses(peers: &BTreeSet<Prefix>) -> BTreeSet<IpAddr> {
+    peers.iter().map(|peer| peer.address).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_refusal_messages_go_on_without_the_peers_whose_routes_are_missing() {
+    let (mut host, mut played) = host();
+    route(&mut host, &peers([1]));
+    applies(&mut played).await;
+    done(&mut host, &mut played).await;
+    route(&mut host, &peers([1, 2]));
+    applies(&mut played).await;
+    // A third peer comes before the steward answers: the state with both is tried first.
+    route(&mut host, &peers([1, 2, 3]));
+    assert!(refused(&mut host, &mut played).await.is_empty());
+    assert!(host.misses_routes());
+    applies(&mut played).await;
+    // The first peer is left alone.
+    let unroutable = refused(&mut host, &mut played).await;
+    assert_eq!(unroutable, addresses(&peers([2, 3])));
+    assert!(host.warnings().any(|it| it.ends_with(": no")));
+    // Their sessions end, and the next state is without them.
+    let (connection, cause) = ("road".to_owned(), EndCause::Unroutable);
+    host.on_event(&Event::IkeClosed { connection, cause });
+    route(&mut host, &peers([1]));
+    assert!(!host.misses_routes());
+    assert_eq!(applies(&mut played).await, peers([1]));
+    done(&mut host, &mut played).await;
+    let warnings: Vec<String> = host.warnings().collect();
+    assert!(matches!(&warnings[..], [one] if one.ends_with("routes to their peers: 1")));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_route_that_the_host_refused_stays_missing() {
     let (mut host, mut played) = host();
@@ -102,7 +135,7 @@ async fn routes_that_are_there_are_not_missing_after_a_reload_that_the_host_refu
     route(&mut host, &peers([1, 2]));
     assert!(!host.misses_routes());
     applies(&mut played).await;
-    refused(&mut host, &mut played).await;
+    assert!(refused(&mut host, &mut played).await.is_empty());
     assert!(!host.misses_routes());
     // A route that was removed meanwhile is another matter, whichever state the host takes.
     route(&mut host, &peers([1]));

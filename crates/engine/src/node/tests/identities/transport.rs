@@ -110,3 +110,35 @@ fn a_pool_of_the_other_family_stands_for_nobody() {
         "{refusal}"
     );
 }
+
+#[test]
+fn of_peers_without_a_pool_address_those_that_the_host_cannot_route_to_end() {
+    let ended = |crowd: &Crowd| {
+        let events = crowd.members[0].events.iter();
+        let closed = events.filter_map(|event| match event {
+            Event::SessionEnded { stay, summary } => {
+                Some((stay.identity.clone(), summary.cause.clone()))
+            }
+            _ => None,
+        });
+        closed.collect::<Vec<_>>()
+    };
+    let mut crowd = with_pool(hosts(Vec::new()), 2);
+    let [a, b] = [("a.example", 10), ("b.example", 11)]
+        .map(|(name, last)| crowd.enter([10, 0, 0, last], host(name, &["tcp/80"])));
+    let unroutable = BTreeSet::from([[10, 0, 0, 10].into(), [10, 0, 0, 99].into()]);
+    crowd.input(0, Input::Unroutable(&unroutable));
+    assert_eq!(crowd.guests(), [("b.example".to_owned(), Vec::new())]);
+    // It may connect again, and the host may route to it by then.
+    crowd.run(Duration::from_secs(60));
+    let cause = EndCause::Unroutable;
+    assert_eq!(ended(&crowd), [("a.example".to_owned(), cause)]);
+    assert!(crowd.is_up(a) && crowd.is_up(b));
+
+    // Traffic of these peers has a pool address.
+    let mut crowd = with_pool(hosts(vec![0]), 2);
+    let a = crowd.enter([10, 0, 0, 10], host("a.example", &["tcp/80"]));
+    crowd.input(0, Input::Unroutable(&unroutable));
+    crowd.run(Duration::from_secs(1));
+    assert!(ended(&crowd).is_empty() && crowd.is_up(a));
+}
