@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,10 @@ pub use prefix::{Prefix, covering, prefixes};
 const TUNNEL_METRIC: u32 = 100;
 /// Blocking routes: every other route takes precedence.
 const BLOCK_METRIC: u32 = 4_000_000;
+
+/// How often a change of the desired state also adds again what is known to be there: another
+/// program may have removed it, and the kernel removes routes without a notification.
+const ADD_AGAIN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why the host's tables could not be changed.
 #[derive(Debug, thiserror::Error)]
@@ -98,12 +103,37 @@ impl Desired {
         self.routes.keys().chain(blocks).copied().collect()
     }
 
+    /// What must be added so that this state is in force. What `known` has is there.
+    fn additions(&self, known: Option<&Self>, table: u32) -> Additions {
+        let is_blocked = |prefix: &&Prefix| {
+            known.is_some_and(|known| known.blocks.values().any(|it| it.contains(*prefix)))
+        };
+        let is_routed = |(to, source): &(&Prefix, &Option<IpAddr>)| {
+            known.is_some_and(|known| known.routes.get(*to) == Some(*source))
+        };
+        let blocks = self.blocks.values().flatten();
+        let routes = self.routes.iter().filter(|it| !is_routed(it));
+        Additions {
+            blocks: blocks.filter(|it| !is_blocked(it)).copied().collect(),
+            routes: routes
+                .map(|(&to, &source)| TableRoute { table, to, source })
+                .collect(),
+        }
+    }
+
     fn table_routes(&self, table: u32) -> BTreeSet<TableRoute> {
         let routes = self.routes.iter();
         routes
             .map(|(&to, &source)| TableRoute { table, to, source })
             .collect()
     }
+}
+
+/// What one change of the host adds, with one request to the kernel for each.
+#[derive(Debug, PartialEq, Eq)]
+struct Additions {
+    blocks: BTreeSet<Prefix>,
+    routes: Vec<TableRoute>,
 }
 
 /// What happens to the blocking routes when a process ends.
@@ -124,6 +154,8 @@ pub struct Routes {
     addresses: BTreeSet<IpAddr>,
     /// The state applied last.
     applied: Option<Desired>,
+    /// When all routes and blocks were added last.
+    all_added_at: Instant,
 }
 
 impl Routes {
@@ -143,6 +175,7 @@ impl Routes {
             fwmark,
             addresses: BTreeSet::new(),
             applied: None,
+            all_added_at: Instant::now(),
         })
     }
 
@@ -153,7 +186,9 @@ impl Routes {
 
     /// Brings the host into the desired state. The order is: add blocks, add routes, remove old
     /// routes, remove old blocks. Does nothing if the state is the same: on a gateway most tunnels
-    /// come and go without a change.
+    /// come and go without a change. What the last state had is not added again, unless
+    /// [`ADD_AGAIN_INTERVAL`] has passed: a gateway may have routes to thousands of peers, and the
+    /// messages of all wait for the route to a new one.
     pub async fn apply(
         &mut self,
         desired: &Desired,
@@ -162,8 +197,14 @@ impl Routes {
         if self.applied.as_ref() == Some(desired) {
             return Ok(());
         }
-        let last = self.applied.take();
-        self.change(desired, last.as_ref(), file).await?;
+        let begun = Instant::now();
+        let is_recent = begun - self.all_added_at < ADD_AGAIN_INTERVAL;
+        // After a failure nothing is known.
+        let known = self.applied.take().filter(|_| is_recent);
+        self.change(desired, known.as_ref(), file).await?;
+        if known.is_none() {
+            self.all_added_at = begun;
+        }
         self.applied = Some(desired.clone());
         Ok(())
     }
@@ -171,7 +212,7 @@ impl Routes {
     async fn change(
         &mut self,
         desired: &Desired,
-        last: Option<&Desired>,
+        known: Option<&Desired>,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
         let rules = desired.rules(self.fwmark, self.table);
@@ -188,12 +229,8 @@ impl Routes {
             }
         })
         .map_err(RouteError::Footprint)?;
-        // Blocks do not vanish with a device: they are still there.
-        let is_there = |prefix: &&Prefix| {
-            last.is_some_and(|last| last.blocks.values().any(|known| known.contains(*prefix)))
-        };
-        let blocks = desired.blocks.values().flatten();
-        for prefix in blocks.filter(|prefix| !is_there(prefix)) {
+        let additions = desired.additions(known, self.table);
+        for prefix in &additions.blocks {
             self.netlink
                 .add_block(self.table, *prefix, BLOCK_METRIC)
                 .await?;
@@ -201,7 +238,7 @@ impl Routes {
         for address in desired.addresses.difference(&self.addresses) {
             self.netlink.add_address(self.link, *address).await?;
         }
-        for route in &routes {
+        for route in &additions.routes {
             self.netlink
                 .add_route(self.link, route, TUNNEL_METRIC)
                 .await?;
@@ -352,4 +389,64 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
              {setting}=1` allows it"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: u32 = 221;
+
+    fn peer(number: u16) -> Prefix {
+        let [high, low] = number.to_be_bytes();
+        Prefix::host([198, 51, high, low].into())
+    }
+
+    fn state(peers: impl IntoIterator<Item = u16>) -> Desired {
+        let peers: Vec<Prefix> = peers.into_iter().map(peer).collect();
+        Desired {
+            routes: peers.iter().map(|to| (*to, None)).collect(),
+            blocks: [("road".to_owned(), peers.into_iter().collect())].into(),
+            ..Desired::default()
+        }
+    }
+
+    /// Requests for blocks and for routes.
+    fn requests(desired: &Desired, known: Option<&Desired>) -> (usize, usize) {
+        let additions = desired.additions(known, TABLE);
+        (additions.blocks.len(), additions.routes.len())
+    }
+
+    #[test]
+    fn a_new_peer_among_thousands_costs_one_request_for_its_route() {
+        let known = state(0..10_000);
+        let desired = state(0..10_001);
+        assert_eq!(requests(&desired, Some(&known)), (1, 1));
+        let to = peer(10_000);
+        let route = TableRoute {
+            table: TABLE,
+            to,
+            source: None,
+        };
+        let additions = Additions {
+            blocks: [to].into(),
+            routes: vec![route],
+        };
+        assert_eq!(desired.additions(Some(&known), TABLE), additions);
+        assert_eq!(requests(&known, Some(&desired)), (0, 0), "one has gone");
+    }
+
+    #[test]
+    fn a_route_from_another_address_replaces_the_known_one() {
+        let known = state(0..3);
+        let mut desired = known.clone();
+        let source: IpAddr = [10, 10, 0, 1].into();
+        desired.routes.insert(peer(1), Some(source));
+        assert_eq!(requests(&desired, Some(&known)), (0, 1));
+    }
+
+    #[test]
+    fn where_nothing_is_known_everything_is_added() {
+        assert_eq!(requests(&state(0..100), None), (100, 100));
+    }
 }
