@@ -14,8 +14,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
-use crate::service::Ready;
-use crate::{bench, console, link, packet, pki, steward};
+use crate::service::{Outcome, Ready};
+use crate::{bench, config, console, link, packet, pki, steward};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
@@ -310,7 +310,8 @@ impl Cli {
                 }
                 let timeout = Duration::from_secs(timeout.into());
                 let ready = (Ready::new(background)?, timeout);
-                run(args.options(Role::Station, &global, ready)?)?;
+                let options = args.options(Role::Station, &global, ready)?;
+                run_client(options, background, run)?;
                 String::new()
             }
             Command::Down { name, peer: None } => commands::down(&runtime_dir, &folders.1, &name)?,
@@ -353,6 +354,25 @@ impl Cli {
         console::say(&text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// In the background, it leaves its outcome for `status` and for the terminal.
+fn run_client(
+    options: RunOptions,
+    is_background: bool,
+    run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !is_background {
+        return run(options);
+    }
+    let names = config::connection_names(&options.config)?;
+    let name = names.first().context("there is no [connections.NAME]")?;
+    let mut outcome = Outcome::open(&options.runtime_dir, name)?;
+    let ended = run(options);
+    if let Err(error) = &ended {
+        outcome.failed(&sentence(error));
+    }
+    ended
 }
 
 impl RunArgs {

@@ -1,5 +1,6 @@
 //! The surroundings of a process: the service manager, the terminal it leaves, signals.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs::File;
 use std::io::{self, Write};
@@ -77,16 +78,19 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
 }
 
 /// Starts this program again in the background with the same arguments and [`BACKGROUND`], waits
-/// until it is up or has failed, and prints its messages. Its log goes to `log`, which starts
-/// empty. ^C ends both. Must run within a tokio runtime.
-pub async fn detach(log: &Path) -> io::Result<ExitCode> {
+/// until it is up or has failed, and prints its messages. Its log, which starts empty, and its
+/// [`Outcome`] have this name. ^C ends both. Must run within a tokio runtime.
+pub async fn detach(runtime_dir: &Path, name: &str) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let log_file = files::open_log(log)?;
+    let log = log_path(runtime_dir, name);
+    let log_file = files::open_log(&log)?;
+    // That of an earlier process must not pass for this one's.
+    Outcome::open(runtime_dir, name)?;
     let mut arguments = env::args_os();
-    let name = arguments.next().unwrap_or_else(|| "caravan".into());
+    let called = arguments.next().unwrap_or_else(|| "caravan".into());
     let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     let mut child = Command::new(program)
-        .arg0(name)
+        .arg0(called)
         .args(arguments)
         .arg(BACKGROUND)
         .stdin(Stdio::null())
@@ -107,7 +111,7 @@ pub async fn detach(log: &Path) -> io::Result<ExitCode> {
             }
         };
         let Some(line) = line else {
-            return ended(&mut child, log);
+            return ended(&mut child, runtime_dir, name);
         };
         if let Some(text) = line.strip_prefix(UP) {
             // The tunnel is up, even if nobody can read that.
@@ -136,12 +140,14 @@ fn interrupted(child: &mut Child) -> io::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// It ended without a message; its log has the reason.
-fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
+/// It ended before it was up or gave up.
+fn ended(child: &mut Child, runtime_dir: &Path, name: &str) -> io::Result<ExitCode> {
     let status = child.wait()?;
-    match last_failure(log) {
+    let log = log_path(runtime_dir, name);
+    let is_empty = std::fs::metadata(&log).map_or(true, |found| found.len() == 0);
+    match last_failure(runtime_dir, name) {
         Some(reason) => complain(reason),
-        None if last_line(log).is_none() => complain(format!(
+        None if is_empty => complain(format!(
             "it ended ({status}) and could not say why: {} is empty, is the disk full?",
             log.display()
         )),
@@ -153,15 +159,44 @@ fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
         .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Why the process of this log ended, if the log says so.
-pub fn last_failure(log: &Path) -> Option<String> {
-    let line = last_line(log)?;
-    line.strip_prefix("caravan: ").map(str::to_owned)
+/// The file in which a background process says why it failed. It is empty while the process runs,
+/// and after an end without an error. It is opened before rights are dropped.
+pub struct Outcome(File);
+
+/// Longest reason that is read back.
+const REASON_BYTES_MAX: u64 = 64 << 10;
+const OUTCOME: &str = "outcome";
+
+impl Outcome {
+    /// Opens the file of this name, and empties it.
+    pub fn open(runtime_dir: &Path, name: &str) -> io::Result<Self> {
+        files::open_log(&runtime_dir.join(format!("{name}.{OUTCOME}"))).map(Self)
+    }
+
+    /// Says why the process failed.
+    pub fn failed(&mut self, reason: &str) {
+        // On a full disk the log may still have it.
+        let _ = self.0.write_all(reason.as_bytes());
+    }
 }
 
-fn last_line(log: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(log).ok()?;
-    text.lines().last().map(str::to_owned)
+/// Why the last background process of this name failed, if it did.
+pub fn last_failure(runtime_dir: &Path, name: &str) -> Option<String> {
+    let path = runtime_dir.join(format!("{name}.{OUTCOME}"));
+    let reason = String::from_utf8(files::read_ours(&path, REASON_BYTES_MAX).ok()?).ok()?;
+    (!reason.is_empty()).then_some(reason)
+}
+
+/// The names of all background processes that have run, in order.
+pub fn background_names(runtime_dir: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(runtime_dir).into_iter().flatten();
+    let names = entries.flatten().filter_map(|entry| {
+        let path = entry.path();
+        let is_ours = path.extension().is_some_and(|end| end == OUTCOME);
+        let name = path.file_stem().filter(|_| is_ours)?;
+        name.to_str().map(str::to_owned)
+    });
+    names.collect()
 }
 
 /// The log file of a background process.
@@ -290,5 +325,22 @@ mod tests {
         send(format!("@{name}").as_ref(), "READY=1").unwrap();
         let mut buffer = [0; 16];
         assert_eq!(manager.recv(&mut buffer).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_failure_is_read_back_whole_until_the_next_process_begins() {
+        let folder = env::temp_dir().join(format!("caravan-outcome-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(last_failure(&folder, "road"), None);
+        let mut outcome = Outcome::open(&folder, "road").unwrap();
+        assert_eq!(last_failure(&folder, "road"), None, "it runs");
+        // The words of a log line, and a second line: nothing is taken apart.
+        let reason = "caravan: cannot bind UDP ports 500 and 4500\nin use";
+        outcome.failed(reason);
+        assert_eq!(last_failure(&folder, "road").as_deref(), Some(reason));
+        assert_eq!(background_names(&folder), ["road".to_owned()].into());
+        Outcome::open(&folder, "road").unwrap();
+        assert_eq!(last_failure(&folder, "road"), None);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

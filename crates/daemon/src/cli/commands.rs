@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -42,7 +42,6 @@ pub(super) fn detach(
     };
     let names = loaded.names();
     none_runs(runtime_dir, &names)?;
-    let log = service::log_path(runtime_dir, first);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -54,8 +53,10 @@ pub(super) fn detach(
             blocks::lay(runtime_dir, &loaded).await?;
         }
         config::load(config, Names::Needed)?;
+        let log = service::log_path(runtime_dir, first);
         let context = || format!("cannot start in the background ({})", log.display());
-        service::detach(&log).await.with_context(context)
+        let detached = service::detach(runtime_dir, first).await;
+        detached.with_context(context)
     });
     let is_up = matches!(&started, Ok(code) if *code == ExitCode::SUCCESS);
     if !is_up && let Some(sentence) = blocks::standing(runtime_dir, &names) {
@@ -218,23 +219,13 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
 
 /// Why dead background processes have ended.
 fn failures(runtime_dir: &Path, name: Option<&str>) -> String {
-    let Ok(files) = std::fs::read_dir(runtime_dir) else {
-        return String::new();
-    };
-    let mut logs: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
-    logs.sort();
-    let mut text = String::new();
-    for log in logs {
-        let of = log.file_stem().and_then(|stem| stem.to_str());
-        let is_log = log.extension().is_some_and(|it| it == "log");
-        let Some(of) = of.filter(|of| is_log && name.is_none_or(|name| name == *of)) else {
-            continue;
-        };
-        if let Some(reason) = service::last_failure(&log) {
-            text += &format!("; the last `up --detach` of {of} ended: {reason}");
-        }
-    }
-    text
+    let all = service::background_names(runtime_dir).into_iter();
+    let failed = all.filter(|of| name.is_none_or(|name| name == of));
+    let sentences = failed.filter_map(|of| {
+        let reason = service::last_failure(runtime_dir, &of)?;
+        Some(format!("; the last `up --detach` of {of} ended: {reason}"))
+    });
+    sentences.collect()
 }
 
 /// What dead processes left: blocked traffic, unreachable resolvers, and records that look like
