@@ -24,7 +24,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub use check::own_fault;
 pub use credentials::Credentials;
-pub use keys::Keys;
+pub use keys::KeyValues;
 pub use loaded::{Loaded, PublishedPort};
 
 /// Octets of a text file at most. A wrong name could lead to an endless file.

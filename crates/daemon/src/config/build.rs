@@ -22,7 +22,7 @@ use crate::routes::prefix::{next, previous};
 
 use super::file::{self, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::loaded::{Loaded, PublishedPort};
-use super::{ConfigError, Keys, Names, Origin};
+use super::{ConfigError, KeyValues, Names, Origin};
 
 /// Proposals of a connection that names none. strongSwan's default comes first; peers that do not
 /// know its group skip its transform.
@@ -134,7 +134,7 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.version"), "only 1 is supported: IKEv1"));
         }
         loaded.on_failure.push((name.to_owned(), table.on_failure));
-        loaded.keys.insert(name.to_owned(), Keys::of(table));
+        loaded.keys.insert(name.to_owned(), KeyValues::of(table));
         for (child, it) in &table.children {
             if it.esp_proposals.len() > 1 && it.esp_proposals.iter().any(|word| word == "none") {
                 let text = "\"none\" means no IPsec and cannot be combined with proposals; \
@@ -230,7 +230,7 @@ impl Builder<'_> {
             .map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
         Ok(Connection {
             name: name.to_owned(),
-            revision: Keys::of(table).revision(),
+            revision: KeyValues::of(table).revision(),
             local_addrs: table.local_addrs.clone(),
             remote_addrs,
             is_aggressive: table.aggressive,

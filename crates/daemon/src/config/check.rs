@@ -63,14 +63,13 @@ pub(super) fn values(file: &ConfigFile) -> Vec<KeyFault> {
         }
     }
     for (name, table) in &file.connections {
-        faults.extend(connection(&format!("connections.{name}"), table));
+        faults.extend(connection(name, &format!("connections.{name}"), table));
     }
     faults
 }
 
-fn connection(place: &str, table: &ConnectionTable) -> Vec<KeyFault> {
+fn connection(name: &str, place: &str, table: &ConnectionTable) -> Vec<KeyFault> {
     let mut faults = Vec::new();
-    let name = place.strip_prefix("connections.").unwrap_or(place);
     if let Err(error) = check_name(name) {
         faults.push((place.to_owned(), error.to_string()));
     }

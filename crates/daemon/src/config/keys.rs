@@ -14,9 +14,9 @@ const WITHOUT_TUNNELS: [&str; 3] = ["lan", "max_peers", "other_family"];
 /// The values of one connection by key, including defaults. Certificates, keys, secrets and
 /// revocation lists are left out ([`super::Credentials`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keys(BTreeMap<String, String>);
+pub struct KeyValues(BTreeMap<String, String>);
 
-impl Keys {
+impl KeyValues {
     /// Never panics: a table consists of words, numbers, lists and tables of them.
     pub(super) fn of(table: &ConnectionTable) -> Self {
         let value = serde_json::to_value(table).expect("words, numbers, lists and tables");

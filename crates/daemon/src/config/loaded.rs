@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use engine::config::Config;
 
-use super::{Credentials, Keys, file};
+use super::{Credentials, KeyValues, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
 
@@ -26,7 +26,7 @@ pub struct Loaded {
     /// Digests of each connection's files and secrets, by name.
     pub credentials: BTreeMap<String, Credentials>,
     /// Other values of each connection, by name.
-    pub keys: BTreeMap<String, Keys>,
+    pub keys: BTreeMap<String, KeyValues>,
     /// Warnings of `caravan check`: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }
