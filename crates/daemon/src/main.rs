@@ -1,4 +1,4 @@
-//! The caravan program: a thin door to the `daemon` library.
+//! The caravan program: it only calls the `daemon` library.
 
 use std::process::ExitCode;
 

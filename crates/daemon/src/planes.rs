@@ -175,7 +175,7 @@ struct Witness {
 }
 
 /// The receiving half of a thread's queue.
-struct Inbox<O> {
+struct OrderQueue<O> {
     queue: Receiver<O>,
     bell: Arc<EventFd>,
 }
@@ -204,8 +204,8 @@ impl Planes {
             clock: parts.clock,
             news: news.clone(),
         };
-        let (to_outbound, outbound_inbox) = orders()?;
-        let (to_inbound, inbound_inbox) = orders()?;
+        let (to_outbound, outbound_queue) = orders()?;
+        let (to_inbound, inbound_queue) = orders()?;
         let witness = |direction| Witness {
             direction,
             news: news.clone(),
@@ -213,8 +213,8 @@ impl Planes {
         // The first thread may own both directions, so control must learn about a failure of
         // either.
         let (of_first, of_second) = (witness(Direction::Inbound), witness(Direction::Outbound));
-        let out = Outbound::new(&devices, parts.outbound, outbound_inbox);
-        let back = Inbound::new(&devices, parts.inbound, inbound_inbox, to_outbound.clone());
+        let out = Outbound::new(&devices, parts.outbound, outbound_queue);
+        let back = Inbound::new(&devices, parts.inbound, inbound_queue, to_outbound.clone());
         let (first, second) = threads::pair(back, out, to_inbound.clone(), parts.clock)?;
         let mut planes = Self {
             outbound: to_outbound,
@@ -318,7 +318,7 @@ impl<O> Orders<O> {
     }
 }
 
-impl<O> Inbox<O> {
+impl<O> OrderQueue<O> {
     /// The next order, if one waits.
     fn take(&self) -> Option<O> {
         self.queue.try_recv().ok()
@@ -331,7 +331,7 @@ impl<O> Inbox<O> {
     }
 }
 
-fn orders<O>() -> io::Result<(Orders<O>, Inbox<O>)> {
+fn orders<O>() -> io::Result<(Orders<O>, OrderQueue<O>)> {
     let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
     let bell = Arc::new(EventFd::from_value_and_flags(0, flags)?);
     let (sender, queue) = sync_channel(ORDERS);
@@ -339,5 +339,5 @@ fn orders<O>() -> io::Result<(Orders<O>, Inbox<O>)> {
         queue: sender,
         bell: bell.clone(),
     };
-    Ok((orders, Inbox { queue, bell }))
+    Ok((orders, OrderQueue { queue, bell }))
 }

@@ -9,7 +9,7 @@ use engine::sa::{Path, Protocol, Via};
 
 use super::news::Line;
 use super::{
-    Clock, Devices, InboundOrder, Inbox, IoReport, News, Orders, OutboundOrder, Report,
+    Clock, Devices, InboundOrder, IoReport, News, OrderQueue, Orders, OutboundOrder, Report,
     TooBigReport,
 };
 use crate::capture::Tap;
@@ -35,7 +35,7 @@ pub(super) struct Inbound {
     raw: Option<Arc<RawSockets>>,
     tap: Option<Tap>,
     clock: Clock,
-    inbox: Inbox<InboundOrder>,
+    orders: OrderQueue<InboundOrder>,
     outbound: Orders<OutboundOrder>,
     line: Line,
     io: IoReport,
@@ -63,7 +63,7 @@ impl Inbound {
     pub(super) fn new(
         devices: &Devices,
         plane: InboundPlane,
-        inbox: Inbox<InboundOrder>,
+        orders: OrderQueue<InboundOrder>,
         outbound: Orders<OutboundOrder>,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Inbound {
             raw: devices.raw.clone(),
             tap: devices.tap.clone(),
             clock: devices.clock,
-            inbox,
+            orders,
             outbound,
             line: Line::new(devices.news.clone()),
             io: IoReport::default(),
@@ -85,7 +85,7 @@ impl Inbound {
 
     /// Becomes readable when orders wait.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.inbox.bell.as_fd()
+        self.orders.bell.as_fd()
     }
 
     /// The sockets to receive from.
@@ -100,7 +100,7 @@ impl Inbound {
 
     /// Takes orders after the bell rang. Returns false to stop.
     pub(super) fn listen(&mut self) -> bool {
-        self.inbox.silence();
+        self.orders.silence();
         self.hear();
         !self.is_over
     }
@@ -109,7 +109,7 @@ impl Inbound {
     /// as soon as it can, and the kernel may report its packet before the bell.
     fn hear(&mut self) {
         while !self.is_over
-            && let Some(order) = self.inbox.take()
+            && let Some(order) = self.orders.take()
         {
             self.is_over = self.obey(order);
         }

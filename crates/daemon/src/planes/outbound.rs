@@ -7,7 +7,7 @@ use engine::plane::{Datagrams, Notice, OutboundChange, OutboundPlane, Run, TooBi
 use engine::sa::{Direction, Via};
 
 use super::news::Line;
-use super::{Clock, Devices, Inbox, IoReport, News, OutboundOrder, Report, TooBigReport};
+use super::{Clock, Devices, IoReport, News, OrderQueue, OutboundOrder, Report, TooBigReport};
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
@@ -27,7 +27,7 @@ pub(super) struct Outbound {
     raw: Option<Arc<RawSockets>>,
     tap: Option<Tap>,
     clock: Clock,
-    inbox: Inbox<OutboundOrder>,
+    orders: OrderQueue<OutboundOrder>,
     line: Line,
     io: IoReport,
     frame: Vec<u8>,
@@ -52,7 +52,7 @@ impl Outbound {
     pub(super) fn new(
         devices: &Devices,
         plane: OutboundPlane,
-        inbox: Inbox<OutboundOrder>,
+        orders: OrderQueue<OutboundOrder>,
     ) -> Self {
         Self {
             plane,
@@ -61,7 +61,7 @@ impl Outbound {
             raw: devices.raw.clone(),
             tap: devices.tap.clone(),
             clock: devices.clock,
-            inbox,
+            orders,
             line: Line::new(devices.news.clone()),
             io: IoReport::default(),
             frame: vec![0; FRAME_BYTES],
@@ -73,7 +73,7 @@ impl Outbound {
 
     /// The descriptors that become readable when a turn is due: the device, and the bell of orders.
     pub(super) fn wakers(&self) -> [BorrowedFd<'_>; 2] {
-        [self.tun.as_fd(), self.inbox.bell.as_fd()]
+        [self.tun.as_fd(), self.orders.bell.as_fd()]
     }
 
     /// Octets sent so far.
@@ -84,7 +84,7 @@ impl Outbound {
     /// Takes orders after the bell rang, and retries what control was too busy to receive. Returns
     /// false to stop.
     pub(super) fn listen(&mut self) -> bool {
-        self.inbox.silence();
+        self.orders.silence();
         self.hear();
         if !self.out.is_empty() || !self.out.notices().is_empty() {
             self.flush();
@@ -96,7 +96,7 @@ impl Outbound {
     /// depend on them.
     fn hear(&mut self) {
         while !self.is_over
-            && let Some(order) = self.inbox.take()
+            && let Some(order) = self.orders.take()
         {
             self.is_over = self.obey(order);
         }
