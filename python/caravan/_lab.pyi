@@ -49,8 +49,9 @@ class Scenario:
     def resolved(self, run: str | None = None, /) -> str:
         """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone`
         are priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph`
-        has its links, flows, addresses and ways, of a chain too, and as `setup` tunnels, published
-        ports and where flows go. Each of `setup.tunnels` has its policy as `protection`, with the
+        has its flows, addresses and routes, of a chain too, `links` and `moves` in the whole
+        numbers of the event kernel (`delay_ns`, `at_ns`), and as `setup` tunnels, published ports
+        and where flows go. Each of `setup.tunnels` has its policy as `protection`, with the
         keys of a policy file and their defaults (`suite`, `mode`, `udp`, `outer`; `keys` is null or
         has `exchange`, `proposal`, `proof`), `outer` of the path, and whether a NAT is on the path
         at the beginning as `has_nat`."""

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
 use engine::link::recording::{BadRecording, Replay, survey};
-use engine::link::{Carrier, Fate, Limit, Link, Shape};
+use engine::link::{Carrier, Fate, Limit, Link, RATE_BPS_MAX, Shape};
 use engine::time::Instant;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long)]
     pub right: String,
     /// Rate of each direction, such as 2mbit.
-    #[arg(long, value_parser = parse_rate, conflicts_with = "trace")]
+    #[arg(long, value_parser = parse_rate, group = "carrier")]
     pub rate: Option<u64>,
     /// Rate from right to left, if different.
     #[arg(long, value_parser = parse_rate, conflicts_with = "trace_back")]
@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, value_parser = parse_queue, default_value = "1000")]
     pub queue: Limit,
     /// Recorded link in Mahimahi's format, in place of a rate.
-    #[arg(long)]
+    #[arg(long, group = "carrier")]
     pub trace: Option<PathBuf>,
     /// The same from right to left, if different.
     #[arg(long)]
@@ -81,8 +81,9 @@ pub struct Args {
     /// Bytes that the link adds to each datagram.
     #[arg(long, default_value_t = 0)]
     pub overhead: u32,
-    /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1.
-    #[arg(long, value_parser = parse_loss, default_value_t = 0.0, requires = "rate")]
+    /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1. Needs a
+    /// rate or a trace.
+    #[arg(long, value_parser = parse_loss, default_value_t = 0.0, requires = "carrier")]
     pub reorder: f64,
     /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
@@ -456,21 +457,27 @@ impl Line {
 
 fn parse_rate(text: &str) -> Result<u64, String> {
     let wanted = || format!("{text} is not a rate such as 64kbit, 2mbit or 1.5gbit");
+    let too_high = || format!("{text} is too high, limit {RATE_BPS_MAX}bit");
     let units = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)];
     let unit = |(name, factor): (&str, f64)| text.strip_suffix(name).map(|number| (number, factor));
     let (number, factor) = units.into_iter().find_map(unit).ok_or_else(wanted)?;
     let rate = number.parse::<f64>().map_err(|_| wanted())? * factor;
-    if (1.0..=1e12).contains(&rate) {
-        Ok(rate as u64)
-    } else {
-        Err(wanted())
+    match rate {
+        1.0.. if rate <= RATE_BPS_MAX as f64 => Ok(rate as u64),
+        1.0.. => Err(too_high()),
+        _ => Err(wanted()),
     }
 }
 
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    if let Some(number) = text.strip_suffix("us") {
-        let micros = number.parse().map_err(|_| format!("{text} is no span"))?;
-        return Ok(Duration::from_micros(micros));
+    let units: [(&str, fn(u64) -> Duration); 2] =
+        [("us", Duration::from_micros), ("ns", Duration::from_nanos)];
+    for (unit, duration) in units {
+        if let Some(number) = text.strip_suffix(unit) {
+            let number = number.parse();
+            let number = number.map_err(|_| format!("{text} is not a delay such as 250{unit}"))?;
+            return Ok(duration(number));
+        }
     }
     Span::parse(text).map(|span| span.0)
 }
@@ -500,14 +507,43 @@ mod tests {
         assert_eq!(parse_rate("9600bit"), Ok(9600));
         assert_eq!(parse_delay("50ms"), Ok(Duration::from_millis(50)));
         assert_eq!(parse_delay("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(parse_delay("400ns"), Ok(Duration::from_nanos(400)));
+        for bad in ["-1ns", "0.5us", "us"] {
+            assert!(parse_delay(bad).is_err(), "{bad}");
+        }
         assert_eq!(parse_queue("100"), Ok(Limit::Packets(100)));
         assert_eq!(parse_queue("64kb"), Ok(Limit::Bytes(64_000)));
         assert_eq!(parse_loss("0.01"), Ok(0.01));
+        assert_eq!(parse_rate("1000000gbit"), Ok(RATE_BPS_MAX));
+        let too_high = "1000001gbit is too high, limit 1000000000000000bit";
+        assert_eq!(parse_rate("1000001gbit"), Err(too_high.to_owned()));
         for bad in ["", "2", "mbit", "0mbit", "-1mbit", "nanmbit"] {
             assert!(parse_rate(bad).is_err(), "{bad}");
         }
         assert!(parse_loss("1.1").is_err());
         assert!(parse_queue("kb").is_err());
+    }
+
+    #[test]
+    fn datagrams_overtake_on_a_rate_and_on_a_trace() {
+        #[derive(clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            args: Args,
+        }
+        let read = |words: &str| {
+            let all = format!("link --left a --right b {words}");
+            let read = <Program as clap::Parser>::try_parse_from(all.split_whitespace());
+            read.map(|program| program.args.reorder)
+        };
+        let of = |words: &str| read(words).map_err(|fault| fault.kind());
+        assert_eq!(of("--reorder 0.1 --rate 1mbit"), Ok(0.1));
+        assert_eq!(of("--reorder 0.1 --trace road.trace"), Ok(0.1));
+        let missing = clap::error::ErrorKind::MissingRequiredArgument;
+        assert_eq!(of("--reorder 0.1"), Err(missing));
+        let both = clap::error::ErrorKind::ArgumentConflict;
+        assert_eq!(of("--trace road.trace --rate 1mbit"), Err(both));
+        assert_eq!(of("--rate-back 1mbit --trace road.trace"), Ok(0.0));
     }
 
     /// An Ethernet frame with this many bytes of IP, as from a packet socket.

@@ -17,7 +17,7 @@ pub mod shape;
 use std::collections::VecDeque;
 
 pub use chance::Chance;
-pub use shape::{BadShape, Carrier, Delay, Limit, Shape};
+pub use shape::{BadShape, Carrier, Delay, Limit, RATE_BPS_MAX, Shape};
 
 use crate::time::{Duration, Instant};
 use recording::{BadRecording, Replay, Rewind};

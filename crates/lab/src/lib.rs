@@ -18,3 +18,4 @@ pub mod scenario;
 pub mod staircase;
 pub mod system;
 pub mod tandem;
+mod time;

@@ -24,6 +24,7 @@ mod resolved;
 mod tandem;
 mod topology;
 mod traffic;
+mod whole;
 mod work;
 mod written;
 
@@ -48,6 +49,7 @@ pub use resolved::Resolved;
 pub use tandem::NoTandem;
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
+pub use whole::{WholeChange, WholeLink, WholeLinkChange, WholeMove, WholeRate};
 
 /// A checked scenario: everything that it names exists, and every number is within its range.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
-use lab::scenario::{Flow, Joint, Move, NoTandem, Resolved, Scenario};
+use lab::scenario::{Flow, NoTandem, Resolved, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -25,9 +25,7 @@ struct Job {
 /// What the testbed builds namespaces from.
 #[derive(Serialize)]
 struct Network<'a> {
-    links: &'a [Joint],
     flows: &'a [Flow],
-    moves: &'a [Move],
     #[serde(flatten)]
     resolved: &'a Resolved,
 }
@@ -49,12 +47,12 @@ pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused>
     // Traffic that the tandem cannot simulate is no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&run));
-    let (links, flows, moves) = (&scenario.links, &scenario.flows, &scenario.moves);
+    let flows = &scenario.flows;
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
         // Every link and its ends, every address and every route, also of chains.
-        "graph": Network { links, flows, moves, resolved },
+        "graph": Network { flows, resolved },
         // The value of the run that is too large, with its key; null if none is.
         "too_much": work.and_then(Result::err).map(|fault| Refused::from(fault).told()),
         // Nodes whose work is a lower bound.

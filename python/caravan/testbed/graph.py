@@ -9,7 +9,6 @@ Neighbours are configured from the start: no link carries ARP.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from caravan.testbed.network import Network
 from caravan.testbed.relay import LinkConfig, Relay, software_checksums
 
 MTU_BYTES = 1500
-BARE_BPS_MIN = 100e6
+BARE_BPS_MIN = 100_000_000
 """A link at least this fast, without delay, loss or queue of its own, is a bare veth pair."""
 BRIDGE = "bridge"
 UNLIMITED_QUEUE = "100000"
@@ -145,7 +144,7 @@ class GraphNetwork(Network):
         The hosts between its ends have names that no node can have.
         """
         link, name = self._graph["links"][index], f"l{index}"
-        mtu = int(link["mtu_bytes"] or MTU_BYTES)
+        mtu = link["mtu_bytes"] or MTU_BYTES
         # a move may bring a client to a link that it is not on at first
         ports = self._graph["ports"]
         near = sorted(
@@ -244,23 +243,23 @@ class GraphNetwork(Network):
 def link_config(
     link: Mapping[str, Any], traces: Mapping[str, Path], *, is_changing: bool = False
 ) -> LinkConfig | None:
-    """The configuration of a link's relay; None if the link is bare."""
+    """The configuration of a link's relay; None if the link is bare.
+
+    The native core has rounded all numbers, for the event kernel too.
+    """
     rate, queue_bytes, trace = link["rate"], link["queue_bytes"], link["trace"]
-    keys = ("delay_s", "loss", "queue_bytes", "overhead_bytes", "reorder", "trace")
+    keys = ("delay_ns", "loss", "queue_bytes", "overhead_bytes", "reorder", "trace")
     is_fast = min(rate["up_bps"], rate["down_bps"]) >= BARE_BPS_MIN
     if is_fast and not is_changing and not any(link[key] for key in keys):
         return None
-    if link["reorder"] and trace:
-        named = f"link.{link['name']}.reorder"
-        raise NotForTestbed(named, "a link with a trace has no rate, and reorder needs one")
     return LinkConfig(
         rate=None if trace else _rate(rate["up_bps"]),
         rate_back=None if trace else _rate(rate["down_bps"]),
-        delay=_delay(link["delay_s"]),
+        delay=_delay(link["delay_ns"]),
         loss=link["loss"],
-        queue=f"{queue_bytes:.0f}b" if queue_bytes else UNLIMITED_QUEUE,
+        queue=f"{queue_bytes}b" if queue_bytes else UNLIMITED_QUEUE,
         trace=traces[trace] if trace else None,
-        overhead=math.ceil(link["overhead_bytes"]),
+        overhead=link["overhead_bytes"],
         reorder=link["reorder"],
     )
 
@@ -269,14 +268,14 @@ def words(to: Mapping[str, Any]) -> str:
     """The line that tells a relay how a move changes its link."""
     if rate := to.get("rate"):
         return f"rate={_rate(rate['up_bps'])} rate-back={_rate(rate['down_bps'])}"
-    if "delay_s" in to:
-        return f"delay={_delay(to['delay_s'])}"
+    if "delay_ns" in to:
+        return f"delay={_delay(to['delay_ns'])}"
     return f"loss={to['loss']}" if "loss" in to else f"up={str(to['up']).lower()}"
 
 
-def _rate(bps: float) -> str:
-    return f"{bps:.0f}bit"
+def _rate(bps: int) -> str:
+    return f"{bps}bit"
 
 
-def _delay(seconds: float) -> str:
-    return f"{seconds * 1e6:.0f}us"
+def _delay(ns: int) -> str:
+    return f"{ns}ns"

@@ -16,7 +16,7 @@ from caravan import _lab
 from caravan.lab import core
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
-from caravan.testbed.graph import GraphNetwork, link_config
+from caravan.testbed.graph import GraphNetwork
 from caravan.testbed.pki import CaravanAuthority, passing_folder
 from caravan.threeways.ends import CLEAR, check_policy, connection
 
@@ -51,8 +51,6 @@ class Setting:
             check_policy(tunnel["protection"])
         # the core refuses what it cannot simulate either, such as a recording that is not there
         _ = self.departures
-        for link in self.graph["links"]:
-            link_config(link, self.traces)
 
     @property
     def is_graph(self) -> bool:

@@ -147,7 +147,7 @@ def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
     for flow in flows:
         flow.start(start_ns)
     for step in bed.setting.graph["moves"]:
-        _wait_until(start_ns + int(step["at_s"] * 1e9))
+        _wait_until(start_ns + step["at_ns"])
         if "station" in step:
             bed.network.attach(step["station"]["node"], step["station"]["to"])
         else:

@@ -2,6 +2,9 @@
 
 use crate::time::Duration;
 
+/// The highest rate of a link in a file or an option, in bits per second.
+pub const RATE_BPS_MAX: u64 = 1_000_000_000_000_000;
+
 /// The fixed properties of one direction of a link. `R` represents a recording: its name while a
 /// link is planned, and its [`super::recording::Replay`] when it runs.
 #[derive(Clone, Debug)]

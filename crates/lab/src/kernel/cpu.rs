@@ -12,11 +12,10 @@ use engine::work::Work;
 use super::Target;
 use crate::cost::WorkTime;
 use crate::staircase::Staircase;
+use crate::time::nanoseconds;
 
 /// Sizes whose service time is cached.
 const TABLE_BYTES: u32 = 2048;
-/// Longest plausible service time of one packet.
-const MAX_SECONDS: f64 = 1e6;
 
 /// The costs of a host's work.
 #[derive(Clone)]
@@ -110,14 +109,5 @@ impl Cpu {
     /// Its total working time and number of packets.
     pub fn busy(&self) -> (Duration, u64) {
         (self.busy, self.packets)
-    }
-}
-
-/// The nearest whole nanoseconds; invalid numbers count as zero.
-pub fn nanoseconds(seconds: f64) -> u64 {
-    if seconds > 0.0 {
-        libm::round(seconds.min(MAX_SECONDS) * 1e9) as u64
-    } else {
-        0
     }
 }

@@ -17,9 +17,9 @@ use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
 use wire::ip::{Flow, protocol};
 
-use super::cpu::nanoseconds;
 use super::queue::{Event, Lane, What};
 use super::{Costs, Port, Stage, Target, nat};
+use crate::time::nanoseconds;
 
 pub use control::{Control, Log, Message};
 pub use stack::Stack;

@@ -6,8 +6,8 @@ use engine::link::Chance;
 use engine::time::{Duration, Instant};
 
 use super::Target;
-use super::cpu::nanoseconds;
 use super::random::Random;
+use crate::time::nanoseconds;
 
 /// Intervals between packets.
 #[derive(Clone, Copy, Debug, PartialEq)]

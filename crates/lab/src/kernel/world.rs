@@ -403,11 +403,6 @@ impl World {
 /// The payload of `ping`.
 const PING_PAYLOAD_BYTES: usize = 56;
 
-/// This many seconds as a duration, capped so that sums of limits do not overflow.
-fn after(seconds: f64) -> Duration {
-    Duration::from_nanos(super::cpu::nanoseconds(seconds))
-}
-
 /// Seconds between two times.
 fn seconds(from: Instant, to: Instant) -> f64 {
     to.since(from).as_secs_f64()

@@ -198,10 +198,10 @@ fn read_overhead(item: &Item) -> Result<f64, Fault> {
 
 /// A number of bytes without a unit, as systems show an MTU, or a size with its unit.
 fn read_mtu(item: &Item) -> Result<f64, Fault> {
-    let Value::Text(_) = item.value else {
-        return item.number(MTU_MIN, MTU_MAX);
+    let bytes = match item.value {
+        Value::Text(_) => item.quantity(quantity::size)?,
+        _ => item.number(MTU_MIN, MTU_MAX)?,
     };
-    let bytes = item.quantity(quantity::size)?;
     match (MTU_MIN..=MTU_MAX).contains(&bytes) && bytes.fract() == 0.0 {
         true => Ok(bytes),
         false => Err(item.fault(format!(

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::catalogue::{Catalogue, Kind};
 use super::graph::setup::Setup;
 use super::motion::POLICIES_MAX;
-use super::{Graph, Scenario};
+use super::{Graph, Scenario, WholeLink, WholeMove};
 use crate::cost;
 
 /// A scenario's network, and what is set up on it.
@@ -15,6 +15,10 @@ use crate::cost;
 pub struct Resolved {
     /// What is set up.
     pub setup: Setup,
+    /// The links, in the order of the scenario.
+    pub links: Vec<WholeLink>,
+    /// What changes while packets flow, in the order of time.
+    pub moves: Vec<WholeMove>,
     /// Addresses and routes. It has the tunnels that protect something.
     #[serde(flatten)]
     pub graph: Graph,
@@ -44,7 +48,12 @@ impl Scenario {
             let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
             return Err(self.fault(&[&self.policy_key(tunnel.from)], why));
         }
-        Ok(Resolved { setup, graph })
+        Ok(Resolved {
+            setup,
+            links: self.whole_links(),
+            moves: self.whole_moves(),
+            graph,
+        })
     }
 
     /// The key that names the policy of a station's tunnel: that of its layer, or the scenario's.

@@ -377,6 +377,7 @@ fn an_mtu_is_a_number_or_a_size() {
         ("link.ms.mtu=67", "67 is outside 68 to 65535"),
         ("link.ms.mtu=70 KB", "68 to 65535 whole bytes"),
         ("link.ms.mtu=99.5 B", "68 to 65535 whole bytes"),
+        ("link.ms.mtu=99.5", "68 to 65535 whole bytes"),
         (
             "link.ms.mtu=1500 bytes",
             "unknown unit 'bytes', valid are B,",

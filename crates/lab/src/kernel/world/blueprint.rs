@@ -6,9 +6,9 @@ use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
+use super::MOST_BYTES;
 use super::protection::{Protection, costs, tunnels};
 use super::tunnel::Tunnel;
-use super::{MOST_BYTES, after};
 use crate::kernel::cpu::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
@@ -16,8 +16,10 @@ use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::graph::route::Route;
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{
-    self, Catalogue, Fault, Graph, Kind, Model, Move, NoTandem, Resolved, Role, Scenario,
+    self, Catalogue, Fault, Graph, Kind, Model, NoTandem, Resolved, Role, Scenario, WholeLink,
+    WholeMove,
 };
+use crate::time::after;
 
 /// All that is needed to build the network of a scenario, a chain or a graph.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ pub struct Blueprint {
     /// What is done with the network, never empty; in a chain there is one program.
     pub programs: Vec<Programs>,
     /// What changes during the run, in the order of time.
-    pub moves: Vec<Move>,
+    pub moves: Vec<WholeMove>,
     /// Whether it is a chain in the short form, whose tunnel is measured before it is used.
     pub is_short: bool,
 }
@@ -112,7 +114,12 @@ impl Blueprint {
         catalogue: &Catalogue,
         open: &Open,
     ) -> Result<Self, NoTandem> {
-        let Resolved { graph, setup } = resolved;
+        let Resolved {
+            graph,
+            setup,
+            links,
+            moves,
+        } = resolved;
         let tunnels = tunnels(setup, scenario)?;
         let second = scenario.with_role(Role::Nat).nth(1);
         if let Some(second) = second.filter(|_| scenario.is_short) {
@@ -132,8 +139,9 @@ impl Blueprint {
             let own: Vec<_> = own.collect();
             NodeBlueprint::of((index, node), graph, &own, scenario, catalogue)
         });
-        let links = scenario.links.iter();
-        let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
+        let joints = links
+            .iter()
+            .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
         Ok(Self {
@@ -145,7 +153,7 @@ impl Blueprint {
             graph: graph.clone(),
             setup: setup.clone(),
             tunnels,
-            moves: scenario.moves.clone(),
+            moves: moves.clone(),
             is_short: scenario.is_short,
         })
     }
@@ -255,16 +263,15 @@ impl NodeBlueprint {
 
 impl Joint {
     fn of(
-        joint: &scenario::Joint,
+        link: &WholeLink,
         scenario: &Scenario,
         (catalogue, open): (&Catalogue, &Open),
     ) -> Result<Self, Fault> {
-        let link = &joint.link;
         let trace = match &link.trace {
             None => None,
             Some(trace) => {
                 let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
-                    let keys = ["trace", "link"].map(|key| format!("link.{}.{key}", joint.name));
+                    let keys = ["trace", "link"].map(|key| format!("link.{}.{key}", link.name));
                     let why = format!(
                         "there is no trace '{trace}', neither beside this file nor in the \
                                  current folder"
@@ -274,25 +281,23 @@ impl Joint {
                 Some(Trace::new(entry, open)?)
             }
         };
-        let shape = |rate_bps: f64| Shape {
+        let shape = |rate_bps: u64| Shape {
             carrier: match &trace {
                 Some(trace) => Carrier::Recording(trace.clone()),
-                None => Carrier::Rate(rate_bps.clamp(1.0, 1e15) as u64),
+                None => Carrier::Rate(rate_bps),
             },
-            delay: Delay::Fixed(after(link.delay_s)),
+            delay: Delay::Fixed(Duration::from_nanos(link.delay_ns)),
             loss: link.loss,
-            queue: link
-                .queue_bytes
-                .map_or(Limit::None, |most| Limit::Bytes(most as u64)),
+            queue: link.queue_bytes.map_or(Limit::None, Limit::Bytes),
             reorder: link.reorder,
-            mtu: link.mtu_bytes.map(|mtu| mtu as u32),
-            overhead_bytes: link.overhead_bytes.ceil() as u32,
+            mtu: link.mtu_bytes,
+            overhead_bytes: link.overhead_bytes,
         };
         Ok(Self {
-            link: joint.name.clone(),
-            name: format!("{} - {}", joint.name, scenario.nodes[joint.far].name),
-            near: joint.near.clone(),
-            far: joint.far,
+            link: link.name.clone(),
+            name: format!("{} - {}", link.name, scenario.nodes[link.far].name),
+            near: link.near.clone(),
+            far: link.far,
             up: shape(link.rate.up_bps),
             down: shape(link.rate.down_bps),
         })

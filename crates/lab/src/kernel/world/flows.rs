@@ -8,13 +8,13 @@
 use std::net::IpAddr;
 
 use engine::link::{self, Counters};
-use engine::time::Instant;
+use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
-use super::{QUIET, World, after, seconds};
+use super::{QUIET, World, seconds};
 use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
-use crate::scenario::{Change, LinkChange};
+use crate::scenario::{WholeChange, WholeLinkChange};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -129,7 +129,7 @@ impl World {
         }
         let limits = self.blueprint.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
-        self.follow(self.moves(start))?;
+        self.follow(start)?;
         self.kernel.run(end)?;
         let transferred: Vec<Option<Transferred>> = transfers
             .into_iter()
@@ -168,32 +168,22 @@ impl World {
         }
     }
 
-    /// Advances time to each of these moves and makes it.
-    fn follow(&mut self, moves: Vec<(Instant, Change)>) -> Result<(), KernelFault> {
-        for (at, change) in moves {
-            self.kernel.run(at)?;
-            self.change(change)?;
+    /// Advances time to each of the moves and makes it.
+    fn follow(&mut self, start: Instant) -> Result<(), KernelFault> {
+        for step in self.blueprint.moves.clone() {
+            self.kernel.run(start + Duration::from_nanos(step.at_ns))?;
+            self.change(step.change)?;
         }
         Ok(())
     }
 
-    /// Moves, in the order of time.
-    fn moves(&self, start: Instant) -> Vec<(Instant, Change)> {
-        let moves = self.blueprint.moves.iter();
-        let mut moves: Vec<_> = moves
-            .map(|it| (start + after(it.at_s), it.change))
-            .collect();
-        moves.sort_by_key(|(at, _)| *at);
-        moves
-    }
-
-    fn change(&mut self, change: Change) -> Result<(), KernelFault> {
+    fn change(&mut self, change: WholeChange) -> Result<(), KernelFault> {
         match change {
-            Change::Station { node, to } => {
+            WholeChange::Station { node, to } => {
                 self.attach(node, to);
                 Ok(())
             }
-            Change::Link { link, to } => self.change_link(link, to),
+            WholeChange::Link { link, to } => self.change_link(link, to),
         }
     }
 
@@ -230,15 +220,12 @@ impl World {
         self.kernel.wake(host);
     }
 
-    fn change_link(&mut self, joint: usize, to: LinkChange) -> Result<(), KernelFault> {
-        let bits = |bps: f64| bps.clamp(1.0, 1e15) as u64;
+    fn change_link(&mut self, joint: usize, to: WholeLinkChange) -> Result<(), KernelFault> {
         let changes = match to {
-            LinkChange::Rate(rate) => [rate.up_bps, rate.down_bps]
-                .map(bits)
-                .map(link::Change::Rate),
-            LinkChange::DelayS(delay_s) => [link::Change::Delay(after(delay_s)); 2],
-            LinkChange::Loss(loss) => [link::Change::Loss(loss); 2],
-            LinkChange::Up(is_up) => [link::Change::Up(is_up); 2],
+            WholeLinkChange::Rate(rate) => [rate.up_bps, rate.down_bps].map(link::Change::Rate),
+            WholeLinkChange::DelayNs(ns) => [link::Change::Delay(Duration::from_nanos(ns)); 2],
+            WholeLinkChange::Loss(loss) => [link::Change::Loss(loss); 2],
+            WholeLinkChange::Up(is_up) => [link::Change::Up(is_up); 2],
         };
         let (up, down) = self.elements.links[joint];
         for (number, change) in [up, down].into_iter().zip(changes) {

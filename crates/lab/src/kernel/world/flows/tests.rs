@@ -4,7 +4,7 @@ use super::super::Blueprint;
 use super::*;
 use crate::kernel::levels;
 use crate::kernel::trace::held;
-use crate::scenario::{Catalogue, Entry, Kind, Scenario};
+use crate::scenario::{Catalogue, Entry, Kind, Scenario, WholeLink, WholeRate};
 
 const HANDOVER: &str =
     include_str!("../../../../../../python/caravan/catalogue/scenarios/handover.toml");
@@ -465,6 +465,54 @@ fn links_change_while_packets_flow() {
     // 200 kbit/s for twice 400: the queue is full, and more than half is lost
     let narrow = change("rate = \"200 kbit/s\"");
     assert!(lost(&narrow) > 150, "{narrow:#?}");
+}
+
+#[test]
+fn the_kernel_and_the_testbed_have_the_same_whole_numbers() {
+    let edits = [
+        "link.cell-b.rate={ up = '1000.6 bit/s', down = '0.2 bit/s' }",
+        "link.cell-b.delay=0.4 us",
+        "link.cell-b.queue=1500.6 B",
+        "link.cell-b.overhead=20.2 B",
+        "link.cell-b.mtu=1400",
+    ];
+    let (scenario, catalogue) = scenario(&still(), &edits).expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("resolves");
+    let of = |link: &WholeLink| link.name == "cell-b";
+    let index = resolved.links.iter().position(of).expect("the link");
+    let whole = &resolved.links[index];
+    assert_eq!((whole.rate.up_bps, whole.rate.down_bps), (1001, 1));
+    assert_eq!((whole.delay_ns, whole.queue_bytes), (400, Some(1501)));
+    assert_eq!((whole.overhead_bytes, whole.mtu_bytes), (21, Some(1400)));
+    let blueprint = blueprint(&still(), &edits).expect("a blueprint");
+    let joint = &blueprint.joints[index];
+    for (shape, bits) in [(&joint.up, 1001), (&joint.down, 1)] {
+        assert!(matches!(shape.carrier, link::Carrier::Rate(rate) if rate == bits));
+        assert_eq!(shape.delay, link::Delay::Fixed(Duration::from_nanos(400)));
+        assert_eq!(shape.queue, link::Limit::Bytes(1501));
+        assert_eq!((shape.overhead_bytes, shape.mtu), (21, Some(1400)));
+    }
+}
+
+#[test]
+fn moves_are_whole_too_and_in_the_order_of_time() {
+    let moves = "[[move]]\nat = '2.0000000004 s'\nlink = 'cell-b'\ndelay = '0.4 us'\n\
+                 [[move]]\nat = '1 s'\nlink = 'cell-b'\nrate = '1500.6 bit/s'\n";
+    let text = still() + moves;
+    let (scenario, catalogue) = scenario(&text, &[]).expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("resolves");
+    let times: Vec<u64> = resolved.moves.iter().map(|step| step.at_ns).collect();
+    assert_eq!(times, [1_000_000_000, 2_000_000_000]);
+    let change = |index: usize| match resolved.moves[index].change {
+        WholeChange::Link { to, .. } => to,
+        WholeChange::Station { .. } => panic!("it is of a link"),
+    };
+    let rate = WholeRate {
+        up_bps: 1501,
+        down_bps: 1501,
+    };
+    assert_eq!(change(0), WholeLinkChange::Rate(rate));
+    assert_eq!(change(1), WholeLinkChange::DelayNs(400));
 }
 
 #[test]
