@@ -11,8 +11,10 @@ import pytest
 import typer
 
 from caravan.lab.core import LabError, Question, departures, find, kernel, scenario
-from caravan.testbed import Network, datagrams, transfer
-from caravan.testbed.graph import NotForTestbed, link_config, words
+from caravan.testbed import Network, flow_end
+from caravan.testbed.flow_end import Listening, Received, Refused, results
+from caravan.testbed.graph import link_config, words
+from caravan.testbed.relay import LinkConfig
 from caravan.threeways import flows
 from caravan.threeways.bed import Setting
 from caravan.threeways.compare import main
@@ -71,6 +73,15 @@ model = "constant"
 rate = "400 kbit/s"
 sizes = { model = "fixed", bytes = "1000 B" }
 """
+
+
+PROGRAM = (sys.executable, flow_end.__file__)
+
+
+def output(*words: str) -> str:
+    """What a program of a flow prints."""
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def branch(folder: Path, *changes: tuple[str, str]) -> str:
@@ -158,12 +169,14 @@ def test_a_transfer_that_is_cut_has_the_time_of_the_run(
     tcp = "; ".join(f"flow.{name}.{edit}" for edit in ("sizes=", "rate=", "model=tcp"))
     edits = f"{tcp}; flow.{name}.bytes=9 MB; flow.{other}.rate=8 kbit/s"
     simulate, measured = levels(f"{edits}; run.time=4 s", tmp_path / "out", path)
-    assert measured.notes == []
     one, two = (
         next(flow for flow in level.flows if flow.name == name) for level in (simulate, measured)
     )
     assert one.seconds == two.seconds == 4
     assert 50_000 < two.received < two.sent
+    for level, flow in ((simulate, one), (measured, two)):
+        said = f"cut by the end of the run: {flow.received:,} of 9,000,000 bytes arrived"
+        assert level.notes == [f"{name}: {said}"]
     # by the time of the last byte it would be four times as much
     assert two.kbps == pytest.approx(one.kbps, rel=0.5)
 
@@ -179,26 +192,47 @@ def test_what_the_kernel_refuses_to_send_is_told(tmp_path: Path) -> None:
     assert [flow.received for flow in measured.flows] == [0, 1]
 
 
-def test_programs_of_flows_print_what_the_kernel_refuses(tmp_path: Path) -> None:
+def test_programs_of_flows_print_results_that_the_testbed_reads(tmp_path: Path) -> None:
     listed = tmp_path / "departures"
     listed.write_text("0 70000\n0 70000\n")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = str(closed.getsockname()[1])
-        for argv, said in (
-            (
-                [datagrams.__file__, "send", "127.0.0.1", port, str(listed), "0"],
-                "refused: 2 datagrams: [Errno 90] Message too long",
-            ),
-            (
-                [transfer.__file__, "connect", "127.0.0.1", port, "10", "0", str(tmp_path / "f")],
-                "refused: [Errno 111] Connection refused",
-            ),
+        for words, refused in (
+            (("send", "127.0.0.1", port, str(listed), "0"), ("[Errno 90] Message too long", 2)),
+            (("connect", "127.0.0.1", port, "10", "0"), ("[Errno 111] Connection refused", None)),
         ):
-            done = subprocess.run(
-                [sys.executable, *argv], capture_output=True, text=True, check=True
-            )
-            assert done.stdout.splitlines() == [said]
+            assert results(output(*words)) == [Refused(*refused)]
+    assert str(Refused("[Errno 1] No", 2)) == "refused: 2 datagrams: [Errno 1] No"
+    assert str(Refused("[Errno 1] No", None)) == "refused: [Errno 1] No"
+
+
+def test_a_transfer_tells_how_much_of_it_came() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        with subprocess.Popen(
+            [*PROGRAM, "connect", "127.0.0.1", port, "0", "0"], stdout=subprocess.PIPE, text=True
+        ) as client:
+            link, _ = server.accept()
+            with link:
+                link.sendall(bytes(100_000))
+            told, _ = client.communicate()
+    (received,) = results(told)
+    assert isinstance(received, Received) and received.size_bytes == 100_000
+    assert received.seconds >= 0
+
+
+def test_a_line_that_is_not_at_its_end_is_no_result() -> None:
+    assert results('{"kind": "listening"}') == []
+    assert results('{"kind": "listening"}\n{"kind": "rec') == [Listening()]
+
+
+def test_a_transfer_that_time_ends_says_what_is_missing() -> None:
+    one = Counted("up", 50_000, ((0, 999),), 4.0)
+    assert one.cut == "cut by the end of the run: 1,000 of 50,000 bytes arrived"
+    assert Flows((one,), {}).notes == [f"up: {one.cut}"]
+    assert Counted("up", 50_000, ((0, 49_999),), 4.0).cut is None
+    assert Counted("up", 50, ((0, 9),)).cut is None, "datagrams are lost, not cut"
 
 
 @pytest.mark.root
@@ -344,6 +378,19 @@ def test_links_with_two_rates_framing_and_overtaking_carry_alike(tmp_path: Path)
     _same_bytes(simulate, measured)
 
 
+@pytest.mark.root
+def test_packets_overtake_on_a_trace_too(tmp_path: Path) -> None:
+    trace = tmp_path / "cell.trace"
+    # an opportunity of 1500 bytes every 4 ms is 3 Mbit/s
+    trace.write_text("".join(f"{ms}\n" for ms in range(4, 404, 4)))
+    shape = 'rate = "1 Mbit/s"\ntrace = "cell.trace"\nreorder = 0.2'
+    path = branch(tmp_path, ('rate = "1 Mbit/s"', shape))
+    edits = "flow.up.rate=1600 kbit/s"
+    for level in levels(edits, tmp_path / "out", path):
+        up = level.flows[0]
+        assert up.gaps == [] and len(up.runs) > 20, "some were overtaken"
+
+
 def _same_gaps(simulate: Counted, measured: Counted) -> None:
     """Nothing is missing except around the move.
 
@@ -375,12 +422,27 @@ def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) 
         Setting.of(Question("handover", tuple(edits.split("; "))).request()).check_testbed()
 
 
-def test_what_overtakes_on_a_recording_is_no_link_of_the_testbed() -> None:
+def test_a_link_with_a_trace_may_reorder() -> None:
     link = scenario(Question("handover"))["graph"]["links"][0]
-    with pytest.raises(
-        NotForTestbed, match=r"link\.cell-a\.reorder: a link with a trace has no rate"
-    ):
-        link_config({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
+    config = link_config({**link, "reorder": 0.1, "trace": "x"}, {"x": Path("x")})
+    assert config is not None and config.rate is None
+    options = config.arguments()
+    at = options.index("--trace")
+    assert options[at : at + 2] == ["--trace", "x"]
+    assert options[-2:] == ["--reorder", "0.1"]
+
+
+def test_a_relay_has_the_whole_numbers_of_the_simulation() -> None:
+    edits = (
+        "link.cell-a.rate={ up = '2000.6 bit/s', down = '0.2 bit/s' }",
+        "link.cell-a.delay=0.4 us",
+        "link.cell-a.queue=1500.6 B",
+        "link.cell-a.overhead=20.2 B",
+    )
+    config = link_config(scenario(Question("handover", edits))["graph"]["links"][0], {})
+    assert config == LinkConfig(
+        rate="2001bit", rate_back="1bit", delay="400ns", queue="1501b", overhead=21
+    )
 
 
 @pytest.mark.parametrize(
@@ -416,7 +478,8 @@ def test_the_list_of_departures_is_what_the_simulation_sends() -> None:
     ("change", "told"),
     [
         ("rate=1 Mbit/s", "rate=1000000bit rate-back=1000000bit"),
-        ("delay=80 ms", "delay=80000us"),
+        ("delay=80 ms", "delay=80000000ns"),
+        ("delay=0.4 us", "delay=400ns"),
         ("loss=0.25", "loss=0.25"),
         ("up=false", "up=false"),
     ],

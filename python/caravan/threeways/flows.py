@@ -20,20 +20,19 @@ from typing import Any
 
 from caravan.lab import core
 from caravan.numbers import missing
-from caravan.testbed import datagrams, transfer
+from caravan.testbed import flow_end
 from caravan.testbed.capture import Capture, Frame, read_pcap
+from caravan.testbed.flow_end import Listening, Received, Refused, results
+from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.process import Process
 from caravan.threeways.bed import Bed, Setting, running
 
-UDP_HEADERS_BYTES, UDP_HEADERS_BYTES6 = 28, 48
 LEAD_S = 1.5
 """Time from starting the senders to the first datagram, so that all senders are ready."""
 QUIET_S = 2.0
 """Time after the last datagram, so that it can arrive."""
 READY_S = 10.0
 POLL_S = 0.05
-REFUSED = "refused: "
-"""How a line of a flow's program begins that says what the kernel refused to do."""
 IPV4, IPV6 = 0x0800, 0x86DD
 
 
@@ -49,7 +48,14 @@ class Counted:
     sent: int
     runs: tuple[tuple[int, int], ...]
     seconds: float | None = None
-    refused: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+    @property
+    def cut(self) -> str | None:
+        """What is missing of a transfer by TCP that time ended; None: nothing, or no transfer."""
+        if self.seconds is None or self.received >= self.sent:
+            return None
+        return cut(self.received, self.sent)
 
     @property
     def received(self) -> int:
@@ -76,8 +82,17 @@ class Flows:
 
     @property
     def notes(self) -> list[str]:
-        """What the kernel refused to do, by flow."""
-        return [f"{flow.name}: {said}" for flow in self.flows for said in flow.refused]
+        """What the kernel refused to do, and what time cut, by flow."""
+        return [
+            f"{flow.name}: {said}"
+            for flow in self.flows
+            for said in (*flow.refused, *((flow.cut,) if flow.cut else ()))
+        ]
+
+
+def cut(received_bytes: int, sent_bytes: int) -> str:
+    """A transfer that time ended, in words."""
+    return f"cut by the end of the run: {received_bytes:,} of {sent_bytes:,} bytes arrived"
 
 
 def two_ways(
@@ -188,34 +203,38 @@ class _Flow:
         size = 0 if self._is_up or self._listed is not None else self._flow["model"]["bytes"]
         port = self._aim["port"]
         if self._listed is None:
-            words = ["serve", int(self._family), port, size, self._path]
-            self._first = self._popen(transfer.__file__, self._aim["server"], words)
+            words = ["serve", int(self._family), port, size]
+            self._first = self._popen(self._aim["server"], words)
         else:
             words = ["receive", int(self._family), port, self._path, *self._opened()]
-            self._first = self._popen(datagrams.__file__, self._flow["to"], words)
+            self._first = self._popen(self._flow["to"], words)
         waiting = self._first
-        waiting.wait_for(lambda: "listening" in waiting.stdout(), "receiver", READY_S)
+        waiting.wait_for(lambda: Listening() in results(waiting.stdout()), "receiver", READY_S)
 
     def _opened(self) -> list[str]:
         """In transport mode a gateway translates only what its client has begun."""
         tunnels = self._bed.setting.setup["tunnels"]
         is_protected = any(one["from"] == self._aim["station"] for one in tunnels)
         is_inner = self._aim["station_address"] is None
-        return [self._aim["door"]] if not self._is_up and is_protected and not is_inner else []
+        return (
+            [self._aim["door"]]
+            if not self._is_up and is_protected and not is_inner
+            else []
+        )
 
     def start(self, start_ns: int) -> None:
         """Start the program that sends or connects, which waits for its start time."""
         port = self._aim["port"]
         if self._listed is None:
             size = self._flow["model"]["bytes"] if self._is_up else 0
-            words = ["connect", self._address, port, size, start_ns, self._path]
-            self._second = self._popen(transfer.__file__, self._aim["station"], words)
+            words = ["connect", self._address, port, size, start_ns]
+            self._second = self._popen(self._aim["station"], words)
             return
-        headers = UDP_HEADERS_BYTES6 if ":" in self._address else UDP_HEADERS_BYTES
+        headers = datagram_headers_bytes(self._address)
         path = self._path.with_suffix(".departures")
         path.write_text("".join(f"{at} {size - headers}\n" for at, size in self._listed))
         words = ["send", self._address, port, path, start_ns]
-        self._second = self._popen(datagrams.__file__, self._flow["from"], words)
+        self._second = self._popen(self._flow["from"], words)
 
     def is_running(self) -> bool:
         """Whether the sender or the client is still running."""
@@ -232,16 +251,18 @@ class _Flow:
         """Stop both programs; return what arrived. `CommandFailed` if one of them has failed."""
         assert self._first is not None and self._second is not None
         ended = [program.stop().check() for program in (self._second, self._first)]
-        refused = tuple(
-            line for done in ended for line in done.stdout.splitlines() if line.startswith(REFUSED)
-        )
+        told = [one for done in ended for one in results(done.stdout)]
+        refused = tuple(one for one in told if isinstance(one, Refused))
         name = self._flow["name"]
-        lines = self._path.read_text().split() if self._path.exists() else []
         if self._listed is None:
-            size, count = self._flow["model"]["bytes"], int(lines[0]) if lines else 0
+            size = self._flow["model"]["bytes"]
             limit_s = self._bed.setting.scenario["run"]["time_s"]
-            seconds = float(lines[1]) if count >= size else limit_s
-            return Counted(name, size, _bytes(count), seconds, refused)
+            # a client that did not connect receives nothing
+            nothing = Received(0, limit_s)
+            moved = next((one for one in told if isinstance(one, Received)), nothing)
+            seconds = moved.seconds if moved.size_bytes >= size else limit_s
+            return Counted(name, size, _bytes(moved.size_bytes), seconds, refused)
+        lines = self._path.read_text().split() if self._path.exists() else []
         numbers, sizes = map(int, lines[0::2]), map(int, lines[1::2])
         came = list(zip(numbers, sizes, strict=True))
         self._check(came)
@@ -250,13 +271,13 @@ class _Flow:
 
     def _check(self, came: Sequence[tuple[int, int]]) -> None:
         """Raise if a datagram does not have its size of the list."""
-        headers = UDP_HEADERS_BYTES6 if ":" in self._address else UDP_HEADERS_BYTES
+        headers = datagram_headers_bytes(self._address)
         for number, size in came:
             if size + headers != self._listed[number][1]:  # type: ignore[index]
                 raise ValueError(f"{self._path}: datagram {number} has {size} bytes")
 
-    def _popen(self, script: str, node: int, words: Sequence[object]) -> Process:
-        argv = [sys.executable, script, *map(str, words)]
+    def _popen(self, node: int, words: Sequence[object]) -> Process:
+        argv = [sys.executable, flow_end.__file__, *map(str, words)]
         return self._bed.network.node(node).popen(argv, name=self._path.name)
 
 

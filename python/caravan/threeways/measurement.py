@@ -21,6 +21,7 @@ from caravan.testbed.capture import (
 )
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
+from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import (
@@ -34,8 +35,6 @@ from caravan.testbed.traffic import IPERF_PORT, iperf, ping
 
 SIZES_BYTES = (64, 480)
 """IP packets whose size on the wire is shown: the paper's example and its mean."""
-IP_PING_BYTES, IP_PING_BYTES6 = 28, 48
-"""Of the headers of IP and ping."""
 PUBLISHED_HTTP_PORT = 8080
 IKE_PROPOSAL = "aes128-sha256-modp2048"
 ROUND_TRIPS = 50
@@ -183,7 +182,7 @@ def wire_size(
     `gateway`; `path` is the capture's. Only the pings count, not IKE messages or other packets.
     """
     address, size = probe
-    headers = IP_PING_BYTES6 if ":" in address else IP_PING_BYTES
+    headers = datagram_headers_bytes(address)
     with Capture(*seen, path) as capture:
         ping(station, address, PROBES, 0.05, payload_bytes=size - headers)
     return probe_size([frame for frame in capture.frames() if frame.source != gateway], is_clear)
