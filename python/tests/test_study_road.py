@@ -9,7 +9,7 @@ import pytest
 
 import caravan.study
 from caravan.report.tables import levels as levels_table
-from caravan.study import Outcome, StudyError, tunnel
+from caravan.study import Outcome, StudyError, levels, tunnel
 from caravan.study.claims import verdicts
 
 
@@ -81,6 +81,47 @@ def test_a_transfer_that_time_ends_is_incomplete() -> None:
     ):
         state = tunnel.state("simulate", json.dumps({"simulate": answer}).encode())
         assert state("tcp_kbps") == "incomplete"
+        assert (state("rtt_ms") == "complete") == (answer["exchange"] == exchange)
+
+
+CUT_STUDY = """
+name = "cut"
+title = "A transfer that time ends"
+
+[[sweep]]
+name = "tunnel"
+title = "Tunnel"
+scenario = "road"
+measure = "tunnel"
+levels = ["simulate"]
+grid = { policy = ["aes128gcm16"] }
+set = { "traffic.bytes" = "9 MB", "link.nat.rate" = "1 Mbit/s", "run.time" = "3 s" }
+"""
+
+
+def cut_study(folder: Path, level: str) -> Outcome:
+    """A level of the study above; its transfer needs over a minute, and has 3 s."""
+    path = folder / "study.toml"
+    path.write_text(CUT_STUDY.replace('"simulate"', f'"{level}"'))
+    outcome = caravan.study.run(str(path), directory=folder / "out", level=level)
+    states = dict(zip(outcome.rows["metric"], outcome.rows["state"], strict=True))
+    assert states.pop("tcp_kbps") == "incomplete"
+    assert "rtt_ms" in states and set(states.values()) == {"complete"}
+    assert levels.in_words(outcome.rows) == [
+        f"{level}: 1 of 1 values of tcp_kbps are incomplete: a transfer ran out of time, or a "
+        "tunnel did not come up"
+    ]
+    return outcome
+
+
+def test_a_study_says_what_time_cut(tmp_path: Path) -> None:
+    cut_study(tmp_path, "simulate")
+
+
+@pytest.mark.root
+def test_a_study_of_the_testbed_says_what_time_cut(tmp_path: Path) -> None:
+    rate = value(cut_study(tmp_path, "testbed"), "testbed", "tcp_kbps", "aes128gcm16")
+    assert 200 < rate < 1000
 
 
 def test_sweeps_have_the_levels_of_their_measure() -> None:
@@ -90,8 +131,8 @@ def test_sweeps_have_the_levels_of_their_measure() -> None:
 
 @pytest.mark.root
 def test_the_three_levels_agree(tmp_path: Path) -> None:
-    levels = ("model", "simulate", "testbed")
-    outcome = caravan.study.run("road", quick=True, level=levels, directory=tmp_path)
+    all_levels = ("model", "simulate", "testbed")
+    outcome = caravan.study.run("road", quick=True, level=all_levels, directory=tmp_path)
     rows = outcome.rows[outcome.rows["level"] == "testbed"]
     assert set(rows["device"]) == set(rows["cost_table"]) == {"machine of the run"}
     assert "TCP throughput" in levels_table(outcome.rows, "testbed")

@@ -118,6 +118,13 @@ def test_only_packets_that_were_cut_are_said_to_be(tmp_path: Path) -> None:
         assert any("packets are cut" in note for note in levels.notes) == is_cut
 
 
+def test_a_transfer_that_time_ends_is_noted(tmp_path: Path) -> None:
+    edits = ("traffic.bytes=9 MB", "link.nat.rate=1 Mbit/s", "run.time=3 s")
+    (note,) = three_ways(setting(*edits), tmp_path, runs_testbed=False).notes
+    assert note.startswith("simulate: tcp_kbps: cut by the end of the run: ")
+    assert note.endswith(" of 9,000,000 bytes arrived")
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("policy", "direction"), [("aes128gcm16", "up"), ("3des-md5", "up"), ("3des-md5", "down")]

@@ -3,6 +3,7 @@ are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, describe
 from caravan.study.parsed import LEVELS
 from caravan.study.results import POINT
+from caravan.study.tunnel import INCOMPLETE
 
 TESTBED = LEVELS[-1]
 BLUNT = 0.25
@@ -22,6 +24,7 @@ ROUGH = {
 """Closed forms that are compared although they are not exact here."""
 SAME = 5e-5
 """A difference that tables show as 0.00 %: an interval of zero width may miss it."""
+WHY_CUT = "a transfer ran out of time, or a tunnel did not come up"
 TOLERANCE = 0.05
 """How near a simulated value must be to confirm the other level's."""
 
@@ -63,8 +66,8 @@ def is_inside(both: pd.DataFrame) -> pd.Series:
 
 
 def in_words(rows: pd.DataFrame) -> list[str]:
-    """A sentence for each other level that was run, and one for each of its approximations."""
-    said = []
+    """What is incomplete; then a sentence for each other level, and for its approximations."""
+    said = list(_cut(rows))
     for level in (LEVELS[0], TESTBED):
         both = paired(rows, level).both
         is_rough = both["state_other"] == APPROXIMATION
@@ -79,6 +82,13 @@ def in_words(rows: pd.DataFrame) -> list[str]:
             label = describe(str(metric)).label
             said.append(f"{label}: simulated differs by {reach} from the {level}'s approximation")
     return said
+
+
+def _cut(rows: pd.DataFrame) -> Iterator[str]:
+    """What each level did not complete, by metric."""
+    for (level, metric), cut in rows[rows["state"] == INCOMPLETE].groupby(["level", "metric"]):
+        same = rows[(rows["level"] == level) & (rows["metric"] == metric)]
+        yield f"{level}: {len(cut):,} of {len(same):,} values of {metric} are incomplete: {WHY_CUT}"
 
 
 def _is_blunt(both: pd.DataFrame) -> pd.Series:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,13 @@ from caravan.threeways.levels import Metrics, computed, simulated
 
 TESTBED = "testbed"
 HANDSHAKE = "handshake_ms"
-ROUGH = (HANDSHAKE, "tcp_kbps")
+TRANSFER = "tcp_kbps"
+ROUGH = (HANDSHAKE, TRANSFER)
 """Closed forms that leave something out: TCP's slow start, and differences between fragments."""
 EXACT = "exact"
 COMPLETE = "complete"
 INCOMPLETE = "incomplete"
-"""The tunnel did not come up, or the transfer ran out of time."""
+"""Of all metrics: the tunnel did not come up. Of `tcp_kbps`: the transfer ran out of time."""
 
 
 def read(level: str, result: bytes) -> Metrics:
@@ -36,7 +38,7 @@ def read(level: str, result: bytes) -> Metrics:
         return computed(answer["model"])
     if level == "simulate":
         return simulated(answer["simulate"])
-    metrics: Metrics = answer
+    metrics: Metrics = answer["metrics"]
     return metrics
 
 
@@ -45,12 +47,13 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
     if level == "model":
         return lambda name: APPROXIMATION if name in ROUGH else EXACT
     if level == TESTBED:
-        return lambda name: COMPLETE
-    answer = json.loads(result)["simulate"]
-    exchange, transferred = answer["exchange"], answer["transferred"]
-    is_up = exchange is None or exchange["is_up"]
-    is_complete = is_up and transferred is not None and transferred["is_complete"]
-    return lambda name: COMPLETE if is_complete else INCOMPLETE
+        is_up, is_whole = True, json.loads(result)["cut"] is None
+    else:
+        answer = json.loads(result)["simulate"]
+        exchange, transferred = answer["exchange"], answer["transferred"]
+        is_up = exchange is None or exchange["is_up"]
+        is_whole = transferred is not None and transferred["is_complete"]
+    return lambda name: COMPLETE if is_up and (is_whole or name != TRANSFER) else INCOMPLETE
 
 
 def bound(level: str, result: bytes, metric: str) -> str:
@@ -92,6 +95,6 @@ def measured(request: Mapping[str, Any]) -> bytes:
 
     try:
         with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-            return json.dumps(testbed(Setting.of(request), Path(output))).encode()
+            return json.dumps(asdict(testbed(Setting.of(request), Path(output)))).encode()
     except (NamespaceError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None

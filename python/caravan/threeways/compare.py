@@ -20,6 +20,7 @@ from rich.table import Table
 
 from caravan.lab import core
 from caravan.testbed import NamespaceError, enter
+from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.traffic import ping
 from caravan.threeways import flows
 from caravan.threeways.bed import Bed, Setting, running
@@ -36,7 +37,14 @@ NAMES = (
     "datagrams",
 )
 ROUND_TRIPS = 20
-DATAGRAM_HEADERS_BYTES, DATAGRAM_HEADERS_BYTES6 = 28, 48
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the testbed measured; `cut` says what is missing of a transfer that time ended."""
+
+    metrics: Metrics
+    cut: str | None
 
 
 @dataclass(frozen=True)
@@ -70,8 +78,11 @@ def three_ways(setting: Setting, output: Path, *, runs_testbed: bool = True) -> 
         setting.scenario,
         computed(answer["model"]),
         simulated(answer["simulate"]),
-        measured,
-        _notes(answer["simulate"], answer["resolved"]["bytes_alone"]),
+        measured.metrics if measured else None,
+        (
+            *_notes(answer["simulate"], answer["resolved"]["bytes_alone"]),
+            *((f"testbed: tcp_kbps: {measured.cut}",) if measured and measured.cut else ()),
+        ),
     )
 
 
@@ -86,6 +97,9 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
         notes += [f"simulate: {failure}" for failure in outcome["exchange"]["failures"]]
     for drop in outcome["drops"]:
         notes.append(f"simulate: {drop['place']} dropped {drop['packets']}: {drop['reason']}")
+    if (moved := outcome["transferred"]) and not moved["is_complete"]:
+        said = flows.cut(moved["received_bytes"], moved["bytes"])
+        notes.append(f"simulate: tcp_kbps: {said}")
     cut = outcome["streamed"] and outcome["streamed"]["cut"]
     if cut and cut["packets"]:
         notes.append(
@@ -95,7 +109,7 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     return tuple(notes)
 
 
-def testbed(setting: Setting, output: Path) -> Metrics:
+def testbed(setting: Setting, output: Path) -> Measured:
     """A scenario, a chain, with the real program in namespaces.
 
     Nothing in a chain moves, so what the kernel refuses to the flow is a `NamespaceError`.
@@ -106,11 +120,11 @@ def testbed(setting: Setting, output: Path) -> Metrics:
         metrics |= _probed(bed, output)
         (flow,) = flows.run(bed, output)
     if flow.refused:
-        raise NamespaceError(f"flow {flow.name}: {'; '.join(flow.refused)}")
+        raise NamespaceError(f"flow {flow.name}: {'; '.join(map(str, flow.refused))}")
     metrics["tcp_kbps"] = flow.kbps
     if setting.departures[0] is not None:
         metrics["datagrams"] = flow.received
-    return metrics
+    return Measured(metrics, flow.cut)
 
 
 def _handshake(bed: Bed) -> Metrics:
@@ -119,8 +133,7 @@ def _handshake(bed: Bed) -> Metrics:
         return {}
     (station,) = bed.stations.values()
     messages = station.handshake()
-    is_v6 = ":" in bed.setting.setup["tunnels"][0]["gateway"]
-    headers = DATAGRAM_HEADERS_BYTES6 if is_v6 else DATAGRAM_HEADERS_BYTES
+    headers = datagram_headers_bytes(bed.setting.setup["tunnels"][0]["gateway"])
     return {
         "handshake_ms": handshake_ms(station),
         "handshake_messages": len(messages),
@@ -134,15 +147,15 @@ def _probed(bed: Bed, output: Path) -> Metrics:
     """By pings: sizes on the link to the gateway, or without one on the last link, and delay."""
     graph, aim = bed.setting.graph, bed.setting.setup["flows"][0]
     roles = [node["role"] for node in bed.setting.scenario["nodes"]]
-    door = roles.index("gateway") if "gateway" in roles else len(roles) - 1
-    outer = next(index for index, link in enumerate(graph["links"]) if link["far"] == door)
+    end = roles.index("gateway") if "gateway" in roles else len(roles) - 1
+    outer = next(index for index, link in enumerate(graph["links"]) if link["far"] == end)
     station = bed.network.node(aim["station"])
     metrics: Metrics = {}
     for size in SIZES_BYTES:
         metrics[f"wire_bytes_{size}"] = wire_size(
             station,
             bed.network.links[outer],
-            graph["addresses"][door],
+            graph["addresses"][end],
             (aim["door"], size),
             output / f"wire-{size}.pcap",
             is_clear=not bed.stations,
@@ -220,8 +233,9 @@ def _two_ways(console: Console, setting: Setting, output: Path, *, runs_testbed:
             other = f"{measured.link_bytes[name][way]:,}" if measured else "-"
             shown.add_row(f"{name} {direction}, delivered bytes", f"{counts[way]:,}", other)
     console.print(shown)
-    for note in measured.notes if measured else ():
-        console.print(f"testbed: {note}", markup=False)
+    for name, level in (("simulate", simulate), ("testbed", measured)):
+        for note in level.notes if level else ():
+            console.print(f"{name}: {note}", markup=False)
 
 
 def _gaps(gaps: Sequence[tuple[int, int]]) -> str:
