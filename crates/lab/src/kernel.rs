@@ -348,7 +348,7 @@ impl Kernel {
             self.follow(number)?;
             named
                 .element
-                .doors()
+                .targets()
                 .try_for_each(|to| self.find(number, to))?;
         }
         Ok(())
@@ -404,14 +404,14 @@ impl Element {
     }
 
     /// The possible targets of addressed packets.
-    fn doors(&self) -> impl Iterator<Item = Target> {
-        let (doors, host) = match self {
+    fn targets(&self) -> impl Iterator<Item = Target> {
+        let (targets, host) = match self {
             Self::Nat(router) => (vec![router.inside, router.outside], None),
-            Self::Fork(fork) => (fork.doors(), None),
-            Self::Host(host) => (Vec::new(), Some(host.doors())),
+            Self::Fork(fork) => (fork.targets(), None),
+            Self::Host(host) => (Vec::new(), Some(host.targets())),
             _ => (Vec::new(), None),
         };
-        doors.into_iter().chain(host.into_iter().flatten())
+        targets.into_iter().chain(host.into_iter().flatten())
     }
 }
 

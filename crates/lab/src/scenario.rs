@@ -24,6 +24,7 @@ mod resolved;
 mod tandem;
 mod topology;
 mod traffic;
+mod uncomputable;
 mod whole;
 mod work;
 mod written;
@@ -46,9 +47,9 @@ pub use link::{Link, LinkFile, Rate};
 pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
 pub use named::named;
 pub use resolved::Resolved;
-pub use tandem::NoTandem;
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
+pub use uncomputable::Uncomputable;
 pub use whole::{WholeChange, WholeLink, WholeLinkChange, WholeMove, WholeRate};
 
 /// A checked scenario: everything that it names exists, and every number is within its range.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
-use lab::scenario::{Flow, NoTandem, Resolved, Scenario};
+use lab::scenario::{Flow, Resolved, Scenario, Uncomputable};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -183,7 +183,7 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
                 tandems.push(tandem);
                 answers.push(json!({ "policy": policy }));
             }
-            Err(fault @ (NoTandem::Unpriced { .. } | NoTandem::NoFormula { .. })) => {
+            Err(fault @ (Uncomputable::Unpriced { .. } | Uncomputable::NoFormula { .. })) => {
                 let missing = Refused::from(fault).told();
                 answers.push(json!({ "policy": policy, "missing": missing }));
             }

@@ -6,7 +6,7 @@
 use document::Place;
 use lab::cost::{self, Missing};
 use lab::kernel::levels::Unrunnable;
-use lab::scenario::{Fault, NoTandem};
+use lab::scenario::{Fault, Uncomputable};
 use lab::{system, tandem};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
@@ -37,7 +37,7 @@ create_exception!(
 pub(crate) enum Refused {
     /// An error in a text, in an edit, or in the costs of a scenario's devices.
     #[error(transparent)]
-    Scenario(NoTandem),
+    Scenario(Uncomputable),
     /// A packet has no price.
     #[error(transparent)]
     Price(#[from] cost::Refusal),
@@ -91,10 +91,9 @@ impl Refused {
     pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
         let said = self.to_string();
         let raised = match self {
-            Self::Scenario(NoTandem::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
-                Unpriced::new_err(said)
-            }
-            Self::Scenario(NoTandem::NoFormula { .. }) => NoFormula::new_err(said),
+            Self::Scenario(Uncomputable::Unpriced { .. })
+            | Self::Price(cost::Refusal::Missing(_)) => Unpriced::new_err(said),
+            Self::Scenario(Uncomputable::NoFormula { .. }) => NoFormula::new_err(said),
             _ => Refusal::new_err(said),
         };
         match self.describe(raised.value(py)) {
@@ -114,7 +113,7 @@ impl Refused {
             raised.setattr("subject", &missing.what)?;
             raised.setattr("cell", &missing.cell)?;
         }
-        if let Self::Scenario(NoTandem::NoFormula {
+        if let Self::Scenario(Uncomputable::NoFormula {
             accounting, policy, ..
         }) = self
         {
@@ -126,11 +125,10 @@ impl Refused {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Scenario(NoTandem::Text(_)) => "text",
-            Self::Scenario(NoTandem::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
-                "unpriced"
-            }
-            Self::Scenario(NoTandem::NoFormula { .. }) => "no-formula",
+            Self::Scenario(Uncomputable::Text(_)) => "text",
+            Self::Scenario(Uncomputable::Unpriced { .. })
+            | Self::Price(cost::Refusal::Missing(_)) => "unpriced",
+            Self::Scenario(Uncomputable::NoFormula { .. }) => "no-formula",
             Self::Price(cost::Refusal::UnknownSuite { .. }) => "unknown-suite",
             Self::Price(cost::Refusal::Absurd { .. }) => "argument",
             Self::Price(cost::Refusal::Clock { .. }) | Self::TwoSpeeds => "clock",
@@ -145,7 +143,7 @@ impl Refused {
 
     fn missing(&self) -> Option<&Missing> {
         match self {
-            Self::Scenario(NoTandem::Unpriced { missing, .. }) => Some(missing),
+            Self::Scenario(Uncomputable::Unpriced { missing, .. }) => Some(missing),
             Self::Price(cost::Refusal::Missing(missing)) => Some(missing),
             _ => None,
         }
@@ -181,15 +179,15 @@ impl Refused {
     }
 }
 
-impl From<NoTandem> for Refused {
-    fn from(fault: NoTandem) -> Self {
+impl From<Uncomputable> for Refused {
+    fn from(fault: Uncomputable) -> Self {
         Self::Scenario(fault)
     }
 }
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self::Scenario(NoTandem::Text(fault))
+        Self::Scenario(Uncomputable::Text(fault))
     }
 }
 

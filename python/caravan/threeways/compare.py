@@ -156,11 +156,11 @@ def _probed(bed: Bed, output: Path) -> Metrics:
             station,
             bed.network.links[outer],
             graph["addresses"][end],
-            (aim["door"], size),
+            (aim["server_address"], size),
             output / f"wire-{size}.pcap",
             is_clear=not bed.stations,
         )
-    metrics["rtt_ms"] = ping(station, aim["door"], ROUND_TRIPS).mean_ms
+    metrics["rtt_ms"] = ping(station, aim["server_address"], ROUND_TRIPS).mean_ms
     return metrics
 
 

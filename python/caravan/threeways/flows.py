@@ -187,7 +187,7 @@ class _Flow:
         self._flow, self._aim = graph["flows"][number], bed.setting.setup["flows"][number]
         self._listed = bed.setting.departures[number]
         self._is_up = self._flow["direction"] == "up"
-        self._address = self._aim["door"]
+        self._address = self._aim["server_address"]
         if not self._is_up and self._listed is not None:
             inner = self._aim["station_address"]
             self._address = inner or bed.inner_address(self._aim["station"])
@@ -217,7 +217,7 @@ class _Flow:
         is_protected = any(one["from"] == self._aim["station"] for one in tunnels)
         is_inner = self._aim["station_address"] is None
         return (
-            [self._aim["door"]]
+            [self._aim["server_address"]]
             if not self._is_up and is_protected and not is_inner
             else []
         )

@@ -158,7 +158,7 @@ impl Blueprint {
 
     /// Octets of a clear packet's IP header.
     fn header_bytes(&self) -> u32 {
-        ip::header_bytes(self.setup.flows[0].door.is_ipv6()) as u32
+        ip::header_bytes(self.setup.flows[0].server_address.is_ipv6()) as u32
     }
 
     fn shapes(&self, is_up: bool) -> impl Iterator<Item = &Shape<Trace>> {
@@ -169,9 +169,10 @@ impl Blueprint {
     /// A ping to the client's peer: the gateway if it publishes the server.
     fn round_trip_s(&self, clear: u32) -> f64 {
         let outer = self.outer_joints();
-        let is_door = |gateway| self.graph.address(gateway) == Some(self.setup.flows[0].door);
+        let is_peer =
+            |gateway| self.graph.address(gateway) == Some(self.setup.flows[0].server_address);
         let gateway = self.nodes.iter().position(|it| it.role == Role::Gateway);
-        let far = if gateway.is_some_and(is_door) {
+        let far = if gateway.is_some_and(is_peer) {
             outer
         } else {
             self.joints.len()

@@ -44,7 +44,7 @@ impl Fork {
     }
 
     /// All its targets.
-    pub fn doors(&self) -> Vec<Target> {
+    pub fn targets(&self) -> Vec<Target> {
         self.ways.iter().map(|(.., target)| *target).collect()
     }
 }
@@ -75,6 +75,6 @@ mod tests {
         fork.forget(address(7));
         assert_eq!(way(&fork, 7), Some(1));
         assert_eq!(fork.way(b"no packet"), None);
-        assert_eq!(fork.doors(), [to(1)]);
+        assert_eq!(fork.targets(), [to(1)]);
     }
 }

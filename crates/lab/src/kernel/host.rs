@@ -30,7 +30,7 @@ pub struct HostConfig {
     /// the first one.
     pub addresses: Vec<IpAddr>,
     /// The targets of its ports. Port 0 is the outer one.
-    pub doors: Vec<Target>,
+    pub targets: Vec<Target>,
     /// Ranges of addresses with their ports; all others use port 0.
     pub routes: Vec<(IpAddr, IpAddr, Port)>,
     /// Ranges of outer addresses with their ports, for a host with several outer links.
@@ -101,10 +101,10 @@ const DONE: u32 = 1;
 
 impl HostConfig {
     /// A host at an address, with one port and a processor that takes no time.
-    pub fn new(address: IpAddr, door: Target) -> Self {
+    pub fn new(address: IpAddr, outer: Target) -> Self {
         Self {
             addresses: vec![address],
-            doors: vec![door],
+            targets: vec![outer],
             routes: Vec::new(),
             ways: Vec::new(),
             published: Vec::new(),
@@ -152,9 +152,9 @@ impl Host {
 
     /// Changes its outer link, and its address there; then [`super::Kernel::wake`] the host, so
     /// that its node learns the address.
-    pub fn attach(&mut self, address: IpAddr, door: Target) {
+    pub fn attach(&mut self, address: IpAddr, outer: Target) {
         self.config.addresses[0] = address;
-        self.config.doors[0] = door;
+        self.config.targets[0] = outer;
         match (&mut self.control, &mut self.stack) {
             (Some(control), _) => {
                 control.attach(address);
@@ -175,8 +175,8 @@ impl Host {
         &self.config
     }
 
-    pub(super) fn doors(&self) -> impl Iterator<Item = Target> {
-        self.config.doors.iter().copied()
+    pub(super) fn targets(&self) -> impl Iterator<Item = Target> {
+        self.config.targets.iter().copied()
     }
 
     pub(super) fn on(&mut self, event: Event, lane: Lane, stage: &mut Stage) {
@@ -260,12 +260,12 @@ impl Host {
         for send in std::mem::take(&mut self.sends) {
             match send {
                 Send::Out(octets) => {
-                    let Some(door) = self.door_for(&octets) else {
+                    let Some(target) = self.target_of(&octets) else {
                         self.dropped.malformed += 1;
                         continue;
                     };
                     let packet = stage.packets.give(octets, stage.now);
-                    stage.arrive(lane, stage.now, door, packet);
+                    stage.arrive(lane, stage.now, target, packet);
                 }
                 Send::Own(octets) => match &mut self.stack {
                     Some(stack) => stack.receive(octets, stage.now),
@@ -275,15 +275,15 @@ impl Host {
         }
     }
 
-    fn door_for(&self, octets: &[u8]) -> Option<Target> {
+    fn target_of(&self, octets: &[u8]) -> Option<Target> {
         let Ok(flow) = Flow::of(octets) else {
             return None;
         };
         let to = flow.destination;
         let mut routes = self.config.routes.iter().chain(&self.config.ways);
         let route = routes.find(|(first, last, _)| (*first..=*last).contains(&to));
-        let door = route.map_or(0, |(.., port)| port.0);
-        self.config.doors.get(usize::from(door)).copied()
+        let port = route.map_or(0, |(.., port)| port.0);
+        self.config.targets.get(usize::from(port)).copied()
     }
 
     /// Schedules an event for the earliest deadline of control and stack.

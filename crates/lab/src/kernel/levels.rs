@@ -5,14 +5,14 @@ use std::io::Write;
 use super::KernelFault;
 use super::trace::Open;
 use super::world::{Blueprint, World};
-use crate::scenario::{Catalogue, NoTandem, Resolved, Scenario};
+use crate::scenario::{Catalogue, Resolved, Scenario, Uncomputable};
 
 /// Why a scenario cannot be computed and simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unrunnable {
     /// Its own error, or missing costs of its devices.
     #[error(transparent)]
-    Scenario(#[from] NoTandem),
+    Scenario(#[from] Uncomputable),
     /// Its capture could not be written.
     #[error("the capture: {0}")]
     Capture(String),
@@ -37,7 +37,7 @@ pub fn both_levels(
         }
         let keys = fault.keys(scenario);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        NoTandem::Text(scenario.fault(&keys, fault.to_string())).into()
+        Uncomputable::Text(scenario.fault(&keys, fault.to_string())).into()
     };
     let model = match blueprint.is_short {
         true => Some(super::closed::model(&blueprint).map_err(say)?),

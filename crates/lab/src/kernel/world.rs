@@ -186,7 +186,7 @@ impl World {
                 _ => 0,
             }
         };
-        let to = self.blueprint.setup.flows[0].door;
+        let to = self.blueprint.setup.flows[0].server_address;
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
@@ -202,7 +202,7 @@ impl World {
 
     fn round_trips(&mut self) -> Result<RoundTrips, KernelFault> {
         let program = self.blueprint.program();
-        let to = self.blueprint.setup.flows[0].door;
+        let to = self.blueprint.setup.flows[0].server_address;
         let (station, now) = (self.number(program.station), self.kernel.now());
         self.with_stack(station, |stack| {
             stack.ping(to, PINGS, PING_PAYLOAD_BYTES, PING_INTERVAL, now);
@@ -235,7 +235,7 @@ impl World {
         let program = &self.blueprint.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
         let aim = self.blueprint.setup.flows[flow];
-        let (port, to) = (aim.port, (aim.door, aim.port));
+        let (port, to) = (aim.port, (aim.server_address, aim.port));
         let is_up = program.is_up;
         let (client, other) = if is_up {
             (Role::Sends(bytes), Role::Receives)
@@ -283,7 +283,7 @@ impl World {
         let (from, end) = self.ends(flow);
         let aim = self.blueprint.setup.flows[flow];
         let to = if program.is_up {
-            aim.door
+            aim.server_address
         } else {
             let inner = || self.inner_address(aim.station);
             aim.station_address.unwrap_or_else(inner)

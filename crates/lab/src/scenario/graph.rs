@@ -414,8 +414,8 @@ impl Graph {
     /// or the last node if there is no gateway.
     fn distance(&self, station: usize, to: usize, scenario: &Scenario) -> Option<usize> {
         let reached = self.reach(station, scenario);
-        let doors = self.ports_of(to).filter(|port| !port.is_near);
-        let hops = doors.filter_map(|door| reached.iter().find(|hop| hop.to == door.segment));
+        let outer = self.ports_of(to).filter(|port| !port.is_near);
+        let hops = outer.filter_map(|port| reached.iter().find(|hop| hop.to == port.segment));
         hops.map(|hop| hop.segments).min()
     }
 
@@ -446,8 +446,9 @@ impl Graph {
         Ok(())
     }
 
-    /// The gateway that a flow to or from this node passes, or without one the node itself.
-    pub fn door(&self, node: usize) -> usize {
+    /// Where outer packets of a flow to or from this node end: at the gateway that it is behind, or
+    /// without one at the node itself.
+    pub fn outer_end(&self, node: usize) -> usize {
         let mut segments = self.ports_of(node).map(|port| &self.segments[port.segment]);
         segments.find_map(|segment| segment.behind).unwrap_or(node)
     }
@@ -455,17 +456,17 @@ impl Graph {
     fn check_flows(&self, scenario: &Scenario) -> Result<(), Fault> {
         for flow in &scenario.flows {
             let (station, other) = flow.ends();
-            let door = self.door(other);
+            let end = self.outer_end(other);
             let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
             let name = |node: usize| &scenario.nodes[node].name;
             let what = match tunnel {
-                Some(tunnel) if tunnel.to != door => format!(
+                Some(tunnel) if tunnel.to != end => format!(
                     "the tunnel of '{}' ends at '{}', which does not lead to '{}'",
                     name(station),
                     name(tunnel.to),
                     name(other)
                 ),
-                _ if self.distance(station, door, scenario).is_none() => {
+                _ if self.distance(station, end, scenario).is_none() => {
                     format!(
                         "no path leads from '{}' to '{}'",
                         name(station),

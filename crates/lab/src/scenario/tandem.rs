@@ -6,68 +6,19 @@
 //! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
 //! is ignored, and for a link with a trace the tandem uses the mean rate in that file.
 
-use document::{Fault, Place};
+use document::Fault;
 
 use super::catalogue::{Catalogue, Kind};
 use super::graph::setup::TunnelSetup;
-use super::{After, Computer, Direction, Link, Model, Pace, Resolved, Scenario, Sizes, Speed};
+use super::{
+    After, Computer, Direction, Link, Model, Pace, Resolved, Scenario, Sizes, Speed, Uncomputable,
+};
 use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
 
 /// The largest value of the length field of an IP packet.
 const CAPTURED_BYTES_MAX: f64 = 65_535.0;
-
-/// Why a scenario has no tandem, or cannot run on the event kernel.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum NoTandem {
-    /// A value in a file or an edit is wrong.
-    #[error(transparent)]
-    Text(#[from] Fault),
-    /// A device has no cost for the policy.
-    #[error("{place}: {missing}")]
-    Unpriced {
-        /// The key that chose the policy or the device.
-        place: Place,
-        /// The missing cost.
-        missing: Box<cost::Missing>,
-    },
-    /// The accounting has no formula for the sizes of the policy.
-    #[error("{place}: {}", self.what())]
-    NoFormula {
-        /// The key that chose the accounting or the policy.
-        place: Place,
-        /// The accounting.
-        accounting: cost::Accounting,
-        /// The policy's name.
-        policy: String,
-    },
-}
-
-impl NoTandem {
-    /// The position in a file, or the edit, that should be changed.
-    pub fn place(&self) -> &Place {
-        match self {
-            Self::Text(fault) => &fault.place,
-            Self::Unpriced { place, .. } | Self::NoFormula { place, .. } => place,
-        }
-    }
-
-    /// What is wrong, and what would be right.
-    pub fn what(&self) -> String {
-        match self {
-            Self::Text(fault) => fault.what.clone(),
-            Self::Unpriced { missing, .. } => missing.to_string(),
-            Self::NoFormula {
-                accounting, policy, ..
-            } => format!(
-                "{} has no formula for the size of {policy}: use the true sizes, --set \
-                 accounting=rfc or accounting = \"rfc\" in the file",
-                accounting.name()
-            ),
-        }
-    }
-}
 
 impl Scenario {
     /// How packets are protected between the station of a chain and its gateway.
@@ -105,7 +56,11 @@ impl Scenario {
     }
 
     /// Refuses properties that the tandem and the closed forms would silently ignore.
-    pub fn check_tandem(&self, resolved: &Resolved, catalogue: &Catalogue) -> Result<(), NoTandem> {
+    pub fn check_tandem(
+        &self,
+        resolved: &Resolved,
+        catalogue: &Catalogue,
+    ) -> Result<(), Uncomputable> {
         self.chain()?;
         for joint in &self.links {
             let link = &joint.link;
@@ -136,7 +91,11 @@ impl Scenario {
     }
 
     /// The largest packet of the traffic after protection.
-    fn largest_bytes(&self, resolved: &Resolved, catalogue: &Catalogue) -> Result<f64, NoTandem> {
+    fn largest_bytes(
+        &self,
+        resolved: &Resolved,
+        catalogue: &Catalogue,
+    ) -> Result<f64, Uncomputable> {
         let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
             Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
@@ -156,7 +115,7 @@ impl Scenario {
         &self,
         resolved: &Resolved,
         catalogue: &Catalogue,
-    ) -> Result<tandem::Tandem, NoTandem> {
+    ) -> Result<tandem::Tandem, Uncomputable> {
         self.check_tandem(resolved, catalogue)?;
         let way = self.chain()?.traffic.direction;
         let policy = self.policy_of_chain(resolved, catalogue)?;
@@ -278,7 +237,7 @@ impl Scenario {
         }))
     }
 
-    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, NoTandem> {
+    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, Uncomputable> {
         let accounting: cost::Accounting =
             self.accounting
                 .parse()
@@ -287,7 +246,7 @@ impl Scenario {
                 })?;
         accounting
             .size(policy)
-            .map_err(|_no_formula| NoTandem::NoFormula {
+            .map_err(|_no_formula| Uncomputable::NoFormula {
                 place: self.blamed(&["accounting", &self.policy_key(0)]),
                 accounting,
                 policy: self.policy.clone(),
@@ -315,42 +274,6 @@ impl Scenario {
     /// An error of the tandem about the traffic or the run, with the position of the value.
     pub fn unfit(&self, fault: &tandem::TandemFault) -> Fault {
         self.fault(&["traffic.rate", "run.time", "traffic"], fault.to_string())
-    }
-
-    /// The error that a node's device has no price for the policy of a station's tunnel.
-    pub(crate) fn unpriced(
-        &self,
-        (node, station): (&str, usize),
-        missing: cost::Missing,
-    ) -> NoTandem {
-        let device = format!("node.{node}.device");
-        NoTandem::Unpriced {
-            place: self.blamed(&[&self.policy_key(station), &device]),
-            missing: Box::new(missing),
-        }
-    }
-
-    /// An error that can only be found when the scenario is used, at the one of the keys that
-    /// causes it.
-    pub fn fault(&self, keys: &[&str], what: impl Into<String>) -> Fault {
-        Fault {
-            place: self.blamed(keys),
-            what: what.into(),
-        }
-    }
-
-    /// The key that an edit set, otherwise the first that is written in a file.
-    fn blamed(&self, keys: &[&str]) -> Place {
-        let places = || keys.iter().filter_map(|key| self.places.get(*key));
-        let place = places().find(|place| place.is_edit());
-        let place = place.or_else(|| places().next()).cloned();
-        let nowhere = || Place {
-            file: self.name.as_str().into(),
-            line: None,
-            column: None,
-            key: keys.first().copied().unwrap_or_default().to_owned(),
-        };
-        place.unwrap_or_else(nowhere)
     }
 }
 

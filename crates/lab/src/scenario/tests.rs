@@ -543,7 +543,7 @@ fn whole_catalogue() -> Catalogue {
 }
 
 /// The queues of a scenario.
-fn tandem_of(scenario: &Scenario, catalogue: &Catalogue) -> Result<tandem::Tandem, NoTandem> {
+fn tandem_of(scenario: &Scenario, catalogue: &Catalogue) -> Result<tandem::Tandem, Uncomputable> {
     scenario.tandem(&scenario.resolved(catalogue)?, catalogue)
 }
 

@@ -16,7 +16,7 @@ use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::graph::route::Route;
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{
-    self, Catalogue, Fault, Graph, Kind, Model, NoTandem, Resolved, Role, Scenario, WholeLink,
+    self, Catalogue, Fault, Graph, Kind, Model, Resolved, Role, Scenario, Uncomputable, WholeLink,
     WholeMove,
 };
 use crate::time::after;
@@ -113,7 +113,7 @@ impl Blueprint {
         resolved: &Resolved,
         catalogue: &Catalogue,
         open: &Open,
-    ) -> Result<Self, NoTandem> {
+    ) -> Result<Self, Uncomputable> {
         let Resolved {
             graph,
             setup,
@@ -180,7 +180,7 @@ impl Blueprint {
         let program = &self.programs[flow];
         let stream = program.stream.clone()?;
         let names = (self.seed, flow as u64);
-        let is_v6 = self.setup.flows[flow].door.is_ipv6();
+        let is_v6 = self.setup.flows[flow].server_address.is_ipv6();
         let sizes = (least_bytes(is_v6), self.most_bytes(program));
         Some(Departures::new(stream, sizes, program.limit, names))
     }
@@ -238,7 +238,7 @@ impl NodeBlueprint {
         tunnels: &[Protection],
         scenario: &Scenario,
         catalogue: &Catalogue,
-    ) -> Result<Self, NoTandem> {
+    ) -> Result<Self, Uncomputable> {
         let costs = match &node.computer {
             Some(computer) => costs(&node.name, computer, tunnels, scenario, catalogue)?,
             None => None,
@@ -377,7 +377,7 @@ impl Programs {
     /// IPv4 only.
     fn unpublished(&self, graph: &Graph, is_tunnel_mode: bool) -> Option<&'static str> {
         let is_v6 = |node| graph.address(node).is_some_and(|address| address.is_ipv6());
-        let is_behind = graph.door(self.server) != self.server;
+        let is_behind = graph.outer_end(self.server) != self.server;
         let why = "without a tunnel mode policy, the gateway publishes this server by translating \
                    addresses, which works only with IPv4";
         let is_published = is_behind && !is_tunnel_mode;
@@ -420,15 +420,15 @@ impl Programs {
 
     /// Why no packet of the flow would arrive: a gateway forwards nothing from outside a tunnel.
     fn unreached(&self, scenario: &Scenario, graph: &Graph) -> Option<String> {
-        let door = graph.door(self.server);
+        let end = graph.outer_end(self.server);
         let has_tunnel = graph.tunnels.iter().any(|one| one.from == self.station);
-        let is_closed = graph.tunnels.iter().any(|one| one.to == door);
+        let is_closed = graph.tunnels.iter().any(|one| one.to == end);
         let name = |node: usize| &scenario.nodes[node].name;
-        (is_closed && !has_tunnel && door != self.server).then(|| {
+        (is_closed && !has_tunnel && end != self.server).then(|| {
             format!(
                 "'{}' has no tunnel to '{}', and only a tunnel leads to '{}': add a [[layer]]",
                 name(self.station),
-                name(door),
+                name(end),
                 name(self.server)
             )
         })

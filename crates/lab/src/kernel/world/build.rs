@@ -219,10 +219,10 @@ impl<'a> Builder<'a> {
         let address = graph.address(index).unwrap_or(unspecified);
         let is_station = node.role == Role::Station;
         let outward = |port: &&End| port.is_near == is_station;
-        let mut doors = graph.ports_of(index).filter(outward);
-        let first = doors.next();
-        let door = first.map_or(self.node(index, false), |port| self.onto(port));
-        let mut host = host::HostConfig::new(address, door);
+        let mut outer = graph.ports_of(index).filter(outward);
+        let first = outer.next();
+        let outer = first.map_or(self.node(index, false), |port| self.onto(port));
+        let mut host = host::HostConfig::new(address, outer);
         let mut inward = graph.ports_of(index).filter(|port| !port.is_near);
         let other = inward.find(|port| port.address.is_ipv4() != address.is_ipv4());
         host.addresses.extend(other.map(|port| port.address));
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
             host.costs = costs.clone();
         }
         if node.role == Role::Gateway {
-            self.doors_of_gateway(index, &mut host);
+            self.ports_of_gateway(index, &mut host);
         }
         let control = self.control(index, node, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
@@ -238,12 +238,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Port 1 leads behind the gateway; further outer links use the following ports.
-    fn doors_of_gateway(&self, index: usize, host: &mut host::HostConfig) {
+    fn ports_of_gateway(&self, index: usize, host: &mut host::HostConfig) {
         let (blueprint, graph) = (self.blueprint, &self.blueprint.graph);
         if let Some(segment) = graph.behind(index) {
             let network = segment.network;
             let inside = graph.ports_of(index).find(|port| port.is_near);
-            host.doors.extend(inside.map(|port| self.onto(port)));
+            host.targets.extend(inside.map(|port| self.onto(port)));
             host.routes.push((network.first, network.last(), Port(1)));
             let published = blueprint.setup.published.iter();
             for one in published.filter(|one| one.gateway == index) {
@@ -255,15 +255,15 @@ impl<'a> Builder<'a> {
         }
         let world: Vec<_> = graph.ports_of(index).filter(|port| !port.is_near).collect();
         for port in world.iter().skip(1) {
-            host.doors.push(self.onto(port));
-            let door = Port((host.doors.len() - 1) as u8);
+            host.targets.push(self.onto(port));
+            let to = Port((host.targets.len() - 1) as u8);
             let hops = graph
                 .hops
                 .iter()
                 .filter(|hop| (hop.node, hop.link) == (index, port.link));
             for hop in hops {
                 let network = graph.segments[hop.to].network;
-                host.ways.push((network.first, network.last(), door));
+                host.ways.push((network.first, network.last(), to));
             }
         }
     }

@@ -210,12 +210,12 @@ impl World {
             }
         }
         let (element, port_of_link) = (self.elements.links[to].0, Port(0));
-        let door = Target {
+        let outer = Target {
             element,
             port: port_of_link,
         };
         if let Some(found) = self.kernel.host_mut(host) {
-            found.attach(port.address, door);
+            found.attach(port.address, outer);
         }
         self.kernel.wake(host);
     }

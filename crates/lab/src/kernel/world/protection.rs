@@ -7,7 +7,7 @@ use super::tunnel::{Proof, Tunnel};
 use crate::cost::{self, Direction, Policy};
 use crate::kernel::cpu::{Costs, PacketCosts};
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
-use crate::scenario::{self, Catalogue, Fault, NoTandem, Scenario};
+use crate::scenario::{self, Catalogue, Fault, Scenario, Uncomputable};
 
 /// The tunnels of a setup, in its order.
 pub(super) fn tunnels(setup: &Setup, scenario: &Scenario) -> Result<Vec<Tunnel>, Fault> {
@@ -34,14 +34,14 @@ pub(super) fn costs(
     tunnels: &[Protection],
     scenario: &Scenario,
     catalogue: &Catalogue,
-) -> Result<Option<Costs>, NoTandem> {
+) -> Result<Option<Costs>, Uncomputable> {
     let device = scenario.device(node, computer, catalogue)?;
     let packet = |tunnel: &Protection| {
         let service = |direction| {
             let service = device.service(&tunnel.policy, direction);
             service.map_err(|missing| scenario.unpriced((node, tunnel.station), missing))
         };
-        Ok::<_, NoTandem>(PacketCosts {
+        Ok::<_, Uncomputable>(PacketCosts {
             seal: service(Direction::Seal)?,
             open: service(Direction::Open)?,
         })

@@ -28,8 +28,8 @@ impl Graph {
 
     /// Follows the routes of routers and NATs to the node, or to the gateway that it is behind.
     fn route_from(&self, port: &Port, other: usize) -> Option<Route> {
-        let door = self.door(other);
-        let address = self.address_for(port.node, door)?;
+        let end = self.outer_end(other);
+        let address = self.address_for(port.node, end)?;
         let last = self.ports.iter().find(|port| port.address == address)?;
         let mut route = Route::default();
         let mut segment = port.segment;
@@ -43,9 +43,9 @@ impl Graph {
             route.nodes.push(node);
             route.links.extend(&self.segments[segment].links);
         }
-        if door != other {
-            route.nodes.push(door);
-            route.links.extend(&self.behind(door)?.links);
+        if end != other {
+            route.nodes.push(end);
+            route.links.extend(&self.behind(end)?.links);
         }
         Some(route)
     }

@@ -77,7 +77,7 @@ pub struct Destination {
     pub server: usize,
     /// Destination address of packets to the server: its own, or that of the gateway that publishes
     /// it.
-    pub door: IpAddr,
+    pub server_address: IpAddr,
     /// Destination address of packets to the station; none: the inner address that the gateway
     /// leases.
     pub station_address: Option<IpAddr>,
@@ -125,7 +125,7 @@ impl Setup {
         }
         for (number, flow) in scenario.flows.iter().enumerate() {
             let (station, server) = flow.ends();
-            let door = graph.door(server);
+            let end = graph.outer_end(server);
             let tunnel = setup.tunnels.iter().find(|tunnel| tunnel.from == station);
             let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
             let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
@@ -133,9 +133,9 @@ impl Setup {
             setup.flows.push(Destination {
                 station,
                 server,
-                door: match is_inner {
+                server_address: match is_inner {
                     true => address(server),
-                    false => some(graph.address_for(station, door)),
+                    false => some(graph.address_for(station, end)),
                 },
                 station_address: match tunnel {
                     Some(tunnel) if tunnel.is_tunnel => None,
@@ -145,9 +145,9 @@ impl Setup {
                 port,
             });
             // what the server sends by itself leaves the gateway from its published port too
-            if !is_inner && door != server {
+            if !is_inner && end != server {
                 setup.published.push(Published {
-                    gateway: door,
+                    gateway: end,
                     is_tcp,
                     port,
                     address: address(server),

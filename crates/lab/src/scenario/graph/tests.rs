@@ -459,12 +459,12 @@ fn setup(edits: &[&str], mode: Mode) -> Setup {
 
 #[test]
 fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
-    let doors = |setup: &Setup| {
+    let ends = |setup: &Setup| {
         let flows = setup.flows.iter();
         flows
             .map(|flow| {
                 let station = flow.station_address.map(|address| address.to_string());
-                (flow.door.to_string(), station, flow.port)
+                (flow.server_address.to_string(), station, flow.port)
             })
             .collect::<Vec<_>>()
     };
@@ -474,7 +474,7 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
     assert_eq!(told, ["10.10.0.0/24", "10.99.0.0/24"]);
     assert_eq!(first.gateway.to_string(), "192.0.2.1");
     let inner = |port| ("10.10.0.2".to_owned(), None, port);
-    assert_eq!(doors(&tunnel), [inner(9), inner(20_001), inner(20_002)]);
+    assert_eq!(ends(&tunnel), [inner(9), inner(20_001), inner(20_002)]);
     assert!(tunnel.published.is_empty());
     let transport = setup(
         &[
@@ -486,7 +486,7 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
         Mode::Transport,
     );
     let peer = |port| ("192.0.2.1".to_owned(), Some("10.99.0.1".to_owned()), port);
-    assert_eq!(doors(&transport), [peer(5201), peer(20_001), peer(20_002)]);
+    assert_eq!(ends(&transport), [peer(5201), peer(20_001), peer(20_002)]);
     let published = transport.published.iter();
     let published = published.map(|one| (one.is_tcp, one.port, one.address.to_string()));
     let server = || "10.10.0.2".to_owned();
@@ -512,7 +512,7 @@ fn a_setup_says_where_flows_go_in_either_mode_and_in_clear() {
         (20_002, "100.64.0.3"),
     ];
     let own = own.map(|(port, address)| ("192.0.2.1".to_owned(), Some(address.to_owned()), port));
-    assert_eq!(doors(&clear), own);
+    assert_eq!(ends(&clear), own);
 }
 
 #[test]

@@ -347,7 +347,7 @@ fn one_gateway_serves_stations_of_both_families() {
     );
     let text = text
         + "[[node]]\nname = 'r6'\nrole = 'router'\n"
-        + "[[link]]\nname = 'door'\nfrom = 'r6'\nto = 'sg'\nrate = '1 Gbit/s'\n\
+        + "[[link]]\nname = 'last'\nfrom = 'r6'\nto = 'sg'\nrate = '1 Gbit/s'\n\
            network = '2001:db8:8::/64'\n"
         + "[[flow]]\nname = 'ms3'\nfrom = 'ms3'\nto = 'server'\nmodel = 'tcp'\n\
            bytes = '200 KB'\n";
