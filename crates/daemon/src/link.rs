@@ -470,13 +470,13 @@ fn parse_rate(text: &str) -> Result<u64, String> {
 }
 
 fn parse_delay(text: &str) -> Result<Duration, String> {
-    let units: [(&str, fn(u64) -> Duration); 2] =
-        [("us", Duration::from_micros), ("ns", Duration::from_nanos)];
-    for (unit, duration) in units {
+    for (unit, ns) in [("us", 1_000), ("ns", 1)] {
         if let Some(number) = text.strip_suffix(unit) {
-            let number = number.parse();
-            let number = number.map_err(|_| format!("{text} is not a delay such as 250{unit}"))?;
-            return Ok(duration(number));
+            let number = number.parse::<u64>().ok();
+            return number
+                .and_then(|number| number.checked_mul(ns))
+                .map(Duration::from_nanos)
+                .ok_or_else(|| format!("{text} is not a delay such as 250{unit}"));
         }
     }
     Span::parse(text).map(|span| span.0)
