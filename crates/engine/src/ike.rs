@@ -18,7 +18,7 @@ pub use fact::{AgreedChild, Fact, Grant, RefusedChild, Remedy, Terms};
 pub use fault::{Fault, Refusal};
 pub use lease::{Lease, Wanted};
 pub use notification::{Complaint, Notification};
-pub use outbox::{Doubt, Outbox, Received, Sent, Size, Wear};
+pub use outbox::{Outbox, Received, Rejection, Sent, Size, Wear};
 pub use step::Step;
 pub use unanswered::{NotReached, Unanswered, Unreachable};
 

@@ -59,6 +59,15 @@ impl Bucket {
     }
 }
 
+/// A request above a quota. It gets no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Excess {
+    /// The reason to count.
+    pub reason: DropReason,
+    /// What the log says about it. `None`: it has had a line about this peer lately.
+    pub line: Option<String>,
+}
+
 /// The limited resource.
 #[derive(Clone, Copy)]
 enum What {
@@ -113,8 +122,6 @@ pub struct Quotas {
     by_peer: BTreeMap<Peer, Spent>,
     /// By connection: the holders of its shared key.
     groups: BTreeMap<String, Group>,
-    /// The last refusal that was not yet taken.
-    refused: Option<(Peer, String)>,
 }
 
 impl Quotas {
@@ -125,7 +132,7 @@ impl Quotas {
         peer: &Peer,
         members_max: usize,
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Excess> {
         if let Some(group) = self.group(peer)
             && !group.members.contains_key(peer)
             && group.members.len() >= members_max
@@ -134,8 +141,7 @@ impl Quotas {
                 "{peer} gets no answer: {members_max} peers with the same pre-shared key are \
                  connected (max_peers), and it must wait until one leaves"
             );
-            self.refuse(peer, text, now);
-            return Err(DropReason::TooManySessions);
+            return Err(self.refuse(peer, DropReason::TooManySessions, text, now));
         }
         let burst = u32::try_from(members_max).unwrap_or(u32::MAX);
         let group = Rate::new(burst.max(EXCHANGES.burst), GROUP_EXCHANGES);
@@ -148,7 +154,7 @@ impl Quotas {
         peer: &Peer,
         members_max: usize,
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Excess> {
         let members = u32::try_from(members_max).unwrap_or(u32::MAX);
         let burst = members.saturating_mul(GROUP_CHILDREN_EACH);
         let group = Rate::new(burst.max(CHILDREN.burst), GROUP_CHILDREN);
@@ -202,18 +208,13 @@ impl Quotas {
         }
     }
 
-    /// The last refusal, unless one was logged recently.
-    pub fn take_refused(&mut self) -> Option<(Peer, String)> {
-        self.refused.take()
-    }
-
     fn take(
         &mut self,
         peer: &Peer,
         what: What,
         rates: (Rate, Rate),
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Excess> {
         let Err(empty) = self.charge(peer, what, rates, now) else {
             return Ok(());
         };
@@ -234,8 +235,7 @@ impl Quotas {
             "{who} quota of {burst} {named} at once, then one every {every} s: requests above it \
              get no answer"
         );
-        self.refuse(peer, text, now);
-        Err(DropReason::OverQuota)
+        Err(self.refuse(peer, DropReason::OverQuota, text, now))
     }
 
     fn charge(
@@ -260,15 +260,19 @@ impl Quotas {
         Ok(())
     }
 
-    fn refuse(&mut self, peer: &Peer, text: String, now: Instant) {
+    fn refuse(&mut self, peer: &Peer, reason: DropReason, text: String, now: Instant) -> Excess {
         let spent = match self.group(peer) {
             Some(group) => &mut group.spent,
             None => self.spent(peer, now),
         };
         let is_told = |told: Instant| now.since(told) < TELL_INTERVAL;
-        if !spent.told.is_some_and(is_told) {
+        let is_due = !spent.told.is_some_and(is_told);
+        if is_due {
             spent.told = Some(now);
-            self.refused = Some((peer.clone(), text));
+        }
+        Excess {
+            reason,
+            line: is_due.then_some(text),
         }
     }
 

@@ -12,8 +12,8 @@ pub struct Outbox {
     /// IKE messages, each complete: path and octets. The node adds the non-ESP marker, splits long
     /// ones, and reports them.
     pub messages: Vec<Sent>,
-    /// Messages that failed verification while their exchanges continue.
-    pub doubts: Vec<Doubt>,
+    /// Messages that were refused while their exchanges continue.
+    pub rejections: Vec<Rejection>,
     /// The operations done.
     pub work: Work,
     /// Messages that were read and are valid.
@@ -62,11 +62,6 @@ impl Outbox {
         });
     }
 
-    /// Whether a message was valid.
-    pub fn has_heard(&self) -> bool {
-        !self.received.is_empty()
-    }
-
     /// Counts the message as a repetition.
     pub fn heard_again(&mut self) {
         self.drops.count(DropReason::RetransmittedMessage);
@@ -96,15 +91,15 @@ pub enum Wear {
     End,
 }
 
-/// Reports a message that does not verify, while its exchange continues: it is unencrypted, so it
-/// may be forged.
+/// A line of the log about a message that was refused while its exchange continues: it is
+/// unencrypted and may be forged, or its sender is above a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
+pub struct Rejection {
     /// The connection of the exchange, once it is chosen.
     pub connection: Option<String>,
     /// Its source.
     pub path: Path,
-    /// What does not verify, in one sentence.
+    /// What is wrong, in one sentence.
     pub why: String,
 }
 

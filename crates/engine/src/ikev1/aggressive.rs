@@ -201,7 +201,7 @@ impl Core {
         let work = &mut at.out.work;
         let hash = self.hash_of(Role::Initiator, keyed, publics, cookies, id_body, work);
         let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
-        proven.charge(at.quotas.as_deref_mut(), at.now)?;
+        at.charge(&proven)?;
         if self.sealed.is_some() {
             self.take_notices(&parts);
         }

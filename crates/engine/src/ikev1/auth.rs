@@ -16,9 +16,8 @@ use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::{Breadth, Identity, Peer};
 use crate::ike::Fault;
-use crate::quotas::Quotas;
 use crate::sa::Secret;
-use crate::time::{Calendar, Instant};
+use crate::time::Calendar;
 use crate::work::{Task, Work};
 
 /// Authorities named in certificate requests. With more, one empty request is sent.
@@ -31,19 +30,6 @@ pub(super) struct Proven {
     pub(super) connection: Arc<Connection>,
     /// Its certificate, if it has one.
     pub(super) certified: Option<Certified>,
-}
-
-impl Proven {
-    /// Charges a peer that connects to us for one more ISAKMP SA. If it has too many, its message
-    /// is dropped: it will be repeated, and answered when there is room.
-    pub(super) fn charge(&self, quotas: Option<&mut Quotas>, now: Instant) -> Result<(), Fault> {
-        let comes_to_us = self.connection.remote_addrs.is_empty();
-        let Some(quotas) = quotas.filter(|_| comes_to_us) else {
-            return Ok(());
-        };
-        quotas.take_exchange(&self.identity, self.connection.peers_max, now)?;
-        Ok(())
-    }
 }
 
 /// The parts of a verified certificate that matter later.

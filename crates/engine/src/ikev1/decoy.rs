@@ -21,7 +21,7 @@ use super::proposal::Method;
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Identity;
-use crate::ike::{Doubt, Fault, Outbox};
+use crate::ike::{Fault, Outbox, Rejection};
 use crate::sa::{Path, Secret};
 
 /// The secret of this process.
@@ -72,7 +72,7 @@ pub(super) fn pose(
         return Err(fault);
     }
     out.drops.count(DropReason::AuthenticationFailed);
-    out.doubts.push(Doubt {
+    out.rejections.push(Rejection {
         connection: None,
         path,
         why: fault.to_string(),

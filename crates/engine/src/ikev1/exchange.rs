@@ -58,6 +58,8 @@ pub(super) struct At<'a> {
     pub(super) calendar: Calendar,
     pub(super) random: &'a mut Stream,
     pub(super) quotas: Option<&'a mut Quotas>,
+    /// Set when the message was read, whatever it proves.
+    pub(super) is_heard: bool,
     pub(super) out: &'a mut Outbox,
 }
 

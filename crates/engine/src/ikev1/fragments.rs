@@ -118,7 +118,6 @@ pub struct Sender {
 pub struct Assembly {
     /// By standing.
     shares: [Share; Standing::COUNT],
-    given_up: u64,
 }
 
 /// Incomplete messages of one standing, the oldest first.
@@ -136,6 +135,16 @@ struct Partial {
     last: Option<u8>,
 }
 
+/// What became of a fragment.
+pub struct Taken {
+    /// The message, if the fragment completes one. `Err` is the reason to count; a refused fragment
+    /// takes no room.
+    pub whole: Result<Option<Whole>, DropReason>,
+    /// Incomplete messages that were given up: their time was over, or a newer message replaced
+    /// them.
+    pub given_up: u64,
+}
+
 /// A message with all its fragments.
 pub struct Whole {
     octets: Vec<u8>,
@@ -150,30 +159,27 @@ impl Whole {
 }
 
 impl Assembly {
-    /// Messages with held fragments that were given up since the last call: their time was over, or
-    /// a newer message replaced them.
-    pub fn take_given_up(&mut self) -> u64 {
-        core::mem::take(&mut self.given_up)
+    /// Adds a fragment.
+    pub fn take(&mut self, fragment: &Message<'_>, sender: Sender, now: Instant) -> Taken {
+        let mut given_up = self.shares.iter_mut().map(|it| it.expire(now)).sum();
+        let whole = self.add(fragment, sender, now, &mut given_up);
+        Taken { whole, given_up }
     }
 
-    /// Adds a fragment. Returns the message when it is complete. `Err` is the reason to count; a
-    /// refused fragment takes no room.
-    pub fn take(
+    fn add(
         &mut self,
         fragment: &Message<'_>,
         sender: Sender,
         now: Instant,
+        given_up: &mut u64,
     ) -> Result<Option<Whole>, DropReason> {
         let cookies = fragment.cookies();
         let fragment = only_fragment(fragment.body()).ok_or(DropReason::MalformedMessage)?;
-        for share in &mut self.shares {
-            self.given_up += share.expire(now);
-        }
         let share = &mut self.shares[sender.standing as usize];
         let mut partial = share.take_out(sender.from, cookies, &fragment, now)?;
-        self.given_up += u64::from(partial.add(fragment, now)?);
+        *given_up += u64::from(partial.add(fragment, now)?);
         if !partial.is_complete() {
-            self.given_up += share.hold(partial, sender.standing);
+            *given_up += share.hold(partial, sender.standing);
             return Ok(None);
         }
         let whole = Whole {

@@ -173,7 +173,7 @@ impl Core {
         let opened = self.read_sealed(keyed, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Initiator, keyed, &parts, at)?;
-        proven.charge(at.quotas.as_deref_mut(), at.now)?;
+        at.charge(&proven)?;
         self.take_notices(&parts);
         // strongSwan requests certificates here, not in message 3.
         if !parts.requests.is_empty() {
@@ -237,6 +237,7 @@ impl Core {
     }
 
     pub(super) fn heard(&self, number: u8, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
+        at.is_heard = true;
         at.out
             .heard(self.step(number), at.message.size(), names_read(located));
     }

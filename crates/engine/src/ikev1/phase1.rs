@@ -56,6 +56,15 @@ pub struct Means<'a> {
     pub calendar: Calendar,
 }
 
+/// What a message of phase 1 has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// It was read, whatever it proves: the peer is not silent.
+    pub is_heard: bool,
+    /// It proves that the peer receives at its address.
+    pub is_proven: bool,
+}
+
 /// A phase 1 exchange, from its first message until its last one need not be repeated.
 pub struct Phase1 {
     pub(super) core: Core,
@@ -65,6 +74,13 @@ pub struct Phase1 {
     complaints: u32,
     /// The peer is above its quota: the reason, and until when its messages are ignored.
     refused: Option<(DropReason, Instant)>,
+}
+
+impl Awaited {
+    /// Whether the awaited message is the first to prove that the peer receives at its address.
+    pub(super) fn is_half_open(&self) -> bool {
+        matches!(self, Self::Main3 | Self::Aggressive3(_))
+    }
 }
 
 /// An unauthenticated failure.
@@ -213,7 +229,7 @@ impl Phase1 {
     /// The peer has not proven that it receives at its address: a responder's exchange before the
     /// initiator's second message.
     pub fn is_half_open(&self) -> bool {
-        matches!(self.step, Awaited::Main3 | Awaited::Aggressive3(_))
+        self.step.is_half_open()
     }
 
     /// Whether the log takes one more unauthenticated complaint.
@@ -239,38 +255,29 @@ impl Phase1 {
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<(), Fault> {
+    ) -> Result<Progress, Fault> {
+        if self.ignores(message, now, out) {
+            return Ok(Progress::default());
+        }
+        self.core.sealed = None;
+        let exchange = message.header().exchange;
+        if exchange == Exchange::Informational {
+            self.on_refusal(message, now, out)?;
+            return Ok(Progress::default());
+        }
+        if exchange != self.core.exchange() {
+            self.on_stray(out);
+            return Ok(Progress::default());
+        }
+        if matches!(self.step, Awaited::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
+            out.drops.count(DropReason::UnexpectedMessage);
+            return Ok(Progress::default());
+        }
         let Means {
             random,
             quotas,
             calendar,
         } = means;
-        if let Some(answered) = &mut self.core.answered
-            && answered.take_duplicate(message.octets(), out)
-        {
-            return Ok(());
-        }
-        if let Some(reason) = self.core.unfit(message) {
-            out.drops.count(reason);
-            return Ok(());
-        }
-        if let Some((reason, _)) = self.refused.filter(|(_, until)| now < *until) {
-            out.drops.count(reason);
-            return Ok(());
-        }
-        self.core.sealed = None;
-        let exchange = message.header().exchange;
-        if exchange == Exchange::Informational {
-            return self.on_refusal(message, now, out);
-        }
-        if exchange != self.core.exchange() {
-            self.on_stray(out);
-            return Ok(());
-        }
-        if matches!(self.step, Awaited::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
-            out.drops.count(DropReason::UnexpectedMessage);
-            return Ok(());
-        }
         let step = core::mem::replace(&mut self.step, Awaited::Done);
         let mut at = At {
             path,
@@ -279,13 +286,20 @@ impl Phase1 {
             calendar,
             random,
             quotas,
+            is_heard: false,
             out,
         };
-        match self.core.advance(&step, &mut at) {
+        let advanced = self.core.advance(&step, &mut at);
+        let is_heard = at.is_heard;
+        match advanced {
             Ok(next) => {
+                let is_proven = step.is_half_open() && !next.is_half_open();
                 self.step = next;
                 self.doubt = None;
-                Ok(())
+                Ok(Progress {
+                    is_heard,
+                    is_proven,
+                })
             }
             Err(fault) => {
                 self.step = step;
@@ -293,9 +307,30 @@ impl Phase1 {
                 if self.doubts == 0 && matches!(self.step, Awaited::Aggressive2(_)) {
                     self.core.disbelieve(&fault, cookies, random, out);
                 }
-                self.judge(fault, random, now, out)
+                self.judge(fault, random, now, out)?;
+                Ok(Progress {
+                    is_heard,
+                    is_proven: false,
+                })
             }
         }
+    }
+
+    /// Answers a duplicate. Drops what does not fit, and what comes from a peer above its quota.
+    /// Returns whether the message was one of these.
+    fn ignores(&mut self, message: &Message<'_>, now: Instant, out: &mut Outbox) -> bool {
+        if let Some(answered) = &mut self.core.answered
+            && answered.take_duplicate(message.octets(), out)
+        {
+            return true;
+        }
+        let refused = self.refused.filter(|(_, until)| now < *until);
+        let reason = self.core.unfit(message);
+        let reason = reason.or(refused.map(|(reason, _)| reason));
+        if let Some(reason) = reason {
+            out.drops.count(reason);
+        }
+        reason.is_some()
     }
 
     /// The next retransmission, or the end. `None`: the exchange is over and may be forgotten after

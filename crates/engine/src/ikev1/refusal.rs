@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crypto::rand::Stream;
 use wire::isakmp::{Cookies, Exchange, Located, NotifyType, Payload, write_payloads};
 
-use super::exchange::{Awaited, Core, Keyed};
+use super::auth::Proven;
+use super::exchange::{At, Awaited, Core, Keyed};
 use super::in_clear::notification_in_clear;
 use super::message::Message;
 use super::names_of;
@@ -15,7 +16,7 @@ use super::proposal::{self, Method};
 use super::protect::{self, Iv};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{Doubt, Fault, Outbox, Refusal, Step, Unanswered};
+use crate::ike::{Fault, Outbox, Refusal, Rejection, Step, Unanswered};
 use crate::work::Work;
 
 impl Core {
@@ -68,7 +69,7 @@ impl Core {
         let kind = NotifyType::AuthenticationFailed;
         out.messages
             .push(notification_in_clear(cookies, kind, self.path, random));
-        out.doubts.push(Doubt {
+        out.rejections.push(Rejection {
             connection: Some(self.connection().name.clone()),
             path: self.path,
             why: why.clone(),
@@ -161,6 +162,27 @@ impl Core {
         let last = self.sealed.as_ref().unwrap_or(&keyed.iv);
         let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
         Iv::truncated(self.suite.cipher, digest.as_ref())
+    }
+}
+
+impl At<'_> {
+    /// Charges a peer that connects to us for one more ISAKMP SA. If it has too many, its message
+    /// is dropped: it will be repeated, and answered when there is room.
+    pub(super) fn charge(&mut self, proven: &Proven) -> Result<(), DropReason> {
+        let (peer, connection) = (&proven.identity, &proven.connection);
+        let comes_to_us = connection.remote_addrs.is_empty();
+        let Some(quotas) = self.quotas.as_deref_mut().filter(|_| comes_to_us) else {
+            return Ok(());
+        };
+        let charged = quotas.take_exchange(peer, connection.peers_max, self.now);
+        charged.map_err(|excess| {
+            self.out.rejections.extend(excess.line.map(|why| Rejection {
+                connection: Some(connection.name.clone()),
+                path: self.path,
+                why,
+            }));
+            excess.reason
+        })
     }
 }
 

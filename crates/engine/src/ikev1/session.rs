@@ -17,8 +17,8 @@ use crypto::rand::Stream;
 use super::decoy::Decoys;
 use super::message::{Kind, Message};
 use super::mode_config::{AddressRequest, ConfigRequest};
-pub use super::phase1::Means;
 use super::phase1::Phase1;
+pub use super::phase1::{Means, Progress};
 use super::quick::Quick;
 use super::{IsakmpSa, NatFinding};
 use crate::config::Connection;
@@ -60,16 +60,6 @@ struct Established {
     /// Our last mode config answer, for a duplicate request.
     answered: Option<Box<Answered>>,
     question: Option<Box<Question>>,
-}
-
-/// What a message of phase 1 has changed.
-pub struct Progress {
-    /// It is valid.
-    pub is_heard: bool,
-    /// It proves that the peer receives at its address.
-    pub is_proven: bool,
-    /// Phase 1 has succeeded with the peer of this connection; or why the session must end.
-    pub established: Result<Option<Arc<Connection>>, Fault>,
 }
 
 /// A request of the peer, and the state for its answer.
@@ -284,7 +274,8 @@ impl Session {
     }
 
     /// Handles a message of phase 1, or any other as long as there is no ISAKMP SA, as
-    /// [`Phase1::on_message`].
+    /// [`Phase1::on_message`]. Returns the connection too if phase 1 has succeeded with its peer. A
+    /// fault ends the session.
     pub fn on_phase1(
         &mut self,
         path: Path,
@@ -292,24 +283,14 @@ impl Session {
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Progress {
-        let was_half_open = self.is_half_open();
-        let result = match self.phase1_mut() {
-            Some(phase1) => {
-                let result = phase1.on_message(path, message, means, now, out);
-                out.answer_repetition_at(path, self.role);
-                result
-            }
-            None => {
-                out.drops.count(DropReason::RetransmittedMessage);
-                Ok(())
-            }
+    ) -> Result<(Progress, Option<Arc<Connection>>), Fault> {
+        let Some(phase1) = self.phase1_mut() else {
+            out.drops.count(DropReason::RetransmittedMessage);
+            return Ok((Progress::default(), None));
         };
-        Progress {
-            is_heard: out.has_heard(),
-            is_proven: was_half_open && !self.is_half_open(),
-            established: result.map(|()| self.take_established()),
-        }
+        let result = phase1.on_message(path, message, means, now, out);
+        out.answer_repetition_at(path, self.role);
+        Ok((result?, self.take_established()))
     }
 
     fn take_established(&mut self) -> Option<Arc<Connection>> {

@@ -41,9 +41,9 @@ impl Node {
         let from = path.remote;
         let sender = Sender { from, standing };
         let taken = self.assembly.take(&message, sender, now);
-        let given_up = self.assembly.take_given_up();
-        self.drops.add(DropReason::IncompleteMessage, given_up);
-        let whole = match taken {
+        self.drops
+            .add(DropReason::IncompleteMessage, taken.given_up);
+        let whole = match taken.whole {
             Ok(Some(whole)) => whole,
             Ok(None) => return,
             Err(reason) => return self.drops.count(reason),
@@ -184,9 +184,11 @@ impl Node {
             quotas: has_quotas.then_some(&mut self.quotas),
             calendar,
         };
-        let progress = ike.on_phase1(path, message, means, now, &mut out);
+        let result = ike.on_phase1(path, message, means, now, &mut out);
         if let Stage::HalfOpen(slot) = &mut session.stage
-            && progress.is_proven
+            && result
+                .as_ref()
+                .is_ok_and(|(progress, _)| progress.is_proven)
         {
             self.half_open.prove(id, slot, now);
             if let Room::Of(oldest, _) = room {
@@ -194,12 +196,11 @@ impl Node {
             }
         }
         self.flush(Some(id), out);
-        self.tell_refused(path);
-        if progress.is_heard {
-            self.racer_heard(id, now);
-        }
-        match progress.established {
-            Ok(connection) => {
+        match result {
+            Ok((progress, connection)) => {
+                if progress.is_heard {
+                    self.racer_heard(id, now);
+                }
                 if let Some(connection) = connection {
                     self.establish(id, &connection, now);
                 }

@@ -2,12 +2,11 @@
 
 use super::session_id::SessionId;
 use super::timers::Timer;
-use super::{Cause, Event, Node};
+use super::{Cause, Node};
 use crate::config::Connection;
-use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::plane::Notice;
-use crate::sa::Path;
+use crate::quotas::Excess;
 use crate::time::Instant;
 
 impl Node {
@@ -53,24 +52,13 @@ impl Node {
         }
     }
 
-    /// Names a peer whose quota is used up, from time to time.
-    pub(super) fn tell_refused(&mut self, path: Path) {
-        if let Some((peer, reason)) = self.quotas.take_refused() {
-            self.outputs.tell(Event::NegotiationFailed {
-                connection: Some(peer.connection().to_owned()),
-                path,
-                reason,
-            });
-        }
-    }
-
     /// Whether a peer that connects to us may negotiate one more child.
     pub(super) fn charge_child(
         &mut self,
         id: SessionId,
         connection: &Connection,
         now: Instant,
-    ) -> Result<(), DropReason> {
+    ) -> Result<(), Excess> {
         let comes_to_us = connection.remote_addrs.is_empty();
         match self.sessions.get(&id).and_then(|it| it.ike.identity()) {
             Some(identity) if comes_to_us && self.config.limits.has_quotas => {

@@ -257,11 +257,11 @@ impl Node {
                 self.outputs.push(Output::Datagram(sent.path, datagram));
             }
         }
-        for doubt in outbox.doubts {
+        for rejection in outbox.rejections {
             self.outputs.tell(Event::NegotiationFailed {
-                connection: doubt.connection,
-                path: doubt.path,
-                reason: doubt.why,
+                connection: rejection.connection,
+                path: rejection.path,
+                reason: rejection.why,
             });
         }
     }

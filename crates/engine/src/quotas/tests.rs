@@ -13,8 +13,12 @@ fn at(seconds: u64) -> Instant {
 }
 
 fn exchanges(quotas: &mut Quotas, peer: &Peer, tries: usize, now: Instant) -> usize {
-    let taken = (0..tries).filter(|_| quotas.take_exchange(peer, 1_000, now).is_ok());
-    taken.count()
+    tries - excesses(quotas, peer, tries, now).len()
+}
+
+fn excesses(quotas: &mut Quotas, peer: &Peer, tries: usize, now: Instant) -> Vec<Excess> {
+    let taken = (0..tries).filter_map(|_| quotas.take_exchange(peer, 1_000, now).err());
+    taken.collect()
 }
 
 #[test]
@@ -24,15 +28,21 @@ fn a_peer_has_a_burst_then_so_much_a_second_and_is_told_of_once_a_minute() {
         peer("a.example", "a.example"),
         peer("b.example", "b.example"),
     );
-    assert_eq!(exchanges(&mut quotas, &a, 100, at(0)), 60);
-    let said = quotas.take_refused().map(|(_, text)| text);
     let own = "a.example is over its quota of 60 key exchanges at once, then one every 3 s: \
                requests above it get no answer";
-    assert_eq!(said.as_deref(), Some(own));
-    assert_eq!(exchanges(&mut quotas, &a, 100, at(30)), 10);
-    assert!(quotas.take_refused().is_none());
-    assert_eq!(exchanges(&mut quotas, &a, 100, at(90)), 20);
-    assert!(quotas.take_refused().is_some());
+    for (seconds, served, is_told) in [(0, 60, true), (30, 10, false), (90, 20, true)] {
+        let refused = excesses(&mut quotas, &a, 100, at(seconds));
+        assert_eq!(refused.len(), 100 - served);
+        let reason = DropReason::OverQuota;
+        let line = is_told.then(|| own.to_owned());
+        assert_eq!(refused[0], Excess { reason, line });
+        let line = None;
+        assert!(refused[1..].iter().all(|it| *it
+            == Excess {
+                reason,
+                line: line.clone()
+            }));
+    }
     assert_eq!(
         exchanges(&mut quotas, &b, 100, at(0)),
         60,
@@ -56,15 +66,18 @@ fn lines_that_are_left_out_are_counted_for_whom_they_are_of() {
 #[test]
 fn holders_of_one_key_have_a_common_bound_whatever_they_call_themselves() {
     let mut quotas = Quotas::default();
-    let taken = (0..10_000u32).filter(|n| {
-        let guest = peer(&format!("{n}.example"), "*");
-        quotas.take_exchange(&guest, 100, at(0)).is_ok()
-    });
-    assert_eq!(taken.count(), 100);
-    let said = quotas.take_refused().map(|(_, text)| text);
+    let refused: Vec<Excess> = (0..10_000u32)
+        .filter_map(|n| {
+            let guest = peer(&format!("{n}.example"), "*");
+            quotas.take_exchange(&guest, 100, at(0)).err()
+        })
+        .collect();
+    assert_eq!(refused.len(), 10_000 - 100);
+    let mut said = refused.iter().filter_map(|it| it.line.as_deref());
     let common = "100.example and the others with its pre-shared key are over their quota of 100 \
                   key exchanges at once, then one every 0.1 s: requests above it get no answer";
-    assert_eq!(said.as_deref(), Some(common));
+    assert_eq!(said.next(), Some(common));
+    assert_eq!(said.next(), None);
     let guest = peer("more.example", "*.example");
     assert!(quotas.take_exchange(&guest, 100, at(0)).is_err());
     assert!(quotas.take_exchange(&guest, 100, at(1)).is_ok());
@@ -80,13 +93,14 @@ fn a_full_house_takes_those_who_are_there_and_the_next_when_one_leaves() {
         assert_eq!(quotas.take_exchange(&guest(n), 3, at(0)), Ok(()));
         quotas.enter(&guest(n));
     }
-    let full = Err(DropReason::TooManySessions);
-    assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), full);
-    assert!(
-        quotas
-            .take_refused()
-            .is_some_and(|it| it.1.contains("max_peers"))
-    );
+    let refused = |quotas: &mut Quotas| {
+        let excess = quotas.take_exchange(&guest(3), 3, at(0)).err();
+        let excess = excess.expect("a refusal");
+        assert_eq!(excess.reason, DropReason::TooManySessions);
+        excess.line
+    };
+    let line = refused(&mut quotas);
+    assert!(line.is_some_and(|it| it.contains("max_peers")));
     assert_eq!(
         quotas.take_exchange(&guest(2), 3, at(0)),
         Ok(()),
@@ -94,7 +108,7 @@ fn a_full_house_takes_those_who_are_there_and_the_next_when_one_leaves() {
     );
     quotas.enter(&guest(2));
     quotas.leave(&guest(2));
-    assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), full);
+    assert_eq!(refused(&mut quotas), None);
     quotas.leave(&guest(2));
     assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), Ok(()));
 }

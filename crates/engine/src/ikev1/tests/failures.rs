@@ -24,8 +24,8 @@ pub(super) fn doubt_words(is_aggressive: bool) -> &'static str {
 
 /// A responder's log line for a first message with an unknown identity.
 fn logged(pair: &Pair) -> String {
-    let mut doubts = pair.r.out.doubts.iter();
-    doubts.next().expect("a line").why.clone()
+    let mut rejections = pair.r.out.rejections.iter();
+    rejections.next().expect("a line").why.clone()
 }
 
 fn aggressive() -> Setup {
@@ -97,7 +97,7 @@ fn another_preshared_key_in_aggressive_mode() {
     let sentence = "the peer's answer does not verify: the pre-shared key differs; a peer that \
                     does not know us as station@example answers the same way";
     assert_eq!(pair.i.sentence(), sentence);
-    let told = pair.i.out.doubts.iter().map(|doubt| &doubt.why);
+    let told = pair.i.out.rejections.iter().map(|rejection| &rejection.why);
     assert_eq!(told.collect::<Vec<_>>(), [sentence]);
     assert_eq!(
         pair.r.sentence(),

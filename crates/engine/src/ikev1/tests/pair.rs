@@ -259,7 +259,7 @@ impl Pair {
         let message = match (Message::parse(message), &r.phase1) {
             (Ok(message), _) => message,
             (Err(reason), Some(_)) => return r.out.drops.count(reason),
-            (Err(reason), None) => return r.after(Err(reason.into())),
+            (Err(reason), None) => return r.after::<()>(Err(reason.into())),
         };
         let message = &message;
         let result = match &mut r.phase1 {
@@ -269,7 +269,8 @@ impl Pair {
                     quotas,
                     ..means(&mut r.random, calendar)
                 };
-                phase1.on_message(path, message, means, now, &mut r.out)
+                let result = phase1.on_message(path, message, means, now, &mut r.out);
+                result.map(drop)
             }
             None if r.fault.is_some() => return,
             None => {
@@ -368,13 +369,13 @@ impl Pair {
 
 impl End {
     /// Handles the result of a call.
-    fn after(&mut self, result: Result<(), Fault>) {
+    fn after<T>(&mut self, result: Result<T, Fault>) {
         for sent in self.out.messages.drain(..) {
             self.log.push(sent.clone());
             self.sent.push_back(sent);
         }
         match result {
-            Ok(()) | Err(Fault::Dropped(_) | Fault::Malformed(_)) => {}
+            Ok(_) | Err(Fault::Dropped(_) | Fault::Malformed(_)) => {}
             Err(fault) => {
                 self.fault = Some(fault);
                 self.phase1 = None;

@@ -114,11 +114,18 @@ impl Node {
         let Some(connection) = session.and_then(|it| it.connection().cloned()) else {
             return;
         };
-        if let Err(reason) = self.charge_child(id, &connection, now) {
+        if let Err(excess) = self.charge_child(id, &connection, now) {
             // It will be repeated and served then. It is not remembered, and proves nothing about
             // where the peer is: it may be a replay.
-            self.drops.count(reason);
-            return self.tell_refused(path);
+            self.drops.count(excess.reason);
+            if let Some(reason) = excess.line {
+                self.outputs.tell(Event::NegotiationFailed {
+                    connection: Some(connection.name.clone()),
+                    path,
+                    reason,
+                });
+            }
+            return;
         }
         self.authentic_from(id, path, now);
         match self.child_for(id, &connection, offer) {
