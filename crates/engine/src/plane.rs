@@ -22,6 +22,7 @@ mod policy;
 pub mod reassembly;
 mod sealer;
 pub mod shape;
+mod soft_limit;
 mod split;
 mod stall;
 mod table;

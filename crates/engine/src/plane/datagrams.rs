@@ -145,33 +145,36 @@ impl Datagrams {
         }
     }
 
-    /// Cuts the datagram pushed last, a whole IPv4 packet of a raw path, into fragments.
-    pub(crate) fn fragment_last(&mut self, mtu: usize) -> Result<(), Refused> {
+    /// Cuts the datagram pushed last, a whole IPv4 packet of a raw path, into fragments. Returns
+    /// their octets.
+    pub(crate) fn fragment_last(&mut self, mtu: usize) -> Result<usize, Refused> {
         let Some(run) = self.runs.last().cloned() else {
-            return Ok(());
+            return Ok(0);
         };
         let packet = self.buffer[run.range.clone()].to_vec();
         let mut fragments = Fragments::new(&packet, mtu)?;
         self.unpush(packet.len());
         let mut scratch = vec![0; packet.len().max(mtu)];
+        let mut octets = 0;
         while let Some(length) = fragments.write_next(&mut scratch) {
             self.push(&run.path, run.traffic_class, length, true)
                 .copy_from_slice(&scratch[..length]);
+            octets += length;
         }
-        Ok(())
+        Ok(octets)
     }
 
     /// Cuts the datagram pushed last, a whole IPv6 packet of a raw path, as its source may
     /// (RFC 8200 §4.5): `header` octets stand in each fragment, and the octet at `named_at` names
-    /// what follows them.
+    /// what follows them. Returns the octets of all fragments.
     pub(crate) fn fragment_last_v6(
         &mut self,
         mtu: usize,
         (header, named_at): (usize, usize),
         id: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<usize, Refused> {
         let Some(run) = self.runs.last().cloned() else {
-            return Ok(());
+            return Ok(0);
         };
         let packet = self.buffer[run.range.clone()].to_vec();
         let (head, payload) = packet.split_at(header);
@@ -180,6 +183,7 @@ impl Datagrams {
             return Err(Refused::MtuTooSmall);
         }
         self.unpush(packet.len());
+        let mut octets = 0;
         for (number, part) in payload.chunks(room).enumerate() {
             let length = header + FRAGMENT_LEN + part.len();
             let to = self.push(&run.path, run.traffic_class, length, true);
@@ -192,8 +196,9 @@ impl Datagrams {
             put16(to, header + 2, offset as u16 | has_more);
             put32(to, header + 4, id);
             to[header + FRAGMENT_LEN..].copy_from_slice(part);
+            octets += length;
         }
-        Ok(())
+        Ok(octets)
     }
 }
 

@@ -178,7 +178,7 @@ impl InboundPlane {
             let (child, spi) = (opener.child, opener.spi);
             out.notices.push(Notice::InboundUsed { child, spi });
         }
-        if opener.take_soft_limit() {
+        if opened.reaches_soft_limit {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });
         }

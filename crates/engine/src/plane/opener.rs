@@ -10,6 +10,7 @@ use crate::counters::DropReason;
 use crate::plane::SaReport;
 use crate::plane::path_mtu::least;
 use crate::plane::shape::Shape;
+use crate::plane::soft_limit::SoftLimit;
 use crate::replay::Window;
 use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
@@ -39,9 +40,7 @@ pub(crate) struct Opener {
     key: PacketKey,
     window: Window,
     has_esn: bool,
-    soft_packets: u64,
-    soft_bytes: u64,
-    is_soft_told: bool,
+    soft_limit: SoftLimit,
     packets: u64,
     bytes: u64,
     last: Option<Instant>,
@@ -57,6 +56,8 @@ pub(crate) struct Opened {
     pub(crate) is_newest: bool,
     /// It is the first that is authenticated.
     pub(crate) is_first: bool,
+    /// With it the SA reaches its soft limit.
+    pub(crate) reaches_soft_limit: bool,
 }
 
 impl Opener {
@@ -82,9 +83,7 @@ impl Opener {
             largest: 0,
             window: Window::new(packets, sa.has_esn),
             has_esn: sa.has_esn,
-            soft_packets: sa.soft_packets,
-            soft_bytes: sa.soft_bytes,
-            is_soft_told: false,
+            soft_limit: SoftLimit::new(sa.soft_packets, sa.soft_bytes),
             packets: 0,
             bytes: 0,
             last: None,
@@ -140,15 +139,8 @@ impl Opener {
             next_header,
             is_newest,
             is_first,
+            reaches_soft_limit: self.soft_limit.reach(self.packets, self.bytes),
         })
-    }
-
-    /// Whether control must be told that the SA needs renewal; only once.
-    pub(crate) fn take_soft_limit(&mut self) -> bool {
-        let is_due = !self.is_soft_told
-            && (self.packets >= self.soft_packets || self.bytes >= self.soft_bytes);
-        self.is_soft_told |= is_due;
-        is_due
     }
 
     /// The peer has proven this address.

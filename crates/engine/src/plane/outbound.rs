@@ -243,10 +243,10 @@ impl OutboundPlane {
         now: Instant,
         out: &mut Datagrams,
     ) -> Result<(), DropReason> {
-        let whole = self.fragments.take(fragment, now);
-        let given_up = self.fragments.take_given_up();
-        self.report.drops.add(DropReason::BadInnerPacket, given_up);
-        let Some(mut whole) = whole else {
+        let taken = self.fragments.take(fragment, now);
+        let lost = taken.given_up;
+        self.report.drops.add(DropReason::BadInnerPacket, lost);
+        let Some(mut whole) = taken.whole else {
             return Ok(());
         };
         let mut inner = Inner::parse(&whole).ok_or(DropReason::BadInnerPacket)?;
@@ -310,7 +310,7 @@ impl OutboundPlane {
                 limit.spend(sealed.sealed_bytes + sealed.packets * headers);
             }
         }
-        if sealer.take_soft_limit() {
+        if sealed.reaches_soft_limit {
             let child = sealer.child;
             out.notices.push(Notice::SoftLimit { child });
         }

@@ -33,7 +33,15 @@ type Key = (IpAddr, IpAddr, u8, u32);
 #[derive(Default)]
 pub struct Reassembly {
     packets: BTreeMap<Key, Parts>,
-    given_up: u64,
+}
+
+/// What became of a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The packet itself if it is not a fragment, or the packet that it completes.
+    pub whole: Option<Vec<u8>>,
+    /// Packets that were given up: too old, too many, contradictory.
+    pub given_up: u64,
 }
 
 /// One fragment, taken apart.
@@ -56,12 +64,15 @@ struct Parts {
 }
 
 impl Reassembly {
-    /// Takes a packet. Returns it if it is not a fragment, or the packet that it completes.
-    pub fn take(&mut self, packet: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
+    /// Takes a packet.
+    pub fn take(&mut self, packet: Vec<u8>, now: Instant) -> Taken {
         let Some(fragment) = Fragment::of(&packet) else {
-            return Some(packet);
+            return Taken {
+                whole: Some(packet),
+                given_up: 0,
+            };
         };
-        self.make_room(now, &fragment.key);
+        let given_up = self.make_room(now, &fragment.key);
         let key = fragment.key;
         let entry = self.packets.entry(key).or_insert_with(|| Parts {
             since: now,
@@ -71,20 +82,20 @@ impl Reassembly {
         });
         if !entry.add(fragment) {
             self.packets.remove(&key);
-            self.given_up += 1;
-            return None;
+            return Taken {
+                whole: None,
+                given_up: given_up + 1,
+            };
         }
-        let whole = entry.whole()?;
-        self.packets.remove(&key);
-        Some(whole)
+        let whole = entry.whole();
+        if whole.is_some() {
+            self.packets.remove(&key);
+        }
+        Taken { whole, given_up }
     }
 
-    /// How many packets were given up since the last call: too old, too many, contradictory.
-    pub fn take_given_up(&mut self) -> u64 {
-        core::mem::take(&mut self.given_up)
-    }
-
-    fn make_room(&mut self, now: Instant, coming: &Key) {
+    /// Makes room for this packet. Returns how many were given up for it.
+    fn make_room(&mut self, now: Instant, coming: &Key) -> u64 {
         let before = self.packets.len();
         self.packets
             .retain(|_, parts| now.since(parts.since) < LIFETIME);
@@ -94,7 +105,7 @@ impl Reassembly {
                 self.packets.remove(&key);
             }
         }
-        self.given_up += (before - self.packets.len()) as u64;
+        (before - self.packets.len()) as u64
     }
 }
 

@@ -13,6 +13,7 @@ use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::Shape;
+use crate::plane::soft_limit::SoftLimit;
 use crate::sa::{ChildId, Mode, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
@@ -46,9 +47,7 @@ pub(crate) struct Sealer {
     key: PacketKey,
     has_esn: bool,
     sequence: u64,
-    soft_packets: u64,
-    soft_bytes: u64,
-    is_soft_told: bool,
+    soft_limit: SoftLimit,
     bytes: u64,
     last: Option<Instant>,
 }
@@ -88,6 +87,9 @@ impl<'a> Outer<'a> {
 
 impl Sealer {
     pub(crate) fn new(sa: Sa) -> Self {
+        let last = last_sequence(sa.has_esn);
+        // Control must renew the SA before its numbers are used up.
+        let near_end = last - (last >> 4);
         let mut sealer = Self {
             child: sa.child,
             spi: sa.layer.spi,
@@ -105,9 +107,7 @@ impl Sealer {
             path_mtu: 0,
             has_esn: sa.has_esn,
             sequence: 0,
-            soft_packets: sa.soft_packets,
-            soft_bytes: sa.soft_bytes,
-            is_soft_told: false,
+            soft_limit: SoftLimit::new(sa.soft_packets.min(near_end), sa.soft_bytes),
             bytes: 0,
             last: None,
         };
@@ -123,13 +123,9 @@ impl Sealer {
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
 
-    /// Whether control must be told that the SA needs renewal; only once.
-    pub(crate) fn take_soft_limit(&mut self) -> bool {
-        let near_end = self.last_sequence() - (self.last_sequence() >> 4);
-        let is_due = !self.is_soft_told
-            && (self.sequence >= self.soft_packets.min(near_end) || self.bytes >= self.soft_bytes);
-        self.is_soft_told |= is_due;
-        is_due
+    /// Whether the SA reaches its soft limit: true only once.
+    pub(crate) fn reach_soft_limit(&mut self) -> bool {
+        self.soft_limit.reach(self.sequence, self.bytes)
     }
 
     pub(crate) fn report(&self) -> SaReport {
@@ -155,7 +151,7 @@ impl Sealer {
     }
 
     /// Seals one payload of `clear` octets, which `fill` writes into place: in tunnel mode a whole
-    /// packet, in transport mode what follows the IP header.
+    /// packet, in transport mode what follows the IP header. Returns the octets that were pushed.
     pub(crate) fn seal(
         &mut self,
         clear: usize,
@@ -164,9 +160,9 @@ impl Sealer {
         random: &mut Stream,
         out: &mut Datagrams,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<(), DropReason> {
+    ) -> Result<usize, DropReason> {
         // The counter never wraps (RFC 4303 §3.3.3): the SA ends with the last number.
-        if self.sequence >= self.last_sequence() {
+        if self.sequence >= last_sequence(self.has_esn) {
             return Err(DropReason::SequenceExhausted);
         }
         let sequence = self.sequence + 1;
@@ -209,10 +205,7 @@ impl Sealer {
                 )
             }
         };
-        if sealed.is_err() {
-            out.unpush(length);
-            return sealed;
-        }
+        sealed.inspect_err(|_| out.unpush(length))?;
         self.sequence = sequence;
         self.bytes += clear as u64;
         self.last = Some(now);
@@ -221,7 +214,7 @@ impl Sealer {
             let cut = self.fragment_last((headers, outer), random, out);
             return cut.inspect_err(|_| out.unpush(length));
         }
-        Ok(())
+        Ok(length)
     }
 
     fn fragment_last(
@@ -229,7 +222,7 @@ impl Sealer {
         (headers, outer): (usize, &Outer<'_>),
         random: &mut Stream,
         out: &mut Datagrams,
-    ) -> Result<(), DropReason> {
+    ) -> Result<usize, DropReason> {
         let mtu = self.path_mtu.into();
         let cut = if self.shape.is_outer_v6 {
             let named_at = match self.shape.mode {
@@ -241,14 +234,6 @@ impl Sealer {
             out.fragment_last(mtu)
         };
         cut.map_err(|_refused| DropReason::TooBig)
-    }
-
-    fn last_sequence(&self) -> u64 {
-        if self.has_esn {
-            u64::MAX
-        } else {
-            u32::MAX.into()
-        }
     }
 
     fn headers_before(&self, outer: &Outer<'_>) -> usize {
@@ -295,6 +280,13 @@ impl Sealer {
             }
         }
         finish_ip_header(header, length);
+    }
+}
+
+fn last_sequence(has_esn: bool) -> u64 {
+    match has_esn {
+        true => u64::MAX,
+        false => u32::MAX.into(),
     }
 }
 

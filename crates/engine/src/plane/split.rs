@@ -42,6 +42,8 @@ pub(crate) struct Sealed {
     pub(crate) bytes: u64,
     /// Octets after it.
     pub(crate) sealed_bytes: u64,
+    /// With them the SA reaches its soft limit.
+    pub(crate) reaches_soft_limit: bool,
 }
 
 /// What each segment of a super-packet shares.
@@ -53,9 +55,10 @@ struct Segments {
 }
 
 impl Sealed {
-    fn count(&mut self, clear: usize) {
+    fn count(&mut self, clear: usize, sealed: usize) {
         self.packets += 1;
         self.bytes += clear as u64;
+        self.sealed_bytes += sealed as u64;
     }
 }
 
@@ -67,9 +70,8 @@ impl Burst<'_> {
         inner: &Inner,
         packet: &mut [u8],
     ) -> (Sealed, Result<(), DropReason>) {
-        let before = self.out.len();
         let result = self.seal_all(offload, inner, packet);
-        self.sealed.sealed_bytes = (self.out.len() - before) as u64;
+        self.sealed.reaches_soft_limit = self.sealer.reach_soft_limit();
         (self.sealed, result)
     }
 
@@ -176,9 +178,11 @@ impl Burst<'_> {
         let outer = Outer::of(self.sealer, inner, packet);
         let payload = &packet[outer.header.len()..];
         let fill = |place: &mut [u8]| place.copy_from_slice(payload);
-        self.sealer
-            .seal(payload.len(), &outer, self.now, self.random, self.out, fill)?;
-        self.sealed.count(payload.len());
+        let (clear, now) = (payload.len(), self.now);
+        let sealed = self
+            .sealer
+            .seal(clear, &outer, now, self.random, self.out, fill)?;
+        self.sealed.count(clear, sealed);
         Ok(())
     }
 
@@ -304,9 +308,10 @@ impl Burst<'_> {
             head.copy_from_slice(protected);
             tail.copy_from_slice(data);
         };
-        self.sealer
+        let sealed = self
+            .sealer
             .seal(clear, &outer, self.now, self.random, self.out, fill)?;
-        self.sealed.count(clear);
+        self.sealed.count(clear, sealed);
         Ok(())
     }
 

@@ -183,9 +183,9 @@ impl Host {
         match event.what {
             What::Arrives(port, packet) => {
                 let octets = stage.packets.take(packet);
-                let whole = self.reassembly.take(octets, stage.now);
-                self.dropped.malformed += self.reassembly.take_given_up();
-                if let Some(whole) = whole {
+                let taken = self.reassembly.take(octets, stage.now);
+                self.dropped.malformed += taken.given_up;
+                if let Some(whole) = taken.whole {
                     self.queue(Job::Link(port, whole));
                 }
             }

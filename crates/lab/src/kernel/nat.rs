@@ -51,7 +51,7 @@ pub struct Counters {
     pub unknown: u64,
     /// Found no free port.
     pub exhausted: u64,
-    /// Unreadable packets.
+    /// Unreadable packets, and those whose fragments did not all come.
     pub malformed: u64,
 }
 
@@ -138,6 +138,11 @@ impl Nat {
         self.mappings.clear();
         self.by_outside.clear();
         self.next_port = self.range().0;
+    }
+
+    /// So many packets were given up before all of their fragments had come.
+    pub(super) fn count_incomplete(&mut self, packets: u64) {
+        self.counters.malformed += packets;
     }
 
     /// Translates a whole packet from inside. Returns whether it goes out.

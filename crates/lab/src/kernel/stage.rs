@@ -118,7 +118,9 @@ impl Stage {
             return;
         }
         let octets = self.packets.take(packet);
-        let Some(mut whole) = router.reassembly.take(octets, self.now) else {
+        let taken = router.reassembly.take(octets, self.now);
+        router.nat.count_incomplete(taken.given_up);
+        let Some(mut whole) = taken.whole else {
             return;
         };
         let passes = if is_outward {

@@ -63,9 +63,10 @@ fn fragments_in_any_order_make_the_packet() {
         let mut reassembly = Reassembly::default();
         let (last, others) = parts.split_last().expect("a fragment");
         for part in others {
-            assert_eq!(reassembly.take(part.clone(), Instant(0)), None);
+            assert_eq!(reassembly.take(part.clone(), Instant(0)).whole, None);
         }
-        assert_eq!(reassembly.take(last.clone(), Instant(0)), Some(whole));
+        let taken = reassembly.take(last.clone(), Instant(0));
+        assert_eq!(taken.whole, Some(whole));
         assert!(reassembly.packets.is_empty());
     }
 }
@@ -78,7 +79,7 @@ fn ipv6_loses_its_fragment_header_and_keeps_what_is_before_it() {
     let mut made = None;
     for part in parts.iter().rev() {
         assert_eq!(made, None);
-        made = reassembly.take(part.clone(), Instant(0));
+        made = reassembly.take(part.clone(), Instant(0)).whole;
     }
     let made = made.expect("whole");
     assert_eq!(made[40..48], [17, 0, 1, 4, 0, 0, 0, 0]);
@@ -104,7 +105,8 @@ fn what_is_no_fragment_comes_back() {
         vec![0x45, 1],
         vec![],
     ] {
-        assert_eq!(reassembly.take(packet.clone(), Instant(0)), Some(packet));
+        let taken = reassembly.take(packet.clone(), Instant(0));
+        assert_eq!((taken.whole, taken.given_up), (Some(packet), 0));
     }
     assert!(reassembly.packets.is_empty());
 }
@@ -115,24 +117,26 @@ fn overlaps_age_and_numbers_end_what_is_in_the_making() {
         let mut reassembly = Reassembly::default();
         let parts = cut(&packet(ends, 3000, 1), 1500);
         reassembly.take(parts[0].clone(), Instant(0));
-        assert_eq!(reassembly.take(parts[0].clone(), Instant(0)), None);
-        assert_eq!(reassembly.take_given_up(), 1);
+        let taken = reassembly.take(parts[0].clone(), Instant(0));
+        assert_eq!((taken.whole, taken.given_up), (None, 1));
     }
     let mut reassembly = Reassembly::default();
+    let mut given_up = 0;
     for id in 0..200 {
         let first = cut(&packet(V4, 3000, id), 1500)[0].clone();
-        reassembly.take(first, Instant(0));
+        given_up += reassembly.take(first, Instant(0)).given_up;
     }
     assert_eq!(reassembly.packets.len(), MAX_PACKETS);
-    assert_eq!(reassembly.take_given_up(), 200 - MAX_PACKETS as u64);
+    assert_eq!(given_up, 200 - MAX_PACKETS as u64);
     // one that completes a packet in the making pushes none out
     let second = cut(&packet(V4, 3000, 199), 1500).remove(1);
     let third = cut(&packet(V4, 3000, 199), 1500).remove(2);
     reassembly.take(second, Instant(0));
-    assert!(reassembly.take(third, Instant(0)).is_some());
+    assert!(reassembly.take(third, Instant(0)).whole.is_some());
     assert_eq!(reassembly.packets.len(), MAX_PACKETS - 1);
     let first = cut(&packet(V4, 3000, 999), 1500)[0].clone();
-    reassembly.take(first, Instant(0) + LIFETIME);
+    let late = reassembly.take(first, Instant(0) + LIFETIME);
+    assert_eq!(late.given_up, MAX_PACKETS as u64 - 1);
     assert_eq!(reassembly.packets.len(), 1);
 }
 
@@ -145,6 +149,6 @@ fn fragments_of_more_than_a_packet_are_never_one() {
     finish_ip_header(&mut last[..20], length);
     let mut reassembly = Reassembly::default();
     for part in parts.into_iter().chain([last]) {
-        assert_eq!(reassembly.take(part, Instant(0)), None);
+        assert_eq!(reassembly.take(part, Instant(0)).whole, None);
     }
 }

@@ -246,7 +246,7 @@ fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
             assert!(sent.iter().all(|sent| sent.bytes.len() <= 1500));
             // the kernel reassembles them before a raw socket sees them
             let mut kernel = Reassembly::default();
-            let mut made = sent.iter().map(|s| kernel.take(s.bytes.clone(), NOW));
+            let mut made = sent.iter().map(|s| kernel.take(s.bytes.clone(), NOW).whole);
             assert_eq!((made.next(), made.next()), (Some(None), Some(None)));
             let bytes = made.next().flatten().expect("whole");
             let whole = Sent {
