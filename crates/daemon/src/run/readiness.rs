@@ -29,6 +29,8 @@ pub(super) struct Progress {
     troubles: BTreeMap<String, String>,
     /// By connection, our last unanswered message.
     unanswered: BTreeMap<String, Silence>,
+    /// By connection, which address answered last.
+    answered: BTreeMap<String, SocketAddr>,
     /// By connection, attempts that failed since it was last up.
     failed: BTreeMap<String, usize>,
     /// The date, for checks of our own certificates.
@@ -146,7 +148,10 @@ impl Progress {
                 is_sent: false,
                 ..
             } => {
-                self.unanswered.remove(connection);
+                if let Some(silence) = self.unanswered.remove(connection) {
+                    let remote = silence.asked.remote;
+                    self.answered.insert(connection.clone(), remote);
+                }
                 None
             }
             Event::Message {
@@ -174,9 +179,12 @@ impl Progress {
             .filter(is_same)
             .is_none()
         {
+            let answered = self.answered.get(connection);
+            let is_other_port = |it: &&SocketAddr| it.ip() == remote.ip() && **it != remote;
             let asked = Unanswered {
                 step,
                 remote,
+                moved_from: answered.filter(is_other_port).map(SocketAddr::port),
                 tries: 0,
                 is_by_key: is_by_key(connection, connections),
                 unreachable: None,

@@ -108,6 +108,7 @@ impl Retransmit {
             return Err(Fault::TimedOut(Unanswered {
                 step: self.message.step,
                 remote: self.message.path.remote,
+                moved_from: None,
                 tries: self.sent(),
                 is_by_key: false,
                 unreachable: None,

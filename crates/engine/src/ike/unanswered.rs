@@ -3,7 +3,7 @@
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{NAT_T_PORT, Step};
+use super::Step;
 
 /// The message that authenticates us in main mode. Its cipher key depends on the pre-shared key, so
 /// a peer with another key cannot read it.
@@ -16,6 +16,8 @@ pub struct Unanswered {
     pub step: Step,
     /// Its destination.
     pub remote: SocketAddr,
+    /// The other port of the peer that has answered. This message is the first to `remote`.
+    pub moved_from: Option<u16>,
     /// How often it was sent.
     pub tries: u32,
     /// Both ends authenticate with a pre-shared key.
@@ -78,9 +80,6 @@ impl fmt::Display for Unanswered {
                 (false, words) => f.write_str(words),
             };
         }
-        // The port matters here, not the encapsulation: firewalls drop ports, and this is the first
-        // message to that one (RFC 3947 §4).
-        let is_nat_port = port == NAT_T_PORT;
         match (self.step, self.is_by_key) {
             (MAIN_PROOF, true) => {
                 write!(
@@ -88,24 +87,26 @@ impl fmt::Display for Unanswered {
                     "the peer answers but cannot read our authentication: a wrong PSK looks like \
                      this"
                 )?;
-                match is_nat_port {
-                    true => write!(
+                match self.moved_from {
+                    Some(_) => write!(
                         f,
                         ", and so does a firewall that drops UDP {port} ({tries})"
                     ),
-                    false => write!(f, " ({tries})"),
+                    None => write!(f, " ({tries})"),
                 }
             }
-            (MAIN_PROOF, false) if is_nat_port => write!(
-                f,
-                "{ip} answers on UDP 500 and not on UDP {port} ({tries}): does a firewall drop \
-                 UDP {port}?"
-            ),
             (step, _) if step.is_first() => write!(
                 f,
                 "no reply from {ip}, UDP {port} ({tries}): is the address right and the port open?"
             ),
-            (step, _) => write!(f, "no reply from {ip}, UDP {port}, to {step} ({tries})"),
+            (step, _) => match self.moved_from {
+                Some(answers) => write!(
+                    f,
+                    "{ip} answers on UDP {answers} and not on UDP {port} ({tries}): does a \
+                     firewall drop UDP {port}?"
+                ),
+                None => write!(f, "no reply from {ip}, UDP {port}, to {step} ({tries})"),
+            },
         }
     }
 }
@@ -142,10 +143,11 @@ impl NotReached {
 mod tests {
     use super::*;
 
-    fn said(step: Step, port: u16, is_by_key: bool) -> String {
+    fn said(step: Step, ports: (Option<u16>, u16), is_by_key: bool) -> String {
         let silence = Unanswered {
             step,
-            remote: ([192, 0, 2, 1], port).into(),
+            remote: ([192, 0, 2, 1], ports.1).into(),
+            moved_from: ports.0,
             tries: 2,
             is_by_key,
             unreachable: None,
@@ -157,25 +159,32 @@ mod tests {
     fn silence_says_what_to_look_at() {
         for step in [Step::Main(1), Step::Aggressive(1)] {
             assert_eq!(
-                said(step, 500, true),
+                said(step, (None, 500), true),
                 "no reply from 192.0.2.1, UDP 500 (2 tries): is the address right and the port \
                  open?"
             );
         }
         assert_eq!(
-            said(Step::Main(5), 4500, false),
+            said(Step::Main(5), (Some(500), 4500), false),
             "192.0.2.1 answers on UDP 500 and not on UDP 4500 (2 tries): does a firewall drop UDP \
              4500?"
         );
         let key = "the peer answers but cannot read our authentication: a wrong PSK looks like \
                    this";
-        assert_eq!(said(Step::Main(5), 500, true), format!("{key} (2 tries)"));
+        for port in [500, 4500] {
+            let told = said(Step::Main(5), (None, port), true);
+            assert_eq!(told, format!("{key} (2 tries)"));
+        }
         assert_eq!(
-            said(Step::Main(5), 4500, true),
+            said(Step::Main(5), (Some(500), 4500), true),
             format!("{key}, and so does a firewall that drops UDP 4500 (2 tries)")
         );
         assert_eq!(
-            said(Step::Quick(1), 4500, true),
+            said(Step::Main(5), (None, 4500), false),
+            "no reply from 192.0.2.1, UDP 4500, to main 5 (2 tries)"
+        );
+        assert_eq!(
+            said(Step::Quick(1), (None, 4500), true),
             "no reply from 192.0.2.1, UDP 4500, to quick 1 (2 tries)"
         );
     }
@@ -186,6 +195,7 @@ mod tests {
             let silence = Unanswered {
                 step: Step::Main(1),
                 remote: ([192, 0, 2, 1], 500).into(),
+                moved_from: None,
                 tries: 1,
                 is_by_key: true,
                 unreachable: Some(Unreachable {

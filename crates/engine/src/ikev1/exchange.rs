@@ -84,6 +84,8 @@ pub(super) struct Core {
     pub(super) decoy: Option<Secret>,
     pub(super) cookies: Cookies,
     pub(super) path: Path,
+    /// The peer's port before the exchange moved to the one for NATs.
+    pub(super) moved_from: Option<u16>,
     pub(super) is_first_contact: bool,
     pub(super) suite: IkeSuite,
     pub(super) lifetime_s: u64,
@@ -127,6 +129,7 @@ impl Core {
             decoy: None,
             cookies,
             path,
+            moved_from: None,
             is_first_contact: false,
             suite: first.proposals[0],
             lifetime_s: first.lifetime.as_secs(),
@@ -347,7 +350,9 @@ impl Core {
     /// An initiator leaves port 500 if there is a NAT (RFC 3947 §4).
     pub(super) fn float(&mut self) {
         if self.nat.is_between() {
+            let before = self.path.remote.port();
             self.path = nat::float(self.path);
+            self.moved_from = (self.path.remote.port() != before).then_some(before);
         }
     }
 

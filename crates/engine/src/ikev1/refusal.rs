@@ -150,6 +150,7 @@ impl Core {
         Fault::TimedOut(Unanswered {
             step,
             remote: self.path.remote,
+            moved_from: self.moved_from,
             tries: self.retransmit.as_ref().map_or(1, |it| it.sent()),
             is_by_key: self.method == Method::PresharedKey,
             unreachable: None,

@@ -31,12 +31,16 @@ fn stations() -> Vec<Arc<Connection>> {
 }
 
 fn message(connection: &str, step: Step, is_sent: bool) -> Event {
+    message_at(gateway(), connection, step, is_sent)
+}
+
+fn message_at(remote: SocketAddr, connection: &str, step: Step, is_sent: bool) -> Event {
     Event::Message {
         connection: Some(connection.to_owned()),
         step,
         is_sent,
         message_id: is_sent.then_some(0),
-        remote: is_sent.then(gateway),
+        remote: is_sent.then_some(remote),
         bytes: 100,
         datagrams: 1,
         payloads: String::new(),
@@ -145,6 +149,23 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
         TIMEOUT,
     );
     assert!(end.1.is_some_and(|end| !end.contains(WRONG_KEY)));
+}
+
+#[test]
+fn silence_on_another_port_than_the_one_that_answers_looks_like_a_firewall() {
+    for (port, is_suspected) in [(4500, true), (500, false)] {
+        let at = SocketAddr::new(gateway().ip(), port);
+        let proof = || message_at(at, "b", Step::Main(5), true);
+        let events = [
+            message("b", Step::Main(3), true),
+            message("b", Step::Main(4), false),
+            proof(),
+            proof(),
+        ];
+        let (told, _) = after(&events, TIMEOUT);
+        let suspects = told[0].contains("a firewall that drops UDP 4500");
+        assert_eq!(suspects, is_suspected, "{told:?}");
+    }
 }
 
 #[test]

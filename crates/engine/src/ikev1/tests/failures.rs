@@ -77,6 +77,30 @@ fn another_mode() {
     );
 }
 
+/// A firewall may drop the port to which an exchange moves behind a NAT. A gateway that is
+/// configured on that port has already answered there.
+#[test]
+fn a_firewall_is_suspected_only_where_nothing_has_answered_yet() {
+    for (port, suspicion) in [
+        (500, ", and so does a firewall that drops UDP 4500"),
+        (4500, ""),
+    ] {
+        let setup = Setup {
+            is_natted: true,
+            ..Setup::default()
+        };
+        let pair = fail(setup, |station, _| {
+            station.remote_addrs[0].set_port(port);
+            (station.local.method, station.remote.method) = preshared("wrong");
+        });
+        let wanted = format!(
+            "the peer answers but cannot read our authentication: a wrong PSK looks like \
+             this{suspicion} (7 tries)"
+        );
+        assert_eq!(pair.i.sentence(), wanted);
+    }
+}
+
 #[test]
 fn another_preshared_key_in_main_mode() {
     let pair = fail(Setup::default(), |station, _| {

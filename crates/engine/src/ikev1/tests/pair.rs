@@ -15,7 +15,7 @@ use crate::config::{
     LocalMethod, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use crate::identity::Identity;
-use crate::ike::{Fault, Outbox, Sent};
+use crate::ike::{Fault, IKE_PORT, NAT_T_PORT, Outbox, Sent};
 use crate::ikev1::IsakmpSa;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::message::Message;
@@ -221,7 +221,11 @@ impl Pair {
             quotas: None,
             is_natted,
         };
-        let path = Path::udp(([10, 0, 0, 2], 500), ([192, 0, 2, 1], 500));
+        let (own, gateway) = ([10, 0, 0, 2], [192, 0, 2, 1]);
+        let path = match initiator.remote_addrs[0].port() {
+            IKE_PORT => Path::udp((own, IKE_PORT), (gateway, IKE_PORT)),
+            other => Path::udp_with_marker((own, NAT_T_PORT), (gateway, other)),
+        };
         let i = &mut pair.i;
         let connection = Arc::new(initiator);
         let phase1 = Phase1::initiate(connection, path, true, &mut i.random, pair.now, &mut i.out);
