@@ -3,6 +3,7 @@
 //! Every finding prints `file:line`, the problem and the remedy. The checks read lines: rustfmt and
 //! ruff format give the code a form in which lines suffice. Only `circles` reads syntax trees.
 
+mod causes;
 mod circles;
 mod conformance;
 mod crates;
@@ -89,6 +90,11 @@ fn lock_files_name_only_the_public_registries() {
 #[test]
 fn the_conformance_table_is_current() {
     demand_none(&conformance::is_current(&Tree::read()));
+}
+
+#[test]
+fn every_cause_of_an_end_is_explained() {
+    demand_none(&causes::are_explained(&Tree::read()));
 }
 
 #[test]
