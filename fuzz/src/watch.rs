@@ -145,10 +145,7 @@ impl Watched {
                     answer.installs += usize::from(self.installed.outbound(change));
                 }
                 Effect::Event(event) => self.note(&event, &mut answer),
-                Effect::IkeKey(..)
-                | Effect::Sealed(..)
-                | Effect::Reply(_)
-                | Effect::Opened(_) => {}
+                Effect::IkeKey(..) | Effect::Sealed(..) | Effect::Reply(_) | Effect::Opened(_) => {}
             }
         }
         assert!(self.held() <= fragments::MAX_HELD);

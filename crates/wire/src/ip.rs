@@ -1,5 +1,5 @@
-//! IP, TCP, UDP and ICMP headers (RFC 791, 8200, 9293, 768, 792, 4443): in-place accessors checked
-//! once by length, checksums, flows, fragments.
+//! IP, TCP, UDP and ICMP headers (RFC 791, 8200, 9293, 768, 792, 4443), minimal encapsulation and
+//! GRE (RFC 2004, 2784): in-place accessors checked once by length, checksums, flows, fragments.
 //!
 //! Nothing here allocates except the two ICMP errors. Left out: reassembly, IPv6 fragmentation
 //! (a gateway may not do it), jumbograms.
@@ -7,9 +7,11 @@
 pub mod checksum;
 pub mod flow;
 pub mod fragment;
+pub mod gre;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod minimal;
 pub mod tcp;
 pub mod udp;
 
@@ -40,10 +42,16 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// GRE.
+    pub const GRE: u8 = 47;
     /// ESP.
     pub const ESP: u8 = 50;
     /// AH.
     pub const AH: u8 = 51;
+    /// Minimal encapsulation (RFC 2004).
+    pub const MINIMAL: u8 = 55;
+    /// SKIP (draft-ietf-ipsec-skip-06).
+    pub const SKIP: u8 = 57;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
     /// Nothing follows; inside ESP, a dummy packet (RFC 4303 §2.6).

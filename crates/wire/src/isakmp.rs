@@ -4,30 +4,6 @@
 //! Left out: the encryption of a message body (`engine::ikev1` decrypts, then passes the clear body
 //! to [`payloads`]), and the meaning of payloads.
 
-/// Maps an enum to the numbers of its document; `Other` keeps the rest.
-macro_rules! numbered {
-    ($name:ident: $repr:ty { $($variant:ident = $number:literal),+ $(,)? }) => {
-        impl $name {
-            /// The number on the wire.
-            pub const fn number(self) -> $repr {
-                match self {
-                    $(Self::$variant => $number,)+
-                    Self::Other(number) => number,
-                }
-            }
-        }
-
-        impl From<$repr> for $name {
-            fn from(number: $repr) -> Self {
-                match number {
-                    $($number => Self::$variant,)+
-                    other => Self::Other(other),
-                }
-            }
-        }
-    };
-}
-
 mod attribute;
 mod config;
 mod fragment;

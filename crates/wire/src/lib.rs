@@ -5,9 +5,35 @@
 
 #![forbid(unsafe_code)]
 
+/// Maps an enum to the numbers of its document; `Other` keeps the rest.
+macro_rules! numbered {
+    ($name:ident: $repr:ty { $($variant:ident = $number:literal),+ $(,)? }) => {
+        impl $name {
+            /// The number on the wire.
+            pub const fn number(self) -> $repr {
+                match self {
+                    $(Self::$variant => $number,)+
+                    Self::Other(number) => number,
+                }
+            }
+        }
+
+        impl From<$repr> for $name {
+            fn from(number: $repr) -> Self {
+                match number {
+                    $($number => Self::$variant,)+
+                    other => Self::Other(other),
+                }
+            }
+        }
+    };
+}
+
 pub mod ah;
 pub mod codec;
 pub mod esp;
 pub mod ip;
 pub mod isakmp;
+pub mod mip4;
+pub mod skip;
 pub mod vnet;

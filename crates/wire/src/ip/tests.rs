@@ -1,3 +1,5 @@
+mod encapsulation;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
