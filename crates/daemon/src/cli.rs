@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
@@ -156,8 +157,8 @@ enum Command {
         /// Key of the connection: home for [connections.home]
         name: String,
         /// End only the tunnels of this peer; its identity as `caravan status` shows it
-        #[arg(long, value_name = "ID")]
-        peer: Option<String>,
+        #[arg(long, value_name = "ID", value_parser = Identity::parse)]
+        peer: Option<Identity>,
     },
     /// Read the configuration and its files again; unchanged connections keep their tunnels, except
     /// those of revoked peers

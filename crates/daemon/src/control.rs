@@ -10,12 +10,13 @@ pub mod sockets;
 
 use std::path::{Path, PathBuf};
 
+use engine::identity::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::status::StatusReport;
 
-/// Longest request: an identity of 1,024 octets, all of them escaped.
-pub const REQUEST_BYTES_MAX: usize = 16 << 10;
+/// Longest request: the longest identity as text, all of it escaped.
+pub const REQUEST_BYTES_MAX: usize = 2 * engine::identity::MAX_TEXT_LEN + 1024;
 /// Longest reply: the status of a gateway with 100,000 tunnels.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// Longest name of a connection, so that the path of its socket fits into an address.
@@ -37,8 +38,9 @@ pub enum Request {
     End {
         /// The connection's key in the configuration.
         connection: String,
-        /// The peer's identity, as [`Reply::Status`] shows it.
-        peer: String,
+        /// The peer's identity, as the text that [`Reply::Status`] shows.
+        #[serde(with = "identity")]
+        peer: Identity,
     },
     /// Read the configuration and the revocation lists again. Tunnels stay, except those of revoked
     /// peers.
@@ -52,6 +54,22 @@ pub enum Request {
     },
     /// End the process as a signal does: send deletes, keep blocking routes.
     Stop,
+}
+
+/// An identity as text, in a request.
+mod identity {
+    use engine::identity::Identity;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(it: &Identity, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(it)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Identity, D::Error> {
+        let text = String::deserialize(from)?;
+        Identity::parse(&text).map_err(D::Error::custom)
+    }
 }
 
 /// The reply to a request.

@@ -58,6 +58,9 @@ pub enum IdentityFault {
     /// Longer than an identity may be.
     #[error("an identity of {0} octets is longer than {MAX_LEN}")]
     TooLong(usize),
+    /// Longer than any identity as text.
+    #[error("an identity of {0} octets as text is longer than {MAX_TEXT_LEN}")]
+    TextTooLong(usize),
     /// Characters that no name has.
     #[error("{0:?} has characters that no {1} has")]
     Characters(String, &'static str),
@@ -69,23 +72,42 @@ pub enum IdentityFault {
         /// The reason.
         why: String,
     },
-    /// `@#` is not followed by hexadecimal digits.
-    #[error("{0:?} is not hexadecimal after \"@#\"")]
+    /// `@#` or `asn1dn:#` is not followed by hexadecimal digits.
+    #[error("{0:?} is not hexadecimal after \"#\"")]
     Hexadecimal(String),
 }
 
 /// Octets of an identity at most.
 pub const MAX_LEN: usize = 1024;
+/// Octets of an identity as text at most. A certificate may spell a name in more octets than its
+/// holder claims it in, and in hexadecimal it has twice as many.
+pub const MAX_TEXT_LEN: usize = 8 * MAX_LEN;
 
 impl Identity {
     /// Reads swanctl's forms: an address, `name`, `@name` (a DNS name), `user@domain`,
     /// `@@user@domain`, `C=CH, O=x, CN=y`, `@#0a1b` (a key ID in hexadecimal), or a prefix that
-    /// names the type: `fqdn:`, `email:`, `keyid:`, `asn1dn:`.
+    /// names the type: `fqdn:`, `email:`, `keyid:`, `asn1dn:`, `asn1dn:#` (DER in hexadecimal).
     pub fn parse(whole: &str) -> Result<Self, IdentityFault> {
         let text = whole.trim();
-        if text.len() > MAX_LEN {
-            return Err(IdentityFault::TooLong(text.len()));
+        if text.len() > MAX_TEXT_LEN {
+            return Err(IdentityFault::TextTooLong(text.len()));
         }
+        let read = Self::read(whole, text)?;
+        let octets = match &read {
+            Self::Address(_) => 0,
+            Self::Fqdn(name) | Self::UserFqdn(name) => name.len(),
+            Self::KeyId(octets) => octets.len(),
+            // What a certificate spells longer has no other text.
+            Self::DistinguishedName(_) if text.starts_with(DER_PREFIX) => 0,
+            Self::DistinguishedName(der) => der.len(),
+        };
+        match octets > MAX_LEN {
+            true => Err(IdentityFault::TooLong(octets)),
+            false => Ok(read),
+        }
+    }
+
+    fn read(whole: &str, text: &str) -> Result<Self, IdentityFault> {
         for (prefix, read) in PREFIXES {
             if let Some(rest) = text.strip_prefix(prefix) {
                 return read(rest);
@@ -150,12 +172,15 @@ impl Identity {
     }
 
     fn write_text(&self, f: &mut fmt::Formatter<'_>, prefix: &str, text: &str) -> fmt::Result {
-        let is_read_back = Self::parse(text).is_ok_and(|read| read == *self);
-        match is_read_back {
+        match self.is_read_from(text) {
             true => write!(f, "{text}"),
             false if is_graphic(text) => write!(f, "{prefix}{text}"),
             false => write!(f, "{prefix}{}", text.escape_debug()),
         }
+    }
+
+    fn is_read_from(&self, text: &str) -> bool {
+        Self::parse(text).is_ok_and(|read| read.is_same(self))
     }
 
     fn fqdn(text: &str) -> Result<Self, IdentityFault> {
@@ -174,13 +199,20 @@ impl Identity {
     }
 
     fn key_id_hex(text: &str) -> Result<Self, IdentityFault> {
-        let fault = || IdentityFault::Hexadecimal(format!("@#{text}"));
-        if text.is_empty() || !text.len().is_multiple_of(2) || !text.is_ascii() {
-            return Err(fault());
+        hexadecimal("@#", text).map(Self::KeyId)
+    }
+
+    fn distinguished_name_hex(text: &str) -> Result<Self, IdentityFault> {
+        let der = hexadecimal(DER_PREFIX, text)?;
+        let fault = |why: String| IdentityFault::DistinguishedName {
+            text: format!("{DER_PREFIX}{text}"),
+            why,
+        };
+        match DistinguishedName::from_der(&der) {
+            Ok(name) if name.is_empty() => Err(fault("it has no attribute".into())),
+            Ok(_) => Ok(Self::DistinguishedName(der)),
+            Err(error) => Err(fault(error.to_string())),
         }
-        let octet = |at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| fault());
-        let octets = (0..text.len()).step_by(2).map(octet);
-        octets.collect::<Result<_, _>>().map(Self::KeyId)
     }
 
     fn distinguished_name(text: &str) -> Result<Self, IdentityFault> {
@@ -259,21 +291,26 @@ impl fmt::Display for IdentityPattern {
     }
 }
 
-/// One line for logs, in the forms of [`Identity::parse`]. A name that would read as another type
-/// has a prefix. Unprintable octets are escaped or in hexadecimal.
+/// One line, from which [`Identity::parse`] reads the same identity: for logs, `caravan status` and
+/// the control socket. A name that would read as another type has a prefix. Unprintable octets are
+/// escaped or in hexadecimal, and so is a distinguished name that has no text of its own, for
+/// example because a value is no string.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "{address}"),
             Self::Fqdn(name) => self.write_text(f, "fqdn:", name),
             Self::UserFqdn(name) => self.write_text(f, "email:", name),
-            Self::DistinguishedName(der) => match DistinguishedName::from_der(der) {
-                Ok(name) => write!(f, "{name}"),
-                Err(_) => write_hex(f, der),
-            },
+            Self::DistinguishedName(der) => {
+                let text = DistinguishedName::from_der(der).map(|name| name.to_string());
+                match text {
+                    Ok(text) if self.is_read_from(&text) => write!(f, "{text}"),
+                    _ => write_hex(f, DER_PREFIX, der),
+                }
+            }
             Self::KeyId(octets) => match core::str::from_utf8(octets) {
                 Ok(text) if is_graphic(text) => write!(f, "keyid:{text}"),
-                _ => write_hex(f, octets),
+                _ => write_hex(f, "@#", octets),
             },
         }
     }
@@ -282,17 +319,20 @@ impl fmt::Display for Identity {
 type Read = fn(&str) -> Result<Identity, IdentityFault>;
 
 /// Longer prefixes first.
-const PREFIXES: [(&str, Read); 9] = [
+const PREFIXES: [(&str, Read); 10] = [
     ("fqdn:", Identity::fqdn),
     ("dns:", Identity::fqdn),
     ("email:", Identity::user_fqdn),
     ("userfqdn:", Identity::user_fqdn),
     ("keyid:", Identity::key_id),
+    (DER_PREFIX, Identity::distinguished_name_hex),
     ("asn1dn:", Identity::distinguished_name),
     ("@#", Identity::key_id_hex),
     ("@@", Identity::user_fqdn),
     ("@", Identity::fqdn),
 ];
+
+const DER_PREFIX: &str = "asn1dn:#";
 
 fn checked(text: &str, what: &'static str) -> Result<String, IdentityFault> {
     if text.is_empty() {
@@ -313,8 +353,17 @@ fn ends_with(name: &str, end: &str) -> bool {
     start.is_some_and(|at| name.as_bytes()[at..].eq_ignore_ascii_case(end.as_bytes()))
 }
 
-fn write_hex(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
-    write!(f, "@#")?;
+fn hexadecimal(prefix: &str, text: &str) -> Result<Vec<u8>, IdentityFault> {
+    let fault = || IdentityFault::Hexadecimal(format!("{prefix}{text}"));
+    if text.is_empty() || !text.len().is_multiple_of(2) || !text.is_ascii() {
+        return Err(fault());
+    }
+    let octet = |at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| fault());
+    (0..text.len()).step_by(2).map(octet).collect()
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, prefix: &str, octets: &[u8]) -> fmt::Result {
+    f.write_str(prefix)?;
     octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
 }
 

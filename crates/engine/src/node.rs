@@ -54,6 +54,7 @@ pub use stay::{Stay, StayId, Summary, Traffic};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
+use crate::identity::Identity;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
@@ -119,7 +120,7 @@ pub enum Command {
     Down(String),
     /// End a connection's sessions with the peer of this identity, as in [`SessionStatus::peer`]:
     /// deletes are sent. It may reconnect.
-    End(String, String),
+    End(String, Identity),
     /// Peers had these paths when an earlier process ended ([`Node::peer_paths`]). Each gets one
     /// hint, so that an idle peer probes us at once. The paths need not be proven.
     Remind(Vec<Path>),

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use engine::identity::Identity;
 
 use crate::config::Names;
 use crate::console::complain;
@@ -170,7 +171,7 @@ pub(super) fn reload(runtime_dir: &Path, name: Option<&str>, all: bool) -> anyho
     Ok(text)
 }
 
-pub(super) fn end_peer(runtime_dir: &Path, name: String, peer: String) -> anyhow::Result<String> {
+pub(super) fn end_peer(runtime_dir: &Path, name: String, peer: Identity) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
     let connection = name;
     said(ask(&found, &Request::End { connection, peer })?)

@@ -212,3 +212,33 @@ fn a_process_whose_every_socket_was_removed_reads_its_file_again_all_the_same() 
         assert!(!socket_path(&directory.0, "work").exists());
     });
 }
+
+/// What `caravan status` shows of a peer names it in a request, whatever the peer calls itself.
+#[test]
+fn a_shown_peer_is_named_in_a_request() {
+    let long = "\\".repeat(1_000);
+    let der = "asn1dn:#300d310b300906035504031e020041";
+    for shown in [
+        "192.0.2.1",
+        "2001:db8::1",
+        "ms1.example",
+        "fqdn:*@x",
+        "ms1@example",
+        "C=GR, CN=a\\, \\\"b\\\" \\0a\\e2\\80\\ae",
+        "keyid:group",
+        "@#00ff22",
+        der,
+        &long,
+    ] {
+        let peer = Identity::parse(shown).unwrap();
+        assert_eq!(peer.to_string(), shown);
+        let connection = "road".to_owned();
+        let request = Request::End { connection, peer };
+        let line = serde_json::to_string(&request).unwrap();
+        assert!(line.len() < REQUEST_BYTES_MAX);
+        assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+    }
+    let wrong = r#"{"request":"end","connection":"road","peer":"two words"}"#;
+    let fault = serde_json::from_str::<Request>(wrong).unwrap_err();
+    assert!(fault.to_string().contains("no DNS name has"), "{fault}");
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use document::likeness;
+use engine::identity::Identity;
 use engine::node::{Command, Input};
 use tokio::sync::oneshot;
 
@@ -72,7 +73,7 @@ impl Process {
         })
     }
 
-    async fn end_peer(&mut self, connection: String, peer: String) -> anyhow::Result<Reply> {
+    async fn end_peer(&mut self, connection: String, peer: Identity) -> anyhow::Result<Reply> {
         let mut all = self.loaded.engine.connections.iter();
         let is_station = |it: &engine::config::Connection| !it.remote_addrs.is_empty();
         if all.any(|it| it.name == connection && is_station(it)) {
@@ -85,8 +86,9 @@ impl Process {
         let sessions = own
             .filter(|it| it.name == connection)
             .flat_map(|it| &it.sessions);
-        let peers: BTreeSet<&str> = sessions.map(|session| &session.peer[..]).collect();
-        if !peers.contains(&peer[..]) {
+        // A half-open peer has no identity yet.
+        let peers: BTreeSet<&Identity> = sessions.filter_map(|it| it.peer.as_ref()).collect();
+        if !peers.iter().any(|it| it.is_same(&peer)) {
             let text = unknown_peer(&connection, &peer, &peers);
             return Ok(Reply::Failed { text });
         }
@@ -120,14 +122,13 @@ impl Process {
 const NEAREST: usize = 3;
 
 /// The error for an identity that no peer has.
-fn unknown_peer(connection: &str, wanted: &str, peers: &BTreeSet<&str>) -> String {
-    // A half-open peer has no identity yet.
-    let mut known: Vec<&str> = peers.iter().copied().filter(|it| !it.is_empty()).collect();
-    known.sort_by(|a, b| likeness(wanted, b).total_cmp(&likeness(wanted, a)));
+fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>) -> String {
+    let wanted = wanted.to_string();
+    let mut known: Vec<String> = peers.iter().map(ToString::to_string).collect();
+    known.sort_by(|a, b| likeness(&wanted, b).total_cmp(&likeness(&wanted, a)));
     let rest = known.len().saturating_sub(NEAREST);
     known.truncate(NEAREST);
     let near = known.join("; ");
-    let wanted = wanted.escape_debug();
     match (known.is_empty(), rest) {
         (true, _) => format!("{connection} has no tunnel with anybody"),
         (_, 0) => format!("{connection} has no tunnel with {wanted}; it has one with {near}"),
@@ -145,12 +146,13 @@ mod tests {
     #[test]
     fn an_identity_that_no_peer_has_is_told_with_the_nearest() {
         let told = |peers: &[&str]| {
-            let peers = peers.iter().copied().collect();
-            unknown_peer("ms", "ms1.exmaple", &peers)
+            let read = |text: &str| Identity::parse(text).expect("an identity");
+            let peers: Vec<Identity> = peers.iter().copied().map(read).collect();
+            unknown_peer("ms", &read("ms1.exmaple"), &peers.iter().collect())
         };
-        assert_eq!(told(&[""]), "ms has no tunnel with anybody");
+        assert_eq!(told(&[]), "ms has no tunnel with anybody");
         assert_eq!(
-            told(&["", "a.org", "ms1.example"]),
+            told(&["a.org", "ms1.example"]),
             "ms has no tunnel with ms1.exmaple; it has one with ms1.example; a.org"
         );
         assert_eq!(

@@ -74,7 +74,7 @@ impl From<node::SessionStatus> for SessionStatus {
             (true, true) => "both",
         };
         Self {
-            peer: Some(session.peer).filter(|text| !text.is_empty()),
+            peer: session.peer.map(|peer| peer.to_string()),
             local: Some(session.path.local),
             remote: Some(session.path.remote),
             role: role.to_owned(),

@@ -98,6 +98,9 @@ fn refuses_with_a_sentence() {
         ("ä@example.org", "no mail address has"),
         ("@#0", "hexadecimal"),
         ("@#0g", "hexadecimal"),
+        ("asn1dn:#0g", "hexadecimal"),
+        ("asn1dn:#3000", "no attribute"),
+        ("asn1dn:#3001", "not the DER"),
         ("C=CH, CN", "not TYPE=VALUE"),
         ("XX=y", "no attribute type"),
         ("CN=", "has no value"),
@@ -112,6 +115,11 @@ fn refuses_with_a_sentence() {
         Identity::parse(&long),
         Err(IdentityFault::TooLong(1025))
     ));
+    let far = "x".repeat(MAX_TEXT_LEN + 1);
+    assert_eq!(
+        Identity::parse(&far),
+        Err(IdentityFault::TextTooLong(MAX_TEXT_LEN + 1))
+    );
     let many = "CN=x,".repeat(65);
     assert!(Identity::parse(&format!("{many}CN=y")).is_err());
 }
@@ -291,6 +299,75 @@ fn marks_that_a_reader_does_not_see_are_escaped() {
     }
 }
 
+/// Attributes of one part each: object identifier, tag and content of the value.
+fn der_of(attributes: &[(&[u8], u8, &[u8])]) -> Vec<u8> {
+    let tagged = |tag: u8, content: &[u8]| {
+        let [high, low] = (content.len() as u16).to_be_bytes();
+        [&[tag, 0x82, high, low], content].concat()
+    };
+    let parts = attributes.iter().map(|(oid, tag, value)| {
+        let pair = [tagged(6, oid), tagged(*tag, value)].concat();
+        tagged(0x31, &tagged(0x30, &pair))
+    });
+    tagged(0x30, &parts.collect::<Vec<_>>().concat())
+}
+
+fn assert_read_back(identity: &Identity) {
+    let text = identity.to_string();
+    assert!(!text.chars().any(char::is_control), "{text}");
+    let read = Identity::parse(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    assert!(read.is_same(identity), "{text}");
+    assert_eq!(read.to_string(), text);
+}
+
+#[test]
+fn what_is_shown_of_a_peer_names_it() {
+    const CN: &[u8] = &[0x55, 4, 3];
+    const UTF8: u8 = 0x0c;
+    const T61: u8 = 0x14;
+    const BMP: u8 = 0x1e;
+    for (oid, tag, value) in [
+        (CN, UTF8, &b"ms1"[..]),
+        (CN, UTF8, b""),
+        (CN, UTF8, b"*"),
+        (CN, UTF8, b"#1e0041"),
+        (CN, UTF8, b" a,b+c=\"d\"\\ "),
+        (CN, UTF8, b"fqdn:x"),
+        (CN, UTF8, b"\xff\0"),
+        (CN, UTF8, b"a\n\x1b[2J\xe2\x80\xae"),
+        (CN, T61, &[0xe9; 300]),
+        (CN, T61, &[0x80; 900]),
+        (CN, BMP, b"\0A"),
+        (CN, 0x04, b"\x1e\0A"),
+        (&[0x2a, 0x86, 0x48, 0x80], UTF8, b"x"),
+        (&[0x2a, 0x90, 0x80, 0x80, 0x80, 0x01], UTF8, b"x"),
+    ] {
+        let der = der_of(&[(oid, tag, value)]);
+        assert_read_back(&Identity::DistinguishedName(der));
+    }
+    let many = vec![(CN, UTF8, &b"\x1b"[..]); 64];
+    assert_read_back(&Identity::DistinguishedName(der_of(&many)));
+    for octets in [
+        &[0; MAX_LEN][..],
+        &[b'x'; MAX_LEN],
+        b"#00",
+        b"keyid:x",
+        b" ",
+    ] {
+        assert_read_back(&Identity::KeyId(octets.to_vec()));
+    }
+    for name in ["*", "%any", "@x", "@#00", "asn1dn:#00", "x@y", "::1", "a=b"] {
+        assert_read_back(&Identity::Fqdn(name.into()));
+        assert_read_back(&Identity::UserFqdn(name.into()));
+    }
+    for address in ["192.0.2.1", "::ffff:192.0.2.1", "fe80::1"] {
+        assert_read_back(&Identity::Address(address.parse().unwrap()));
+    }
+    let text = Identity::DistinguishedName(der_of(&[(CN, UTF8, b"#1e0041")])).to_string();
+    let binary = Identity::DistinguishedName(der_of(&[(CN, BMP, b"\0A")])).to_string();
+    assert_ne!(text, binary);
+}
+
 #[test]
 fn der_cut_anywhere_is_refused() {
     let Identity::DistinguishedName(der) = identity("C=CH, O=Caravan+OU=x, CN=ms") else {
@@ -319,9 +396,23 @@ proptest! {
                 prop_assert!(identity.is_same(&canonical));
                 prop_assert_eq!(canonical.canonical(), canonical);
                 prop_assert_eq!(identity.to_identification().value, id.value);
-                prop_assert!(!identity.to_string().chars().any(char::is_control));
+                assert_read_back(&identity);
             }
         }
+    }
+
+    #[test]
+    fn any_distinguished_name_is_read_back(
+        attributes in proptest::collection::vec(
+            (proptest::collection::vec(any::<u8>(), 1..6), any::<u8>(), any::<Vec<u8>>()),
+            1..5,
+        ),
+    ) {
+        let attributes: Vec<(&[u8], u8, &[u8])> = attributes
+            .iter()
+            .map(|(oid, tag, value)| (&oid[..], *tag, &value[..]))
+            .collect();
+        assert_read_back(&Identity::DistinguishedName(der_of(&attributes)));
     }
 
     #[test]

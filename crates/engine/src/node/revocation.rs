@@ -9,6 +9,7 @@ use crypto::cert::CertFault;
 use super::session_id::SessionId;
 use super::{EndCause, Node};
 use crate::config::RemoteMethod;
+use crate::identity::{Identity, Peer};
 use crate::time::Instant;
 
 impl Node {
@@ -39,10 +40,12 @@ impl Node {
     }
 
     /// Ends a connection's sessions with one peer.
-    pub(super) fn end_peer(&mut self, connection: &str, peer: &str, now: Instant) {
+    pub(super) fn end_peer(&mut self, connection: &str, peer: &Identity, now: Instant) {
+        let peer = peer.canonical();
         let sessions = self.sessions.ids(|session| {
-            let identity = session.ike.identity();
-            session.is_of(connection) && identity.is_some_and(|it| it.to_string() == peer)
+            let proven = session.ike.identity();
+            let is_it = |it: &Peer| it.identity().canonical() == peer;
+            session.is_of(connection) && proven.is_some_and(is_it)
         });
         for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);

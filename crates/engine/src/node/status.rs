@@ -6,6 +6,7 @@ use super::Node;
 use super::children::protocol_name;
 use super::session::Session;
 use super::stations::{State, Station};
+use crate::identity::Identity;
 use crate::ike::Role;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
@@ -45,8 +46,8 @@ pub struct ConnectionStatus {
 /// An ISAKMP SA.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
-    /// The proven identity; empty while half open.
-    pub peer: String,
+    /// The proven identity; none while half open.
+    pub peer: Option<Identity>,
     /// The path to the peer.
     pub path: Path,
     /// The proven path; the peer may send from elsewhere.
@@ -182,7 +183,7 @@ impl Node {
             })
         });
         SessionStatus {
-            peer: ike.identity().map(ToString::to_string).unwrap_or_default(),
+            peer: ike.identity().map(|peer| peer.identity().clone()),
             path: session.path(),
             home: session.home(),
             role: ike.role(),

@@ -115,7 +115,8 @@ fn a_renewal_is_no_end_and_what_passed_before_it_counts() {
         world.command(end, Command::RekeyChildren("road".into()));
         world.run(Duration::from_secs(30));
     }
-    world.command(1, Command::End("road".into(), "ms.example".into()));
+    let peer = Identity::Fqdn("ms.example".into());
+    world.command(1, Command::End("road".into(), peer));
     world.run(Duration::from_millis(10));
     let (_, summary) = only(&world.ends[1]);
     assert_eq!(summary.cause, EndCause::TakenDown);

@@ -152,7 +152,12 @@ impl Crowd {
     pub(super) fn guests(&self) -> Vec<(String, Vec<IpAddr>)> {
         let status = self.gateway().status(self.now);
         let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
-        sessions.map(|it| (it.peer, it.inner)).collect()
+        sessions
+            .map(|it| {
+                let peer = it.peer.map(|peer| peer.to_string());
+                (peer.unwrap_or_default(), it.inner)
+            })
+            .collect()
     }
 
     /// The destinations of the gateway's traffic.

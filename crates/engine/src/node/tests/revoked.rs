@@ -118,12 +118,18 @@ fn a_peer_that_is_pinned_no_more_is_ended_and_stays_out() {
 fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     let mut world = World::new(83, |_, _| {});
     world.run(Duration::from_secs(2));
-    for (name, peer) in [("road", "other.example"), ("other", "ms.example")] {
-        world.command(1, Command::End(name.into(), peer.into()));
+    for (name, peer) in [
+        ("road", "other.example"),
+        ("other", "ms.example"),
+        ("road", "email:ms.example"),
+    ] {
+        let peer = Identity::Fqdn(peer.into());
+        world.command(1, Command::End(name.into(), peer));
         world.run(Duration::from_millis(100));
         world.assert_up();
     }
-    world.command(1, Command::End("road".into(), "ms.example".into()));
+    let peer = Identity::Fqdn("MS.Example".into());
+    world.command(1, Command::End("road".into(), peer));
     assert_eq!(world.ends[1].node.established(), 0);
     assert!(world.ends[1].seen.outbound.is_empty());
     // It may reconnect.
