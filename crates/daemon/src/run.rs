@@ -138,7 +138,7 @@ impl Process {
         self.tell_calendar().await?;
         self.begin().await?;
         self.remind().await?;
-        self.host.ask_addresses(&self.node);
+        self.host.ask_ways(&self.node);
         self.update_host();
         while !self.is_stopped {
             self.give_up()?;
@@ -151,7 +151,7 @@ impl Process {
                 }
                 Some(asked) = self.asked.recv() => self.on_call(asked).await?,
                 // Which addresses lead to each peer, and from which do our own programs speak?
-                Some(()) = changes.recv() => self.host.ask_addresses(&self.node),
+                Some(()) = changes.recv() => self.host.ask_ways(&self.node),
                 event = self.host.next_event() => self.on_keeper(event).await?,
                 Some(loaded) = self.reloads.next() => self.on_reloaded(loaded).await?,
                 signalled = signals.next() => match signalled {
@@ -327,10 +327,10 @@ impl Process {
             KeeperEvent::Refused(number, error) => self.on_host_refused(number, error).await,
             KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
-            KeeperEvent::Addresses(addresses, own) => {
-                self.host.take_addresses(addresses.clone(), own);
+            KeeperEvent::Ways(ways, own) => {
+                self.host.take_ways(ways.clone(), own);
                 self.update_host();
-                self.input(Input::Addresses(addresses)).await
+                self.input(Input::Ways(ways)).await
             }
         }
     }

@@ -26,7 +26,7 @@ pub use pair::{Act, Pair};
 use crate::config::Config;
 use crate::counters::DropCounters;
 use crate::ike::Spis;
-use crate::node::{Addresses, Event, Input, Node, Output};
+use crate::node::{Event, Input, Node, Output, Ways};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received,
@@ -189,14 +189,14 @@ impl Endpoint {
     }
 
     /// Its own addresses for traffic to each peer of the node: those of the peer's family.
-    pub fn ways(&self) -> Addresses {
+    pub fn ways(&self) -> Ways {
         let peers = self.node.peers().into_iter();
         let ways = peers.map(|peer| {
             let own = self.addresses.iter();
             let own = own.filter(|own| own.is_ipv4() == peer.is_ipv4());
             (peer, own.copied().collect())
         });
-        Addresses(ways.collect())
+        Ways(ways.collect())
     }
 
     /// When it needs [`Input::Wake`], and why.
@@ -286,7 +286,7 @@ impl Endpoint {
         } else if let Some(notice) = self.told.pop_front() {
             self.handle(Input::Notice(notice), now);
         } else if core::mem::take(&mut self.wants_addresses) {
-            self.handle(Input::Addresses(self.ways()), now);
+            self.handle(Input::Ways(self.ways()), now);
         } else if core::mem::take(&mut self.may_release) {
             self.sealed.clear();
             self.outbound.release(now, &mut self.sealed);

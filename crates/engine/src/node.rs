@@ -8,7 +8,6 @@
 //! a connection that we initiate and keep up (`stations.rs`).
 
 mod accounts;
-mod addresses;
 mod children;
 mod departures;
 mod duplicates;
@@ -35,6 +34,7 @@ mod stay;
 mod tests;
 mod timers;
 mod versions;
+mod ways;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -44,13 +44,13 @@ use crypto::rand::{Seed, Stream};
 
 use crate::ike::Spis;
 pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS, via_of};
-pub use addresses::{Addresses, Way};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
 pub use reminders::PEER_PATHS_MAX;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
+pub use ways::{Way, Ways};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
@@ -91,7 +91,7 @@ pub enum Input<'a> {
     Command(Command),
     /// Our own addresses and the routes to [`Node::peers`], at the beginning and after each change,
     /// at once. The node itself limits how often it follows.
-    Addresses(Addresses),
+    Ways(Ways),
     /// This host refuses the routes to these addresses. Peers there that have no pool address are
     /// disconnected, because answers to them would leave unencrypted.
     Unroutable(&'a BTreeSet<IpAddr>),
@@ -146,7 +146,7 @@ pub enum Output {
     IkeKey(Spis, Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
-    /// Answer with [`Input::Addresses`]: a station starts, and the way to its peer is unknown.
+    /// Answer with [`Input::Ways`]: a station starts, and the way to its peer is unknown.
     WantsAddresses,
     /// Nothing more for now: wake me at this deadline.
     Wait(Option<Deadline>),
@@ -162,7 +162,7 @@ pub struct Node {
     sessions: Sessions,
     children: Children,
     stations: Stations,
-    addresses: Addresses,
+    ways: Ways,
     leases: Leases,
     duplicates: Duplicates,
     accounts: Accounts,
@@ -195,7 +195,7 @@ impl Node {
             sessions: Sessions::default(),
             children: Children::default(),
             stations: Stations::default(),
-            addresses: Addresses::default(),
+            ways: Ways::default(),
             leases: Leases::default(),
             duplicates: Duplicates::default(),
             accounts: Accounts::default(),
@@ -231,7 +231,7 @@ impl Node {
             Input::Notice(notice) => self.on_notice(notice, now),
             Input::Report(report) => self.on_report(report, now),
             Input::Command(command) => self.on_command(command, now),
-            Input::Addresses(addresses) => self.on_addresses(addresses, now),
+            Input::Ways(ways) => self.on_ways(ways, now),
             Input::Unroutable(peers) => self.end_unroutable(peers, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),

@@ -35,8 +35,8 @@ fn packets_and_super_packets_ask_for_no_memory() {
                 if is_udp && protocol == Protocol::Ah {
                     continue;
                 }
-                let mut road = Road::new(protocol, protection, mode, is_udp);
-                let ends = road.ends;
+                let mut pair = Pair::new(protocol, protection, mode, is_udp);
+                let ends = pair.ends;
                 let frames = [
                     ("64 bytes", frame(ends, UDP, 36, 0)),
                     ("1,280 bytes", frame(ends, TCP, 1_240, 0)),
@@ -44,7 +44,7 @@ fn packets_and_super_packets_ask_for_no_memory() {
                     ("a UDP super-packet", frame(ends, UDP, 40 * 1_200, 1_200)),
                 ];
                 for (name, frame) in frames {
-                    let (sealing, opening) = road.count(&frame);
+                    let (sealing, opening) = pair.count(&frame);
                     let place = format!("{name}, {protocol:?} {protection:?} {mode:?} {is_udp}");
                     assert_eq!((sealing, opening), (0, 0), "{place}");
                 }
@@ -58,21 +58,21 @@ fn packets_and_super_packets_ask_for_no_memory() {
 #[test]
 fn refusals_ask_for_no_memory() {
     let (protocol, protection) = suites()[0];
-    let mut road = Road::new(protocol, protection, Mode::Tunnel, true);
+    let mut pair = Pair::new(protocol, protection, Mode::Tunnel, true);
     let elsewhere = ([10, 1, 0, 1].into(), [10, 77, 0, 1].into());
-    let mut too_big = frame(road.ends, UDP, 1_460, 0);
+    let mut too_big = frame(pair.ends, UDP, 1_460, 0);
     // DF.
     too_big[16] = 0x40;
     let unknown = frame(elsewhere, UDP, 36, 0);
     for (name, frame, most) in [("no policy", unknown, 0), ("too big", too_big, 1)] {
         for round in 0..WARM_UP + ROUNDS {
             let mut frame = frame.clone();
-            let (sender, out) = (&mut road.sender, &mut road.datagrams);
+            let (sender, out) = (&mut pair.sender, &mut pair.datagrams);
             let seen = allocation_counter::measure(|| {
                 out.clear();
                 sender.seal(&mut frame, NOW, out);
             });
-            assert!(road.datagrams.is_empty(), "{name}");
+            assert!(pair.datagrams.is_empty(), "{name}");
             assert!(
                 round < WARM_UP || seen.count_total <= most,
                 "{name}: {seen:?}"
@@ -80,7 +80,7 @@ fn refusals_ask_for_no_memory() {
         }
     }
     // A stranger's packet, and a repeated one.
-    let sealed = road.seal(&frame(road.ends, UDP, 36, 0));
+    let sealed = pair.seal(&frame(pair.ends, UDP, 36, 0));
     let mut forged = sealed.clone();
     for (_, bytes) in &mut forged {
         *bytes.last_mut().expect("octets") ^= 1;
@@ -88,11 +88,11 @@ fn refusals_ask_for_no_memory() {
     for (name, datagrams) in [("bad ICV", forged), ("replayed", sealed)] {
         for round in 0..WARM_UP + ROUNDS {
             let mut received = datagrams.clone();
-            let seen = road.open(&mut received);
+            let seen = pair.open(&mut received);
             assert!(round < WARM_UP || seen == 0, "{name}: {seen}");
         }
     }
-    assert_eq!(road.delivered, 1);
+    assert_eq!(pair.delivered, 1);
 }
 
 fn suites() -> Vec<(Protocol, Protection)> {
@@ -124,7 +124,7 @@ fn suites() -> Vec<(Protocol, Protection)> {
 type Sealed = (engine::plane::Run, Vec<u8>);
 
 /// A sender, a receiver, and the path between them.
-struct Road {
+struct Pair {
     sender: OutboundPlane,
     receiver: InboundPlane,
     datagrams: Datagrams,
@@ -134,7 +134,7 @@ struct Road {
     delivered: usize,
 }
 
-impl Road {
+impl Pair {
     fn new(protocol: Protocol, protection: Protection, mode: Mode, is_udp: bool) -> Self {
         let offloads = Offloads {
             has_vnet_header: true,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use engine::config::{Config, Connection, Start};
-use engine::node::{Addresses, EndCause, Event, Node, Way};
+use engine::node::{EndCause, Event, Node, Way, Ways};
 use engine::time::Instant;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -34,7 +34,7 @@ pub(super) struct Host {
     /// This host's addresses that programs can use as a source.
     own: Vec<IpAddr>,
     /// Our addresses towards the peers, as the node knows them.
-    addresses: Addresses,
+    ways: Ways,
     /// Connections without a usable source address. Each is logged once.
     sourceless: BTreeSet<String>,
     /// How many configurations came into force after the first.
@@ -77,7 +77,7 @@ impl Host {
             lease_file,
             refused_resolvers: BTreeMap::new(),
             own: reach::own_addresses(tun),
-            addresses: Addresses::default(),
+            ways: Ways::default(),
             sourceless: BTreeSet::new(),
             revision: 0,
             wanted: None,
@@ -202,7 +202,7 @@ impl Host {
 
     /// Asks for our addresses towards the node's peers. The steward finds them, because this
     /// process lacks the right.
-    pub(super) fn ask_addresses(&mut self, node: &Node) {
+    pub(super) fn ask_ways(&mut self, node: &Node) {
         let connections = self.config.connections.iter();
         let named = connections
             .flat_map(|it| &it.local_addrs)
@@ -212,8 +212,8 @@ impl Host {
     }
 
     /// Stores the addresses that the steward found.
-    pub(super) fn take_addresses(&mut self, addresses: Addresses, own: Vec<IpAddr>) {
-        self.addresses = addresses;
+    pub(super) fn take_ways(&mut self, ways: Ways, own: Vec<IpAddr>) {
+        self.ways = ways;
         self.own = own;
     }
 
@@ -386,7 +386,7 @@ impl Host {
                 let source = match is_host {
                     true => {
                         let among = &connection.local_addrs;
-                        match self.addresses.way_to(prefix.address, among) {
+                        match self.ways.way_to(prefix.address, among) {
                             Way::From(own) => Some(own),
                             Way::Unknown | Way::Nowhere => None,
                         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use anyhow::Context;
-use engine::node::Addresses;
+use engine::node::Ways;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -90,7 +90,7 @@ pub(super) enum KeeperEvent {
     /// The steward has ended.
     StewardGone,
     /// Our addresses towards the peers, and all addresses that programs can use as a source.
-    Addresses(Addresses, Vec<IpAddr>),
+    Ways(Ways, Vec<IpAddr>),
 }
 
 /// Control's handle of the task.
@@ -161,7 +161,7 @@ impl Keeper {
         self.applied >= number
     }
 
-    /// Asks which of our addresses lead to these peers. [`KeeperEvent::Addresses`] is the answer.
+    /// Asks which of our addresses lead to these peers. [`KeeperEvent::Ways`] is the answer.
     pub(super) fn ask_ways(&mut self, peers: BTreeSet<IpAddr>, named: BTreeSet<IpAddr>) {
         self.asked += 1;
         let ways = WantedWays {
@@ -304,7 +304,7 @@ impl Task {
         self.find_again_at = Instant::now() + begun.elapsed() * WAYS_PAUSE;
         self.found = wanted.ends;
         self.report(match found {
-            Ok((ways, own)) => KeeperEvent::Addresses(Addresses(ways), own),
+            Ok((ways, own)) => KeeperEvent::Ways(Ways(ways), own),
             Err(error) => KeeperEvent::NotFound(error.into()),
         })
         .await;

@@ -5,7 +5,7 @@ use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
 use tracing::warn;
 
-use super::report::Account;
+use super::report::LineLimit;
 use super::{Process, report};
 use crate::planes::Report;
 
@@ -65,7 +65,7 @@ impl Process {
                     }
                 }
                 Output::WantsReport => self.wants_report = true,
-                Output::WantsAddresses => self.host.ask_addresses(&self.node),
+                Output::WantsAddresses => self.host.ask_ways(&self.node),
                 // Making the messages may have taken seconds on a slow processor.
                 Output::Wait(_) if core::mem::take(&mut has_sent) => {
                     self.node.handle(Input::Departed, self.clock.now());
@@ -113,10 +113,10 @@ impl Process {
         let connections = &self.loaded.engine.connections;
         let event = self.progress.explained(event, connections);
         let now = self.clock.now();
-        let is_logged = match report::account(&event) {
-            Account::Stranger => self.quota.takes(now),
-            Account::Peer => self.node.takes_line(cause, now),
-            Account::Ours => true,
+        let is_logged = match report::line_limit(&event) {
+            LineLimit::Strangers => self.quota.takes(now),
+            LineLimit::Peer => self.node.takes_line(cause, now),
+            LineLimit::None => true,
         };
         if is_logged {
             report::log(&event);

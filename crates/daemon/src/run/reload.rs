@@ -148,7 +148,7 @@ impl Process {
         self.input(Input::Configure(Arc::new(config))).await?;
         let changes = changes(&old, &self.loaded, &before, &self.tunnels());
         self.begin().await?;
-        self.host.ask_addresses(&self.node);
+        self.host.ask_ways(&self.node);
         self.update_host();
         let is_applied = self.host.is_up_to_date();
         self.reloads.host = (!is_applied).then(|| self.host.wanted());

@@ -189,30 +189,30 @@ fn resident_bytes() -> u64 {
 }
 
 /// The limit that a log line counts against.
-pub(super) enum Account {
+pub(super) enum LineLimit {
     /// That of all unauthenticated peers.
-    Stranger,
+    Strangers,
     /// That of the peer whose message caused it, if one did.
     Peer,
     /// None: it is always written.
-    Ours,
+    None,
 }
 
 /// Lines about sessions are complete: another limit bounds how often a peer may start one.
-pub(super) fn account(event: &Event) -> Account {
+pub(super) fn line_limit(event: &Event) -> LineLimit {
     match event {
         Event::Message { connection, .. } => match connection.is_none() && enabled!(Level::DEBUG) {
-            true => Account::Stranger,
+            true => LineLimit::Strangers,
             // At this log level all lines are wanted.
-            false => Account::Ours,
+            false => LineLimit::None,
         },
         Event::NegotiationFailed { connection, .. } | Event::PeerComplains { connection, .. }
             if connection.is_none() =>
         {
-            Account::Stranger
+            LineLimit::Strangers
         }
-        Event::SessionBegan { .. } | Event::SessionEnded { .. } | Event::Stopped => Account::Ours,
-        _ => Account::Peer,
+        Event::SessionBegan { .. } | Event::SessionEnded { .. } | Event::Stopped => LineLimit::None,
+        _ => LineLimit::Peer,
     }
 }
 

@@ -19,9 +19,9 @@ use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
-use super::addresses::{Followed, Way};
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
+use super::ways::{Followed, Way};
 use super::{EndCause, Event, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ike::Lease;

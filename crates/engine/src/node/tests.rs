@@ -810,7 +810,7 @@ fn a_station_goes_by_the_order_of_its_configured_addresses() {
         (vec![], other),
     ] {
         let ways = [(remote, ours)].into();
-        world.input(0, Input::Addresses(Addresses(ways)));
+        world.input(0, Input::Ways(Ways(ways)));
         assert_eq!(world.ends[0].path().local.ip(), wanted);
     }
 }
@@ -1219,8 +1219,8 @@ impl World {
 
     /// The station has this address, and no other one.
     fn has_address(&mut self, own: IpAddr) {
-        let ours = Addresses::of_one(own, self.ends[0].node.peers());
-        self.input(0, Input::Addresses(ours));
+        let ours = Ways::of_one(own, self.ends[0].node.peers());
+        self.input(0, Input::Ways(ours));
     }
 
     /// A packet of the station's, if it has an SA. The gateway's network answers it.

@@ -228,7 +228,7 @@ async fn a_state_and_a_question_that_come_together_are_both_served() {
         assert_eq!(played.finds().await, Vec::from_iter(peers(round)));
         played.has_found().await;
         let found = keeper.next_event().await;
-        assert!(matches!(found, KeeperEvent::Addresses(..)));
+        assert!(matches!(found, KeeperEvent::Ways(..)));
         assert!(played.applies().await == state(round));
         played.reply(Reply::Done).await;
         assert!(is_applied(&keeper.next_event().await, round.into()));
@@ -268,7 +268,7 @@ async fn a_storm_of_changes_leaves_the_steward_nine_tenths_of_its_time() {
         tokio::select! {
             () = &mut pause => {}
             event = keeper.next_event() => {
-                assert!(matches!(event, KeeperEvent::Addresses(..)));
+                assert!(matches!(event, KeeperEvent::Ways(..)));
                 (found, last) = (found + 1, Instant::now());
             }
         }
@@ -277,7 +277,7 @@ async fn a_storm_of_changes_leaves_the_steward_nine_tenths_of_its_time() {
     // The last change is not lost.
     assert!(last.elapsed() < SEARCH * 10);
     let event = timeout(SEARCH * 11, keeper.next_event()).await;
-    assert!(matches!(event, Ok(KeeperEvent::Addresses(..))));
+    assert!(matches!(event, Ok(KeeperEvent::Ways(..))));
     assert_eq!(steward.await.expect("no panic"), found + 2);
 }
 

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use super::{State, Station};
 use crate::config::Connection;
-use crate::node::addresses::Way;
 use crate::node::session_id::SessionId;
+use crate::node::ways::Way;
 use crate::node::{EndCause, Node};
 use crate::sa::{Mode, Path, Via};
 use crate::time::Instant;
@@ -37,7 +37,7 @@ impl Node {
 
     /// The way to an address of a connection's peer.
     pub(super) fn way_from_here(&self, connection: &Connection, remote: IpAddr) -> Way {
-        self.addresses.way_to(remote, &connection.local_addrs)
+        self.ways.way_to(remote, &connection.local_addrs)
     }
 
     /// The ways to the gateway's addresses.

@@ -10,9 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
 use crate::ike::socket_towards;
-use crate::node::addresses::Way;
 use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
+use crate::node::ways::Way;
 use crate::node::{Event, Output};
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
@@ -136,7 +136,7 @@ impl Node {
                 break;
             };
             match self
-                .addresses
+                .ways
                 .way_to(address.ip(), &station.connection.local_addrs)
             {
                 Way::Unknown => {

@@ -1,6 +1,6 @@
 //! Our own addresses change: how soon a station follows, and how often at most.
 
-use super::super::addresses::{FOLLOW_WINDOW, FOLLOWED_AT_ONCE};
+use super::super::ways::{FOLLOW_WINDOW, FOLLOWED_AT_ONCE};
 use super::*;
 use crate::config::Encapsulation::{Auto, ThroughNat};
 
@@ -48,8 +48,8 @@ fn a_node_waits_until_it_is_told_its_addresses_and_begins_then() {
     assert_eq!(drain(&mut node), (0, 0));
     let peers = node.peers();
     assert_eq!(peers.len(), 1);
-    let ours = Addresses::of_one(STATION.into(), peers);
-    node.handle(Input::Addresses(ours), Instant(2));
+    let ours = Ways::of_one(STATION.into(), peers);
+    node.handle(Input::Ways(ours), Instant(2));
     assert_eq!(drain(&mut node), (1, 0));
 }
 
@@ -231,7 +231,7 @@ fn events_that_change_no_way_do_not_shorten_the_waits_of_a_failing_station() {
     assert!((10..=45).contains(&attempts), "{attempts} attempts");
     // The way itself changes, is lost, and comes back: the change and the return bring one attempt.
     fails_again(&mut world);
-    let lost = Addresses([(GATEWAY.into(), Vec::new())].into());
+    let lost = Ways([(GATEWAY.into(), Vec::new())].into());
     let sent = world.network.sent;
     world.has_address(WIFI.into());
     world.has_address(WIFI.into());
@@ -239,7 +239,7 @@ fn events_that_change_no_way_do_not_shorten_the_waits_of_a_failing_station() {
     fails_again(&mut world);
     let sent = world.network.sent;
     world.has_address(WIFI.into());
-    world.input(0, Input::Addresses(lost));
+    world.input(0, Input::Ways(lost));
     assert_eq!(world.network.sent, sent);
     world.has_address(WIFI.into());
     assert_eq!(world.network.sent, sent + 1);

@@ -209,7 +209,7 @@ impl Control {
     /// Tells the node which addresses it has.
     pub(super) fn moved(&mut self, now: Instant, sends: &mut Vec<Send>) {
         let ways = self.endpoint.ways();
-        self.input(Input::Addresses(ways), now, sends);
+        self.input(Input::Ways(ways), now, sends);
     }
 
     /// Executes a user's command.

@@ -41,8 +41,8 @@ fn the_one_that_is_ended_hears_why_and_waits() {
     crowd.run(Duration::from_secs(15));
     assert_eq!(established(&crowd), 2);
     // A change of routes is no reason to reconnect at once.
-    let told = Addresses::of_one(FIRST.into(), [GATEWAY.into()]);
-    crowd.input(1, Input::Addresses(told));
+    let told = Ways::of_one(FIRST.into(), [GATEWAY.into()]);
+    crowd.input(1, Input::Ways(told));
     crowd.run(Duration::from_secs(3));
     assert_eq!(established(&crowd), 2);
     // The user's command is.

@@ -20,7 +20,7 @@ pub(super) const FOLLOW_WINDOW: Duration = Duration::from_secs(1);
 /// Addresses that are not usable at this moment are left out: tentative ones, duplicates and
 /// deprecated ones (RFC 4862 §5.4, §5.5.4), and those of our own tunnel device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Addresses(pub BTreeMap<IpAddr, Vec<IpAddr>>);
+pub struct Ways(pub BTreeMap<IpAddr, Vec<IpAddr>>);
 
 /// From where a datagram can go to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Way {
     From(IpAddr),
 }
 
-impl Addresses {
+impl Ways {
     /// Of a host with one address that leads to all these peers.
     pub fn of_one(own: IpAddr, peers: impl IntoIterator<Item = IpAddr>) -> Self {
         Self(peers.into_iter().map(|peer| (peer, vec![own])).collect())
@@ -82,7 +82,7 @@ impl Followed {
 }
 
 impl Node {
-    /// The peers to which stations begin: [`Input::Addresses`](super::Input::Addresses) names the
+    /// The peers to which stations begin: [`Input::Ways`](super::Input::Ways) names the
     /// way to each.
     pub fn peers(&self) -> BTreeSet<IpAddr> {
         let all = self.config.connections.iter();
@@ -92,8 +92,8 @@ impl Node {
 
     /// Our addresses, or the routes, are others: what waits for a way begins, and what has another
     /// address moves.
-    pub(super) fn on_addresses(&mut self, addresses: Addresses, now: Instant) {
-        self.addresses = addresses;
+    pub(super) fn on_ways(&mut self, ways: Ways, now: Instant) {
+        self.ways = ways;
         for index in 0..self.stations.len() {
             self.go_on_waiting(index, now);
             self.follow_addresses(index, now);
@@ -114,7 +114,7 @@ mod tests {
         let [peer, lost, strange] = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(ip);
         let [wifi, cell, six] = ["10.0.0.2", "100.64.0.2", "2001:db8::2"].map(ip);
         let ways = BTreeMap::from([(peer, vec![wifi, cell]), (lost, Vec::new())]);
-        let addresses = Addresses(ways);
+        let ways = Ways(ways);
         for (among, way) in [
             (&[][..], Way::From(wifi)),
             (&[cell, wifi], Way::From(cell)),
@@ -123,9 +123,9 @@ mod tests {
             (&[ip("::")], Way::Nowhere),
             (&[six], Way::Nowhere),
         ] {
-            assert_eq!(addresses.way_to(peer, among), way, "{among:?}");
+            assert_eq!(ways.way_to(peer, among), way, "{among:?}");
         }
-        assert_eq!(addresses.way_to(lost, &[]), Way::Nowhere);
-        assert_eq!(addresses.way_to(strange, &[]), Way::Unknown);
+        assert_eq!(ways.way_to(lost, &[]), Way::Nowhere);
+        assert_eq!(ways.way_to(strange, &[]), Way::Unknown);
     }
 }
