@@ -16,6 +16,7 @@ pub mod identity;
 pub mod ike;
 pub mod ikev1;
 pub mod link;
+pub mod mip4;
 pub mod node;
 pub mod plane;
 pub mod quotas;
