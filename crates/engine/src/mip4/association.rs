@@ -138,6 +138,25 @@ impl Associations {
         self.by_spi.get(&spi)
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Association> {
+        self.by_spi.values()
+    }
+
+    /// The one that an authenticator names.
+    pub fn used(&self, located: &Located) -> Option<&Association> {
+        match &located.extension {
+            Extension::Authenticator(one) => self.get(one.spi),
+            _ => None,
+        }
+    }
+
+    /// The one with which an authenticator is right.
+    pub fn proven(&self, datagram: &[u8], located: &Located) -> Option<&Association> {
+        self.used(located)
+            .filter(|one| one.verifies(datagram, located))
+    }
+
     /// The preferred one.
     pub fn first(&self) -> &Association {
         &self.by_spi[&self.first]

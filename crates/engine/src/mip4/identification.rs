@@ -77,23 +77,31 @@ impl Guard {
         {
             return Verdict::Repeated(reply);
         }
-        let low = identification & LOW;
         match self.replay {
             ReplayProtection::Timestamps => {
                 let apart = Duration::from_secs(identification.abs_diff(ntp) >> 32);
                 match apart < TOLERANCE && identification > self.floor {
                     true => Verdict::Fresh(identification),
-                    false => Verdict::Mismatch(ntp & !LOW | low),
+                    false => Verdict::Mismatch(self.mismatch(identification, ntp)),
                 }
             }
             ReplayProtection::Nonces => {
-                let next = u64::from(self.nonce) << 32 | low;
+                let next = self.mismatch(identification, ntp);
                 match identification == next {
-                    true => Verdict::Fresh(u64::from(random.u32()) << 32 | low),
+                    true => Verdict::Fresh(u64::from(random.u32()) << 32 | identification & LOW),
                     false => Verdict::Mismatch(next),
                 }
             }
         }
+    }
+
+    /// The identification of a reply that refuses one: our time, or the nonce that we expect.
+    pub fn mismatch(&self, identification: u64, ntp: u64) -> u64 {
+        let high = match self.replay {
+            ReplayProtection::Timestamps => ntp & !LOW,
+            ReplayProtection::Nonces => u64::from(self.nonce) << 32,
+        };
+        high | identification & LOW
     }
 
     /// Remembers a request that was accepted, and the nonce that its reply gives.

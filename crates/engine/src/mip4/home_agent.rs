@@ -1,0 +1,247 @@
+//! The home agent: it checks registrations, keeps the bindings of its mobile nodes and ends them
+//! (RFC 5944 §3.8).
+//!
+//! A request is authenticated before anything else is read from it. Only requests of configured
+//! mobile nodes use memory, so strangers cannot fill a table.
+
+mod bindings;
+mod check;
+mod register;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Stream;
+
+use super::association::Associations;
+use super::identification::{Clock, Guard};
+use crate::time::{Deadline, Instant};
+
+use bindings::Bindings;
+pub use bindings::{Binding, Encapsulation, Tunnel};
+pub use check::Refusal;
+
+/// Outputs that wait for the owner. It takes them after each input, so this is never reached.
+const OUTPUTS_MAX: usize = 1_024;
+
+/// A mobile node that we serve.
+#[derive(Debug)]
+pub struct Client {
+    /// Its home address.
+    pub home_address: Ipv4Addr,
+    /// Its network access identifier, if it may name itself by it (RFC 2794).
+    pub nai: Option<Vec<u8>>,
+    /// How its messages are authenticated.
+    pub associations: Associations,
+}
+
+/// What a home agent is and allows.
+#[derive(Debug)]
+pub struct Config {
+    /// Our address, that of tunnels and replies.
+    pub address: Ipv4Addr,
+    /// Bits of the home network's prefix.
+    pub prefix_len: u8,
+    /// The longest lifetime that is granted, in seconds.
+    pub max_lifetime: u16,
+    /// Bindings that one node may have at a time; 1 refuses simultaneous ones.
+    pub max_bindings: usize,
+    /// Encapsulations that we offer; IP in IP is always one.
+    pub encapsulations: BTreeSet<Encapsulation>,
+    /// Whether nodes may, or must, send through a reverse tunnel (RFC 3024).
+    pub reverse_tunnel: ReverseTunnel,
+    /// Seconds between keepalives in UDP tunnels; None refuses such tunnels (RFC 3519).
+    pub udp_keepalive: Option<u16>,
+    /// The mobile nodes.
+    pub clients: Vec<Client>,
+    /// Foreign agents that share an association with us, by address.
+    pub foreign_agents: BTreeMap<Ipv4Addr, Associations>,
+}
+
+/// Whether packets of a mobile node come through its tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReverseTunnel {
+    /// Never.
+    Refused,
+    /// As the node asks.
+    Allowed,
+    /// Always.
+    Required,
+}
+
+/// A received UDP payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Where it came from.
+    pub from: SocketAddrV4,
+    /// Where it was sent to.
+    pub to: SocketAddrV4,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+/// What the owner must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a UDP payload.
+    Send {
+        /// From this address of ours.
+        from: SocketAddrV4,
+        /// To this address.
+        to: SocketAddrV4,
+        /// To a node at home, even while it has a binding (RFC 5944 §3.8.3.1).
+        is_at_home: bool,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// These are the tunnels of a home address now. With the first one, intercept its packets and
+    /// tell the home network by gratuitous ARP; with none left, stop (RFC 5944 §4.6).
+    Tunnels {
+        /// Whose.
+        home_address: Ipv4Addr,
+        /// All of them.
+        tunnels: Vec<Tunnel>,
+        /// Why they changed.
+        why: Change,
+    },
+    /// A message was not served.
+    Refused {
+        /// Its source.
+        from: SocketAddrV4,
+        /// Whose it says it is, if that was read.
+        home_address: Option<Ipv4Addr>,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Why tunnels changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A registration was accepted.
+    Registered,
+    /// The node has deregistered one or all care-of addresses.
+    Deregistered,
+    /// A lifetime has ended.
+    Expired,
+}
+
+/// A home agent.
+pub struct HomeAgent {
+    config: Config,
+    clock: Clock,
+    random: Stream,
+    by_nai: BTreeMap<Vec<u8>, Ipv4Addr>,
+    nodes: BTreeMap<Ipv4Addr, Node>,
+    outputs: VecDeque<Output>,
+}
+
+/// A mobile node of ours.
+struct Node {
+    associations: Associations,
+    /// By SPI: each association has its own record (RFC 5944 §5.1).
+    guards: BTreeMap<u32, Guard>,
+    bindings: Bindings,
+}
+
+impl HomeAgent {
+    /// A home agent without bindings. `clock` must be right to some seconds if nodes use timestamps.
+    pub fn new(mut config: Config, clock: Clock, now: Instant, mut random: Stream) -> Self {
+        let start = clock.ntp(now);
+        let mut by_nai = BTreeMap::new();
+        let mut nodes = BTreeMap::new();
+        for client in std::mem::take(&mut config.clients) {
+            if let Some(nai) = client.nai {
+                by_nai.insert(nai, client.home_address);
+            }
+            let guards = client
+                .associations
+                .iter()
+                .map(|one| (one.spi(), Guard::new(one.replay(), start, &mut random)))
+                .collect();
+            let node = Node {
+                associations: client.associations,
+                guards,
+                bindings: Bindings::default(),
+            };
+            nodes.insert(client.home_address, node);
+        }
+        Self {
+            config,
+            clock,
+            random,
+            by_nai,
+            nodes,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The calendar time was set.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// A datagram for UDP port 434 that is not tunnelled data.
+    pub fn handle(&mut self, datagram: Datagram<'_>, now: Instant) {
+        self.expire(now);
+        let Err(denied) = self.register(datagram, now) else {
+            return;
+        };
+        self.put(Output::Refused {
+            from: datagram.from,
+            home_address: denied.home_address,
+            why: denied.why,
+        });
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire(now);
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let at = self
+            .nodes
+            .values()
+            .filter_map(|node| node.bindings.next_end());
+        let why = "end a binding";
+        at.min().map(|at| Deadline { at, why })
+    }
+
+    /// The bindings of a home address.
+    pub fn bindings(&self, home_address: Ipv4Addr) -> impl Iterator<Item = &Binding> {
+        let node = self.nodes.get(&home_address);
+        node.into_iter().flat_map(|node| node.bindings.iter())
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let mut ended = Vec::new();
+        for (home_address, node) in &mut self.nodes {
+            if node.bindings.expire(now) {
+                ended.push((*home_address, node.bindings.tunnels()));
+            }
+        }
+        for (home_address, tunnels) in ended {
+            self.put(Output::Tunnels {
+                home_address,
+                tunnels,
+                why: Change::Expired,
+            });
+        }
+    }
+
+    fn put(&mut self, output: Output) {
+        if self.outputs.len() < OUTPUTS_MAX {
+            self.outputs.push_back(output);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

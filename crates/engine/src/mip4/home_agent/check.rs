@@ -1,0 +1,164 @@
+//! What a request must be before it changes a binding (RFC 5944 §3.8.2.1).
+
+use std::net::Ipv4Addr;
+
+use wire::codec::Malformed;
+use wire::mip4::{
+    Authentication, Code, Extension, Located, Message, Request, RequestFlags, UdpTunnelRequest,
+    extensions,
+};
+
+use super::bindings::Encapsulation;
+use super::{Config, ReverseTunnel};
+use crate::mip4::association::Associations;
+
+/// Why a message was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It cannot be read.
+    Malformed(Malformed),
+    /// It is none for a home agent.
+    NotARequest,
+    /// We do not know the mobile node.
+    UnknownNode,
+    /// The first authenticator is not one of a mobile node and its home agent.
+    NotAuthenticated,
+    /// The foreign agent has no association with us, but sent an authenticator.
+    UnexpectedForeignAuthenticator,
+    /// Denied with this code in a reply.
+    Denied(Code),
+}
+
+/// A request that could be read, with what its extensions say.
+pub(super) struct Asked<'a> {
+    pub(super) request: Request,
+    pub(super) nai: Option<&'a [u8]>,
+    /// The mobile node's authenticator, and all others behind it.
+    pub(super) authenticator: &'a Located,
+    pub(super) foreign: Vec<&'a Located>,
+    /// From the mobile node.
+    pub(super) udp: Option<UdpTunnelRequest>,
+    /// From the foreign agent.
+    pub(super) foreign_udp: Option<UdpTunnelRequest>,
+}
+
+/// Reads the fixed part and the extensions.
+pub(super) fn read(datagram: &[u8]) -> Result<(Request, Vec<Located>), Refusal> {
+    let (message, at) = Message::parse(datagram).map_err(Refusal::Malformed)?;
+    let Message::Request(request) = message else {
+        return Err(Refusal::NotARequest);
+    };
+    let list = extensions(datagram, at).map_err(Refusal::Malformed)?;
+    Ok((request, list))
+}
+
+impl<'a> Asked<'a> {
+    /// Sorts extensions by who wrote them: those up to the first authenticator are the mobile
+    /// node's.
+    pub(super) fn sort(request: Request, list: &'a [Located]) -> Result<Self, Refusal> {
+        let is_authenticator = |one: &Located| one.covered().is_some();
+        let at = list.iter().position(is_authenticator);
+        let (own, rest) = list.split_at(at.ok_or(Refusal::NotAuthenticated)?);
+        let [authenticator, foreign @ ..] = rest else {
+            return Err(Refusal::NotAuthenticated);
+        };
+        if between(authenticator) != Some(Authentication::MobileHome) {
+            return Err(Refusal::NotAuthenticated);
+        }
+        let is_second = |one: &&Located| between(one) == Some(Authentication::MobileHome);
+        if foreign.iter().any(|one| is_second(&one)) {
+            return Err(Refusal::NotAuthenticated);
+        }
+        let nai = own.iter().find_map(|one| match &one.extension {
+            Extension::Nai(name) => Some(name.as_slice()),
+            _ => None,
+        });
+        let is_foreign = |one: &&Located| between(one) == Some(Authentication::ForeignHome);
+        Ok(Self {
+            request,
+            nai,
+            authenticator,
+            foreign: foreign.iter().filter(is_foreign).collect(),
+            udp: udp(own),
+            foreign_udp: udp(foreign),
+        })
+    }
+
+    /// Whether the foreign agent's authenticator is as its association wants it (RFC 5944 §3.8.2.1
+    /// c, d). A deregistration needs none.
+    pub(super) fn check_foreign(
+        &self,
+        datagram: &[u8],
+        agent: Option<&Associations>,
+    ) -> Result<(), Refusal> {
+        let Some(agent) = agent else {
+            return match self.foreign.is_empty() {
+                true => Ok(()),
+                false => Err(Refusal::UnexpectedForeignAuthenticator),
+            };
+        };
+        if self.request.lifetime == 0 && self.foreign.is_empty() {
+            return Ok(());
+        }
+        match self.foreign.as_slice() {
+            [one] if agent.proven(datagram, one).is_some() => Ok(()),
+            _ => Err(Refusal::Denied(Code::HomeForeignAuthentication)),
+        }
+    }
+}
+
+/// Whether we can do what an authentic request asks; its encapsulation.
+pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulation, Code> {
+    let network = |address: Ipv4Addr| {
+        let mask = u32::MAX.checked_shl(32 - u32::from(config.prefix_len));
+        (address.to_bits() & mask.unwrap_or(0), mask.unwrap_or(0))
+    };
+    let (home, mask) = network(config.address);
+    let care_of = request.care_of_address;
+    let is_end = |address: Ipv4Addr| [home, home | !mask].contains(&address.to_bits());
+    let is_unusable = care_of.is_unspecified()
+        || care_of.is_broadcast()
+        || care_of.is_multicast()
+        || care_of.is_loopback()
+        || care_of == config.address
+        || config.prefix_len < 31 && is_end(care_of);
+    // A care-of address that is the home address makes a tunnel that ends in itself.
+    if is_unusable || request.lifetime > 0 && care_of == request.home_address {
+        return Err(Code::HomeBadRequest);
+    }
+    let is_reverse = request.flags.has(RequestFlags::REVERSE_TUNNEL);
+    match config.reverse_tunnel {
+        ReverseTunnel::Refused if is_reverse => return Err(Code::HomeReverseTunnelUnavailable),
+        ReverseTunnel::Required if !is_reverse => return Err(Code::HomeReverseTunnelRequired),
+        _ => {}
+    }
+    let wanted = [
+        (RequestFlags::MINIMAL, Encapsulation::Minimal),
+        (RequestFlags::GRE, Encapsulation::Gre),
+    ];
+    let mut wanted = wanted
+        .into_iter()
+        .filter(|(flag, _)| request.flags.has(*flag))
+        .map(|(_, encapsulation)| encapsulation)
+        .peekable();
+    if wanted.peek().is_none() {
+        return Ok(Encapsulation::IpInIp);
+    }
+    wanted
+        .find(|one| config.encapsulations.contains(one))
+        .ok_or(Code::HomeEncapsulation)
+}
+
+fn between(located: &Located) -> Option<Authentication> {
+    match &located.extension {
+        Extension::Authenticator(one) => Some(one.between),
+        _ => None,
+    }
+}
+
+fn udp(list: &[Located]) -> Option<UdpTunnelRequest> {
+    list.iter().find_map(|one| match one.extension {
+        Extension::UdpTunnelRequest(request) => Some(request),
+        _ => None,
+    })
+}

@@ -1,0 +1,349 @@
+//! One registration, from datagram to reply (RFC 5944 §3.8.2, §3.8.3).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use wire::codec::Writer;
+use wire::ip::protocol;
+use wire::mip4::{
+    Authentication, Code, Extension, INFINITE, Reply, Request, RequestFlags, UdpTunnelReply,
+    UdpTunnelRequest,
+};
+
+use super::bindings::{Binding, Encapsulation, Tunnel};
+use super::check::{self, Asked, Refusal};
+use super::{Change, Datagram, HomeAgent, Output};
+use crate::mip4::identification::Verdict;
+use crate::time::{Duration, Instant};
+
+/// A UDP tunnel is declined, reason unspecified (RFC 3519 §3.2.1).
+const DECLINED: u8 = 64;
+
+/// A message that was not served, and whose it says it is.
+pub(super) struct Denied {
+    pub(super) home_address: Option<Ipv4Addr>,
+    pub(super) why: Refusal,
+}
+
+/// What a reply says.
+struct Answer {
+    code: Code,
+    lifetime: u16,
+    identification: u64,
+    udp: Option<UdpAnswer>,
+}
+
+/// What a request gets that can be granted.
+struct Grant {
+    tunnel: Tunnel,
+    udp: Option<UdpAnswer>,
+}
+
+/// The answer to a request for a UDP tunnel.
+#[derive(Clone, Copy)]
+struct UdpAnswer {
+    reply: UdpTunnelReply,
+    /// Whether the foreign agent has asked, not the mobile node.
+    is_for_agent: bool,
+}
+
+/// A request for a UDP tunnel: who asks, and from where.
+struct UdpAsked {
+    request: UdpTunnelRequest,
+    is_from_agent: bool,
+    from: SocketAddrV4,
+}
+
+impl HomeAgent {
+    /// Serves a request, or says why not. Whoever may be answered, is.
+    pub(super) fn register(&mut self, it: Datagram<'_>, now: Instant) -> Result<(), Denied> {
+        let (request, list) = check::read(it.payload).map_err(|why| Denied {
+            home_address: None,
+            why,
+        })?;
+        let denied = |why| Denied {
+            home_address: Some(request.home_address),
+            why,
+        };
+        let asked = Asked::sort(request, &list).map_err(denied)?;
+        let home_address = self.home_address(&asked);
+        let home_address = home_address.ok_or_else(|| denied(Refusal::UnknownNode))?;
+        let agent = self.config.foreign_agents.get(it.from.ip());
+        let foreign = asked.check_foreign(it.payload, agent);
+        if foreign == Err(Refusal::UnexpectedForeignAuthenticator) {
+            return Err(denied(Refusal::UnexpectedForeignAuthenticator));
+        }
+        let asked = Asked {
+            request: Request {
+                home_address,
+                ..request
+            },
+            ..asked
+        };
+        let (spi, answer) = self.answer(&asked, it, foreign.is_ok(), now);
+        self.send(&asked, it, spi, &answer);
+        match answer.code.is_accepted() {
+            true => Ok(()),
+            false => Err(Denied {
+                home_address: Some(home_address),
+                why: Refusal::Denied(answer.code),
+            }),
+        }
+    }
+
+    /// Whose request it is. A request without home address names the node by NAI (RFC 2794 §3).
+    fn home_address(&self, asked: &Asked<'_>) -> Option<Ipv4Addr> {
+        let named = asked.nai.and_then(|nai| self.by_nai.get(nai)).copied();
+        let said = asked.request.home_address;
+        match (said.is_unspecified(), asked.nai) {
+            (true, _) => named,
+            (false, Some(_)) if named != Some(said) => None,
+            (false, _) => self.nodes.contains_key(&said).then_some(said),
+        }
+    }
+
+    /// Decides, and changes the bindings. Returns the SPI for the reply, too.
+    fn answer(
+        &mut self,
+        asked: &Asked<'_>,
+        it: Datagram<'_>,
+        is_agent_proven: bool,
+        now: Instant,
+    ) -> (u32, Answer) {
+        let request = &asked.request;
+        let deny = |code, identification| Answer {
+            code,
+            lifetime: request.lifetime,
+            identification,
+            udp: None,
+        };
+        let ntp = self.clock.ntp(now);
+        let home_address = request.home_address;
+        let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        let proven = node.associations.proven(it.payload, asked.authenticator);
+        let Some(association) = proven else {
+            // The preferred association is the one that the node most likely has.
+            let code = Code::HomeMobileAuthentication;
+            let spi = node.associations.first().spi();
+            return (spi, deny(code, request.identification));
+        };
+        let spi = association.spi();
+        let guard = node.guards.get_mut(&spi).expect("one for each association");
+        let mismatch = guard.mismatch(request.identification, ntp);
+        let reply = match guard.judge(request.identification, ntp, &mut self.random) {
+            Verdict::Fresh(reply) => reply,
+            Verdict::Mismatch(reply) => return (spi, deny(Code::IdentificationMismatch, reply)),
+            Verdict::Repeated(reply) => {
+                let answer = match self.remaining(request, now) {
+                    Some(lifetime) => Answer {
+                        code: self.accepted(),
+                        lifetime,
+                        identification: reply,
+                        udp: None,
+                    },
+                    None => deny(Code::IdentificationMismatch, mismatch),
+                };
+                return (spi, answer);
+            }
+        };
+        guard.accept(request.identification, reply);
+        if !is_agent_proven {
+            return (spi, deny(Code::HomeForeignAuthentication, reply));
+        }
+        let answer = match self.grant(asked, it) {
+            Ok(grant) => {
+                let lifetime = request.lifetime.min(self.config.max_lifetime);
+                self.change(request, &grant, lifetime, now);
+                Answer {
+                    code: self.accepted(),
+                    lifetime,
+                    identification: reply,
+                    udp: grant.udp,
+                }
+            }
+            Err(code) => deny(code, reply),
+        };
+        (spi, answer)
+    }
+
+    /// Code 1 says that we keep one binding only.
+    fn accepted(&self) -> Code {
+        match self.config.max_bindings {
+            0 | 1 => Code::AcceptedWithoutSimultaneous,
+            _ => Code::Accepted,
+        }
+    }
+
+    /// Seconds left of what a repeated request was granted. None if that has ended.
+    fn remaining(&self, request: &Request, now: Instant) -> Option<u16> {
+        if request.lifetime == 0 {
+            return Some(0);
+        }
+        let bindings = &self.nodes.get(&request.home_address)?.bindings;
+        let binding = bindings.of(request.care_of_address)?;
+        let is_this = binding.identification == request.identification;
+        let left = |end: Instant| end.since(now).as_secs() as u16;
+        is_this.then(|| binding.end.map_or(INFINITE, left))
+    }
+
+    /// What an authentic and new request gets.
+    fn grant(&self, asked: &Asked<'_>, it: Datagram<'_>) -> Result<Grant, Code> {
+        let request = &asked.request;
+        let ours = self.config.address;
+        if request.home_agent != ours || *it.to.ip() != ours {
+            return Err(Code::UnknownHomeAgent);
+        }
+        let encapsulation = check::grantable(&self.config, request)?;
+        let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
+        let mut tunnel = Tunnel {
+            care_of: request.care_of_address,
+            encapsulation,
+            udp: None,
+            is_reverse: request.flags.has(RequestFlags::REVERSE_TUNNEL),
+            has_broadcasts: request.flags.has(RequestFlags::BROADCASTS),
+            is_colocated,
+        };
+        if request.lifetime == 0 {
+            return Ok(Grant { tunnel, udp: None });
+        }
+        let node = &self.nodes[&request.home_address];
+        let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
+        let limit = self.config.max_bindings.max(1);
+        if is_simultaneous && limit > 1 && node.bindings.count_with(tunnel.care_of) > limit {
+            return Err(Code::TooManyBindings);
+        }
+        let from_node = asked.udp.map(|request| (request, false));
+        let from_agent = asked.foreign_udp.map(|request| (request, true));
+        let Some((request, is_from_agent)) = from_node.or(from_agent) else {
+            return Ok(Grant { tunnel, udp: None });
+        };
+        let wish = UdpAsked {
+            request,
+            is_from_agent,
+            from: it.from,
+        };
+        let reply = self.udp_tunnel(&wish, &mut tunnel)?;
+        let udp = Some(UdpAnswer {
+            reply,
+            is_for_agent: is_from_agent,
+        });
+        Ok(Grant { tunnel, udp })
+    }
+
+    /// Decides on a UDP tunnel (RFC 3519 §4.6, §4.7) and puts it into `tunnel`.
+    fn udp_tunnel(&self, wish: &UdpAsked, tunnel: &mut Tunnel) -> Result<UdpTunnelReply, Code> {
+        let asked = &wish.request;
+        // The node asks for a tunnel to itself, an agent for one to the agent.
+        if tunnel.is_colocated == wish.is_from_agent {
+            return Err(Code::HomeBadRequest);
+        }
+        let declined = UdpTunnelReply {
+            code: DECLINED,
+            is_forced: false,
+            keepalive: 0,
+        };
+        let Some(keepalive) = self.config.udp_keepalive else {
+            return match asked.is_forced {
+                true => Err(Code::HomeProhibited),
+                false => Ok(declined),
+            };
+        };
+        let is_natted = *wish.from.ip() != tunnel.care_of;
+        // Through a foreign agent the source is that agent's, and says nothing about the node's NAT.
+        if asked.is_through_foreign_agent || !is_natted && !asked.is_forced {
+            return Ok(declined);
+        }
+        let wanted = match asked.encapsulation {
+            0 => Some(tunnel.encapsulation),
+            protocol::IPV4 => Some(Encapsulation::IpInIp),
+            protocol::MINIMAL => Some(Encapsulation::Minimal),
+            protocol::GRE => Some(Encapsulation::Gre),
+            _ => None,
+        };
+        let offered = &self.config.encapsulations;
+        let is_offered = |it: &Encapsulation| *it == Encapsulation::IpInIp || offered.contains(it);
+        tunnel.encapsulation = wanted
+            .filter(is_offered)
+            .ok_or(Code::HomeUdpEncapsulation)?;
+        tunnel.udp = Some(wish.from);
+        Ok(UdpTunnelReply {
+            code: 0,
+            is_forced: asked.is_forced && !is_natted,
+            keepalive,
+        })
+    }
+
+    /// Changes the bindings as an accepted request says (RFC 5944 §3.8.2.2).
+    fn change(&mut self, request: &Request, grant: &Grant, lifetime: u16, now: Instant) {
+        let home_address = request.home_address;
+        let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        let why = if request.lifetime == 0 {
+            let is_all = request.care_of_address == home_address;
+            let had = node
+                .bindings
+                .unbind((!is_all).then_some(request.care_of_address));
+            if !had {
+                return;
+            }
+            Change::Deregistered
+        } else {
+            let span = Duration::from_secs(lifetime.into());
+            let binding = Binding {
+                tunnel: grant.tunnel,
+                identification: request.identification,
+                end: (lifetime != INFINITE).then(|| now + span),
+            };
+            let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
+            let keeps_others = is_simultaneous && self.config.max_bindings > 1;
+            node.bindings.bind(binding, keeps_others);
+            Change::Registered
+        };
+        let tunnels = node.bindings.tunnels();
+        self.put(Output::Tunnels {
+            home_address,
+            tunnels,
+            why,
+        });
+    }
+
+    /// Sends the reply to where the request came from (RFC 5944 §3.8.3).
+    fn send(&mut self, asked: &Asked<'_>, it: Datagram<'_>, spi: u32, answer: &Answer) {
+        let request = &asked.request;
+        let home_address = request.home_address;
+        let mut w = Writer::new();
+        Reply {
+            code: answer.code,
+            lifetime: answer.lifetime,
+            home_address,
+            home_agent: self.config.address,
+            identification: answer.identification,
+        }
+        .write(&mut w);
+        if let Some(nai) = asked.nai {
+            Extension::Nai(nai.to_vec()).write(&mut w);
+        }
+        let udp = |is_for_agent: bool, w: &mut Writer| {
+            let udp = answer.udp.filter(|it| it.is_for_agent == is_for_agent);
+            if let Some(udp) = udp {
+                Extension::UdpTunnelReply(udp.reply).write(w);
+            }
+        };
+        udp(false, &mut w);
+        let association = self.nodes[&home_address].associations.get(spi);
+        let association = association.expect("an association of this node");
+        association.sign(Authentication::MobileHome, &mut w);
+        udp(true, &mut w);
+        if let Some(agent) = self.config.foreign_agents.get(it.from.ip()) {
+            let used = asked.foreign.iter().find_map(|one| agent.used(one));
+            let used = used.unwrap_or_else(|| agent.first());
+            used.sign(Authentication::ForeignHome, &mut w);
+        }
+        let from = SocketAddrV4::new(self.config.address, it.to.port());
+        let is_end_of_all = request.lifetime == 0 && request.care_of_address == home_address;
+        self.put(Output::Send {
+            from,
+            to: it.from,
+            is_at_home: is_end_of_all && *it.from.ip() == home_address,
+            payload: w.into_vec(),
+        });
+    }
+}

@@ -1,0 +1,704 @@
+//! A home agent in virtual time, against requests that a test writes field by field.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Seed;
+use wire::codec::Writer;
+use wire::ip::protocol;
+use wire::mip4::{
+    Authentication, Authenticator, Code, Extension, INFINITE, Located, Message, PORT, Reply,
+    Request, RequestFlags, UdpTunnelReply, UdpTunnelRequest, extensions,
+};
+
+use super::*;
+use crate::mip4::association::{Algorithm, Association, ReplayProtection};
+use crate::time::Duration;
+
+const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
+const CARE_OF: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+const SECOND_CARE_OF: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const AGENT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+const SPI: u32 = 0x1000;
+const AGENT_SPI: u32 = 0x2000;
+const KEY: &[u8] = b"0123456789abcdef";
+
+fn association(spi: u32, replay: ReplayProtection, key: &[u8]) -> Association {
+    Association::new(spi, Algorithm::HmacMd5, replay, key).unwrap()
+}
+
+fn associations(spi: u32, replay: ReplayProtection) -> Associations {
+    Associations::new(vec![association(spi, replay, KEY)]).unwrap()
+}
+
+fn config() -> Config {
+    let client = Client {
+        home_address: HOME,
+        nai: Some(b"node@home".to_vec()),
+        associations: associations(SPI, ReplayProtection::Timestamps),
+    };
+    let agent = associations(AGENT_SPI, ReplayProtection::Timestamps);
+    Config {
+        address: OURS,
+        prefix_len: 24,
+        max_lifetime: 600,
+        max_bindings: 2,
+        encapsulations: [Encapsulation::Minimal].into(),
+        reverse_tunnel: ReverseTunnel::Allowed,
+        udp_keepalive: Some(110),
+        clients: vec![client],
+        foreign_agents: [(AGENT, agent)].into(),
+    }
+}
+
+fn clock() -> Clock {
+    Clock::new(Instant(0), Duration::from_secs(1_795_000_000))
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant(0) + Duration::from_secs(seconds)
+}
+
+fn started(config: Config) -> HomeAgent {
+    let random = Seed::new([1; 32]).stream("home agent", 0);
+    HomeAgent::new(config, clock(), Instant(0), random)
+}
+
+/// What a test asks for; each field may be changed.
+struct Ask {
+    flags: u8,
+    lifetime: u16,
+    home_address: Ipv4Addr,
+    home_agent: Ipv4Addr,
+    care_of: Ipv4Addr,
+    identification: u64,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    before: Vec<Extension>,
+    after: Vec<Extension>,
+    key: Vec<u8>,
+    agent_key: Option<Vec<u8>>,
+}
+
+/// A valid request of a co-located node at this second.
+fn ask(second: u64) -> Ask {
+    Ask {
+        flags: RequestFlags::DECAPSULATES | RequestFlags::REVERSE_TUNNEL,
+        lifetime: 300,
+        home_address: HOME,
+        home_agent: OURS,
+        care_of: CARE_OF,
+        identification: clock().ntp(at(second)),
+        from: CARE_OF,
+        to: OURS,
+        before: vec![],
+        after: vec![],
+        key: KEY.to_vec(),
+        agent_key: None,
+    }
+}
+
+/// The same through the foreign agent.
+fn ask_through_agent(second: u64) -> Ask {
+    Ask {
+        flags: RequestFlags::REVERSE_TUNNEL,
+        care_of: AGENT,
+        from: AGENT,
+        agent_key: Some(KEY.to_vec()),
+        ..ask(second)
+    }
+}
+
+impl Ask {
+    fn datagram(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        Request {
+            flags: RequestFlags(self.flags),
+            lifetime: self.lifetime,
+            home_address: self.home_address,
+            home_agent: self.home_agent,
+            care_of_address: self.care_of,
+            identification: self.identification,
+        }
+        .write(&mut w);
+        let write = |list: &[Extension], w: &mut Writer| list.iter().for_each(|it| it.write(w));
+        write(&self.before, &mut w);
+        let own = association(SPI, ReplayProtection::Timestamps, &self.key);
+        own.sign(Authentication::MobileHome, &mut w);
+        write(&self.after, &mut w);
+        if let Some(key) = &self.agent_key {
+            let agent = association(AGENT_SPI, ReplayProtection::Timestamps, key);
+            agent.sign(Authentication::ForeignHome, &mut w);
+        }
+        w.into_vec()
+    }
+
+    fn source(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.from, 40_000)
+    }
+}
+
+fn deliver(agent: &mut HomeAgent, ask: &Ask, payload: &[u8], now: Instant) -> Vec<Output> {
+    let datagram = Datagram {
+        from: ask.source(),
+        to: SocketAddrV4::new(ask.to, PORT),
+        payload,
+    };
+    agent.handle(datagram, now);
+    std::iter::from_fn(|| agent.poll()).collect()
+}
+
+fn tell(agent: &mut HomeAgent, ask: &Ask, second: u64) -> Vec<Output> {
+    deliver(agent, ask, &ask.datagram(), at(second))
+}
+
+/// The reply of some outputs and its extensions, whose authenticators are right.
+fn reply(outputs: &[Output], ask: &Ask) -> (Reply, Vec<Located>) {
+    let sent = outputs.iter().find_map(|it| match it {
+        Output::Send { to, payload, .. } => Some((*to, payload)),
+        _ => None,
+    });
+    let (to, payload) = sent.expect("a reply");
+    assert_eq!(to, ask.source());
+    let (message, at) = Message::parse(payload).unwrap();
+    let Message::Reply(reply) = message else {
+        panic!("a reply");
+    };
+    let low = |identification: u64| identification as u32;
+    assert_eq!(low(reply.identification), low(ask.identification));
+    let list = extensions(payload, at).unwrap();
+    let authenticators: Vec<&Located> = list.iter().filter(|it| it.covered().is_some()).collect();
+    let own = association(SPI, ReplayProtection::Timestamps, KEY);
+    assert!(own.verifies(payload, authenticators[0]));
+    if ask.from == AGENT {
+        let agent = association(AGENT_SPI, ReplayProtection::Timestamps, KEY);
+        assert!(agent.verifies(payload, authenticators[1]));
+    }
+    let count = if ask.from == AGENT { 2 } else { 1 };
+    assert_eq!(authenticators.len(), count);
+    (reply, list)
+}
+
+fn code(agent: &mut HomeAgent, ask: &Ask, second: u64) -> Code {
+    reply(&tell(agent, ask, second), ask).0.code
+}
+
+/// Why a request that gets no answer was dropped.
+fn silence(agent: &mut HomeAgent, ask: &Ask, payload: &[u8], second: u64) -> Refusal {
+    match deliver(agent, ask, payload, at(second)).as_slice() {
+        [Output::Refused { why, .. }] => *why,
+        other => panic!("not silent: {other:?}"),
+    }
+}
+
+fn care_of_addresses(agent: &HomeAgent) -> Vec<Ipv4Addr> {
+    agent.bindings(HOME).map(|it| it.tunnel.care_of).collect()
+}
+
+#[test]
+fn a_registration_binds_renews_and_ends() {
+    let mut agent = started(config());
+    let first = ask(1);
+    let outputs = tell(&mut agent, &first, 1);
+    let tunnel = Tunnel {
+        care_of: CARE_OF,
+        encapsulation: Encapsulation::IpInIp,
+        udp: None,
+        is_reverse: true,
+        has_broadcasts: false,
+        is_colocated: true,
+    };
+    let bound = Output::Tunnels {
+        home_address: HOME,
+        tunnels: vec![tunnel],
+        why: Change::Registered,
+    };
+    assert_eq!(outputs[0], bound);
+    let (said, _) = reply(&outputs, &first);
+    assert_eq!((said.code, said.lifetime), (Code::Accepted, 300));
+    assert_eq!(said.identification, first.identification);
+    assert_eq!(agent.deadline().unwrap().at, at(301));
+
+    assert_eq!(code(&mut agent, &ask(200), 200), Code::Accepted);
+    agent.handle_timeout(at(301));
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    agent.handle_timeout(at(500));
+    let ended = Output::Tunnels {
+        home_address: HOME,
+        tunnels: vec![],
+        why: Change::Expired,
+    };
+    assert_eq!(agent.poll(), Some(ended));
+    assert_eq!(agent.deadline(), None);
+}
+
+#[test]
+fn a_node_that_returns_home_ends_all_its_bindings() {
+    let mut agent = started(config());
+    tell(&mut agent, &ask(1), 1);
+    let home = Ask {
+        lifetime: 0,
+        care_of: HOME,
+        from: HOME,
+        ..ask(2)
+    };
+    let outputs = tell(&mut agent, &home, 2);
+    assert!(
+        matches!(&outputs[0], Output::Tunnels { tunnels, why: Change::Deregistered, .. } if tunnels.is_empty())
+    );
+    assert!(matches!(
+        &outputs[1],
+        Output::Send {
+            is_at_home: true,
+            ..
+        }
+    ));
+    let (said, _) = reply(&outputs, &home);
+    assert_eq!((said.code, said.lifetime), (Code::Accepted, 0));
+    // Once more, by the network: an answer, and no change.
+    let outputs = tell(&mut agent, &home, 2);
+    assert_eq!(outputs.len(), 1);
+    assert_eq!(reply(&outputs, &home).0.code, Code::Accepted);
+}
+
+#[test]
+fn simultaneous_bindings_are_kept_up_to_the_limit_and_end_one_by_one() {
+    let mut agent = started(config());
+    let simultaneous = |second, care_of| Ask {
+        flags: ask(0).flags | RequestFlags::SIMULTANEOUS,
+        care_of,
+        from: care_of,
+        ..ask(second)
+    };
+    tell(&mut agent, &ask(1), 1);
+    tell(&mut agent, &simultaneous(2, SECOND_CARE_OF), 2);
+    assert_eq!(care_of_addresses(&agent), [CARE_OF, SECOND_CARE_OF]);
+    let third = simultaneous(3, Ipv4Addr::new(192, 0, 2, 99));
+    assert_eq!(code(&mut agent, &third, 3), Code::TooManyBindings);
+    let one = Ask {
+        lifetime: 0,
+        ..ask(4)
+    };
+    tell(&mut agent, &one, 4);
+    assert_eq!(care_of_addresses(&agent), [SECOND_CARE_OF]);
+    // Without the flag, the new one replaces all.
+    tell(&mut agent, &ask(5), 5);
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+
+    let mut single = started(Config {
+        max_bindings: 1,
+        ..config()
+    });
+    let without = Code::AcceptedWithoutSimultaneous;
+    assert_eq!(code(&mut single, &simultaneous(1, CARE_OF), 1), without);
+    assert_eq!(
+        code(&mut single, &simultaneous(2, SECOND_CARE_OF), 2),
+        without
+    );
+    assert_eq!(care_of_addresses(&single), [SECOND_CARE_OF]);
+}
+
+#[test]
+fn a_lifetime_is_shortened_never_lengthened() {
+    let mut agent = started(config());
+    let forever = Ask {
+        lifetime: INFINITE,
+        ..ask(1)
+    };
+    assert_eq!(
+        reply(&tell(&mut agent, &forever, 1), &forever).0.lifetime,
+        600
+    );
+    let mut endless = started(Config {
+        max_lifetime: INFINITE,
+        ..config()
+    });
+    assert_eq!(
+        reply(&tell(&mut endless, &forever, 1), &forever).0.lifetime,
+        INFINITE
+    );
+    assert_eq!(endless.deadline(), None);
+}
+
+/// RFC 5944 §3.8.2.2: a repeated request is answered, but its lifetime runs from the first.
+#[test]
+fn a_repeated_request_gets_what_is_left_and_a_replayed_one_nothing() {
+    let mut agent = started(config());
+    let first = ask(1);
+    tell(&mut agent, &first, 1);
+    let outputs = tell(&mut agent, &first, 5);
+    assert_eq!(outputs.len(), 1);
+    assert_eq!(reply(&outputs, &first).0.lifetime, 296);
+    let moved = Ask {
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(6)
+    };
+    assert_eq!(code(&mut agent, &moved, 6), Code::Accepted);
+    for second in [6, 100] {
+        let code = code(&mut agent, &first, second);
+        assert_eq!(code, Code::IdentificationMismatch);
+    }
+    // The newest, after its binding was replaced by nothing but time.
+    agent.handle_timeout(at(400));
+    assert_eq!(code(&mut agent, &moved, 400), Code::IdentificationMismatch);
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
+#[test]
+fn a_request_with_a_wrong_clock_learns_the_right_time() {
+    let mut agent = started(config());
+    let wrong = Ask {
+        identification: 0x1234_5678_9abc_def0,
+        ..ask(1)
+    };
+    let (said, _) = reply(&tell(&mut agent, &wrong, 1), &wrong);
+    assert_eq!(said.code, Code::IdentificationMismatch);
+    assert_eq!(said.identification >> 32, clock().ntp(at(1)) >> 32);
+}
+
+#[test]
+fn nonces_agree_after_one_refusal() {
+    let client = Client {
+        home_address: HOME,
+        nai: None,
+        associations: associations(SPI, ReplayProtection::Nonces),
+    };
+    let mut agent = started(Config {
+        clients: vec![client],
+        ..config()
+    });
+    let mut identification = 7;
+    for expected in [Code::IdentificationMismatch, Code::Accepted, Code::Accepted] {
+        let one = Ask {
+            identification,
+            ..ask(1)
+        };
+        let (said, _) = reply(&tell(&mut agent, &one, 1), &one);
+        assert_eq!(said.code, expected);
+        identification = said.identification & !0xffff_ffff | u64::from(identification as u32 + 1);
+    }
+}
+
+#[test]
+fn a_forged_request_changes_nothing() {
+    let mut agent = started(config());
+    tell(&mut agent, &ask(1), 1);
+    let before = care_of_addresses(&agent);
+    let forged = Ask {
+        key: b"not the key".to_vec(),
+        care_of: SECOND_CARE_OF,
+        ..ask(2)
+    };
+    let code_of = code(&mut agent, &forged, 2);
+    assert_eq!(code_of, Code::HomeMobileAuthentication);
+    let good = ask(3).datagram();
+    for at in 0..good.len() {
+        let mut damaged = good.clone();
+        damaged[at] ^= 0x10;
+        let outputs = deliver(&mut agent, &ask(3), &damaged, self::at(3));
+        assert!(
+            outputs
+                .iter()
+                .all(|it| !matches!(it, Output::Tunnels { .. })),
+            "{at}"
+        );
+        let is_refused = |it: &Output| matches!(it, Output::Refused { .. });
+        assert!(outputs.iter().any(is_refused), "{at}");
+    }
+    for end in 0..good.len() {
+        let why = silence(&mut agent, &ask(3), &good[..end], 3);
+        assert!(
+            matches!(why, Refusal::Malformed(_) | Refusal::NotAuthenticated),
+            "{end}"
+        );
+    }
+    assert_eq!(care_of_addresses(&agent), before);
+    // The damaged ones have not used up the identification.
+    assert_eq!(code(&mut agent, &ask(3), 3), Code::Accepted);
+}
+
+#[test]
+fn strangers_and_messages_for_others_are_not_answered() {
+    let mut agent = started(config());
+    let stranger = Ask {
+        home_address: Ipv4Addr::new(10, 18, 3, 99),
+        ..ask(1)
+    };
+    let why = silence(&mut agent, &stranger, &stranger.datagram(), 1);
+    assert_eq!(why, Refusal::UnknownNode);
+    let mut w = Writer::new();
+    Reply {
+        code: Code::Accepted,
+        lifetime: 1,
+        home_address: HOME,
+        home_agent: OURS,
+        identification: 1,
+    }
+    .write(&mut w);
+    let why = silence(&mut agent, &ask(1), w.as_slice(), 1);
+    assert_eq!(why, Refusal::NotARequest);
+    // A foreign agent's authenticator first, or two of the mobile node.
+    let authenticator = |between| {
+        Extension::Authenticator(Authenticator {
+            between,
+            spi: SPI,
+            value: vec![0; 16],
+        })
+    };
+    for list in [
+        (vec![authenticator(Authentication::ForeignHome)], vec![]),
+        (vec![], vec![authenticator(Authentication::MobileHome)]),
+    ] {
+        let (before, after) = list;
+        let one = Ask {
+            before,
+            after,
+            ..ask(1)
+        };
+        let why = silence(&mut agent, &one, &one.datagram(), 1);
+        assert_eq!(why, Refusal::NotAuthenticated);
+    }
+}
+
+/// RFC 5944 §3.8.2.1 c and d.
+#[test]
+fn a_foreign_agent_with_an_association_must_prove_itself_and_another_must_not_pretend() {
+    let mut agent = started(config());
+    let first = ask_through_agent(1);
+    assert_eq!(code(&mut agent, &first, 1), Code::Accepted);
+    assert_eq!(care_of_addresses(&agent), [AGENT]);
+    let bare = Ask {
+        agent_key: None,
+        ..ask_through_agent(2)
+    };
+    let refused = Code::HomeForeignAuthentication;
+    assert_eq!(code(&mut agent, &bare, 2), refused);
+    let wrong = Ask {
+        agent_key: Some(b"wrong".to_vec()),
+        ..ask_through_agent(3)
+    };
+    assert_eq!(code(&mut agent, &wrong, 3), refused);
+    let other = Ask {
+        agent_key: Some(KEY.to_vec()),
+        ..ask(4)
+    };
+    let why = silence(&mut agent, &other, &other.datagram(), 4);
+    assert_eq!(why, Refusal::UnexpectedForeignAuthenticator);
+    let end = Ask {
+        lifetime: 0,
+        agent_key: None,
+        ..ask_through_agent(5)
+    };
+    assert_eq!(code(&mut agent, &end, 5), Code::Accepted);
+}
+
+#[test]
+fn care_of_addresses_that_cannot_be_one_are_refused() {
+    let mut agent = started(config());
+    let unusable = [
+        HOME,
+        OURS,
+        Ipv4Addr::UNSPECIFIED,
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::new(224, 0, 0, 11),
+        Ipv4Addr::new(10, 18, 3, 0),
+        Ipv4Addr::new(10, 18, 3, 255),
+    ];
+    for (second, care_of) in (1..).zip(unusable) {
+        let one = Ask {
+            care_of,
+            ..ask(second)
+        };
+        let code = code(&mut agent, &one, second);
+        assert_eq!(code, Code::HomeBadRequest, "{care_of}");
+    }
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
+#[test]
+fn what_is_not_offered_is_denied_with_its_code() {
+    let mut agent = started(config());
+    let with = |second, flags| Ask {
+        flags: ask(0).flags | flags,
+        ..ask(second)
+    };
+    let gre = with(1, RequestFlags::GRE);
+    assert_eq!(code(&mut agent, &gre, 1), Code::HomeEncapsulation);
+    let both = with(2, RequestFlags::GRE | RequestFlags::MINIMAL);
+    assert_eq!(code(&mut agent, &both, 2), Code::Accepted);
+    let first = agent.bindings(HOME).next().unwrap();
+    assert_eq!(first.tunnel.encapsulation, Encapsulation::Minimal);
+    let other = Ask {
+        home_agent: Ipv4Addr::new(10, 18, 3, 2),
+        ..ask(3)
+    };
+    assert_eq!(code(&mut agent, &other, 3), Code::UnknownHomeAgent);
+    let broadcast = Ask {
+        home_agent: Ipv4Addr::new(10, 18, 3, 255),
+        to: Ipv4Addr::new(10, 18, 3, 255),
+        ..ask(4)
+    };
+    let outputs = tell(&mut agent, &broadcast, 4);
+    let (said, _) = reply(&outputs, &broadcast);
+    assert_eq!((said.code, said.home_agent), (Code::UnknownHomeAgent, OURS));
+    let from = outputs
+        .iter()
+        .any(|it| matches!(it, Output::Send { from, .. } if *from.ip() == OURS));
+    assert!(from);
+
+    let refused = |reverse_tunnel, flags| {
+        let mut agent = started(Config {
+            reverse_tunnel,
+            ..config()
+        });
+        let one = Ask { flags, ..ask(1) };
+        code(&mut agent, &one, 1)
+    };
+    let without = RequestFlags::DECAPSULATES;
+    let unavailable = refused(ReverseTunnel::Refused, ask(0).flags);
+    assert_eq!(unavailable, Code::HomeReverseTunnelUnavailable);
+    let required = refused(ReverseTunnel::Required, without);
+    assert_eq!(required, Code::HomeReverseTunnelRequired);
+}
+
+/// RFC 2794 §3: by name alone, and a name that is another's.
+#[test]
+fn a_node_may_name_itself() {
+    let mut agent = started(config());
+    let nai = Extension::Nai(b"node@home".to_vec());
+    let named = Ask {
+        home_address: Ipv4Addr::UNSPECIFIED,
+        before: vec![nai.clone()],
+        ..ask(1)
+    };
+    let (said, list) = reply(&tell(&mut agent, &named, 1), &named);
+    assert_eq!((said.code, said.home_address), (Code::Accepted, HOME));
+    assert_eq!(list[0].extension, nai);
+    let other = Ask {
+        before: vec![Extension::Nai(b"other@home".to_vec())],
+        ..ask(2)
+    };
+    let why = silence(&mut agent, &other, &other.datagram(), 2);
+    assert_eq!(why, Refusal::UnknownNode);
+}
+
+const UDP: UdpTunnelRequest = UdpTunnelRequest {
+    is_forced: false,
+    is_through_foreign_agent: false,
+    encapsulation: 0,
+};
+
+fn with_udp(second: u64, from: Ipv4Addr, request: UdpTunnelRequest) -> Ask {
+    Ask {
+        from,
+        before: vec![Extension::UdpTunnelRequest(request)],
+        ..ask(second)
+    }
+}
+
+fn udp_reply(list: &[Located]) -> Option<UdpTunnelReply> {
+    list.iter().find_map(|it| match it.extension {
+        Extension::UdpTunnelReply(reply) => Some(reply),
+        _ => None,
+    })
+}
+
+/// RFC 3519 §4.6: behind a NAT, or forced.
+#[test]
+fn a_tunnel_is_in_udp_behind_a_nat_and_where_it_is_forced() {
+    let mut agent = started(config());
+    let nat = Ipv4Addr::new(198, 51, 100, 1);
+    let mut udp = |second, from, request| {
+        let one = with_udp(second, from, request);
+        let (said, list) = reply(&tell(&mut agent, &one, second), &one);
+        let end = agent.bindings(HOME).last().and_then(|it| it.tunnel.udp);
+        (
+            said.code,
+            udp_reply(&list).map(|it| (it.is_granted(), it.is_forced)),
+            end,
+        )
+    };
+    let forced = UdpTunnelRequest {
+        is_forced: true,
+        ..UDP
+    };
+    let behind = Some(SocketAddrV4::new(nat, 40_000));
+    let accepted = Code::Accepted;
+    assert_eq!(udp(1, nat, UDP), (accepted, Some((true, false)), behind));
+    assert_eq!(udp(2, CARE_OF, UDP), (accepted, Some((false, false)), None));
+    let own = Some(SocketAddrV4::new(CARE_OF, 40_000));
+    assert_eq!(udp(3, CARE_OF, forced), (accepted, Some((true, true)), own));
+    let gre = UdpTunnelRequest {
+        encapsulation: protocol::GRE,
+        ..UDP
+    };
+    assert_eq!(udp(4, nat, gre).0, Code::HomeUdpEncapsulation);
+    let without = Ask {
+        flags: RequestFlags::REVERSE_TUNNEL,
+        ..with_udp(5, nat, UDP)
+    };
+    assert_eq!(code(&mut agent, &without, 5), Code::HomeBadRequest);
+
+    let mut strict = started(Config {
+        udp_keepalive: None,
+        ..config()
+    });
+    let prohibited = code(&mut strict, &with_udp(1, nat, forced), 1);
+    assert_eq!(prohibited, Code::HomeProhibited);
+    assert_eq!(code(&mut strict, &with_udp(2, nat, UDP), 2), accepted);
+}
+
+/// A storm from a seed: whatever arrives and whenever, limits and lifetimes hold, and after silence
+/// nothing is left.
+#[test]
+fn a_storm_leaves_nothing_behind() {
+    let mut random = Seed::new([9; 32]).stream("storm", 0);
+    let mut agent = started(config());
+    let mut kept: Vec<(Ask, Vec<u8>)> = Vec::new();
+    let mut now = Instant(0);
+    for _ in 0..3_000 {
+        now = now + Duration::from_millis(u64::from(random.u32() % 4_000));
+        let second = now.0 / 1_000_000_000;
+        let care_of = Ipv4Addr::from_bits(CARE_OF.to_bits() + random.u32() % 5);
+        let one = Ask {
+            flags: (random.u32() % 256) as u8,
+            lifetime: [0, 1, 5, 300, INFINITE][random.u32() as usize % 5],
+            care_of: if random.u32().is_multiple_of(8) {
+                HOME
+            } else {
+                care_of
+            },
+            from: care_of,
+            ..ask(second)
+        };
+        let mut payload = one.datagram();
+        match random.u32() % 4 {
+            0 if !kept.is_empty() => {
+                let (again, octets) = &kept[random.u32() as usize % kept.len()];
+                deliver(&mut agent, again, octets, now);
+            }
+            1 => {
+                let at = random.u32() as usize % payload.len();
+                payload[at] ^= 1 << (random.u32() % 8);
+                deliver(&mut agent, &one, &payload, now);
+            }
+            _ => {
+                deliver(&mut agent, &one, &payload, now);
+                kept.push((one, payload));
+            }
+        }
+        let bindings: Vec<&Binding> = agent.bindings(HOME).collect();
+        assert!(bindings.len() <= 2);
+        let longest = now + Duration::from_secs(600);
+        assert!(
+            bindings
+                .iter()
+                .all(|it| it.end.is_some_and(|end| end > now && end <= longest))
+        );
+    }
+    agent.handle_timeout(now + Duration::from_secs(601));
+    assert_eq!(agent.bindings(HOME).count(), 0);
+    assert_eq!(agent.deadline(), None);
+}
