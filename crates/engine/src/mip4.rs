@@ -2,9 +2,10 @@
 //! bindings and deadlines out.
 //!
 //! [`association`] authenticates messages, [`identification`] protects them from replays.
-//! [`home_agent`] keeps the bindings. The owner sends the datagrams, answers ARP for the home
-//! addresses that have a binding, and carries their packets.
+//! [`mobile_node`] registers where it is, [`home_agent`] keeps the bindings. The owner sends the
+//! datagrams, answers ARP for home addresses, and carries packets through the tunnels.
 
 pub mod association;
 pub mod home_agent;
 pub mod identification;
+pub mod mobile_node;

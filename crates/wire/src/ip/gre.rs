@@ -17,7 +17,8 @@ pub fn check(packet: &[u8]) -> Result<usize, Malformed> {
     if flags & VERSION != 0 {
         return Err(Malformed::Value("GRE version"));
     }
-    // RFC 1701's source routes and recursion control are not supported (RFC 2784 §2.3).
+    // Of bits 1 to 5, RFC 1701's source routes and the first one of recursion control are refused,
+    // bits 6 to 12 are ignored (RFC 2784 §2.3).
     if flags & (ROUTING | STRICT | RECURSION) != 0 {
         return Err(Malformed::Value("GRE flags"));
     }
@@ -44,6 +45,6 @@ const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
 const STRICT: u16 = 0x0800;
-const RECURSION: u16 = 0x0700;
+const RECURSION: u16 = 0x0400;
 const VERSION: u16 = 0x0007;
 const ETHERTYPE_IPV4: u16 = 0x0800;

@@ -108,6 +108,9 @@ fn a_gre_header_may_have_checksum_key_and_sequence_number() {
         gre::check(&[0, 0, 0x86, 0xdd]),
         Err(Malformed::Value("GRE protocol"))
     );
+    assert_eq!(gre::check(&[0x03, 0xf8, 8, 0]), Ok(4));
+    let recursion = gre::check(&[0x04, 0, 8, 0]);
+    assert_eq!(recursion, Err(Malformed::Value("GRE flags")));
     assert!(gre::check(&[0x20, 0, 8, 0, 1]).is_err());
 }
 

@@ -1,0 +1,334 @@
+//! The mobile node: it finds agents, registers where it is, renews, and deregisters at home (RFC
+//! 5944 §2.4, §3.6).
+//!
+//! The owner says to which link the node is attached ([`Attachment`]) and passes on advertisements
+//! and replies. The node says what to send, and which tunnel holds ([`State`]).
+
+mod agents;
+mod registration;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Stream;
+use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
+
+use super::association::Associations;
+use super::home_agent::{Encapsulation, Tunnel};
+use super::identification::{Clock, Identifier};
+use crate::time::{Deadline, Duration, Instant};
+
+use agents::{Agents, Solicitations};
+use registration::Pending;
+
+/// What a mobile node is and wants.
+#[derive(Debug)]
+pub struct Config {
+    /// The address that it keeps.
+    pub home_address: Ipv4Addr,
+    /// Its home agent.
+    pub home_agent: Ipv4Addr,
+    /// Its network access identifier, if it names itself by it (RFC 2794).
+    pub nai: Option<Vec<u8>>,
+    /// With the home agent.
+    pub associations: Associations,
+    /// With foreign agents, by their address.
+    pub foreign_agents: BTreeMap<Ipv4Addr, Associations>,
+    /// The lifetime that it asks for, in seconds.
+    pub lifetime: u16,
+    /// How its packets travel.
+    pub encapsulation: Encapsulation,
+    /// Whether it sends through the tunnel too (RFC 3024).
+    pub is_reverse: bool,
+    /// Whether it encapsulates what it sends to a foreign agent (RFC 3024 §5.2).
+    pub encapsulates_delivery: bool,
+    /// Whether it wants broadcasts of the home network.
+    pub wants_broadcasts: bool,
+    /// Whether it keeps its former binding when it moves.
+    pub is_simultaneous: bool,
+    /// Tunnels in UDP (RFC 3519).
+    pub udp: UdpWish,
+}
+
+/// Whether a mobile node asks for a tunnel in UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpWish {
+    /// No.
+    Never,
+    /// If there is a NAT.
+    BehindNat,
+    /// Always.
+    Always,
+}
+
+/// To what the node is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// No link.
+    Detached,
+    /// The home link.
+    Home,
+    /// Another link, on which it has this address of its own.
+    Colocated(Ipv4Addr),
+    /// Another link, without an address: it needs a foreign agent.
+    Visiting,
+}
+
+/// What the node's home address can do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Unreachable,
+    /// It is at home, and its home agent knows.
+    Home,
+    /// Packets go through this tunnel.
+    Registered {
+        /// The tunnel.
+        tunnel: Tunnel,
+        /// The foreign agent, unless the node is the tunnel's end.
+        through: Option<Ipv4Addr>,
+        /// Seconds between keepalives in UDP; 0 if there are none.
+        keepalive: u16,
+    },
+}
+
+/// What the owner must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send a UDP payload to port 434.
+    Send {
+        /// From this address.
+        from: Ipv4Addr,
+        /// To the home agent or, on this link, the foreign agent.
+        to: SocketAddrV4,
+        /// TTL 255 through a foreign agent with a reverse tunnel, which shows that it is on this
+        /// link (RFC 3024 §3.1).
+        ttl: Option<u8>,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// Send an Agent Solicitation.
+    Solicit,
+    /// Whether to answer ARP for the home address. With `true`, announce it first (RFC 5944 §4.6).
+    AnswerArp(bool),
+    /// The state has changed.
+    State(State),
+    /// A registration was denied. It is tried again, later and later.
+    Denied(Code),
+}
+
+/// Counted messages that the node has not accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ignored {
+    /// Not readable, or not a reply.
+    pub malformed: u64,
+    /// A reply to no request of ours.
+    pub unexpected: u64,
+    /// A wrong authenticator, or none.
+    pub unauthenticated: u64,
+}
+
+/// A mobile node.
+pub struct MobileNode {
+    config: Config,
+    clock: Clock,
+    random: Stream,
+    identifier: Identifier,
+    attachment: Attachment,
+    agents: Agents,
+    solicitations: Option<Solicitations>,
+    state: State,
+    /// The foreign agent of the registration that holds or is tried. None: the home agent itself.
+    through: Option<Ipv4Addr>,
+    pending: Option<Pending>,
+    /// When the registration that holds must be renewed, and when it ends.
+    renewal: Option<(Instant, Instant)>,
+    ignored: Ignored,
+    outputs: VecDeque<Output>,
+}
+
+impl MobileNode {
+    /// A node that is attached to nothing.
+    pub fn new(config: Config, clock: Clock, mut random: Stream) -> Self {
+        let replay = config.associations.first().replay();
+        Self {
+            identifier: Identifier::new(replay, &mut random),
+            config,
+            clock,
+            random,
+            attachment: Attachment::Detached,
+            agents: Agents::default(),
+            solicitations: None,
+            state: State::Unreachable,
+            through: None,
+            pending: None,
+            renewal: None,
+            ignored: Ignored::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The calendar time was set.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// The node has moved, or its address has changed.
+    pub fn attach(&mut self, attachment: Attachment, now: Instant) {
+        if attachment == self.attachment {
+            return;
+        }
+        self.attachment = attachment;
+        self.agents = Agents::default();
+        self.solicitations = None;
+        self.through = None;
+        self.pending = None;
+        // The former care-of address is not ours here.
+        self.lose();
+        match attachment {
+            Attachment::Detached => {}
+            Attachment::Visiting => {
+                self.outputs.push_back(Output::AnswerArp(false));
+                self.choose(now);
+            }
+            Attachment::Home | Attachment::Colocated(_) => {
+                let is_home = attachment == Attachment::Home;
+                self.outputs.push_back(Output::AnswerArp(is_home));
+                self.register(now);
+            }
+        }
+    }
+
+    /// An ICMP message that came from `from` on the node's link.
+    pub fn hear(&mut self, from: Ipv4Addr, icmp: &[u8], now: Instant) {
+        let advertisement = match AgentAdvertisement::parse(icmp) {
+            Ok(Some(advertisement)) => advertisement,
+            Ok(None) => return,
+            Err(_malformed) => {
+                self.ignored.malformed += 1;
+                return;
+            }
+        };
+        let flags = advertisement.agent.flags;
+        if flags.has(AgentFlags::HOME_AGENT) && from == self.config.home_agent {
+            // RFC 5944 §2.4.3: this is our home link.
+            self.attach(Attachment::Home, now);
+            return;
+        }
+        let has_restarted = self.agents.hear(from, &advertisement, now);
+        let is_ours = self.through == Some(from);
+        if is_ours && has_restarted {
+            self.register(now);
+        }
+        let is_away = match self.attachment {
+            Attachment::Visiting => true,
+            Attachment::Colocated(_) => flags.has(AgentFlags::REGISTRATION_REQUIRED),
+            Attachment::Home | Attachment::Detached => false,
+        };
+        if is_away && self.through.is_none() {
+            self.choose(now);
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if let Some(lost) = self.through.filter(|it| self.agents.is_silent(*it, now)) {
+            // RFC 5944 §2.4.2.1: it is gone; another one serves, or is looked for.
+            self.agents.forget(lost);
+            self.through = None;
+            self.pending = None;
+            self.lose();
+            self.choose(now);
+        }
+        if self.renewal.is_some_and(|(_, end)| end <= now) {
+            self.renewal = None;
+            self.lose();
+        }
+        if self.renewal.is_some_and(|(due, _)| due <= now) && self.pending.is_none() {
+            self.register(now);
+        }
+        if self.pending.as_ref().is_some_and(|it| it.due <= now) {
+            self.repeat(now);
+        }
+        if self.solicitations.as_ref().is_some_and(|it| it.due <= now) {
+            self.solicit(now);
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let renewal = self.renewal.map(|(due, end)| match self.pending {
+            Some(_) => end,
+            None => due,
+        });
+        let silence = self.through.and_then(|it| self.agents.silent_at(it));
+        let pending = self.pending.as_ref().map(|it| it.due);
+        let solicitation = self.solicitations.as_ref().map(|it| it.due);
+        [
+            (renewal, "renew the registration"),
+            (silence, "give up the foreign agent"),
+            (pending, "repeat the registration request"),
+            (solicitation, "solicit agents"),
+        ]
+        .into_iter()
+        .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
+        .min()
+    }
+
+    /// What holds now.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Messages that were not accepted.
+    pub fn ignored(&self) -> Ignored {
+        self.ignored
+    }
+
+    /// Registers with the best agent heard, or goes on looking.
+    fn choose(&mut self, now: Instant) {
+        match self.agents.best(now) {
+            None if matches!(self.attachment, Attachment::Colocated(_)) => self.register(now),
+            Some(agent) => {
+                self.through = Some(agent);
+                self.solicitations = None;
+                self.register(now);
+            }
+            None if self.solicitations.is_none() => {
+                self.solicitations = Some(Solicitations::new(now));
+                self.solicit(now);
+            }
+            None => {}
+        }
+    }
+
+    fn solicit(&mut self, now: Instant) {
+        if let Some(solicitations) = &mut self.solicitations {
+            solicitations.sent(now, &mut self.random);
+            self.outputs.push_back(Output::Solicit);
+        }
+    }
+
+    fn lose(&mut self) {
+        self.renewal = None;
+        self.set(State::Unreachable);
+    }
+
+    fn set(&mut self, state: State) {
+        if state != self.state {
+            self.state = state;
+            self.outputs.push_back(Output::State(state));
+        }
+    }
+}
+
+/// The shortest time between two requests (RFC 5944 §3.6.3).
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

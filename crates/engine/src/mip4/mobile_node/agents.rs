@@ -1,0 +1,115 @@
+//! Foreign agents that the node hears on its link, and how it looks for them (RFC 5944 §2.4).
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crypto::rand::Stream;
+use wire::mip4::{AgentAdvertisement, AgentFlags};
+
+use crate::time::{Duration, Instant};
+
+/// Agents that are remembered. Anybody on the link can advertise.
+pub(super) const AGENTS_MAX: usize = 16;
+/// Sequence numbers below this are sent only after a start (RFC 5944 §2.3.2).
+const FIRST_AFTER_WRAP: u16 = 256;
+/// Solicitations at the highest rate (RFC 5944 §2.4).
+const FAST: u32 = 3;
+const FAST_INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL_MAX: Duration = Duration::from_secs(64);
+
+/// One foreign agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub(super) care_of: Ipv4Addr,
+    pub(super) registration_lifetime: u16,
+    pub(super) flags: AgentFlags,
+    pub(super) challenge: Option<Vec<u8>>,
+    sequence: u16,
+    silent_at: Instant,
+}
+
+/// Those of the link.
+#[derive(Debug, Default)]
+pub(super) struct Agents(BTreeMap<Ipv4Addr, Agent>);
+
+impl Agents {
+    /// An advertisement. Whether a known agent has restarted.
+    pub(super) fn hear(&mut self, from: Ipv4Addr, it: &AgentAdvertisement, now: Instant) -> bool {
+        let Some(care_of) = it.agent.care_of_addresses.first().copied() else {
+            return false;
+        };
+        let agent = Agent {
+            care_of,
+            registration_lifetime: it.agent.registration_lifetime,
+            flags: it.agent.flags,
+            challenge: it.challenge.clone(),
+            sequence: it.agent.sequence,
+            silent_at: now + Duration::from_secs(it.lifetime.into()),
+        };
+        if !self.0.contains_key(&from) && self.0.len() == AGENTS_MAX {
+            self.0.retain(|_, one| one.silent_at > now);
+            if self.0.len() == AGENTS_MAX {
+                return false;
+            }
+        }
+        let sequence = agent.sequence;
+        let before = self.0.insert(from, agent);
+        before.is_some_and(|one| sequence < one.sequence && sequence < FIRST_AFTER_WRAP)
+    }
+
+    pub(super) fn get(&self, address: Ipv4Addr) -> Option<&Agent> {
+        self.0.get(&address)
+    }
+
+    /// One that takes visitors. A zero lifetime ends an agent's service (RFC 1256 §4.1).
+    pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
+        let serves = |one: &Agent| {
+            let flags = one.flags;
+            flags.has(AgentFlags::FOREIGN_AGENT) && !flags.has(AgentFlags::BUSY)
+        };
+        let mut list = self
+            .0
+            .iter()
+            .filter(|(_, one)| one.silent_at > now && serves(one));
+        list.next().map(|(address, _)| *address)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn forget(&mut self, address: Ipv4Addr) {
+        self.0.remove(&address);
+    }
+
+    pub(super) fn silent_at(&self, address: Ipv4Addr) -> Option<Instant> {
+        self.get(address).map(|one| one.silent_at)
+    }
+
+    pub(super) fn is_silent(&self, address: Ipv4Addr, now: Instant) -> bool {
+        self.silent_at(address).is_none_or(|at| at <= now)
+    }
+}
+
+/// When to solicit next: three times at once a second, then later and later.
+#[derive(Debug)]
+pub(super) struct Solicitations {
+    pub(super) due: Instant,
+    sent: u32,
+}
+
+impl Solicitations {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { due: now, sent: 0 }
+    }
+
+    /// One was sent. Intervals are random within a quarter (RFC 1256 §5.1 wants them so).
+    pub(super) fn sent(&mut self, now: Instant, random: &mut Stream) {
+        self.sent = self.sent.saturating_add(1);
+        let doublings = self.sent.saturating_sub(FAST).min(6);
+        let interval = (FAST_INTERVAL * (1 << doublings)).min(INTERVAL_MAX);
+        let jitter = interval / 4 * (random.u32() % 256) / 256;
+        self.due = now + interval + jitter;
+    }
+}

@@ -1,0 +1,277 @@
+//! Requests of a mobile node, and the replies to them (RFC 5944 §3.6).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use wire::codec::Writer;
+use wire::mip4::{
+    AgentFlags, Authentication, Code, Extension, INFINITE, Located, Message, PORT, Reply, Request,
+    RequestFlags, UdpTunnelRequest, extensions,
+};
+
+use super::{Attachment, Encapsulation, INTERVAL_MIN, MobileNode, Output, State, Tunnel, UdpWish};
+use crate::mip4::association::ReplayProtection;
+use crate::time::{Duration, Instant};
+
+/// The longest time between two repetitions.
+const INTERVAL_MAX: Duration = Duration::from_secs(64);
+
+/// A request that waits for its reply.
+pub(super) struct Pending {
+    request: Request,
+    /// As it was sent. None after a denial: the same request would be denied again.
+    payload: Option<Vec<u8>>,
+    sent: Instant,
+    interval: Duration,
+    pub(super) due: Instant,
+}
+
+impl MobileNode {
+    /// Asks for what the node's attachment needs.
+    pub(super) fn register(&mut self, now: Instant) {
+        self.ask(INTERVAL_MIN, now);
+    }
+
+    /// A UDP payload from port 434.
+    pub fn handle(&mut self, from: SocketAddrV4, payload: &[u8], now: Instant) {
+        let Ok((Message::Reply(reply), at)) = Message::parse(payload) else {
+            self.ignored.malformed += 1;
+            return;
+        };
+        let Ok(list) = extensions(payload, at) else {
+            self.ignored.malformed += 1;
+            return;
+        };
+        let is_expected = self.pending.as_ref().is_some_and(|pending| {
+            let is_ours = pending.request.home_address == reply.home_address;
+            pending.payload.is_some() && is_ours && *from.ip() == self.target()
+        });
+        if !is_expected || !self.identifier.matches(reply.identification) {
+            self.ignored.unexpected += 1;
+            return;
+        }
+        if !self.is_authentic(&reply, payload, &list) {
+            self.ignored.unauthenticated += 1;
+            return;
+        }
+        self.learn(&reply, &list, now);
+    }
+
+    /// The unanswered request once more: a new one with timestamps, the same with nonces (RFC 5944
+    /// §3.6.3).
+    pub(super) fn repeat(&mut self, now: Instant) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        let interval = (pending.interval * 2).min(INTERVAL_MAX);
+        let is_same = self.config.associations.first().replay() == ReplayProtection::Nonces;
+        match pending.payload.clone().filter(|_| is_same) {
+            Some(payload) => {
+                pending.interval = interval;
+                pending.due = now + interval;
+                self.send(payload);
+            }
+            None => self.ask(interval, now),
+        }
+    }
+
+    fn ask(&mut self, interval: Duration, now: Instant) {
+        let Some(request) = self.request(now) else {
+            return;
+        };
+        let payload = self.signed(&request);
+        self.send(payload.clone());
+        self.pending = Some(Pending {
+            request,
+            payload: Some(payload),
+            sent: now,
+            interval,
+            due: now + interval,
+        });
+    }
+
+    fn request(&mut self, now: Instant) -> Option<Request> {
+        let config = &self.config;
+        let mut flags = 0;
+        let wishes = [
+            (config.wants_broadcasts, RequestFlags::BROADCASTS),
+            (config.is_simultaneous, RequestFlags::SIMULTANEOUS),
+            (config.is_reverse, RequestFlags::REVERSE_TUNNEL),
+            (
+                config.encapsulation == Encapsulation::Minimal,
+                RequestFlags::MINIMAL,
+            ),
+            (
+                config.encapsulation == Encapsulation::Gre,
+                RequestFlags::GRE,
+            ),
+        ];
+        for (_, flag) in wishes.iter().filter(|(is_wanted, _)| *is_wanted) {
+            flags |= flag;
+        }
+        let agent = self.through.and_then(|it| self.agents.get(it));
+        let (care_of, lifetime) = match (self.attachment, agent) {
+            (Attachment::Home, _) => {
+                flags = 0;
+                (config.home_address, 0)
+            }
+            (Attachment::Colocated(address), _) => {
+                flags |= RequestFlags::DECAPSULATES;
+                (address, config.lifetime)
+            }
+            (Attachment::Visiting, Some(agent)) => (agent.care_of, config.lifetime),
+            (Attachment::Visiting | Attachment::Detached, _) => return None,
+        };
+        let longest = agent.map_or(INFINITE, |agent| agent.registration_lifetime);
+        let ntp = self.clock.ntp(now);
+        Some(Request {
+            flags: RequestFlags(flags),
+            lifetime: lifetime.min(longest),
+            home_address: config.home_address,
+            home_agent: config.home_agent,
+            care_of_address: care_of,
+            identification: self.identifier.next(ntp, &mut self.random),
+        })
+    }
+
+    /// The request with its extensions, in the order of RFC 5944 §3.6.1.3.
+    fn signed(&self, request: &Request) -> Vec<u8> {
+        let config = &self.config;
+        let agent = self.through.and_then(|it| self.agents.get(it));
+        let mut w = Writer::new();
+        request.write(&mut w);
+        if let Some(nai) = &config.nai {
+            Extension::Nai(nai.clone()).write(&mut w);
+        }
+        let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
+        if config.udp != UdpWish::Never && is_colocated && request.lifetime > 0 {
+            let is_required = |flags: AgentFlags| flags.has(AgentFlags::REGISTRATION_REQUIRED);
+            Extension::UdpTunnelRequest(UdpTunnelRequest {
+                is_forced: config.udp == UdpWish::Always,
+                is_through_foreign_agent: agent.is_some_and(|agent| is_required(agent.flags)),
+                encapsulation: 0,
+            })
+            .write(&mut w);
+        }
+        let own = config.associations.first();
+        own.sign(Authentication::MobileHome, &mut w);
+        if agent.is_some() && config.is_reverse && config.encapsulates_delivery {
+            Extension::EncapsulatingDelivery.write(&mut w);
+        }
+        if let Some(challenge) = agent.and_then(|agent| agent.challenge.as_ref()) {
+            Extension::Challenge(challenge.clone()).write(&mut w);
+        }
+        if let Some(shared) = self.through.and_then(|it| config.foreign_agents.get(&it)) {
+            shared.first().sign(Authentication::MobileForeign, &mut w);
+        }
+        w.into_vec()
+    }
+
+    /// Where requests go now.
+    fn target(&self) -> Ipv4Addr {
+        self.through.unwrap_or(self.config.home_agent)
+    }
+
+    fn send(&mut self, payload: Vec<u8>) {
+        let from = match self.attachment {
+            Attachment::Colocated(address) => address,
+            _ => self.config.home_address,
+        };
+        let is_on_link = self.through.is_some() && self.config.is_reverse;
+        self.outputs.push_back(Output::Send {
+            from,
+            to: SocketAddrV4::new(self.target(), PORT),
+            ttl: is_on_link.then_some(255),
+            payload,
+        });
+    }
+
+    /// Whether a reply has the one authenticator that its code needs (RFC 5944 §3.6.2.1). A foreign
+    /// agent that shares no association with us may deny without one.
+    fn is_authentic(&self, reply: &Reply, payload: &[u8], list: &[Located]) -> bool {
+        let of = |between| {
+            let mut found = list.iter().filter(move |one| match &one.extension {
+                Extension::Authenticator(it) => it.between == between,
+                _ => false,
+            });
+            (found.next(), found.next().is_some())
+        };
+        if let Some(shared) = self
+            .through
+            .and_then(|it| self.config.foreign_agents.get(&it))
+        {
+            match of(Authentication::MobileForeign) {
+                (Some(one), false) if shared.proven(payload, one).is_some() => {}
+                _ => return false,
+            }
+        }
+        if reply.code.is_from_foreign_agent() {
+            return self.through.is_some();
+        }
+        match of(Authentication::MobileHome) {
+            (Some(one), false) => self.config.associations.proven(payload, one).is_some(),
+            _ => false,
+        }
+    }
+
+    /// An authentic reply to the pending request.
+    fn learn(&mut self, reply: &Reply, list: &[Located], now: Instant) {
+        let Some(pending) = self.pending.take() else {
+            return;
+        };
+        let is_mismatch = reply.code == Code::IdentificationMismatch;
+        if !reply.code.is_from_foreign_agent() {
+            self.identifier.learn(reply.identification, is_mismatch);
+        }
+        if reply.code.is_accepted() {
+            self.accept(&pending, reply, list);
+            return;
+        }
+        // A refused identification was corrected just now; other reasons need time, or somebody.
+        let interval = match is_mismatch {
+            true => pending.interval,
+            false => (pending.interval * 2).min(INTERVAL_MAX),
+        };
+        if !is_mismatch || pending.interval > INTERVAL_MIN {
+            self.outputs.push_back(Output::Denied(reply.code));
+        }
+        let due = (pending.sent + interval).max(now);
+        self.pending = Some(Pending {
+            interval,
+            due,
+            payload: None,
+            ..pending
+        });
+    }
+
+    fn accept(&mut self, pending: &Pending, reply: &Reply, list: &[Located]) {
+        let request = &pending.request;
+        if request.lifetime == 0 {
+            self.renewal = None;
+            self.set(State::Home);
+            return;
+        }
+        let granted = reply.lifetime.min(request.lifetime);
+        // RFC 5944 §3.6.2.2: the lifetime runs from the request.
+        self.renewal = (granted != INFINITE).then(|| {
+            let span = Duration::from_secs(granted.into());
+            (pending.sent + span * 3 / 4, pending.sent + span)
+        });
+        let udp = list.iter().find_map(|one| match one.extension {
+            Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
+            _ => None,
+        });
+        let flags = request.flags;
+        self.set(State::Registered {
+            tunnel: Tunnel {
+                care_of: request.care_of_address,
+                encapsulation: self.config.encapsulation,
+                udp: udp.map(|_| SocketAddrV4::new(self.config.home_agent, PORT)),
+                is_reverse: flags.has(RequestFlags::REVERSE_TUNNEL),
+                has_broadcasts: flags.has(RequestFlags::BROADCASTS),
+                is_colocated: flags.has(RequestFlags::DECAPSULATES),
+            },
+            through: self.through,
+            keepalive: udp.map_or(0, |it| it.keepalive),
+        });
+    }
+}

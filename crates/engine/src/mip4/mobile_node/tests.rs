@@ -1,0 +1,505 @@
+//! A mobile node in virtual time: against its real home agent, and against agents that a test plays.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Seed;
+use wire::codec::Writer;
+use wire::mip4::{
+    AgentAdvertisement, AgentFlags, Authentication, Extension, Message, MobilityAgent, PORT, Reply,
+    Request, RequestFlags, Router, extensions,
+};
+
+use super::*;
+use crate::mip4::association::{Algorithm, Association, ReplayProtection};
+use crate::mip4::home_agent::{self, Datagram, HomeAgent, ReverseTunnel};
+
+const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
+const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
+const CARE_OF: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+const AGENT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+const AGENT_CARE_OF: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+const KEY: &[u8] = b"0123456789abcdef";
+
+fn associations(replay: ReplayProtection) -> Associations {
+    let one = Association::new(0x1000, Algorithm::HmacMd5, replay, KEY);
+    Associations::new(vec![one.unwrap()]).unwrap()
+}
+
+fn config(replay: ReplayProtection) -> Config {
+    Config {
+        home_address: HOME,
+        home_agent: HOME_AGENT,
+        nai: None,
+        associations: associations(replay),
+        foreign_agents: BTreeMap::new(),
+        lifetime: 300,
+        encapsulation: Encapsulation::IpInIp,
+        is_reverse: true,
+        encapsulates_delivery: false,
+        wants_broadcasts: false,
+        is_simultaneous: false,
+        udp: UdpWish::Never,
+    }
+}
+
+fn clock(ahead: u64) -> Clock {
+    Clock::new(Instant(0), Duration::from_secs(1_795_000_000 + ahead))
+}
+
+fn at(milliseconds: u64) -> Instant {
+    Instant(0) + Duration::from_millis(milliseconds)
+}
+
+fn node(config: Config) -> MobileNode {
+    MobileNode::new(config, clock(0), Seed::new([2; 32]).stream("node", 0))
+}
+
+fn home_agent(replay: ReplayProtection) -> HomeAgent {
+    let client = home_agent::Client {
+        home_address: HOME,
+        nai: None,
+        associations: associations(replay),
+    };
+    let config = home_agent::Config {
+        address: HOME_AGENT,
+        prefix_len: 24,
+        max_lifetime: 600,
+        max_bindings: 4,
+        encapsulations: [].into(),
+        reverse_tunnel: ReverseTunnel::Allowed,
+        udp_keepalive: Some(110),
+        clients: vec![client],
+        foreign_agents: BTreeMap::new(),
+    };
+    let random = Seed::new([3; 32]).stream("home agent", 0);
+    HomeAgent::new(config, clock(0), Instant(0), random)
+}
+
+fn drain(node: &mut MobileNode) -> Vec<Output> {
+    std::iter::from_fn(|| node.poll()).collect()
+}
+
+/// What the node sent: source, destination and payload.
+fn sent(outputs: &[Output]) -> Option<(Ipv4Addr, SocketAddrV4, Vec<u8>)> {
+    outputs.iter().find_map(|it| match it {
+        Output::Send {
+            from, to, payload, ..
+        } => Some((*from, *to, payload.clone())),
+        _ => None,
+    })
+}
+
+fn request_of(payload: &[u8]) -> Request {
+    match Message::parse(payload).unwrap().0 {
+        Message::Request(request) => request,
+        other => panic!("a request, not {other:?}"),
+    }
+}
+
+/// A node and its home agent; `loses` says which message is lost, in either direction.
+struct Road {
+    node: MobileNode,
+    agent: HomeAgent,
+    now: Instant,
+    latency: Duration,
+    /// What a NAT writes over the source.
+    nat: Option<Ipv4Addr>,
+    states: Vec<State>,
+    requests: u32,
+}
+
+impl Road {
+    fn new(config: Config) -> Self {
+        let replay = config.associations.first().replay();
+        Self {
+            node: node(config),
+            agent: home_agent(replay),
+            now: Instant(0),
+            latency: Duration::from_millis(10),
+            nat: None,
+            states: vec![],
+            requests: 0,
+        }
+    }
+
+    /// Runs until `end`. Both machines' deadlines are kept.
+    fn run(&mut self, end: Instant, mut loses: impl FnMut() -> bool) {
+        loop {
+            for output in drain(&mut self.node) {
+                match output {
+                    Output::State(state) => self.states.push(state),
+                    Output::Send { from, payload, .. } if !loses() => {
+                        self.requests += 1;
+                        self.exchange(from, &payload, &mut loses);
+                    }
+                    _ => {}
+                }
+            }
+            let due = [self.node.deadline(), self.agent.deadline()];
+            let next = due.into_iter().flatten().map(|it| it.at).min();
+            let Some(next) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            self.agent.handle_timeout(self.now);
+            self.node.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    fn exchange(&mut self, from: Ipv4Addr, payload: &[u8], loses: &mut impl FnMut() -> bool) {
+        self.now = self.now + self.latency;
+        let datagram = Datagram {
+            from: SocketAddrV4::new(self.nat.unwrap_or(from), 5_000),
+            to: SocketAddrV4::new(HOME_AGENT, PORT),
+            payload,
+        };
+        self.agent.handle(datagram, self.now);
+        while let Some(output) = self.agent.poll() {
+            if let home_agent::Output::Send { from, payload, .. } = output
+                && !loses()
+            {
+                self.now = self.now + self.latency;
+                self.node.handle(from, &payload, self.now);
+            }
+        }
+    }
+
+    fn care_of(&self) -> Vec<Ipv4Addr> {
+        let bindings = self.agent.bindings(HOME);
+        bindings.map(|it| it.tunnel.care_of).collect()
+    }
+}
+
+#[test]
+fn a_node_registers_renews_and_goes_home() {
+    for replay in [ReplayProtection::Timestamps, ReplayProtection::Nonces] {
+        let mut road = Road::new(config(replay));
+        road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+        road.run(at(5_000), || false);
+        assert_eq!(road.care_of(), [CARE_OF]);
+        assert!(matches!(
+            road.node.state(),
+            State::Registered { through: None, .. }
+        ));
+        let before = road.requests;
+        // Three quarters of 300 s, for an hour.
+        road.run(at(3_600_000), || false);
+        assert_eq!(road.care_of(), [CARE_OF]);
+        assert_eq!(road.requests - before, 15, "{replay:?}");
+        assert_eq!(road.states.len(), 1);
+        road.node.attach(Attachment::Home, road.now);
+        road.run(at(3_601_000), || false);
+        assert_eq!((road.node.state(), road.care_of()), (State::Home, vec![]));
+        assert_eq!(road.node.deadline(), None);
+    }
+}
+
+/// RFC 5944 §4.6: the order of ARP and request.
+#[test]
+fn arp_is_silent_before_the_request_away_and_answers_before_it_at_home() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Colocated(CARE_OF), at(0));
+    let outputs = drain(&mut node);
+    assert_eq!(outputs[0], Output::AnswerArp(false));
+    assert!(matches!(
+        outputs[1],
+        Output::Send {
+            from: CARE_OF,
+            ttl: None,
+            ..
+        }
+    ));
+    node.attach(Attachment::Home, at(1_000));
+    let outputs = drain(&mut node);
+    assert_eq!(outputs[0], Output::AnswerArp(true));
+    let (from, to, payload) = sent(&outputs).unwrap();
+    assert_eq!((from, *to.ip()), (HOME, HOME_AGENT));
+    let request = request_of(&payload);
+    assert_eq!((request.lifetime, request.care_of_address), (0, HOME));
+}
+
+/// RFC 5944 §3.6.3.
+#[test]
+fn an_unanswered_request_is_repeated_later_and_later() {
+    for replay in [ReplayProtection::Timestamps, ReplayProtection::Nonces] {
+        let mut node = node(config(replay));
+        node.attach(Attachment::Colocated(CARE_OF), at(0));
+        let mut last = sent(&drain(&mut node)).unwrap().2;
+        let mut before = at(0);
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 64] {
+            let due = node.deadline().unwrap().at;
+            assert_eq!(due.since(before), Duration::from_secs(seconds));
+            before = due;
+            node.handle_timeout(due);
+            let payload = sent(&drain(&mut node)).unwrap().2;
+            let is_same = replay == ReplayProtection::Nonces;
+            assert_eq!(payload == last, is_same, "{replay:?}");
+            last = payload;
+        }
+    }
+}
+
+#[test]
+fn a_node_with_a_wrong_clock_is_served_after_one_refusal() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.set_clock(clock(86_400));
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(10_000), || false);
+    assert_eq!((road.requests, road.care_of()), (2, vec![CARE_OF]));
+}
+
+#[test]
+fn behind_a_nat_the_tunnel_is_in_udp() {
+    let mut road = Road::new(Config {
+        udp: UdpWish::BehindNat,
+        ..config(ReplayProtection::Timestamps)
+    });
+    let private = Ipv4Addr::new(172, 16, 0, 9);
+    road.nat = Some(CARE_OF);
+    road.node.attach(Attachment::Colocated(private), at(0));
+    road.run(at(1_000), || false);
+    let State::Registered {
+        tunnel, keepalive, ..
+    } = road.node.state()
+    else {
+        panic!("registered");
+    };
+    assert_eq!(keepalive, 110);
+    assert_eq!(tunnel.udp, Some(SocketAddrV4::new(HOME_AGENT, PORT)));
+    let seen = road.agent.bindings(HOME).next().unwrap().tunnel.udp;
+    assert_eq!(seen, Some(SocketAddrV4::new(CARE_OF, 5_000)));
+    // Without a NAT there is none.
+    road.nat = None;
+    road.node.attach(Attachment::Colocated(CARE_OF), road.now);
+    road.run(at(3_000), || false);
+    assert!(matches!(road.node.state(), State::Registered { tunnel, .. } if tunnel.udp.is_none()));
+}
+
+#[test]
+fn forged_and_foreign_replies_are_ignored_and_counted() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Colocated(CARE_OF), at(0));
+    let request = request_of(&sent(&drain(&mut node)).unwrap().2);
+    let reply = |code, key: &[u8], identification| {
+        let mut w = Writer::new();
+        Reply {
+            code,
+            lifetime: 300,
+            home_address: HOME,
+            home_agent: HOME_AGENT,
+            identification,
+        }
+        .write(&mut w);
+        let replay = ReplayProtection::Timestamps;
+        let one = Association::new(0x1000, Algorithm::HmacMd5, replay, key).unwrap();
+        one.sign(Authentication::MobileHome, &mut w);
+        w.into_vec()
+    };
+    let server = SocketAddrV4::new(HOME_AGENT, PORT);
+    let right = request.identification;
+    node.handle(server, &reply(Code::Accepted, b"wrong", right), at(1));
+    // A foreign agent's denial needs no authenticator, but we have asked none.
+    node.handle(server, &reply(Code::ForeignProhibited, KEY, right), at(1));
+    node.handle(server, &reply(Code::Accepted, KEY, right ^ 1), at(1));
+    let elsewhere = SocketAddrV4::new(AGENT, PORT);
+    node.handle(elsewhere, &reply(Code::Accepted, KEY, right), at(1));
+    node.handle(server, &[3, 0, 1], at(1));
+    let expected = Ignored {
+        malformed: 1,
+        unexpected: 2,
+        unauthenticated: 2,
+    };
+    assert_eq!(node.ignored(), expected);
+    assert_eq!(
+        (node.state(), drain(&mut node)),
+        (State::Unreachable, vec![])
+    );
+    let good = reply(Code::Accepted, KEY, right);
+    node.handle(server, &good, at(2));
+    assert!(matches!(node.state(), State::Registered { .. }));
+    node.handle(server, &good, at(3));
+    assert_eq!(node.ignored().unexpected, 3);
+}
+
+#[test]
+fn a_denied_node_says_so_and_tries_later_and_later() {
+    let mut road = Road::new(Config {
+        encapsulation: Encapsulation::Gre,
+        ..config(ReplayProtection::Timestamps)
+    });
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(600_000), || false);
+    assert_eq!(
+        (road.care_of(), road.node.state()),
+        (vec![], State::Unreachable)
+    );
+    // At 0, 2, 6, 14, 30 and 62 s, then one more about every 64 s.
+    assert!((13..=15).contains(&road.requests), "{}", road.requests);
+}
+
+fn advertisement(sequence: u16, flags: u16) -> AgentAdvertisement {
+    AgentAdvertisement {
+        routes_common_traffic: true,
+        lifetime: 30,
+        routers: vec![Router {
+            address: AGENT,
+            preference: 0,
+            prefix_len: None,
+        }],
+        agent: MobilityAgent {
+            sequence,
+            registration_lifetime: 120,
+            flags: AgentFlags(flags),
+            care_of_addresses: vec![AGENT_CARE_OF],
+        },
+        challenge: Some(vec![9; 4]),
+    }
+}
+
+const FOREIGN: u16 = AgentFlags::FOREIGN_AGENT | AgentFlags::REVERSE_TUNNEL;
+
+#[test]
+fn a_visiting_node_solicits_and_registers_through_the_agent_that_answers() {
+    let mut node = node(Config {
+        encapsulates_delivery: true,
+        foreign_agents: [(AGENT, associations(ReplayProtection::Timestamps))].into(),
+        ..config(ReplayProtection::Timestamps)
+    });
+    node.attach(Attachment::Visiting, at(0));
+    assert_eq!(
+        drain(&mut node),
+        [Output::AnswerArp(false), Output::Solicit]
+    );
+    for _ in 0..3 {
+        node.handle_timeout(node.deadline().unwrap().at);
+        assert_eq!(drain(&mut node), [Output::Solicit]);
+    }
+    let now = node.deadline().unwrap().at;
+    let busy = advertisement(0, FOREIGN | AgentFlags::BUSY);
+    node.hear(AGENT, &busy.to_icmp(), now);
+    assert_eq!(drain(&mut node), []);
+    node.hear(AGENT, &advertisement(1, FOREIGN).to_icmp(), now);
+    let outputs = drain(&mut node);
+    assert!(matches!(
+        outputs[0],
+        Output::Send {
+            ttl: Some(255),
+            from: HOME,
+            ..
+        }
+    ));
+    let (_, to, payload) = sent(&outputs).unwrap();
+    assert_eq!(to, SocketAddrV4::new(AGENT, PORT));
+    let request = request_of(&payload);
+    assert_eq!(
+        (request.care_of_address, request.lifetime),
+        (AGENT_CARE_OF, 120)
+    );
+    assert!(!request.flags.has(RequestFlags::DECAPSULATES));
+    let kinds: Vec<String> = extensions(&payload, 24)
+        .unwrap()
+        .iter()
+        .map(|it| match &it.extension {
+            Extension::Authenticator(one) => format!("{:?}", one.between),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let expected = [
+        "MobileHome",
+        "EncapsulatingDelivery",
+        "Challenge([9, 9, 9, 9])",
+        "MobileForeign",
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_restarted_or_silent_agent_is_noticed() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    node.hear(AGENT, &advertisement(300, FOREIGN).to_icmp(), at(10));
+    drain(&mut node);
+    // After 65535 comes 256: no restart.
+    node.hear(AGENT, &advertisement(256, FOREIGN).to_icmp(), at(20));
+    assert_eq!(sent(&drain(&mut node)), None);
+    node.hear(AGENT, &advertisement(0, FOREIGN).to_icmp(), at(30));
+    assert!(sent(&drain(&mut node)).is_some());
+    node.handle_timeout(at(30_030));
+    let outputs = drain(&mut node);
+    assert!(outputs.contains(&Output::Solicit), "{outputs:?}");
+}
+
+#[test]
+fn hearing_the_home_agent_means_home() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    drain(&mut node);
+    let mut home = advertisement(5, AgentFlags::HOME_AGENT);
+    home.agent.care_of_addresses.clear();
+    // Another's home agent is not ours.
+    node.hear(AGENT, &home.to_icmp(), at(5));
+    assert_eq!(sent(&drain(&mut node)), None);
+    node.hear(HOME_AGENT, &home.to_icmp(), at(10));
+    let (from, to, payload) = sent(&drain(&mut node)).unwrap();
+    assert_eq!(
+        (from, *to.ip(), request_of(&payload).lifetime),
+        (HOME, HOME_AGENT, 0)
+    );
+}
+
+#[test]
+fn a_flood_of_agents_is_bounded() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    let icmp = advertisement(1, FOREIGN | AgentFlags::BUSY).to_icmp();
+    for number in 0..10_000u32 {
+        let from = Ipv4Addr::from_bits(AGENT.to_bits() + number);
+        node.hear(from, &icmp, at(1));
+    }
+    drain(&mut node);
+    assert_eq!(node.agents.count(), agents::AGENTS_MAX);
+}
+
+/// Moves, losses, clock jumps and restarts of the home agent from a seed. After a quiet time both
+/// sides agree, and never does the home agent bind an address that the node never had.
+#[test]
+fn a_storm_ends_in_agreement() {
+    for seed in 0..20 {
+        let mut random = Seed::new([seed; 32]).stream("storm", 0);
+        let replay = match seed % 2 {
+            0 => ReplayProtection::Timestamps,
+            _ => ReplayProtection::Nonces,
+        };
+        let mut road = Road::new(config(replay));
+        let mut had = vec![];
+        for _ in 0..60 {
+            let care_of = Ipv4Addr::from_bits(CARE_OF.to_bits() + random.u32() % 9);
+            match random.u32() % 8 {
+                0 => road.node.attach(Attachment::Home, road.now),
+                1 => road.node.attach(Attachment::Detached, road.now),
+                2 => road
+                    .node
+                    .set_clock(clock(u64::from(random.u32() % 100_000))),
+                3 => {
+                    road.agent = home_agent(replay);
+                }
+                _ => {
+                    had.push(care_of);
+                    road.node.attach(Attachment::Colocated(care_of), road.now);
+                }
+            }
+            let end = road.now + Duration::from_millis(u64::from(random.u32() % 90_000));
+            road.run(end, || random.u32().is_multiple_of(3));
+            assert!(road.care_of().iter().all(|it| had.contains(it)));
+        }
+        // A restarted agent is heard of at the next renewal.
+        road.node.attach(Attachment::Colocated(CARE_OF), road.now);
+        road.run(road.now + Duration::from_secs(600), || false);
+        assert_eq!(road.care_of(), [CARE_OF], "seed {seed}");
+        assert!(matches!(road.node.state(), State::Registered { .. }));
+        road.node.attach(Attachment::Home, road.now);
+        road.run(road.now + Duration::from_secs(200), || false);
+        assert_eq!((road.care_of(), road.node.state()), (vec![], State::Home));
+    }
+}
