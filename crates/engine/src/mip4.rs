@@ -2,10 +2,12 @@
 //! bindings and deadlines out.
 //!
 //! [`association`] authenticates messages, [`identification`] protects them from replays.
-//! [`mobile_node`] registers where it is, [`home_agent`] keeps the bindings. The owner sends the
-//! datagrams, answers ARP for home addresses, and carries packets through the tunnels.
+//! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
+//! bindings. The owner sends the datagrams, answers ARP for home addresses, and carries packets
+//! through the tunnels.
 
 pub mod association;
+pub mod foreign_agent;
 pub mod home_agent;
 pub mod identification;
 pub mod mobile_node;

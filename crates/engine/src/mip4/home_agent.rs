@@ -133,6 +133,8 @@ pub struct HomeAgent {
     random: Stream,
     by_nai: BTreeMap<Vec<u8>, Ipv4Addr>,
     nodes: BTreeMap<Ipv4Addr, Node>,
+    /// No binding ends before. So a message costs no look at all nodes.
+    first_end: Option<Instant>,
     outputs: VecDeque<Output>,
 }
 
@@ -145,7 +147,8 @@ struct Node {
 }
 
 impl HomeAgent {
-    /// A home agent without bindings. `clock` must be right to some seconds if nodes use timestamps.
+    /// A home agent without bindings. `clock` must be right to some seconds if nodes use
+    /// timestamps.
     pub fn new(mut config: Config, clock: Clock, now: Instant, mut random: Stream) -> Self {
         let start = clock.ntp(now);
         let mut by_nai = BTreeMap::new();
@@ -172,6 +175,7 @@ impl HomeAgent {
             random,
             by_nai,
             nodes,
+            first_end: None,
             outputs: VecDeque::new(),
         }
     }
@@ -221,12 +225,20 @@ impl HomeAgent {
     }
 
     fn expire(&mut self, now: Instant) {
+        if self.first_end.is_none_or(|end| end > now) {
+            return;
+        }
         let mut ended = Vec::new();
         for (home_address, node) in &mut self.nodes {
             if node.bindings.expire(now) {
                 ended.push((*home_address, node.bindings.tunnels()));
             }
         }
+        let ends = self
+            .nodes
+            .values()
+            .filter_map(|node| node.bindings.next_end());
+        self.first_end = ends.min();
         for (home_address, tunnels) in ended {
             self.put(Output::Tunnels {
                 home_address,

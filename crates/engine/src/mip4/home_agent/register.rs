@@ -248,7 +248,7 @@ impl HomeAgent {
             };
         };
         let is_natted = *wish.from.ip() != tunnel.care_of;
-        // Through a foreign agent the source is that agent's, and says nothing about the node's NAT.
+        // Through a foreign agent the source is that agent's, and says nothing of the node's NAT.
         if asked.is_through_foreign_agent || !is_natted && !asked.is_forced {
             return Ok(declined);
         }
@@ -295,6 +295,7 @@ impl HomeAgent {
             let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
             let keeps_others = is_simultaneous && self.config.max_bindings > 1;
             node.bindings.bind(binding, keeps_others);
+            self.first_end = [self.first_end, binding.end].into_iter().flatten().min();
             Change::Registered
         };
         let tunnels = node.bindings.tunnels();

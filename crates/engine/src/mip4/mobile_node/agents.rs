@@ -61,6 +61,13 @@ impl Agents {
         self.0.get(&address)
     }
 
+    /// An agent gives the challenge for the next request.
+    pub(super) fn challenge(&mut self, address: Ipv4Addr, challenge: Vec<u8>) {
+        if let Some(agent) = self.0.get_mut(&address) {
+            agent.challenge = Some(challenge);
+        }
+    }
+
     /// One that takes visitors. A zero lifetime ends an agent's service (RFC 1256 §4.1).
     pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
         let serves = |one: &Agent| {

@@ -157,10 +157,11 @@ impl MobileNode {
         if agent.is_some() && config.is_reverse && config.encapsulates_delivery {
             Extension::EncapsulatingDelivery.write(&mut w);
         }
-        if let Some(challenge) = agent.and_then(|agent| agent.challenge.as_ref()) {
-            Extension::Challenge(challenge.clone()).write(&mut w);
-        }
         if let Some(shared) = self.through.and_then(|it| config.foreign_agents.get(&it)) {
+            // RFC 4721 §3.2: a challenge needs an authenticator for the agent behind it.
+            if let Some(challenge) = agent.and_then(|agent| agent.challenge.as_ref()) {
+                Extension::Challenge(challenge.clone()).write(&mut w);
+            }
             shared.first().sign(Authentication::MobileForeign, &mut w);
         }
         w.into_vec()
@@ -256,6 +257,13 @@ impl MobileNode {
             let span = Duration::from_secs(granted.into());
             (pending.sent + span * 3 / 4, pending.sent + span)
         });
+        let challenge = list.iter().find_map(|one| match &one.extension {
+            Extension::Challenge(challenge) => Some(challenge.clone()),
+            _ => None,
+        });
+        if let (Some(agent), Some(challenge)) = (self.through, challenge) {
+            self.agents.challenge(agent, challenge);
+        }
         let udp = list.iter().find_map(|one| match one.extension {
             Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
             _ => None,

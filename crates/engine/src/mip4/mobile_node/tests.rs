@@ -1,4 +1,5 @@
-//! A mobile node in virtual time: against its real home agent, and against agents that a test plays.
+//! A mobile node in virtual time: against its real home agent, and against agents that a test
+//! plays.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -1,0 +1,259 @@
+//! The foreign agent: it advertises, relays registrations, and keeps the list of its visitors (RFC
+//! 5944 §2.3, §3.7).
+//!
+//! Everybody on its link can send requests, so requests that wait for a home agent are bounded, in
+//! all and for each link-layer address. The oldest gives way.
+
+mod advertise;
+mod check;
+mod relay;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Stream;
+use wire::mip4::Code;
+
+use super::association::Associations;
+use super::home_agent::{Encapsulation, ReverseTunnel};
+use crate::time::{Deadline, Duration, Instant};
+
+use advertise::Advertiser;
+use relay::{Key, Pending};
+
+/// Requests that wait for a reply, in all.
+pub const PENDING_MAX: usize = 1_024;
+/// Requests that wait for a reply, of one link-layer address.
+pub const PENDING_EACH_MAX: usize = 4;
+
+/// An IEEE 802 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mac(pub [u8; 6]);
+
+/// What a foreign agent is and allows.
+#[derive(Debug)]
+pub struct Config {
+    /// Our address on the link of the visitors.
+    pub address: Ipv4Addr,
+    /// The care-of address that we offer.
+    pub care_of: Ipv4Addr,
+    /// The longest lifetime that we relay, in seconds.
+    pub max_lifetime: u16,
+    /// Visitors at a time.
+    pub max_visitors: usize,
+    /// Encapsulations beside IP in IP.
+    pub encapsulations: BTreeSet<Encapsulation>,
+    /// Whether visitors may, or must, send through a reverse tunnel.
+    pub reverse_tunnel: ReverseTunnel,
+    /// Whether a node with an address of its own must register here, too.
+    pub is_required: bool,
+    /// Whether requests must answer an advertised challenge (RFC 4721). Then only mobile nodes
+    /// with an association are served.
+    pub challenges: bool,
+    /// Seconds that an advertisement holds; a third of it is their distance.
+    pub advertised_lifetime: u16,
+    /// Shared with mobile nodes, by home address.
+    pub mobile_nodes: BTreeMap<Ipv4Addr, Associations>,
+    /// Shared with home agents, by address.
+    pub home_agents: BTreeMap<Ipv4Addr, Associations>,
+}
+
+/// A UDP payload for port 434.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagram<'a> {
+    /// Where it came from.
+    pub from: SocketAddrV4,
+    /// Where it was sent to.
+    pub to: SocketAddrV4,
+    /// The TTL of its IP header.
+    pub ttl: u8,
+    /// The link-layer address of a sender on the visitors' link. None: it came another way.
+    pub mac: Option<Mac>,
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+/// A visitor, as the packet plane needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visitor {
+    /// Its home address.
+    pub home_address: Ipv4Addr,
+    /// Its home agent, the other end of the tunnel.
+    pub home_agent: Ipv4Addr,
+    /// Where its packets go on the link. It is never asked for by ARP.
+    pub mac: Mac,
+    /// The tunnel's encapsulation.
+    pub encapsulation: Encapsulation,
+    /// Whether its packets go back through the tunnel.
+    pub is_reverse: bool,
+    /// Whether it encapsulates them to us (RFC 3024 §5.2).
+    pub encapsulates_delivery: bool,
+}
+
+/// What the owner must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Relay a request to a home agent.
+    Relay {
+        /// From our care-of address and the port of the request.
+        from: SocketAddrV4,
+        /// The home agent.
+        to: SocketAddrV4,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// Send a reply to a mobile node on our link.
+    Reply {
+        /// Its link-layer address.
+        mac: Mac,
+        /// Its home address, or broadcast if it has none.
+        to: SocketAddrV4,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// Send an advertisement, an ICMP message, to all on the link with TTL 1.
+    Advertise(Vec<u8>),
+    /// A visitor has come, or its entry has changed.
+    Came(Visitor),
+    /// A visitor's registration has ended.
+    Left(Ipv4Addr),
+    /// A message was not served.
+    Refused {
+        /// Its source.
+        from: SocketAddrV4,
+        /// Why.
+        why: Refusal,
+    },
+}
+
+/// Why a message was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It cannot be read.
+    Malformed,
+    /// It is neither a request of our link nor a reply.
+    NotForUs,
+    /// A reply to no request that waits, or with another identification.
+    Unexpected,
+    /// A challenge without an authenticator for us (RFC 4721 §3.2).
+    UnprovenChallenge,
+    /// Denied with this code.
+    Denied(Code),
+}
+
+/// A foreign agent.
+pub struct ForeignAgent {
+    config: Config,
+    advertiser: Advertiser,
+    pending: BTreeMap<Key, Pending>,
+    visitors: BTreeMap<Ipv4Addr, (Visitor, Option<Instant>)>,
+    /// When "too distant" was last said (RFC 3024 §4.1 bounds it to once a second).
+    told_distant: Option<Instant>,
+    outputs: VecDeque<Output>,
+}
+
+impl ForeignAgent {
+    /// A foreign agent without visitors. Its first advertisement is due at once.
+    pub fn new(config: Config, now: Instant, random: Stream) -> Self {
+        Self {
+            advertiser: Advertiser::new(now, random),
+            config,
+            pending: BTreeMap::new(),
+            visitors: BTreeMap::new(),
+            told_distant: None,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// A UDP payload for port 434 that is not tunnelled data.
+    pub fn handle(&mut self, datagram: Datagram<'_>, now: Instant) {
+        self.expire(now);
+        let result = match datagram.mac {
+            Some(mac) => self.relay_request(datagram, mac, now),
+            None => self.relay_reply(datagram, now),
+        };
+        if let Err(why) = result {
+            let from = datagram.from;
+            self.outputs.push_back(Output::Refused { from, why });
+        }
+    }
+
+    /// A home agent could not be reached: the ICMP code of its network's, host's or port's
+    /// unreachability, or another one.
+    pub fn unreachable(&mut self, home_agent: Ipv4Addr, code: Code, now: Instant) {
+        self.expire(now);
+        self.deny_all(home_agent, code);
+    }
+
+    /// Somebody solicits agents.
+    pub fn solicited(&mut self, now: Instant) {
+        self.advertiser.solicited(now);
+        self.advertise(now);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire(now);
+        self.advertise(now);
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub fn deadline(&self) -> Deadline {
+        let visit = self.visitors.values().filter_map(|(_, end)| *end).min();
+        let pending = self.pending.values().map(|it| it.end).min();
+        [
+            (visit, "end a visit"),
+            (pending, "give up a relayed request"),
+        ]
+        .into_iter()
+        .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
+        .chain([Deadline {
+            at: self.advertiser.due(),
+            why: "advertise",
+        }])
+        .min()
+        .expect("an advertisement is always due")
+    }
+
+    /// The visitors.
+    pub fn visitors(&self) -> impl Iterator<Item = &Visitor> {
+        self.visitors.values().map(|(visitor, _)| visitor)
+    }
+
+    fn advertise(&mut self, now: Instant) {
+        let is_busy = self.visitors.len() >= self.config.max_visitors;
+        if let Some(icmp) = self.advertiser.next(&self.config, is_busy, now) {
+            self.outputs.push_back(Output::Advertise(icmp));
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        self.pending.retain(|_, one| one.end > now);
+        let ended: Vec<Ipv4Addr> = self
+            .visitors
+            .iter()
+            .filter(|(_, (_, end))| end.is_some_and(|end| end <= now))
+            .map(|(home_address, _)| *home_address)
+            .collect();
+        for home_address in ended {
+            self.leave(home_address);
+        }
+    }
+
+    fn leave(&mut self, home_address: Ipv4Addr) {
+        if self.visitors.remove(&home_address).is_some() {
+            self.outputs.push_back(Output::Left(home_address));
+        }
+    }
+}
+
+/// The shortest time between two messages of a kind (RFC 3024 §4.1).
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! When to advertise, and what (RFC 5944 §2.3, RFC 1256 §6.2; challenges as in RFC 4721 §2).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use crypto::rand::Stream;
+use wire::mip4::{AgentAdvertisement, AgentFlags, Code, MobilityAgent, Router};
+
+use super::{Config, INTERVAL_MIN, ReverseTunnel};
+use crate::mip4::home_agent::Encapsulation;
+use crate::time::{Duration, Instant};
+
+/// Challenges that may be answered (RFC 4721 §9: CHALLENGE_WINDOW).
+const CHALLENGE_WINDOW: usize = 2;
+/// Octets of a challenge.
+const CHALLENGE_LEN: usize = 16;
+/// The sequence number after the last one (RFC 5944 §2.3.2).
+const AFTER_WRAP: u16 = 256;
+
+/// The clock of advertisements, and the challenges in them.
+pub(super) struct Advertiser {
+    random: Stream,
+    /// Of the next one.
+    sequence: u16,
+    due: Instant,
+    sent: Option<Instant>,
+    challenges: Challenges,
+}
+
+/// Challenges that may be answered (RFC 4721 §3.2.1). Only nodes with an association have entries.
+#[derive(Default)]
+struct Challenges {
+    /// Those of the last advertisements with their numbers, the newest last.
+    window: VecDeque<(u64, Vec<u8>)>,
+    count: u64,
+    /// The number of the last one that a node has used: older ones are stale.
+    used: BTreeMap<Ipv4Addr, u64>,
+    /// For a node's next request, from its last reply.
+    given: BTreeMap<Ipv4Addr, Vec<u8>>,
+}
+
+impl Advertiser {
+    pub(super) fn new(now: Instant, random: Stream) -> Self {
+        Self {
+            random,
+            sequence: 0,
+            due: now,
+            sent: None,
+            challenges: Challenges::default(),
+        }
+    }
+
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// A solicitation brings the next one forward, to a second after the last one at most.
+    pub(super) fn solicited(&mut self, now: Instant) {
+        let soonest = self.sent.map_or(now, |sent| sent + INTERVAL_MIN);
+        self.due = self.due.min(soonest.max(now));
+    }
+
+    /// The advertisement, if one is due.
+    pub(super) fn next(&mut self, config: &Config, is_busy: bool, now: Instant) -> Option<Vec<u8>> {
+        if self.due > now {
+            return None;
+        }
+        let sequence = self.sequence;
+        self.sequence = sequence.checked_add(1).unwrap_or(AFTER_WRAP);
+        self.sent = Some(now);
+        let lifetime = Duration::from_secs(config.advertised_lifetime.into());
+        // At most a third of the lifetime apart, at random between three quarters of that and it.
+        let longest = (lifetime / 3).max(INTERVAL_MIN);
+        let random = self.random.u32() % 256;
+        self.due = now + longest * 3 / 4 + longest / 4 * random / 256;
+        let challenge = config.challenges.then(|| self.challenge());
+        let icmp = AgentAdvertisement {
+            routes_common_traffic: true,
+            lifetime: config.advertised_lifetime,
+            routers: vec![Router {
+                address: config.address,
+                preference: 0,
+                prefix_len: None,
+            }],
+            agent: MobilityAgent {
+                sequence,
+                registration_lifetime: config.max_lifetime,
+                flags: flags(config, is_busy),
+                care_of_addresses: vec![config.care_of],
+            },
+            challenge,
+        };
+        Some(icmp.to_icmp())
+    }
+
+    fn challenge(&mut self) -> Vec<u8> {
+        let challenge = self.new_challenge();
+        let known = &mut self.challenges;
+        if known.window.len() == CHALLENGE_WINDOW {
+            known.window.pop_front();
+        }
+        known.count += 1;
+        known.window.push_back((known.count, challenge.clone()));
+        challenge
+    }
+
+    fn new_challenge(&mut self) -> Vec<u8> {
+        let mut challenge = vec![0; CHALLENGE_LEN];
+        self.random.fill(&mut challenge);
+        challenge
+    }
+
+    /// Whether a node may answer this challenge. It may until its request is granted.
+    pub(super) fn check(&self, node: Ipv4Addr, challenge: &[u8]) -> Result<(), Code> {
+        let known = &self.challenges;
+        if known
+            .given
+            .get(&node)
+            .is_some_and(|given| given == challenge)
+        {
+            return Ok(());
+        }
+        let number = self.number(challenge).ok_or(Code::UnknownChallenge)?;
+        match known.used.get(&node) {
+            Some(used) if number <= *used => Err(Code::StaleChallenge),
+            _ => Ok(()),
+        }
+    }
+
+    /// A node's request with this challenge was granted. Returns the challenge for its next one.
+    pub(super) fn used(&mut self, node: Ipv4Addr, challenge: &[u8]) -> Vec<u8> {
+        let number = self.number(challenge).unwrap_or(self.challenges.count);
+        let next = self.new_challenge();
+        self.challenges.used.insert(node, number);
+        self.challenges.given.insert(node, next.clone());
+        next
+    }
+
+    fn number(&self, challenge: &[u8]) -> Option<u64> {
+        let mut window = self.challenges.window.iter();
+        window
+            .find(|(_, one)| one == challenge)
+            .map(|(number, _)| *number)
+    }
+}
+
+fn flags(config: &Config, is_busy: bool) -> AgentFlags {
+    let offers = |one| config.encapsulations.contains(&one);
+    let set = [
+        (true, AgentFlags::FOREIGN_AGENT),
+        (config.is_required, AgentFlags::REGISTRATION_REQUIRED),
+        (is_busy, AgentFlags::BUSY),
+        (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
+        (offers(Encapsulation::Gre), AgentFlags::GRE),
+        (
+            config.reverse_tunnel != ReverseTunnel::Refused,
+            AgentFlags::REVERSE_TUNNEL,
+        ),
+    ];
+    let bits = set
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, bit)| bit);
+    AgentFlags(bits.fold(0, |flags, bit| flags | bit))
+}

@@ -1,0 +1,323 @@
+//! A request on its way to the home agent, and the reply on its way back (RFC 5944 §3.7.2, §3.7.3).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use wire::codec::Writer;
+use wire::mip4::{
+    Authentication, Code, Extension, INFINITE, Located, Message, PORT, Reply, Request,
+    RequestFlags, extensions,
+};
+
+use super::check::{self, Asked};
+use super::{
+    Datagram, ForeignAgent, INTERVAL_MIN, Mac, Output, PENDING_EACH_MAX, PENDING_MAX, Refusal,
+    Visitor,
+};
+use crate::time::{Duration, Instant};
+
+/// A relayed request that waits for its reply.
+pub(super) struct Pending {
+    request: Request,
+    visitor: Visitor,
+    /// The port of the mobile node.
+    port: u16,
+    /// The challenge that it has answered.
+    challenge: Option<Vec<u8>>,
+    since: Instant,
+    pub(super) end: Instant,
+}
+
+#[cfg(test)]
+impl Pending {
+    pub(super) fn mac(&self) -> Mac {
+        self.visitor.mac
+    }
+}
+
+impl ForeignAgent {
+    /// A request from our link.
+    pub(super) fn relay_request(
+        &mut self,
+        it: Datagram<'_>,
+        mac: Mac,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let (message, at) = Message::parse(it.payload).map_err(|_| Refusal::Malformed)?;
+        let Message::Request(request) = message else {
+            return Err(Refusal::NotForUs);
+        };
+        let list = extensions(it.payload, at).map_err(|_| Refusal::Malformed)?;
+        let sorted = Asked::sort(request, &list);
+        let asked = sorted.as_ref().ok_or(Code::ForeignBadRequest);
+        let result = match asked {
+            Ok(asked) if self.is_unproven(asked) => return Err(Refusal::UnprovenChallenge),
+            Ok(asked) => self.accept(asked, it, mac, now),
+            Err(code) => Err(code),
+        };
+        let Err(code) = result else {
+            return Ok(());
+        };
+        if code == Code::TooDistant {
+            let was_told = self
+                .told_distant
+                .is_some_and(|at| now.since(at) < INTERVAL_MIN);
+            if was_told {
+                return Err(Refusal::Denied(code));
+            }
+            self.told_distant = Some(now);
+        }
+        self.deny(&request, code, mac, it.from.port());
+        Err(Refusal::Denied(code))
+    }
+
+    /// RFC 4721 §3.2: a challenge that nothing authenticates to us is no answer.
+    fn is_unproven(&self, asked: &Asked<'_>) -> bool {
+        self.config.challenges && asked.challenge.is_some() && asked.own.is_empty()
+    }
+
+    fn accept(
+        &mut self,
+        asked: &Asked<'_>,
+        it: Datagram<'_>,
+        mac: Mac,
+        now: Instant,
+    ) -> Result<(), Code> {
+        let request = &asked.request;
+        let flags = request.flags;
+        if flags.has(RequestFlags::REVERSE_TUNNEL) && it.ttl != 255 {
+            return Err(Code::TooDistant);
+        }
+        let shared = self.config.mobile_nodes.get(&request.home_address);
+        if let Some(shared) = shared {
+            match asked.own.as_slice() {
+                [one] if shared.proven(it.payload, one).is_some() => {}
+                _ => return Err(Code::ForeignMobileAuthentication),
+            }
+        }
+        if self.config.challenges {
+            let challenge = asked.challenge.ok_or(Code::MissingChallenge)?;
+            if shared.is_none() {
+                return Err(Code::ForeignMobileAuthentication);
+            }
+            self.advertiser.check(request.home_address, challenge)?;
+        }
+        let encapsulation = check::relayable(&self.config, asked)?;
+        let visitor = Visitor {
+            home_address: request.home_address,
+            home_agent: request.home_agent,
+            mac,
+            encapsulation,
+            is_reverse: flags.has(RequestFlags::REVERSE_TUNNEL),
+            encapsulates_delivery: asked.encapsulates_delivery,
+        };
+        let is_known = self.visitors.contains_key(&request.home_address);
+        if request.lifetime > 0 && !is_known && self.visitors.len() >= self.config.max_visitors {
+            return Err(Code::ForeignResources);
+        }
+        let key = key(request.home_address, request.identification);
+        if self
+            .pending
+            .get(&key)
+            .is_some_and(|one| one.visitor.mac != mac)
+        {
+            // Somebody repeats a neighbour's request to get its reply.
+            return Err(Code::ForeignProhibited);
+        }
+        self.pending.remove(&key);
+        self.make_room(mac);
+        let span = Duration::from_secs(request.lifetime.max(INTERVAL_MIN.as_secs() as u16).into());
+        let pending = Pending {
+            request: *request,
+            visitor,
+            port: it.from.port(),
+            challenge: asked.challenge.map(<[u8]>::to_vec),
+            since: now,
+            end: now + span.min(PENDING_SPAN_MAX),
+        };
+        self.pending.insert(key, pending);
+        let payload = self.relayed(asked, it.payload);
+        self.outputs.push_back(Output::Relay {
+            from: SocketAddrV4::new(self.config.care_of, PORT),
+            to: SocketAddrV4::new(request.home_agent, PORT),
+            payload,
+        });
+        Ok(())
+    }
+
+    /// The oldest request gives way, first of the same link-layer address.
+    fn make_room(&mut self, mac: Mac) {
+        let is_of_mac = |one: &Pending| one.visitor.mac == mac;
+        let is_full = self.pending.len() >= PENDING_MAX;
+        let of_mac = self.pending.values().filter(|one| is_of_mac(one)).count();
+        let is_greedy = of_mac >= PENDING_EACH_MAX;
+        if !is_full && !is_greedy {
+            return;
+        }
+        let candidates = self
+            .pending
+            .iter()
+            .filter(|(_, one)| !is_greedy || is_of_mac(one));
+        let oldest = candidates.min_by_key(|(_, one)| one.since);
+        if let Some(key) = oldest.map(|(key, _)| *key) {
+            self.pending.remove(&key);
+        }
+    }
+
+    /// The request up to its authenticator for the home agent, then ours.
+    fn relayed(&self, asked: &Asked<'_>, payload: &[u8]) -> Vec<u8> {
+        let request = &asked.request;
+        let mut w = Writer::new();
+        w.bytes(&payload[..asked.relayed_end]);
+        // RFC 5944 §3.8.2.2: none for a care-of address that is not ours.
+        let is_ours = request.care_of_address == self.config.care_of;
+        let shared = self.config.home_agents.get(&request.home_agent);
+        if let Some(shared) = shared.filter(|_| is_ours && request.lifetime > 0) {
+            shared.first().sign(Authentication::ForeignHome, &mut w);
+        }
+        w.into_vec()
+    }
+
+    /// A reply from a home agent.
+    pub(super) fn relay_reply(&mut self, it: Datagram<'_>, now: Instant) -> Result<(), Refusal> {
+        let (message, at) = Message::parse(it.payload).map_err(|_| Refusal::Malformed)?;
+        let Message::Reply(reply) = message else {
+            return Err(Refusal::NotForUs);
+        };
+        let list = extensions(it.payload, at).map_err(|_| Refusal::Malformed)?;
+        let key = self
+            .waiting(&reply, *it.from.ip())
+            .ok_or(Refusal::Unexpected)?;
+        let is_home = |one: &Located| between(one) == Some(Authentication::MobileHome);
+        let Some(end) = list
+            .iter()
+            .find(|one| is_home(one))
+            .map(|one| one.range.end)
+        else {
+            return Err(Refusal::Unexpected);
+        };
+        let pending = self.pending.remove(&key).expect("it waits");
+        let is_ours = pending.request.care_of_address == self.config.care_of;
+        let shared = self.config.home_agents.get(&pending.request.home_agent);
+        if let Some(shared) = shared.filter(|_| is_ours && pending.request.lifetime > 0) {
+            let of = |one: &&Located| between(one) == Some(Authentication::ForeignHome);
+            let mut own = list.iter().filter(of);
+            let is_right = match (own.next(), own.next()) {
+                (Some(one), None) => shared.proven(it.payload, one).is_some(),
+                _ => false,
+            };
+            if !is_right {
+                let code = Code::ForeignHomeAuthentication;
+                self.deny(&pending.request, code, pending.visitor.mac, pending.port);
+                return Err(Refusal::Denied(code));
+            }
+        }
+        self.update(&pending, &reply, now);
+        let mut w = Writer::new();
+        w.bytes(&it.payload[..end]);
+        if let Some(challenge) = pending.challenge.filter(|_| reply.code.is_accepted()) {
+            let next = self.advertiser.used(reply.home_address, &challenge);
+            Extension::Challenge(next).write(&mut w);
+        }
+        self.reply(w, reply.home_address, pending.visitor.mac, pending.port);
+        Ok(())
+    }
+
+    /// The request that a reply answers: one of its home address or, if the node had none, one
+    /// without.
+    fn waiting(&self, reply: &Reply, from: Ipv4Addr) -> Option<Key> {
+        let homes = [reply.home_address, Ipv4Addr::UNSPECIFIED].into_iter();
+        homes
+            .map(|home| key(home, reply.identification))
+            .find(|key| {
+                let pending = self.pending.get(key);
+                pending.is_some_and(|one| one.request.home_agent == from)
+            })
+    }
+
+    /// The visitor list after a reply (RFC 5944 §3.7.3.2).
+    fn update(&mut self, pending: &Pending, reply: &Reply, now: Instant) {
+        if !reply.code.is_accepted() {
+            return;
+        }
+        let is_ours = pending.request.care_of_address == self.config.care_of;
+        if reply.lifetime == 0 || pending.request.lifetime == 0 {
+            self.leave(reply.home_address);
+            return;
+        }
+        if !is_ours {
+            return;
+        }
+        let lifetime = reply.lifetime.min(self.config.max_lifetime);
+        let end = (lifetime != INFINITE).then(|| now + Duration::from_secs(lifetime.into()));
+        let visitor = Visitor {
+            home_address: reply.home_address,
+            ..pending.visitor
+        };
+        self.visitors.insert(reply.home_address, (visitor, end));
+        self.outputs.push_back(Output::Came(visitor));
+    }
+
+    /// Denies what waits for a home agent.
+    pub(super) fn deny_all(&mut self, home_agent: Ipv4Addr, code: Code) {
+        let is_of = |one: &Pending| one.request.home_agent == home_agent;
+        let waiting: Vec<(Request, Mac, u16)> = self
+            .pending
+            .values()
+            .filter(|one| is_of(one))
+            .map(|one| (one.request, one.visitor.mac, one.port))
+            .collect();
+        self.pending.retain(|_, one| !is_of(one));
+        for (request, mac, port) in waiting {
+            self.deny(&request, code, mac, port);
+        }
+    }
+
+    fn deny(&mut self, request: &Request, code: Code, mac: Mac, port: u16) {
+        let lifetime = match code {
+            Code::LifetimeTooLong => self.config.max_lifetime,
+            _ => request.lifetime,
+        };
+        let mut w = Writer::new();
+        Reply {
+            code,
+            lifetime,
+            home_address: request.home_address,
+            home_agent: request.home_agent,
+            identification: request.identification,
+        }
+        .write(&mut w);
+        self.reply(w, request.home_address, mac, port);
+    }
+
+    fn reply(&mut self, mut w: Writer, home_address: Ipv4Addr, mac: Mac, port: u16) {
+        if let Some(shared) = self.config.mobile_nodes.get(&home_address) {
+            shared.first().sign(Authentication::MobileForeign, &mut w);
+        }
+        let to = match home_address.is_unspecified() {
+            true => Ipv4Addr::BROADCAST,
+            false => home_address,
+        };
+        self.outputs.push_back(Output::Reply {
+            mac,
+            to: SocketAddrV4::new(to, port),
+            payload: w.into_vec(),
+        });
+    }
+}
+
+/// A relayed request: the home address in it, and the low half of its identification.
+pub(super) type Key = (Ipv4Addr, u32);
+
+fn key(home_address: Ipv4Addr, identification: u64) -> Key {
+    (home_address, identification as u32)
+}
+
+fn between(located: &Located) -> Option<Authentication> {
+    match &located.extension {
+        Extension::Authenticator(one) => Some(one.between),
+        _ => None,
+    }
+}
+
+/// A home agent answers sooner than this, or not. RFC 5944 §3.7.2.2 allows the whole lifetime.
+const PENDING_SPAN_MAX: Duration = Duration::from_secs(120);

@@ -1,0 +1,476 @@
+//! A foreign agent in virtual time, between a real mobile node and its real home agent.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Seed;
+use wire::mip4::{AgentAdvertisement, AgentFlags, Extension, Message, PORT, Reply, extensions};
+
+use super::*;
+use crate::mip4::association::{Algorithm, Association, ReplayProtection};
+use crate::mip4::home_agent::{self, HomeAgent};
+use crate::mip4::identification::Clock;
+use crate::mip4::mobile_node::{self, Attachment, MobileNode, State, UdpWish};
+
+const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
+const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
+const CARE_OF: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+const NODE_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
+const KEY: &[u8] = b"0123456789abcdef";
+
+fn associations(spi: u32) -> Associations {
+    let replay = ReplayProtection::Timestamps;
+    let one = Association::new(spi, Algorithm::HmacMd5, replay, KEY);
+    Associations::new(vec![one.unwrap()]).unwrap()
+}
+
+fn config() -> Config {
+    Config {
+        address: ADDRESS,
+        care_of: CARE_OF,
+        max_lifetime: 120,
+        max_visitors: 8,
+        encapsulations: BTreeSet::new(),
+        reverse_tunnel: ReverseTunnel::Allowed,
+        is_required: false,
+        challenges: false,
+        advertised_lifetime: 30,
+        mobile_nodes: BTreeMap::new(),
+        home_agents: BTreeMap::new(),
+    }
+}
+
+/// All associations that there can be, and challenges.
+fn strict() -> Config {
+    Config {
+        challenges: true,
+        mobile_nodes: [(HOME, associations(0x2000))].into(),
+        home_agents: [(HOME_AGENT, associations(0x3000))].into(),
+        ..config()
+    }
+}
+
+fn at(milliseconds: u64) -> Instant {
+    Instant(0) + Duration::from_millis(milliseconds)
+}
+
+/// A node on the agent's link, and its home agent elsewhere.
+struct Trio {
+    node: MobileNode,
+    foreign: ForeignAgent,
+    home: HomeAgent,
+    now: Instant,
+    refused: Vec<Refusal>,
+    came: Vec<Visitor>,
+    left: u32,
+    /// Whether the home agent hears anything.
+    is_home_reachable: bool,
+}
+
+impl Trio {
+    fn new(foreign: Config) -> Self {
+        let is_shared = !foreign.home_agents.is_empty();
+        let with_agent = !foreign.mobile_nodes.is_empty();
+        let random = |name| Seed::new([5; 32]).stream(name, 0);
+        let clock = Clock::new(Instant(0), Duration::from_secs(1_795_000_000));
+        let client = home_agent::Client {
+            home_address: HOME,
+            nai: None,
+            associations: associations(0x1000),
+        };
+        let home = home_agent::Config {
+            address: HOME_AGENT,
+            prefix_len: 24,
+            max_lifetime: 600,
+            max_bindings: 1,
+            encapsulations: [Encapsulation::Gre].into(),
+            reverse_tunnel: ReverseTunnel::Allowed,
+            udp_keepalive: None,
+            clients: vec![client],
+            foreign_agents: match is_shared {
+                true => [(CARE_OF, associations(0x3000))].into(),
+                false => BTreeMap::new(),
+            },
+        };
+        let node = mobile_node::Config {
+            home_address: HOME,
+            home_agent: HOME_AGENT,
+            nai: None,
+            associations: associations(0x1000),
+            foreign_agents: match with_agent {
+                true => [(ADDRESS, associations(0x2000))].into(),
+                false => BTreeMap::new(),
+            },
+            lifetime: 300,
+            encapsulation: Encapsulation::IpInIp,
+            is_reverse: true,
+            encapsulates_delivery: true,
+            wants_broadcasts: false,
+            is_simultaneous: false,
+            udp: UdpWish::Never,
+        };
+        Self {
+            node: MobileNode::new(node, clock, random("node")),
+            foreign: ForeignAgent::new(foreign, Instant(0), random("foreign")),
+            home: HomeAgent::new(home, clock, Instant(0), random("home")),
+            now: Instant(0),
+            refused: vec![],
+            came: vec![],
+            left: 0,
+            is_home_reachable: true,
+        }
+    }
+
+    fn run(&mut self, end: Instant) {
+        loop {
+            self.carry();
+            let due = [self.node.deadline(), self.home.deadline()];
+            let due = due.into_iter().flatten().chain([self.foreign.deadline()]);
+            let next = due.map(|it| it.at).min().expect("an advertisement");
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.home.handle_timeout(self.now);
+            self.foreign.handle_timeout(self.now);
+            self.node.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+
+    /// Carries messages until nobody has one.
+    fn carry(&mut self) {
+        loop {
+            if let Some(output) = self.node.poll() {
+                self.carry_from_node(output);
+            } else if let Some(output) = self.foreign.poll() {
+                self.carry_from_foreign(output);
+            } else if let Some(output) = self.home.poll() {
+                if let home_agent::Output::Send {
+                    from, to, payload, ..
+                } = output
+                {
+                    self.now = self.now + Duration::from_millis(10);
+                    let back = from_home(from, to, &payload);
+                    self.foreign.handle(back, self.now);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn carry_from_node(&mut self, output: mobile_node::Output) {
+        match output {
+            mobile_node::Output::Solicit => self.foreign.solicited(self.now),
+            mobile_node::Output::Send {
+                from,
+                to,
+                ttl,
+                payload,
+            } => {
+                self.now = self.now + Duration::from_millis(1);
+                let datagram = Datagram {
+                    from: SocketAddrV4::new(from, 700),
+                    to,
+                    ttl: ttl.unwrap_or(64),
+                    mac: Some(NODE_MAC),
+                    payload: &payload,
+                };
+                self.foreign.handle(datagram, self.now);
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_from_foreign(&mut self, output: Output) {
+        match output {
+            Output::Relay { from, to, payload } if self.is_home_reachable => {
+                self.now = self.now + Duration::from_millis(10);
+                let payload = &payload;
+                let datagram = home_agent::Datagram { from, to, payload };
+                self.home.handle(datagram, self.now);
+            }
+            Output::Relay { .. } => {}
+            Output::Reply { mac, to, payload } => {
+                assert_eq!((mac, to), (NODE_MAC, SocketAddrV4::new(HOME, 700)));
+                let from = SocketAddrV4::new(ADDRESS, PORT);
+                self.node.handle(from, &payload, self.now);
+            }
+            Output::Advertise(icmp) => self.node.hear(ADDRESS, &icmp, self.now),
+            Output::Came(visitor) => self.came.push(visitor),
+            Output::Left(_) => self.left += 1,
+            Output::Refused { why, .. } => self.refused.push(why),
+        }
+    }
+}
+
+fn from_home(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Datagram<'_> {
+    Datagram {
+        from,
+        to,
+        ttl: 60,
+        mac: None,
+        payload,
+    }
+}
+
+#[test]
+fn a_visitor_comes_renews_and_leaves() {
+    for config in [config(), strict()] {
+        let mut trio = Trio::new(config);
+        trio.node.attach(Attachment::Visiting, at(0));
+        trio.run(at(5_000));
+        assert_eq!(trio.refused, []);
+        let visitor = Visitor {
+            home_address: HOME,
+            home_agent: HOME_AGENT,
+            mac: NODE_MAC,
+            encapsulation: Encapsulation::IpInIp,
+            is_reverse: true,
+            encapsulates_delivery: true,
+        };
+        assert_eq!(trio.came, [visitor]);
+        assert!(matches!(
+            trio.node.state(),
+            State::Registered {
+                through: Some(ADDRESS),
+                ..
+            }
+        ));
+        // The advertised lifetime is 120 s: renewed each 90 s, for an hour.
+        trio.run(at(3_600_000));
+        assert_eq!((trio.refused.as_slice(), trio.left), (&[][..], 0));
+        assert_eq!(trio.came.len(), 40);
+        let bindings: Vec<Ipv4Addr> = trio
+            .home
+            .bindings(HOME)
+            .map(|it| it.tunnel.care_of)
+            .collect();
+        assert_eq!(bindings, [CARE_OF]);
+        trio.node.attach(Attachment::Detached, trio.now);
+        trio.run(trio.now + Duration::from_secs(130));
+        assert_eq!((trio.left, trio.foreign.visitors().count()), (1, 0));
+    }
+}
+
+#[test]
+fn a_home_agent_that_does_not_answer_leaves_nothing_behind() {
+    let mut trio = Trio::new(config());
+    trio.is_home_reachable = false;
+    trio.node.attach(Attachment::Visiting, at(0));
+    trio.run(at(20_000));
+    assert!(!trio.foreign.pending.is_empty());
+    trio.foreign
+        .unreachable(HOME_AGENT, Code::HomeAgentPortUnreachable, trio.now);
+    assert!(trio.foreign.pending.is_empty());
+    trio.carry();
+    assert_eq!(trio.node.ignored(), mobile_node::Ignored::default());
+    trio.node.attach(Attachment::Detached, trio.now);
+    trio.run(trio.now + Duration::from_secs(130));
+    assert_eq!((trio.foreign.pending.len(), trio.came.len()), (0, 0));
+}
+
+/// The requests that a node sends on the link of an agent, which the tests below change.
+fn request(config: Config) -> (Trio, Vec<u8>) {
+    let mut trio = Trio::new(config);
+    trio.node.attach(Attachment::Visiting, at(0));
+    trio.foreign.handle_timeout(at(0));
+    while let Some(output) = trio.foreign.poll() {
+        trio.carry_from_foreign(output);
+    }
+    loop {
+        if let Some(mobile_node::Output::Send { payload, .. }) = trio.node.poll() {
+            return (trio, payload);
+        }
+    }
+}
+
+fn tell(
+    foreign: &mut ForeignAgent,
+    mac: Mac,
+    ttl: u8,
+    payload: &[u8],
+    now: Instant,
+) -> Vec<Output> {
+    let datagram = Datagram {
+        from: SocketAddrV4::new(HOME, 700),
+        to: SocketAddrV4::new(ADDRESS, PORT),
+        ttl,
+        mac: Some(mac),
+        payload,
+    };
+    foreign.handle(datagram, now);
+    std::iter::from_fn(|| foreign.poll()).collect()
+}
+
+fn code(outputs: &[Output]) -> Option<Code> {
+    outputs.iter().find_map(|it| match it {
+        Output::Reply { payload, .. } => match Message::parse(payload).unwrap().0 {
+            Message::Reply(Reply { code, .. }) => Some(code),
+            other => panic!("a reply, not {other:?}"),
+        },
+        _ => None,
+    })
+}
+
+#[test]
+fn what_an_agent_cannot_do_is_denied_with_its_code() {
+    let (mut trio, good) = request(config());
+    let mut denied = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut payload = good.clone();
+        change(&mut payload);
+        code(&tell(&mut trio.foreign, NODE_MAC, 255, &payload, at(1_000)))
+    };
+    let care_of = denied(&|it| it[12..16].copy_from_slice(&[192, 0, 2, 1]));
+    assert_eq!(care_of, Some(Code::InvalidCareOfAddress));
+    let lifetime = denied(&|it| it[2..4].copy_from_slice(&[1, 0]));
+    assert_eq!(lifetime, Some(Code::LifetimeTooLong));
+    let ours = denied(&|it| it[8..12].copy_from_slice(&ADDRESS.octets()));
+    assert_eq!(ours, Some(Code::InvalidHomeAgentAddress));
+    let nobody = denied(&|it| it[8..12].fill(255));
+    assert_eq!(nobody, Some(Code::InvalidHomeAgentAddress));
+    let loopback = denied(&|it| it[4..8].copy_from_slice(&[127, 0, 0, 1]));
+    assert_eq!(loopback, Some(Code::ForeignBadRequest));
+    let nameless = denied(&|it| it[4..8].fill(0));
+    assert_eq!(nameless, Some(Code::MissingNai));
+    let encapsulation = denied(&|it| it[1] |= 0x08);
+    assert_eq!(encapsulation, Some(Code::ForeignEncapsulation));
+    let delivery = denied(&|it| it[1] &= !0x02);
+    assert_eq!(delivery, Some(Code::ForeignBadRequest));
+    let bare = denied(&|it| it.truncate(24));
+    assert_eq!(bare, Some(Code::ForeignBadRequest));
+    assert_eq!(denied(&|_| {}), None);
+
+    let (mut trio, good) = request(Config {
+        max_visitors: 1,
+        ..config()
+    });
+    trio.node.attach(Attachment::Visiting, at(0));
+    trio.foreign.visitors.insert(
+        Ipv4Addr::new(10, 0, 0, 1),
+        (
+            Visitor {
+                home_address: Ipv4Addr::new(10, 0, 0, 1),
+                home_agent: HOME_AGENT,
+                mac: OTHER_MAC,
+                encapsulation: Encapsulation::IpInIp,
+                is_reverse: false,
+                encapsulates_delivery: false,
+            },
+            None,
+        ),
+    );
+    let full = code(&tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1)));
+    assert_eq!(full, Some(Code::ForeignResources));
+}
+
+/// RFC 3024 §4.1: told at most once a second.
+#[test]
+fn a_request_from_another_link_is_too_distant() {
+    let (mut trio, good) = request(config());
+    let mut told = |now| code(&tell(&mut trio.foreign, NODE_MAC, 64, &good, at(now)));
+    assert_eq!(told(0), Some(Code::TooDistant));
+    assert_eq!(told(999), None);
+    assert_eq!(told(1_000), Some(Code::TooDistant));
+}
+
+#[test]
+fn a_node_with_an_association_must_prove_itself() {
+    let (mut trio, good) = request(strict());
+    let mut damaged = good.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let refused = code(&tell(&mut trio.foreign, NODE_MAC, 255, &damaged, at(0)));
+    assert_eq!(refused, Some(Code::ForeignMobileAuthentication));
+    // Its challenge may be answered until it is two advertisements old.
+    for expected in [None, None, Some(Code::UnknownChallenge)] {
+        assert_eq!(
+            code(&tell(&mut trio.foreign, NODE_MAC, 255, &good, at(0))),
+            expected
+        );
+        trio.foreign.handle_timeout(trio.foreign.advertiser.due());
+        while trio.foreign.poll().is_some() {}
+    }
+}
+
+/// What is relayed ends with the authenticator for the home agent, then has the agent's.
+#[test]
+fn extensions_for_the_agent_are_not_relayed() {
+    let (mut trio, good) = request(strict());
+    let outputs = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(0));
+    let [Output::Relay { from, payload, .. }] = outputs.as_slice() else {
+        panic!("relayed, not {outputs:?}");
+    };
+    assert_eq!(*from, SocketAddrV4::new(CARE_OF, PORT));
+    let list = extensions(payload, 24).unwrap();
+    assert!(
+        list.iter()
+            .all(|it| matches!(it.extension, Extension::Authenticator(_)))
+    );
+    assert_eq!(list.len(), 2);
+    let prefix = list[0].range.end;
+    assert_eq!(payload[..prefix], good[..prefix]);
+}
+
+/// A neighbour that repeats a request does not get its reply, and cannot displace it.
+#[test]
+fn a_neighbour_cannot_take_a_request_over() {
+    let (mut trio, good) = request(config());
+    tell(&mut trio.foreign, NODE_MAC, 255, &good, at(0));
+    let refused = tell(&mut trio.foreign, OTHER_MAC, 255, &good, at(1));
+    assert_eq!(code(&refused), Some(Code::ForeignProhibited));
+    let mut payload = good.clone();
+    for number in 0..100 {
+        payload[23] = number;
+        payload[22] = 1;
+        tell(&mut trio.foreign, OTHER_MAC, 255, &payload, at(2));
+    }
+    assert_eq!(trio.foreign.pending.len(), 1 + PENDING_EACH_MAX);
+    assert!(trio.foreign.pending.values().any(|it| it.mac() == NODE_MAC));
+    for number in 0..u32::try_from(2 * PENDING_MAX).unwrap() {
+        let [_, b, c, d] = number.to_be_bytes();
+        payload[21..24].copy_from_slice(&[b, c, d]);
+        tell(
+            &mut trio.foreign,
+            Mac([4, 0, 0, b, c, d]),
+            255,
+            &payload,
+            at(3),
+        );
+    }
+    assert_eq!(trio.foreign.pending.len(), PENDING_MAX);
+}
+
+#[test]
+fn advertisements_are_spread_and_solicitations_cannot_hurry_them() {
+    let random = Seed::new([5; 32]).stream("foreign", 0);
+    let mut foreign = ForeignAgent::new(config(), Instant(0), random);
+    let mut sequences = vec![];
+    let mut now = Instant(0);
+    let mut advertised = |foreign: &mut ForeignAgent| {
+        while let Some(output) = foreign.poll() {
+            let Output::Advertise(icmp) = output else {
+                panic!("an advertisement");
+            };
+            let read = AgentAdvertisement::parse(&icmp).unwrap().unwrap();
+            assert!(read.agent.flags.has(AgentFlags::FOREIGN_AGENT));
+            sequences.push(read.agent.sequence);
+        }
+    };
+    for _ in 0..10 {
+        let due = foreign.deadline().at;
+        assert!(due.since(now) <= Duration::from_secs(10));
+        now = due;
+        foreign.handle_timeout(now);
+        advertised(&mut foreign);
+    }
+    // A thousand solicitations in 10 s.
+    for _ in 0..1_000 {
+        now = now + Duration::from_millis(10);
+        foreign.solicited(now);
+        advertised(&mut foreign);
+    }
+    assert!((19..=21).contains(&sequences.len()), "{}", sequences.len());
+    assert!(sequences.iter().copied().eq(0..sequences.len() as u16));
+}
