@@ -116,6 +116,17 @@ impl Tun {
         Ok((file, name))
     }
 
+    /// A device that gives an error to every reader.
+    #[cfg(test)]
+    pub(crate) fn broken() -> Self {
+        let (_, unreadable) = io::pipe().expect("a pipe");
+        Self {
+            file: File::from(std::os::fd::OwnedFd::from(unreadable)),
+            name: "broken".to_owned(),
+            granted: Granted::from_bits(false, 0),
+        }
+    }
+
     /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name

@@ -8,8 +8,7 @@ use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use crate::planes::News;
 
-/// Facts that wait for a busy control. More are lost and counted, except the counts of SAs, which
-/// are never lost.
+/// Facts that wait for a busy control. More are lost and counted, except those of [`is_needed`].
 const BACKLOG: usize = 4096;
 
 pub(super) struct Line {
@@ -47,7 +46,7 @@ impl Line {
     }
 
     fn keep(&mut self, news: News, unheard: &mut u64) {
-        if is_count(&news) || (is_ours(&news) && self.backlog.len() < BACKLOG) {
+        if is_needed(&news) || (is_ours(&news) && self.backlog.len() < BACKLOG) {
             self.backlog.push_back(news);
         } else {
             *unheard += 1;
@@ -65,9 +64,13 @@ fn is_ours(news: &News) -> bool {
     }
 }
 
-/// The counts of an ended SA. They are bounded by the number of SAs, and accounts need all of them.
-fn is_count(news: &News) -> bool {
-    matches!(news, News::Notice(Notice::Removed(..)))
+/// The counts of an ended SA, and the failure of a direction. They are bounded by the number of
+/// SAs and directions; accounts need all counts, and no other news tells of a failure.
+fn is_needed(news: &News) -> bool {
+    matches!(
+        news,
+        News::Notice(Notice::Removed(..)) | News::Failed { .. }
+    )
 }
 
 #[cfg(test)]
@@ -107,5 +110,29 @@ mod tests {
             assert_eq!(line.retry(), number == 0);
         }
         assert!(!line.retry());
+    }
+
+    #[test]
+    fn a_failure_is_kept_beside_a_full_backlog() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let mut line = Line::new(sender);
+        let mut unheard = 0;
+        // One fact is in the channel, and one too many for the backlog is lost.
+        for number in 0..BACKLOG as u32 + 2 {
+            line.tell(fact(number), &mut unheard);
+        }
+        let failed = News::Failed {
+            direction: engine::sa::Direction::Outbound,
+            reason: "the device is gone".to_owned(),
+        };
+        line.tell(failed, &mut unheard);
+        assert_eq!(unheard, 1);
+        let mut last = receiver.try_recv();
+        while line.retry() {
+            last = receiver.try_recv();
+        }
+        assert!(last.is_ok());
+        let told = receiver.try_recv();
+        assert!(matches!(told, Ok(News::Failed { .. })), "{told:?}");
     }
 }

@@ -44,8 +44,9 @@ pub(super) enum Turn {
     Drained,
     /// There may be more.
     More,
-    /// It must stop, or its device is gone: no further turn.
-    Ended,
+    /// Reading its device failed: no further turn, but control must hear of it
+    /// ([`Outbound::into_line`]).
+    Failed,
 }
 
 impl Outbound {
@@ -107,6 +108,11 @@ impl Outbound {
         self.line.retry()
     }
 
+    /// Ends this direction. What control was too busy to receive is still on the line.
+    pub(super) fn into_line(self) -> Line {
+        self.line
+    }
+
     /// Reads, seals and sends for a while.
     pub(super) fn turn(&mut self) -> Turn {
         let mut turn = Turn::More;
@@ -141,7 +147,7 @@ impl Outbound {
             reason: format!("reading the device: {fault}"),
         };
         self.line.tell(failed, &mut self.io.unheard);
-        Turn::Ended
+        Turn::Failed
     }
 
     /// Returns whether to stop.

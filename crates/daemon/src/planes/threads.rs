@@ -13,6 +13,7 @@ use engine::time::{Duration, Instant};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::inbound::{Inbound, Source};
+use super::news::Line;
 use super::outbound::{Outbound, Turn};
 use super::{Clock, InboundOrder, Orders};
 use crate::raw::RawSockets;
@@ -44,7 +45,9 @@ pub(super) struct First {
     inbound: Inbound,
     outbound: Option<Box<Outbound>>,
     lending: SyncSender<Box<Outbound>>,
-    returned: Receiver<Box<Outbound>>,
+    returned: Receiver<Returned>,
+    /// Of an outbound direction that failed, until control has heard it.
+    failed: Option<Line>,
     waiting: Waiting,
     clock: Clock,
 }
@@ -52,11 +55,29 @@ pub(super) struct First {
 /// The thread that helps.
 pub(super) struct Second {
     lent: Receiver<Box<Outbound>>,
-    returning: SyncSender<Box<Outbound>>,
+    returning: SyncSender<Returned>,
     /// Rings the first thread's bell.
     first: Orders<InboundOrder>,
     waiting: Waiting,
     clock: Clock,
+}
+
+/// What the second thread returns.
+enum Returned {
+    /// There is little to do.
+    Direction(Box<Outbound>),
+    /// It failed. This line has news for a busy control.
+    Failed(Line),
+}
+
+/// How the second thread's service of a direction ended.
+enum Served {
+    /// There is little to do.
+    Rest,
+    /// It was told to stop.
+    Stopped,
+    /// [`Turn::Failed`].
+    Failed,
 }
 
 /// Makes both threads; the first has the outbound direction. `first`: the queue of the inbound
@@ -81,6 +102,7 @@ pub(super) fn pair(
         outbound: Some(Box::new(outbound)),
         lending,
         returned,
+        failed: None,
         waiting,
         clock,
     };
@@ -136,7 +158,9 @@ impl First {
 
     fn wait(&mut self, may_be_more: bool, load: &mut Load) -> usize {
         let outbound = self.outbound.as_mut();
-        let is_waiting = self.inbound.retell() | outbound.is_some_and(|it| it.retell());
+        self.failed.take_if(|line| !line.retry());
+        let is_waiting =
+            self.inbound.retell() | outbound.is_some_and(|it| it.retell()) | self.failed.is_some();
         let timeout = match (may_be_more, is_waiting) {
             (true, _) => EpollTimeout::ZERO,
             (false, true) => EpollTimeout::from(RETELL_MS),
@@ -149,8 +173,8 @@ impl First {
     fn turn_outbound(&mut self) -> bool {
         match self.outbound.as_mut().map(|outbound| outbound.turn()) {
             Some(Turn::More) => true,
-            Some(Turn::Ended) => {
-                self.let_go();
+            Some(Turn::Failed) => {
+                self.failed = self.let_go().map(|outbound| outbound.into_line());
                 false
             }
             Some(Turn::Drained) | None => false,
@@ -180,8 +204,11 @@ impl First {
     }
 
     fn take_back(&mut self) {
-        if let Ok(outbound) = self.returned.try_recv() {
-            self.hold(outbound);
+        match self.returned.try_recv() {
+            Ok(Returned::Direction(outbound)) => self.hold(outbound),
+            Ok(Returned::Failed(line)) => self.failed = Some(line),
+            // The bell rang for an order.
+            Err(_) => {}
         }
     }
 
@@ -202,17 +229,21 @@ impl Second {
     pub(super) fn run(mut self) {
         while let Ok(mut outbound) = self.lent.recv() {
             self.waiting.add_outbound(&outbound);
-            let is_left = self.serve(&mut outbound);
+            let served = self.serve(&mut outbound);
             self.waiting.remove_outbound(&outbound);
-            if is_left && self.returning.try_send(outbound).is_ok() {
+            let returned = match served {
+                Served::Rest => Returned::Direction(outbound),
+                Served::Failed => Returned::Failed(outbound.into_line()),
+                Served::Stopped => continue,
+            };
+            if self.returning.try_send(returned).is_ok() {
                 // The first thread is gone, so this one ends too.
                 let _ = self.first.ring();
             }
         }
     }
 
-    /// Returns whether the direction continues at the other thread.
-    fn serve(&mut self, outbound: &mut Outbound) -> bool {
+    fn serve(&mut self, outbound: &mut Outbound) -> Served {
         let mut load = Load::new(self.clock);
         let mut may_be_more = true;
         loop {
@@ -224,16 +255,16 @@ impl Second {
             let events = load.wait(&mut self.waiting, timeout);
             for index in 0..events {
                 if self.waiting.event(index).name == OUTBOUND_BELL && !outbound.listen() {
-                    return false;
+                    return Served::Stopped;
                 }
             }
             may_be_more = match outbound.turn() {
                 Turn::More => true,
                 Turn::Drained => false,
-                Turn::Ended => return false,
+                Turn::Failed => return Served::Failed,
             };
             if load.judge([0, 0]).is_some_and(|past| past.is_rest()) {
-                return true;
+                return Served::Rest;
             }
         }
     }
