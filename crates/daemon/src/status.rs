@@ -83,9 +83,8 @@ pub struct OffloadStatus {
 pub struct ConnectionStatus {
     /// Its key in the configuration.
     pub name: String,
-    /// "established" if a session has a child that carries packets. Otherwise the state of a
-    /// client's attempt, or "listening".
-    pub state: String,
+    /// How far it is.
+    pub state: ConnectionState,
     /// "IKEv1".
     pub version: String,
     /// The status of IKEv1: "deprecated, RFC 9395".
@@ -107,6 +106,39 @@ pub struct ConnectionStatus {
     pub passed_over: Vec<String>,
     /// Phase 1 SAs, established or in progress.
     pub sessions: Vec<SessionStatus>,
+}
+
+/// How far a connection is. The words in JSON are also those for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConnectionState {
+    /// A session has a child that can carry packets.
+    #[serde(rename = "established")]
+    Established,
+    /// No peer has a tunnel yet.
+    #[serde(rename = "listening")]
+    Listening,
+    /// A client that the user took down.
+    #[default]
+    #[serde(rename = "down")]
+    Down,
+    /// A client that waits for the first packet.
+    #[serde(rename = "awaiting traffic")]
+    AwaitingTraffic,
+    /// A client that no address of its own leads to the gateway from yet.
+    #[serde(rename = "awaiting an address")]
+    AwaitingAddress,
+    /// A client whose attempt is in progress.
+    #[serde(rename = "connecting")]
+    Connecting,
+    /// A client that was up and has lost its children.
+    #[serde(rename = "up")]
+    Up,
+    /// A client that waits before its next attempt.
+    #[serde(rename = "waiting to try again")]
+    AwaitingRetry,
+    /// No IPsec by configuration.
+    #[serde(rename = "in clear")]
+    InClear,
 }
 
 /// An ISAKMP SA.

@@ -48,7 +48,7 @@ pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
 pub use reminders::PEER_PATHS_MAX;
-pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
+pub use status::{ChildStatus, ConnectionState, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
 pub use ways::{Way, Ways};
 

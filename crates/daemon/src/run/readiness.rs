@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::config::{Connection, RemoteMethod, Start};
 use engine::ike::{Step, Unanswered, Unreachable};
-use engine::node::Event;
+use engine::node::{self, Event};
 use engine::time::Calendar;
 use tracing::{info, warn};
 
@@ -21,6 +21,7 @@ use crate::config;
 use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
+use crate::status::ConnectionState;
 
 /// The progress of a client's connections.
 #[derive(Default)]
@@ -387,11 +388,11 @@ impl Process {
     /// The state of a client's connections, in one line.
     fn standing(&self) -> String {
         let status = self.node.status(self.clock.now());
-        let is_up = |c: &&engine::node::ConnectionStatus| has_children(c);
-        let (up, others): (Vec<_>, Vec<_>) = status.connections.iter().partition(is_up);
+        let (up, others): (Vec<_>, Vec<_>) = status.connections.iter().partition(|c| is_up(c));
         let names: Vec<&str> = up.iter().map(|c| c.name.as_str()).collect();
         let up = (!names.is_empty()).then(|| format!("up: {}", names.join(", ")));
-        let others = others.iter().map(|c| format!("{}: {}", c.name, c.state));
+        let state = |c: &node::ConnectionStatus| ConnectionState::from(c.state);
+        let others = others.iter().map(|c| format!("{}: {}", c.name, state(c)));
         let clear = self.loaded.clear.iter();
         let clear = clear.map(|name| format!("{name}: in clear"));
         others.chain(clear).chain(up).collect::<Vec<_>>().join("; ")
@@ -410,13 +411,12 @@ impl Process {
             connection.is_some_and(|connection| connection.start == Start::AtOnce)
         };
         let mut awaited = status.connections.iter().filter(|c| is_awaited(&c.name));
-        awaited.all(has_children)
+        awaited.all(is_up)
     }
 }
 
-fn has_children(connection: &engine::node::ConnectionStatus) -> bool {
-    let mut sessions = connection.sessions.iter();
-    sessions.any(|session| !session.children.is_empty())
+fn is_up(connection: &node::ConnectionStatus) -> bool {
+    connection.state == node::ConnectionState::Established
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Reports of the process: events in the log, and the answer to `status`.
 
+use std::mem::take;
 use std::time::Duration;
 
 use engine::counters::DropReason;
@@ -14,7 +15,10 @@ use super::{Process, sessions};
 use crate::console;
 use crate::options::Role;
 use crate::planes::IoReport;
-use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
+use crate::status::convert::Traffic;
+use crate::status::{
+    ConnectionState, ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport,
+};
 
 /// How long a status report waits for the steward, which may be changing the host.
 pub(super) const STEWARD_PATIENCE: Duration = Duration::from_secs(2);
@@ -23,17 +27,18 @@ impl Process {
     /// All that `status` shows, but for what the steward adds.
     pub(super) async fn report(&mut self) -> StatusReport {
         let now = self.clock.now();
-        let mut report = StatusReport::from(self.node.status(now));
-        let inbound = self
+        let mut inbound = self
             .plane_report(Direction::Inbound)
             .await
             .unwrap_or_default();
-        let outbound = self
+        let mut outbound = self
             .plane_report(Direction::Outbound)
             .await
             .unwrap_or_default();
-        let (seen, sent) = (&inbound.plane, &outbound.plane);
-        report.add_traffic(&seen.associations, &sent.associations, now);
+        let (seen, sent) = (&mut inbound.plane, &mut outbound.plane);
+        let [received, sealed] = [&mut *seen, &mut *sent].map(|it| take(&mut it.associations));
+        let traffic = Traffic::new(received, sealed, now);
+        let mut report = StatusReport::new(self.node.status(now), &traffic);
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
             report.add_drops(drops);
         }
@@ -166,7 +171,7 @@ fn lost_lines() -> Option<String> {
 fn in_clear(name: String) -> ConnectionStatus {
     ConnectionStatus {
         name,
-        state: "in clear".to_owned(),
+        state: ConnectionState::InClear,
         version: "none".to_owned(),
         deprecated: None,
         legacy: true,

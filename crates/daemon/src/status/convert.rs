@@ -1,53 +1,54 @@
 //! Converts the engine's state to the content of `status`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::counters::{DropCounters, DropReason};
 use engine::ike::Role;
 use engine::node;
 use engine::plane::SaReport;
-use engine::sa::Mode;
+use engine::sa::{ChildId, Mode};
 use engine::suite::{self, EspSuite};
 use engine::time::Instant;
 use engine::work::{Task, Work};
 
-use super::{ChildStatus, ConnectionStatus, PoolStatus, SessionStatus, StatusReport, WorkStatus};
+use super::{
+    ChildStatus, ConnectionState, ConnectionStatus, PoolStatus, SessionStatus, StatusReport,
+    WorkStatus,
+};
 
 /// Shown with everything that uses IKEv1.
 pub const DEPRECATED: &str = "deprecated, RFC 9395";
 
-impl From<node::Status> for StatusReport {
-    fn from(status: node::Status) -> Self {
-        let pools = status
-            .pools
-            .into_iter()
-            .map(|(name, lent, size)| PoolStatus {
-                name,
-                lent: lent as u64,
-                size: size.to_string(),
-            });
-        Self {
-            connections: status.connections.into_iter().map(Into::into).collect(),
-            pools: pools.collect(),
-            half_open: status.half_open as u64,
-            ..Self::default()
-        }
-    }
+/// What the packet planes have carried, by SA.
+pub struct Traffic {
+    inbound: BySa,
+    outbound: BySa,
+    now: Instant,
 }
 
-impl From<node::ConnectionStatus> for ConnectionStatus {
-    fn from(connection: node::ConnectionStatus) -> Self {
-        let sessions: Vec<SessionStatus> =
-            connection.sessions.into_iter().map(Into::into).collect();
-        let is_established = sessions.iter().any(|session| !session.children.is_empty());
-        let state = match (is_established, connection.state) {
-            (true, _) => "established",
-            (false, "responder") => "listening",
-            (false, state) => state,
+/// Two peers may choose the same SPI, so the child is part of the name.
+type BySa = BTreeMap<(ChildId, u32), SaReport>;
+
+impl Traffic {
+    /// `now`: when the planes reported.
+    pub fn new(inbound: Vec<SaReport>, outbound: Vec<SaReport>, now: Instant) -> Self {
+        let by_sa = |reports: Vec<SaReport>| -> BySa {
+            let named = |report: SaReport| ((report.child, report.spi), report);
+            reports.into_iter().map(named).collect()
         };
         Self {
+            inbound: by_sa(inbound),
+            outbound: by_sa(outbound),
+            now,
+        }
+    }
+
+    fn connection(&self, connection: node::ConnectionStatus) -> ConnectionStatus {
+        let sessions = connection.sessions.into_iter();
+        ConnectionStatus {
             name: connection.name,
-            state: state.to_owned(),
+            state: connection.state.into(),
             version: "IKEv1".to_owned(),
             deprecated: Some(DEPRECATED.to_owned()),
             legacy: connection.is_legacy,
@@ -56,13 +57,11 @@ impl From<node::ConnectionStatus> for ConnectionStatus {
             last_failure: None,
             missing: connection.missing,
             passed_over: connection.passed_over,
-            sessions,
+            sessions: sessions.map(|it| self.session(it)).collect(),
         }
     }
-}
 
-impl From<node::SessionStatus> for SessionStatus {
-    fn from(session: node::SessionStatus) -> Self {
+    fn session(&self, session: node::SessionStatus) -> SessionStatus {
         let role = match session.role {
             Role::Initiator => "initiator",
             Role::Responder => "responder",
@@ -73,7 +72,8 @@ impl From<node::SessionStatus> for SessionStatus {
             (false, true) => "remote",
             (true, true) => "both",
         };
-        Self {
+        let children = session.children.into_iter();
+        SessionStatus {
             peer: session.peer.map(|peer| peer.to_string()),
             local: Some(session.path.local),
             remote: Some(session.path.remote),
@@ -84,18 +84,19 @@ impl From<node::SessionStatus> for SessionStatus {
             nat: nat.to_owned(),
             age_s: session.age.map(|age| age.as_secs_f64()),
             inner: session.inner,
-            children: session.children.into_iter().map(Into::into).collect(),
+            children: children.map(|it| self.child(it)).collect(),
         }
     }
-}
 
-impl From<node::ChildStatus> for ChildStatus {
-    fn from(child: node::ChildStatus) -> Self {
+    fn child(&self, child: node::ChildStatus) -> ChildStatus {
         let mode = match child.mode {
             Mode::Tunnel => "tunnel",
             Mode::Transport => "transport",
         };
-        Self {
+        let inbound = self.inbound.get(&(child.id, child.spi_in));
+        let outbound = self.outbound.get(&(child.id, child.spi_out));
+        let last = inbound.and_then(|it| it.last);
+        ChildStatus {
             name: child.name,
             protocol: child.protocol.to_owned(),
             mode: mode.to_owned(),
@@ -108,30 +109,48 @@ impl From<node::ChildStatus> for ChildStatus {
             remote_ts: child.remote,
             pool_address: child.pool_address,
             age_s: Some(seconds(child.age)),
-            ..Self::default()
+            packets_in: inbound.map_or(0, |it| it.packets),
+            bytes_in: inbound.map_or(0, |it| it.bytes),
+            packets_out: outbound.map_or(0, |it| it.packets),
+            bytes_out: outbound.map_or(0, |it| it.bytes),
+            path_mtu: outbound.map_or(0, |it| it.path_mtu),
+            last_seen_s: last.map(|last| seconds(self.now.since(last))),
+        }
+    }
+}
+
+impl From<node::ConnectionState> for ConnectionState {
+    fn from(state: node::ConnectionState) -> Self {
+        match state {
+            node::ConnectionState::Established => Self::Established,
+            node::ConnectionState::Listening => Self::Listening,
+            node::ConnectionState::Down => Self::Down,
+            node::ConnectionState::AwaitingTraffic => Self::AwaitingTraffic,
+            node::ConnectionState::AwaitingAddress => Self::AwaitingAddress,
+            node::ConnectionState::Connecting => Self::Connecting,
+            node::ConnectionState::Up => Self::Up,
+            node::ConnectionState::AwaitingRetry => Self::AwaitingRetry,
         }
     }
 }
 
 impl StatusReport {
-    /// Adds the counts of the packet planes. SAs are found by their SPIs.
-    pub fn add_traffic(&mut self, inbound: &[SaReport], outbound: &[SaReport], now: Instant) {
-        let find = |reports: &[SaReport], spi: &str| {
-            let number = u32::from_str_radix(spi, 16).ok()?;
-            reports.iter().find(|report| report.spi == number).cloned()
-        };
-        let sessions = self.connections.iter_mut().flat_map(|c| &mut c.sessions);
-        for child in sessions.flat_map(|session| &mut session.children) {
-            if let Some(report) = find(inbound, &child.spi_in) {
-                child.packets_in = report.packets;
-                child.bytes_in = report.bytes;
-                child.last_seen_s = report.last.map(|last| seconds(now.since(last)));
-            }
-            if let Some(report) = find(outbound, &child.spi_out) {
-                child.packets_out = report.packets;
-                child.path_mtu = report.path_mtu;
-                child.bytes_out = report.bytes;
-            }
+    /// The node's state with the counts of its SAs.
+    pub fn new(status: node::Status, traffic: &Traffic) -> Self {
+        let pools = status
+            .pools
+            .into_iter()
+            .map(|(name, lent, size)| PoolStatus {
+                name,
+                lent: lent as u64,
+                size: size.to_string(),
+            });
+        let connections = status.connections.into_iter();
+        Self {
+            connections: connections.map(|it| traffic.connection(it)).collect(),
+            pools: pools.collect(),
+            half_open: status.half_open as u64,
+            ..Self::default()
         }
     }
 

@@ -1,3 +1,11 @@
+use std::time::Duration;
+
+use engine::ike::Role;
+use engine::node;
+use engine::plane::SaReport;
+use engine::sa::{ChildId, Mode, Path};
+use engine::time::Instant;
+
 use super::*;
 
 fn report() -> StatusReport {
@@ -45,7 +53,7 @@ fn report() -> StatusReport {
         },
         connections: vec![ConnectionStatus {
             name: "home".to_owned(),
-            state: "established".to_owned(),
+            state: ConnectionState::Established,
             version: "IKEv1".to_owned(),
             deprecated: Some(convert::DEPRECATED.to_owned()),
             sessions: vec![session],
@@ -124,4 +132,97 @@ fn every_reason_of_a_drop_is_explained() {
         .to_vec();
     missing.retain(|reason| !page.contains(&format!("`{reason}`")));
     assert!(missing.is_empty(), "docs/vpn-status.md lacks {missing:?}");
+}
+
+/// A session with one child, whose peer chose this SPI.
+fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
+    let path = Path::udp(([192, 0, 2, 1], 4500), ([192, 0, 2, 2], 4500));
+    let child = node::ChildStatus {
+        name: "net".to_owned(),
+        id: ChildId(child),
+        spi_in,
+        spi_out,
+        suite: "aes128gcm16".to_owned(),
+        is_legacy: false,
+        protocol: "ESP",
+        mode: Mode::Tunnel,
+        is_udp_encapsulated: true,
+        local: "10.10.0.0/24".to_owned(),
+        remote: "10.99.0.1/32".to_owned(),
+        pool_address: None,
+        age: Duration::from_secs(9),
+    };
+    node::SessionStatus {
+        peer: None,
+        path,
+        home: path,
+        role: Role::Responder,
+        suite: String::new(),
+        is_legacy: false,
+        nat: (false, false),
+        age: None,
+        inner: Vec::new(),
+        children: vec![child],
+    }
+}
+
+fn carried(child: u32, spi: u32, packets: u64) -> SaReport {
+    SaReport {
+        spi,
+        child: ChildId(child),
+        packets,
+        bytes: packets * 100,
+        last: Some(Instant(packets)),
+        path_mtu: 1400,
+    }
+}
+
+#[test]
+fn peers_that_chose_one_spi_have_their_own_traffic() {
+    const CHOSEN: u32 = 0xc0ff_ee02;
+    let status = node::Status {
+        connections: vec![node::ConnectionStatus {
+            name: "road".to_owned(),
+            state: node::ConnectionState::Established,
+            is_legacy: false,
+            missing: Vec::new(),
+            passed_over: Vec::new(),
+            sessions: vec![session(1, 11, CHOSEN), session(2, 12, CHOSEN)],
+        }],
+        half_open: 0,
+        fragment_octets: 0,
+        pools: Vec::new(),
+    };
+    // The second peer's predecessor by a renewal still receives.
+    let inbound = vec![carried(1, 11, 3), carried(2, 10, 9), carried(2, 12, 4)];
+    let outbound = vec![carried(2, CHOSEN, 70), carried(1, CHOSEN, 50)];
+    let traffic = convert::Traffic::new(inbound, outbound, Instant(10));
+    let report = StatusReport::new(status, &traffic);
+    let sessions = report.connections[0].sessions.iter();
+    let children = sessions.flat_map(|session| &session.children);
+    let counted = children.map(|child| {
+        assert_eq!(child.spi_out, "c0ffee02");
+        (child.packets_in, child.packets_out, child.bytes_out)
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [(3, 50, 5000), (4, 70, 7000)]);
+}
+
+#[test]
+fn the_words_of_a_state_are_the_same_in_json_and_for_people() {
+    let words = [
+        (ConnectionState::Established, "established"),
+        (ConnectionState::Listening, "listening"),
+        (ConnectionState::Down, "down"),
+        (ConnectionState::AwaitingTraffic, "awaiting traffic"),
+        (ConnectionState::AwaitingAddress, "awaiting an address"),
+        (ConnectionState::Connecting, "connecting"),
+        (ConnectionState::Up, "up"),
+        (ConnectionState::AwaitingRetry, "waiting to try again"),
+        (ConnectionState::InClear, "in clear"),
+    ];
+    for (state, word) in words {
+        assert_eq!(serde_json::to_value(state).unwrap(), word);
+        let read: ConnectionState = serde_json::from_value(word.into()).unwrap();
+        assert_eq!((read, state.to_string().as_str()), (state, word));
+    }
 }

@@ -2,7 +2,11 @@
 
 use core::fmt::{self, Display, Formatter};
 
-use super::{ChildStatus, ConnectionStatus, ProcessStatus, SessionStatus, StatusReport};
+use serde::Serialize;
+
+use super::{
+    ChildStatus, ConnectionState, ConnectionStatus, ProcessStatus, SessionStatus, StatusReport,
+};
 
 /// Shown with everything that uses an insecure algorithm.
 const LEGACY: &str = "LEGACY";
@@ -103,6 +107,12 @@ impl Display for ProcessStatus {
     }
 }
 
+impl Display for ConnectionState {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 impl Display for ConnectionStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}, {}", self.name, self.state, self.version)?;
@@ -114,9 +124,9 @@ impl Display for ConnectionStatus {
         }
         if self.clear {
             write!(f, ", NO IPsec: traffic is unencrypted")?;
-        } else if self.blocks && self.state == "listening" {
+        } else if self.blocks && self.state == ConnectionState::Listening {
             write!(f, ", traffic without a tunnel blocked")?;
-        } else if self.blocks && self.state != "established" {
+        } else if self.blocks && self.state != ConnectionState::Established {
             write!(f, ", traffic blocked until it is up")?;
         }
         writeln!(f)?;

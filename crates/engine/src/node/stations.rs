@@ -82,17 +82,6 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::AwaitingTraffic => "awaiting traffic",
-            Self::AwaitingAddress => "awaiting an address",
-            Self::Racing | Self::Connecting(_) => "connecting",
-            Self::Up(_) => "up",
-            Self::Backoff(_) => "waiting to try again",
-        }
-    }
-
     pub(super) fn session(self) -> Option<SessionId> {
         match self {
             Self::Connecting(id) | Self::Up(id) => Some(id),

@@ -30,8 +30,8 @@ pub struct Status {
 pub struct ConnectionStatus {
     /// Its key in the file.
     pub name: String,
-    /// For a station its state; otherwise "responder".
-    pub state: &'static str,
+    /// How far it is.
+    pub state: ConnectionState,
     /// Whether the file permits insecure algorithms.
     pub is_legacy: bool,
     /// For a station that is up: children that are not up, and where they lead.
@@ -41,6 +41,27 @@ pub struct ConnectionStatus {
     pub passed_over: Vec<String>,
     /// Established or in progress.
     pub sessions: Vec<SessionStatus>,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// At least one child of one session can carry packets.
+    Established,
+    /// The peers initiate, and none has a child.
+    Listening,
+    /// The user wants this station down.
+    Down,
+    /// The first packet that matches brings the station up.
+    AwaitingTraffic,
+    /// Nobody has said yet which of our addresses leads to the peer.
+    AwaitingAddress,
+    /// An attempt is in progress.
+    Connecting,
+    /// The station was up and has lost its children.
+    Up,
+    /// The next attempt waits.
+    AwaitingRetry,
 }
 
 /// An ISAKMP SA.
@@ -99,6 +120,19 @@ pub struct ChildStatus {
     pub age: Duration,
 }
 
+impl From<State> for ConnectionState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Down => Self::Down,
+            State::AwaitingTraffic => Self::AwaitingTraffic,
+            State::AwaitingAddress => Self::AwaitingAddress,
+            State::Racing | State::Connecting(_) => Self::Connecting,
+            State::Up(_) => Self::Up,
+            State::Backoff(_) => Self::AwaitingRetry,
+        }
+    }
+}
+
 impl Node {
     /// The current state.
     pub fn status(&self, now: Instant) -> Status {
@@ -110,18 +144,22 @@ impl Node {
             let station = self.stations.iter().find(|station| {
                 !station.is_retired && std::sync::Arc::ptr_eq(&station.connection, connection)
             });
+            let own = self.sessions.values().filter(|session| is_own(session));
+            let sessions: Vec<SessionStatus> = own
+                .map(|session| self.session_status(session, now))
+                .collect();
+            let is_established = sessions.iter().any(|it| !it.children.is_empty());
             ConnectionStatus {
                 name: connection.name.clone(),
-                state: station.map_or("responder", |station| station.state.name()),
+                state: match (is_established, station) {
+                    (true, _) => ConnectionState::Established,
+                    (false, None) => ConnectionState::Listening,
+                    (false, Some(station)) => station.state.into(),
+                },
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
                 passed_over: station.map(|it| it.passed_over.clone()).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
-                sessions: self
-                    .sessions
-                    .values()
-                    .filter(|session| is_own(session))
-                    .map(|session| self.session_status(session, now))
-                    .collect(),
+                sessions,
             }
         });
         let pools = self.config.pools.iter().map(|pool| {
