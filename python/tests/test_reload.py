@@ -192,7 +192,8 @@ def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> No
     assert wrong.code == 1
     assert "no tunnel with ms.exmaple; it has one with ms.example" in wrong.stderr
     assert running.sessions() == before
-    order(host, "down", "road", "--peer", "ms.example").check()
+    ended = order(host, "down", "road", "--peer", "ms.example").check()
+    assert ended.stdout == "road: 1 tunnel of ms.example ended\n"
     running.station.process.wait_for(
         lambda: running.station.is_established() and running.sessions() != before, "a tunnel", 15
     )

@@ -111,7 +111,6 @@ struct Process {
     confined: Confined,
     /// Connections that the user took down: their blocks are removed.
     downed: BTreeSet<String>,
-    wants_report: bool,
     reloads: Reloads,
     /// Answers to the user that wait until the desired state of this number is applied.
     late: Vec<(u64, oneshot::Sender<Reply>, Reply)>,

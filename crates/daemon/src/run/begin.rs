@@ -167,7 +167,6 @@ impl Process {
             capture,
             confined,
             downed: BTreeSet::new(),
-            wants_report: false,
             reloads: Reloads::default(),
             late: Vec::new(),
             deadline: None,

@@ -1,5 +1,7 @@
 //! Feeds one input to the node and executes all outputs that follow.
 
+use std::collections::BTreeMap;
+
 use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
@@ -12,20 +14,76 @@ use crate::planes::Report;
 /// A full disk ends no tunnel.
 const NO_KEY: &str = "a key is missing beside the capture: Wireshark cannot decrypt its packets";
 
+/// What ended, by connection.
+pub(super) type Ends = BTreeMap<String, Ended>;
+
+/// What ended of one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// ISAKMP SAs, half-open ones included.
+    pub(super) sessions: usize,
+    /// Those with at least one child.
+    pub(super) tunnels: usize,
+}
+
+/// What the outputs after one input say.
+#[derive(Default)]
+struct Drained {
+    /// Routes may have to change.
+    is_changed: bool,
+    /// The node waits for counts of the inbound plane.
+    wants_report: bool,
+    ends: Ends,
+}
+
+impl Drained {
+    fn note(&mut self, event: &Event) {
+        self.is_changed |= matches!(
+            event,
+            Event::InnerAddress { .. }
+                | Event::IkeEstablished { .. }
+                | Event::IkeClosed { .. }
+                | Event::ChildEstablished { .. }
+                | Event::ChildClosed { .. }
+                | Event::PathMoved { .. }
+                | Event::PathProven { .. }
+        );
+        if let Event::IkeClosed {
+            connection,
+            had_children,
+            ..
+        } = event
+        {
+            let ended = self.ends.entry(connection.clone()).or_default();
+            ended.sessions += 1;
+            ended.tunnels += usize::from(*had_children);
+        }
+    }
+}
+
 impl Process {
     /// Handles one input and everything that follows from it.
     pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
+        self.ends_of(input).await.map(drop)
+    }
+
+    /// Handles one input and everything that follows from it. Returns what the input itself ended.
+    pub(super) async fn ends_of(&mut self, input: Input<'_>) -> anyhow::Result<Ends> {
         self.node.handle(input, self.clock.now());
-        let mut is_changed = self.drain()?;
-        while core::mem::take(&mut self.wants_report) {
+        let first = self.drain()?;
+        let (mut is_changed, mut wants_report) = (first.is_changed, first.wants_report);
+        while wants_report {
             let reports = self.traffic(Direction::Inbound).await;
             self.node.handle(Input::Report(&reports), self.clock.now());
-            is_changed |= self.drain()?;
+            let next = self.drain()?;
+            is_changed |= next.is_changed;
+            wants_report = next.wants_report;
         }
         if is_changed {
             self.update_host();
         }
-        self.become_ready()
+        self.become_ready()?;
+        Ok(first.ends)
     }
 
     /// Derives the desired state of the host from the node's current state.
@@ -35,9 +93,9 @@ impl Process {
             .update(&self.loaded, &self.node, now, &self.downed);
     }
 
-    /// Executes the node's outputs. Returns whether routes may have to change.
-    fn drain(&mut self) -> anyhow::Result<bool> {
-        let (mut is_changed, mut has_sent) = (false, false);
+    /// Executes the node's outputs.
+    fn drain(&mut self) -> anyhow::Result<Drained> {
+        let (mut drained, mut has_sent) = (Drained::default(), false);
         loop {
             match self.node.poll() {
                 Output::Datagram(path, bytes) => {
@@ -56,7 +114,10 @@ impl Process {
                     }
                     self.planes.change_outbound(change)?;
                 }
-                Output::Event(event, cause) => is_changed |= self.on_event(event, &cause),
+                Output::Event(event, cause) => {
+                    drained.note(&event);
+                    self.on_event(event, &cause);
+                }
                 Output::IkeKey(cookies, key) => {
                     if let Some((_, _, keys)) = &mut self.capture
                         && let Err(error) = keys.add_ike(cookies.initiator.0, &key.0)
@@ -64,7 +125,7 @@ impl Process {
                         warn!("{NO_KEY}: {error}");
                     }
                 }
-                Output::WantsReport => self.wants_report = true,
+                Output::WantsReport => drained.wants_report = true,
                 Output::WantsAddresses => self.host.ask_ways(&self.node),
                 // Making the messages may have taken seconds on a slow processor.
                 Output::Wait(_) if core::mem::take(&mut has_sent) => {
@@ -72,7 +133,7 @@ impl Process {
                 }
                 Output::Wait(deadline) => {
                     self.deadline = deadline;
-                    return Ok(is_changed);
+                    return Ok(drained);
                 }
             }
         }
@@ -109,7 +170,7 @@ impl Process {
         }
     }
 
-    fn on_event(&mut self, event: Event, cause: &Cause) -> bool {
+    fn on_event(&mut self, event: Event, cause: &Cause) {
         let connections = &self.loaded.engine.connections;
         let event = self.progress.explained(event, connections);
         let now = self.clock.now();
@@ -129,19 +190,8 @@ impl Process {
         if is_elsewhere {
             self.peers.change();
         }
-        let is_change = matches!(
-            event,
-            Event::InnerAddress { .. }
-                | Event::IkeEstablished { .. }
-                | Event::IkeClosed { .. }
-                | Event::ChildEstablished { .. }
-                | Event::ChildClosed { .. }
-                | Event::PathMoved { .. }
-                | Event::PathProven { .. }
-        );
         self.host.on_event(&event);
         self.is_stopped |= event == Event::Stopped;
-        is_change
     }
 
     async fn traffic(&self, direction: Direction) -> Vec<SaReport> {

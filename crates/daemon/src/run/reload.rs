@@ -5,17 +5,18 @@
 //! authentication uses the new ones. Resources opened before rights were dropped (`[daemon]`) need
 //! a restart.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::node::{ConnectionStatus, Input, SessionStatus};
+use engine::node::Input;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::Process;
 use super::keeper::{self, Ask};
+use super::outputs::Ends;
 use super::setup::{check_role, engine_config, inner_mtu};
 use crate::config::file::DaemonTable;
 use crate::config::{self, Loaded, Names};
@@ -142,11 +143,10 @@ impl Process {
             warn!(connection, "{warning}");
         }
         let config = engine_config(&loaded);
-        let before = self.tunnels();
         let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
-        self.input(Input::Configure(Arc::new(config))).await?;
-        let changes = changes(&old, &self.loaded, &before, &self.tunnels());
+        let ends = self.ends_of(Input::Configure(Arc::new(config))).await?;
+        let changes = changes(&old, &self.loaded, &ends);
         self.begin().await?;
         self.host.ask_ways(&self.node);
         self.update_host();
@@ -154,20 +154,10 @@ impl Process {
         self.reloads.host = (!is_applied).then(|| self.host.wanted());
         Ok(format!("the configuration was read again: {changes}"))
     }
-
-    fn tunnels(&self) -> Tunnels {
-        let status = self.node.status(self.clock.now()).connections.into_iter();
-        let is_up = |it: &SessionStatus| !it.children.is_empty();
-        let count = |it: ConnectionStatus| it.sessions.iter().filter(|it| is_up(it)).count();
-        status.map(|it| (it.name.clone(), count(it))).collect()
-    }
 }
 
-/// Tunnels by connection.
-type Tunnels = BTreeMap<String, usize>;
-
 /// What a reload did to each connection, in one line.
-fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> String {
+fn changes(old: &Loaded, new: &Loaded, ends: &Ends) -> String {
     let what = |name: &str| {
         let (is_new, is_gone) = (!old.has(name), !new.has(name));
         if is_new || is_gone {
@@ -189,8 +179,7 @@ fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> Str
         }
     };
     let line = |name: &String| {
-        let count = |tunnels: &Tunnels| tunnels.get(name).copied().unwrap_or_default();
-        let ended = match count(before).saturating_sub(count(after)) {
+        let ended = match ends.get(name).map_or(0, |ended| ended.tunnels) {
             0 => String::new(),
             1 => ", 1 tunnel ended".to_owned(),
             several => format!(", {several} tunnels ended"),
@@ -217,6 +206,7 @@ pub fn check_daemon(old: &DaemonTable, new: &DaemonTable) -> anyhow::Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::outputs::Ended;
     use super::*;
     use crate::config::load;
 
@@ -246,13 +236,16 @@ mod tests {
         let keys = guest("keys", "", "another secret of the road");
         let times = guest("times", "dpd_delay = \"33s\"", "a long secret of the road");
         let new = loaded(&[one("same"), keys, times, one("young")]);
-        let count = |all: &[(&str, usize)]| -> Tunnels {
-            all.iter().map(|(name, n)| ((*name).into(), *n)).collect()
-        };
-        let before = count(&[("same", 4), ("keys", 1), ("times", 2), ("gone", 1)]);
-        let after = count(&[("same", 4), ("keys", 1), ("times", 0), ("young", 0)]);
+        let ended = |sessions, tunnels| Ended { sessions, tunnels };
+        // A half-open exchange is no tunnel.
+        let ends = [
+            ("keys", ended(1, 0)),
+            ("times", ended(3, 2)),
+            ("gone", ended(1, 1)),
+        ];
+        let ends = ends.map(|(name, ended)| (name.to_owned(), ended)).into();
         assert_eq!(
-            changes(&old, &new, &before, &after),
+            changes(&old, &new, &ends),
             "keys: new pre-shared key; same: unchanged; times: changed (dpd_delay), 2 tunnels \
              ended; young: added; gone: removed, 1 tunnel ended"
         );
@@ -271,9 +264,8 @@ mod tests {
         let text = text.replace("10.10.0.0/24", "10.11.0.0/24") + more;
         let text = text.replace("a.example", "b.example");
         let new = loaded(&[text]);
-        let none = Tunnels::new();
         assert_eq!(
-            changes(&old, &new, &none, &none),
+            changes(&old, &new, &Ends::new()),
             "road: changed (children.more, children.net.local_ts, max_peers, remote.id, unique), \
              new pre-shared key"
         );
@@ -288,7 +280,9 @@ mod tests {
         let new = loaded(&[guest("road", "max_peers = 5", secret)]);
         let [then, now] = [&old, &new].map(|it| it.engine.connections[0].revision);
         assert_eq!(then, now);
-        let one = Tunnels::from([("road".to_owned(), 1)]);
-        assert_eq!(changes(&old, &new, &one, &one), "road: changed (max_peers)");
+        assert_eq!(
+            changes(&old, &new, &Ends::new()),
+            "road: changed (max_peers)"
+        );
     }
 }

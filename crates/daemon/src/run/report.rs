@@ -269,7 +269,9 @@ pub(super) fn log(event: &Event) {
         } => {
             info!(connection, ?addresses, ?dns, "inner address");
         }
-        Event::IkeClosed { connection, cause } => {
+        Event::IkeClosed {
+            connection, cause, ..
+        } => {
             info!(connection, reason = %cause, "IKE closed");
         }
         Event::SessionBegan { stay } => sessions::began(stay),

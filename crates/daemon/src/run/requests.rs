@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use document::likeness;
 use engine::identity::Identity;
-use engine::node::{Command, Input};
+use engine::node::{Command, ConnectionState, Input};
 use tokio::sync::oneshot;
 
 use super::Process;
+use super::outputs::Ended;
 use super::report::complete;
 use crate::control::server::Call;
 use crate::control::{Reply, Request};
@@ -58,8 +59,7 @@ impl Process {
         let status = self.node.status(self.clock.now());
         let mut connections = status.connections.iter();
         let found = connections.find(|found| found.name == connection);
-        let mut sessions = found.into_iter().flat_map(|found| &found.sessions);
-        if !sessions.any(|session| !session.children.is_empty()) {
+        if found.is_none_or(|found| found.state != ConnectionState::Established) {
             let text = format!("{connection} is not up: there are no keys to renew");
             return Ok(Reply::Failed { text });
         }
@@ -81,21 +81,25 @@ impl Process {
                 format!("{connection} has one gateway: `caravan down {connection}` takes it down");
             return Ok(Reply::Failed { text });
         }
-        let status = self.node.status(self.clock.now());
-        let own = status.connections.iter();
-        let sessions = own
-            .filter(|it| it.name == connection)
-            .flat_map(|it| &it.sessions);
-        // A half-open peer has no identity yet.
-        let peers: BTreeSet<&Identity> = sessions.filter_map(|it| it.peer.as_ref()).collect();
-        if !peers.iter().any(|it| it.is_same(&peer)) {
-            let text = unknown_peer(&connection, &peer, &peers);
+        let command = Command::End(connection.clone(), peer.clone());
+        let ends = self.ends_of(Input::Command(command)).await?;
+        let Some(ended) = ends.get(&connection) else {
+            let text = self.unknown_peer(&connection, &peer);
             return Ok(Reply::Failed { text });
-        }
-        let text = format!("{connection}: the tunnels of {peer} have ended");
-        let command = Command::End(connection, peer);
-        self.input(Input::Command(command)).await?;
+        };
+        let text = format!("{connection}: {}", ended_peer(&peer, *ended));
         Ok(Reply::Done { text })
+    }
+
+    /// The error for an identity that no peer has.
+    fn unknown_peer(&self, connection: &str, wanted: &Identity) -> String {
+        let status = self.node.status(self.clock.now());
+        let own = status.connections.iter().filter(|it| it.name == connection);
+        // A half-open peer has no identity yet.
+        let peers = own
+            .flat_map(|it| &it.sessions)
+            .filter_map(|it| it.peer.as_ref());
+        unknown_peer(connection, wanted, &peers.collect())
     }
 
     async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
@@ -121,7 +125,16 @@ impl Process {
 /// Names to list if none matches.
 const NEAREST: usize = 3;
 
-/// The error for an identity that no peer has.
+/// What the end of one peer's sessions ended.
+fn ended_peer(peer: &Identity, ended: Ended) -> String {
+    match ended.tunnels {
+        0 => format!("{peer} had authenticated but had no tunnel yet; it is disconnected"),
+        1 => format!("1 tunnel of {peer} ended"),
+        several => format!("{several} tunnels of {peer} ended"),
+    }
+}
+
+/// Lists the peers whose names are most like the wanted one.
 fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>) -> String {
     let wanted = wanted.to_string();
     let mut known: Vec<String> = peers.iter().map(ToString::to_string).collect();
@@ -142,6 +155,16 @@ fn unknown_peer(connection: &str, wanted: &Identity, peers: &BTreeSet<&Identity>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_peer_is_told_with_the_number_of_its_tunnels() {
+        let peer = Identity::parse("ms1.example").expect("an identity");
+        let told = |sessions, tunnels| ended_peer(&peer, Ended { sessions, tunnels });
+        assert_eq!(told(1, 1), "1 tunnel of ms1.example ended");
+        assert_eq!(told(3, 2), "2 tunnels of ms1.example ended");
+        let none = "ms1.example had authenticated but had no tunnel yet; it is disconnected";
+        assert_eq!(told(1, 0), none);
+    }
 
     #[test]
     fn an_identity_that_no_peer_has_is_told_with_the_nearest() {

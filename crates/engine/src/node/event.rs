@@ -78,6 +78,8 @@ pub enum Event {
     IkeClosed {
         /// Connection.
         connection: String,
+        /// Whether children ended with it. A successor takes over those of a renewed one.
+        had_children: bool,
         /// Why.
         cause: EndCause,
     },

@@ -338,6 +338,7 @@ impl Node {
             return;
         };
         let children = core::mem::take(&mut session.held.children);
+        let had_children = children.iter().any(|child| self.children.is_up(*child));
         for child in children {
             self.close_child(child, cause.clone(), tells_peer, now);
         }
@@ -361,6 +362,7 @@ impl Node {
         if let Some(connection) = session.connection() {
             self.outputs.tell(Event::IkeClosed {
                 connection: connection.name.clone(),
+                had_children,
                 cause: cause.clone(),
             });
         }

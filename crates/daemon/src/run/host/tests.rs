@@ -100,7 +100,11 @@ async fn after_a_refusal_messages_go_on_without_the_peers_whose_routes_are_missi
     assert!(host.warnings().any(|it| it.ends_with(": no")));
     // Their sessions end, and the next state is without them.
     let (connection, cause) = ("road".to_owned(), EndCause::Unroutable);
-    host.on_event(&Event::IkeClosed { connection, cause });
+    host.on_event(&Event::IkeClosed {
+        connection,
+        had_children: true,
+        cause,
+    });
     route(&mut host, &peers([1]));
     assert!(!host.misses_routes());
     assert_eq!(applies(&mut played).await, peers([1]));

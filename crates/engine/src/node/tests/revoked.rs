@@ -132,6 +132,16 @@ fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     world.command(1, Command::End("road".into(), peer));
     assert_eq!(world.ends[1].node.established(), 0);
     assert!(world.ends[1].seen.outbound.is_empty());
+    let with_children = |event: &Event| {
+        matches!(
+            event,
+            Event::IkeClosed {
+                had_children: true,
+                ..
+            }
+        )
+    };
+    assert_eq!(world.ends[1].count(with_children), 1);
     // It may reconnect.
     world.run(Duration::from_secs(60));
     world.assert_up();
