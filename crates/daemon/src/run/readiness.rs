@@ -26,16 +26,23 @@ use crate::status::ConnectionState;
 /// The progress of a client's connections.
 #[derive(Default)]
 pub(super) struct Progress {
-    /// By connection, why the last negotiation failed, until one succeeds.
-    troubles: BTreeMap<String, String>,
-    /// By connection, our last unanswered message.
-    unanswered: BTreeMap<String, Silence>,
-    /// By connection, which address answered last.
-    answered: BTreeMap<String, SocketAddr>,
-    /// By connection, attempts that failed since it was last up.
-    failed: BTreeMap<String, usize>,
+    /// By its name.
+    by_connection: BTreeMap<String, ConnectionProgress>,
     /// The date, for checks of our own certificates.
     pub(super) calendar: Calendar,
+}
+
+/// The progress of one connection.
+#[derive(Default)]
+struct ConnectionProgress {
+    /// Why the last negotiation failed, until one succeeds.
+    trouble: Option<String>,
+    /// Our last unanswered message.
+    silence: Option<Silence>,
+    /// The address that answered last.
+    answered: Option<SocketAddr>,
+    /// The number of the last attempt that failed; 0 if none did since it was last up.
+    failed: u32,
 }
 
 /// A message without an answer.
@@ -76,7 +83,7 @@ impl Silence {
 impl Progress {
     /// Why a connection's last negotiation failed, if it has not come up since.
     pub(super) fn trouble(&self, connection: &str) -> Option<String> {
-        self.troubles.get(connection).cloned()
+        self.by_connection.get(connection)?.trouble.clone()
     }
 
     /// A peer that refuses us does not say why. So an unacceptable certificate of ours is added to
@@ -113,19 +120,19 @@ impl Progress {
                 reason,
                 ..
             } => {
-                let silence = self.unanswered.get(connection);
-                let obstacle = silence.and_then(Silence::obstacle);
-                let reason = obstacle.unwrap_or_else(|| reason.clone());
-                let line = format!("{connection}: {reason}");
-                self.troubles.insert(connection.clone(), reason);
-                Some(line)
+                let it = self.of(connection);
+                let obstacle = it.silence.as_ref().and_then(Silence::obstacle);
+                let reason = it
+                    .trouble
+                    .insert(obstacle.unwrap_or_else(|| reason.clone()));
+                Some(format!("{connection}: {reason}"))
             }
             Event::PeerComplains {
                 connection: Some(connection),
                 path,
                 complaint,
             } => {
-                let silence = self.unanswered.get_mut(connection)?;
+                let silence = self.of(connection).silence.as_mut()?;
                 let is_it = silence.asked.remote == path.remote && silence.refusal.is_none();
                 is_it.then(|| {
                     silence.refusal = Some(complaint.clone());
@@ -133,14 +140,16 @@ impl Progress {
                 })
             }
             Event::ChildEstablished { connection, .. } => {
-                self.troubles.remove(connection);
-                self.failed.remove(connection);
+                let it = self.of(connection);
+                (it.trouble, it.failed) = (None, 0);
                 None
             }
             Event::RetryScheduled {
-                connection, in_ms, ..
+                connection,
+                in_ms,
+                attempt,
             } => {
-                *self.failed.entry(connection.clone()).or_default() += 1;
+                self.of(connection).failed = *attempt;
                 let seconds = *in_ms as f64 / 1e3;
                 Some(format!("{connection}: trying again in {seconds:.1} s"))
             }
@@ -149,9 +158,9 @@ impl Progress {
                 is_sent: false,
                 ..
             } => {
-                if let Some(silence) = self.unanswered.remove(connection) {
-                    let remote = silence.asked.remote;
-                    self.answered.insert(connection.clone(), remote);
+                let it = self.of(connection);
+                if let Some(silence) = it.silence.take() {
+                    it.answered = Some(silence.asked.remote);
                 }
                 None
             }
@@ -173,33 +182,24 @@ impl Progress {
         remote: SocketAddr,
         connections: &[Arc<Connection>],
     ) -> Option<String> {
-        let is_same = |it: &&mut Silence| it.asked.step == step && it.asked.remote == remote;
-        if self
-            .unanswered
-            .get_mut(connection)
-            .filter(is_same)
-            .is_none()
-        {
-            let answered = self.answered.get(connection);
-            let is_other_port = |it: &&SocketAddr| it.ip() == remote.ip() && **it != remote;
-            let asked = Unanswered {
+        let it = self.of(connection);
+        it.silence
+            .take_if(|it| it.asked.step != step || it.asked.remote != remote);
+        let is_other_port = |it: &SocketAddr| it.ip() == remote.ip() && *it != remote;
+        let answered = it.answered.filter(is_other_port);
+        let silence = it.silence.get_or_insert_with(|| Silence {
+            asked: Unanswered {
                 step,
                 remote,
-                moved_from: answered.filter(is_other_port).map(SocketAddr::port),
+                moved_from: answered.map(|it| it.port()),
                 tries: 0,
                 is_by_key: is_by_key(connection, connections),
                 unreachable: None,
-            };
-            let times = BTreeMap::new();
-            let silence = Silence {
-                asked,
-                times,
-                refusal: None,
-                unsent: None,
-            };
-            self.unanswered.insert(connection.to_owned(), silence);
-        }
-        let silence = self.unanswered.get_mut(connection)?;
+            },
+            times: BTreeMap::new(),
+            refusal: None,
+            unsent: None,
+        });
         let times = silence.times.entry(message_id).or_default();
         *times += 1;
         let is_repetition = *times > 1;
@@ -210,14 +210,28 @@ impl Progress {
 
     /// Whether a first hint on the silence of this address would be useful.
     pub(super) fn awaits(&self, remote: SocketAddr) -> bool {
-        let mut all = self.unanswered.values();
-        all.any(|silence| silence.may_be_explained(remote))
+        let mut all = self.silences();
+        all.any(|(_, silence)| silence.may_be_explained(remote))
+    }
+
+    fn of(&mut self, connection: &str) -> &mut ConnectionProgress {
+        self.by_connection.entry(connection.to_owned()).or_default()
+    }
+
+    fn silences(&self) -> impl Iterator<Item = (&String, &Silence)> {
+        let all = self.by_connection.iter();
+        all.filter_map(|(name, it)| Some((name, it.silence.as_ref()?)))
+    }
+
+    fn silences_mut(&mut self) -> impl Iterator<Item = (&String, &mut Silence)> {
+        let all = self.by_connection.iter_mut();
+        all.filter_map(|(name, it)| Some((name, it.silence.as_mut()?)))
     }
 
     /// ICMP says that our message did not arrive. Anybody can send that, so it is only a hint for
     /// the terminal and the attempt continues. Returns a line, once.
     pub(super) fn unreachable(&mut self, remote: SocketAddr, what: Unreachable) -> Option<String> {
-        let mut all = self.unanswered.iter_mut();
+        let mut all = self.silences_mut();
         let (connection, silence) = all.find(|(_, it)| it.may_be_explained(remote))?;
         silence.asked.unreachable = Some(what);
         Some(format!("{connection}: {}", silence.asked))
@@ -225,7 +239,7 @@ impl Progress {
 
     /// Our own host refuses to send a message. Returns a line, once.
     pub(super) fn unsent(&mut self, remote: SocketAddr, error: &io::Error) -> Option<String> {
-        let mut all = self.unanswered.iter_mut();
+        let mut all = self.silences_mut();
         let (connection, silence) = all.find(|(_, it)| it.asked.remote == remote)?;
         let question = match error.kind() {
             io::ErrorKind::PermissionDenied => ": does a firewall of this host forbid it?",
@@ -239,8 +253,8 @@ impl Progress {
 
     /// Our host has sent a message.
     pub(super) fn sent(&mut self, remote: SocketAddr) {
-        let all = self.unanswered.values_mut();
-        for silence in all.filter(|it| it.asked.remote == remote) {
+        let all = self.silences_mut();
+        for (_, silence) in all.filter(|(_, it)| it.asked.remote == remote) {
             silence.unsent = None;
         }
     }
@@ -252,23 +266,19 @@ impl Progress {
         timeout: Duration,
         connections: &[Arc<Connection>],
     ) -> Option<String> {
-        let has_failed = |connection: &&Arc<Connection>| {
-            let failed = self.failed.get(&connection.name).copied();
-            connection.start == Start::AtOnce
-                && failed.is_some_and(|failed| failed >= connection.remote_addrs.len())
+        let failed = |connection: &Arc<Connection>| {
+            let failed = self.by_connection.get(&connection.name)?.failed;
+            let enough = connection.start == Start::AtOnce
+                && failed as usize >= connection.remote_addrs.len();
+            enough.then(|| (connection.name.clone(), failed))
         };
-        let (name, after) = match connections.iter().find(has_failed) {
-            Some(connection) => {
-                let attempts = match self.failed[&connection.name] {
-                    1 => "1 attempt".to_owned(),
-                    several => format!("{several} attempts"),
-                };
-                (Some(connection.name.as_str()), attempts)
-            }
+        let (name, after) = match connections.iter().find_map(failed) {
+            Some((name, 1)) => (Some(name), "1 attempt".to_owned()),
+            Some((name, several)) => (Some(name), format!("{several} attempts")),
             None if waited < timeout => return None,
             None => (None, format!("{} s (--timeout)", timeout.as_secs())),
         };
-        let reason = self.reason(name, connections);
+        let reason = self.reason(name.as_deref(), connections);
         Some(format!(
             "not up after {after}, and nothing is left in the background: {reason}"
         ))
@@ -277,12 +287,12 @@ impl Progress {
     /// The reason of this connection, or of any that has one.
     fn reason(&self, name: Option<&str>, connections: &[Arc<Connection>]) -> String {
         let is_meant = |of: &str| name.is_none_or(|name| name == of);
-        let mut troubles = self.troubles.iter();
-        if let Some((_, reason)) = troubles.find(|(of, _)| is_meant(of)) {
-            return reason.clone();
+        let meant = self.by_connection.iter().filter(|(of, _)| is_meant(of));
+        if let Some(reason) = meant.filter_map(|(_, it)| it.trouble.clone()).next() {
+            return reason;
         }
         // A connection with failed attempts has a reason above, or could send nothing.
-        match self.unanswered.iter().next().filter(|_| name.is_none()) {
+        match self.silences().next().filter(|_| name.is_none()) {
             Some((of, silence)) => self.with_own_fault(of, silence.words(), connections),
             None => no_way(name, connections),
         }

@@ -58,11 +58,11 @@ fn closed(at: SocketAddr) -> Unreachable {
     }
 }
 
-fn retry(connection: &str) -> Event {
+fn retry(connection: &str, attempt: u32) -> Event {
     Event::RetryScheduled {
         connection: connection.to_owned(),
         in_ms: 500,
-        attempt: 1,
+        attempt,
     }
 }
 
@@ -88,14 +88,14 @@ fn after(events: &[Event], waited: Duration) -> (Vec<String>, Option<String>) {
 #[test]
 fn one_attempt_at_each_address_is_enough() {
     let silent = failure("b", "no answer to main 1");
-    let (told, end) = after(&[silent.clone(), retry("b")], SOON);
+    let (told, end) = after(&[silent.clone(), retry("b", 1)], SOON);
     assert_eq!(told, ["b: no answer to main 1", "b: trying again in 0.5 s"]);
     let expected =
         "not up after 1 attempt, and nothing is left in the background: no answer to main 1";
     assert_eq!(end.as_deref(), Some(expected));
     // Another address of the first gateway is not yet tried.
-    assert_eq!(after(&[retry("a")], SOON).1, None);
-    let (_, end) = after(&[silent, retry("a"), retry("a")], SOON);
+    assert_eq!(after(&[retry("a", 1)], SOON).1, None);
+    let (_, end) = after(&[silent, retry("a", 1), retry("a", 2)], SOON);
     let expected = "not up after 2 attempts, and nothing is left in the background: no route to \
                     the peer";
     assert_eq!(end.as_deref(), Some(expected));
@@ -110,7 +110,7 @@ fn an_attempt_that_failed_before_the_tunnel_was_up_counts_no_more() {
         spis: (1, 2),
         is_rekey: false,
     };
-    assert_eq!(after(&[retry("b"), up], SOON).1, None);
+    assert_eq!(after(&[retry("b", 1), up], SOON).1, None);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_certificate_of_ours_that_is_not_in_force_is_told_with_a_failure() {
         };
         let event = progress.explained(failure("b", refused), &connections);
         progress.on_event(&event, &connections);
-        progress.on_event(&retry("b"), &connections);
+        progress.on_event(&retry("b", 1), &connections);
         let end = progress.end(SOON, TIMEOUT, &connections);
         (progress.trouble("b"), end)
     };
