@@ -69,7 +69,7 @@ impl Liveness {
         self.unanswered_since = None;
         self.ask_at = connection
             .dpd_delay
-            .filter(|delay| ike.answers_probes() && !delay.is_zero())
+            .filter(|_| ike.answers_probes())
             .map(|delay| now + delay);
         // UDP may be configured because of a firewall that forgets idle flows.
         let is_ordered =
