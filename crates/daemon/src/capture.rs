@@ -149,11 +149,7 @@ impl Tap {
 
     /// Records a buffer that a UDP socket received.
     pub fn received(&self, path: &Path, incoming: &Incoming, bytes: &[u8]) {
-        let segment = match incoming.segment_bytes {
-            0 => bytes.len(),
-            segment => segment,
-        };
-        for datagram in bytes.chunks(segment.max(1)) {
+        for datagram in bytes.chunks(incoming.segment()) {
             self.udp(path.remote, path.local, incoming.traffic_class, datagram);
         }
     }

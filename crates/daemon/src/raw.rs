@@ -15,6 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sys::datagram::{self, Incoming, Outgoing};
 use crate::sys::set_option;
+use crate::udp::Sent;
 
 /// Octets of an IPv6 header: the headroom that received packets need.
 pub const HEADER_V6_BYTES: usize = 40;
@@ -69,13 +70,13 @@ impl RawSockets {
     }
 
     /// Sends one packet including its header. Waits for room.
-    pub fn send(&self, run: &Run, packet: &[u8]) -> io::Result<()> {
+    pub fn send(&self, run: &Run, packet: &[u8]) -> Sent {
         let socket = match run.path.remote.is_ipv4() {
             true => Some(&self.sending_v4),
             false => self.sending_v6.as_ref(),
         };
         let Some(socket) = socket else {
-            return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+            return Sent::none(1);
         };
         let beside = Outgoing {
             remote: run.path.remote,
@@ -84,7 +85,19 @@ impl RawSockets {
             segment_bytes: None,
             never_waits: false,
         };
-        datagram::send(socket.as_fd(), packet, &beside).map(drop)
+        match datagram::send(socket.as_fd(), packet, &beside) {
+            Ok(_) => Sent {
+                datagrams: 1,
+                bytes: packet.len(),
+                calls: 1,
+                ..Sent::default()
+            },
+            Err(fault) => Sent {
+                calls: 1,
+                is_too_large: fault.raw_os_error() == Some(libc::EMSGSIZE),
+                ..Sent::none(1)
+            },
+        }
     }
 }
 

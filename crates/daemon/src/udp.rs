@@ -80,12 +80,24 @@ struct Port {
 pub struct Sent {
     /// Datagrams that the kernel took.
     pub datagrams: u32,
+    /// Their octets.
+    pub bytes: usize,
     /// Datagrams that it refused.
     pub failed: u32,
     /// System calls.
     pub calls: u32,
     /// A datagram was larger than our own link's MTU.
     pub is_too_large: bool,
+}
+
+impl Sent {
+    /// So many datagrams have no socket that could send them.
+    pub fn none(failed: u32) -> Self {
+        Self {
+            failed,
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for UdpConfig {
@@ -187,11 +199,9 @@ impl UdpSockets {
     /// Sends a run of sealed datagrams, in one call if the kernel can. Waits for room.
     pub fn send_run(&self, run: &Run, bytes: &[u8]) -> Sent {
         debug_assert_eq!(run.path.via, Via::UdpWithMarker);
-        let mut sent = Sent::default();
         let count = bytes.len().div_ceil(run.segment_bytes.max(1)) as u32;
         let Ok(port) = self.of(&run.path) else {
-            sent.failed = count;
-            return sent;
+            return Sent::none(count);
         };
         let mut beside = Outgoing {
             remote: run.path.remote,
@@ -200,12 +210,13 @@ impl UdpSockets {
             segment_bytes: None,
             never_waits: false,
         };
+        let mut sent = Sent::default();
         if count > 1 && self.has_gso() {
             beside.segment_bytes = u16::try_from(run.segment_bytes).ok();
             sent.calls += 1;
             match send(&port.whole, bytes, &beside) {
                 Ok(()) => {
-                    sent.datagrams = count;
+                    (sent.datagrams, sent.bytes) = (count, bytes.len());
                     return sent;
                 }
                 Err(fault) if is_gso_refusal(&fault) => {
@@ -227,7 +238,10 @@ impl UdpSockets {
         for datagram in bytes.chunks(run.segment_bytes.max(1)) {
             sent.calls += 1;
             match self.send_one(port, run.is_oversize, datagram, &beside, &mut sent) {
-                Ok(()) => sent.datagrams += 1,
+                Ok(()) => {
+                    sent.datagrams += 1;
+                    sent.bytes += datagram.len();
+                }
                 Err(_) => sent.failed += 1,
             }
         }

@@ -200,11 +200,7 @@ impl Inbound {
     }
 
     fn count(&mut self, incoming: &Incoming) {
-        let segment = match incoming.segment_bytes {
-            0 => incoming.len,
-            segment => segment,
-        };
-        self.io.datagrams += incoming.len.div_ceil(segment) as u64;
+        self.io.datagrams += incoming.len.div_ceil(incoming.segment()) as u64;
         self.io.bytes += incoming.len as u64;
     }
 
@@ -281,10 +277,7 @@ fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Rec
     Received {
         path,
         traffic_class: incoming.traffic_class,
-        segment_bytes: match incoming.segment_bytes {
-            0 => incoming.len,
-            segment => segment,
-        },
+        segment_bytes: incoming.segment(),
         bytes,
     }
 }

@@ -12,7 +12,7 @@ use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
 use crate::tun::{FRAME_BYTES, Tun};
-use crate::udp::UdpSockets;
+use crate::udp::{Sent, UdpSockets};
 
 /// Frames of one turn.
 const BURST: usize = 64;
@@ -186,10 +186,7 @@ impl Outbound {
             if let Some(tap) = &self.tap {
                 tap.run(run, bytes);
             }
-            match run.path.via {
-                Via::Udp | Via::UdpWithMarker => self.send_udp(run, bytes),
-                Via::Raw => self.send_raw(run, bytes),
-            }
+            self.send(run, bytes);
         }
         for reply in out.replies() {
             let mut writing = self.gather.begin();
@@ -207,34 +204,18 @@ impl Outbound {
         self.out = out;
     }
 
-    fn send_udp(&mut self, run: &Run, bytes: &[u8]) {
-        let sent = self.udp.send_run(run, bytes);
+    fn send(&mut self, run: &Run, bytes: &[u8]) {
+        let sent = match (run.path.via, &self.raw) {
+            (Via::Udp | Via::UdpWithMarker, _) => self.udp.send_run(run, bytes),
+            (Via::Raw, Some(raw)) => raw.send(run, bytes),
+            (Via::Raw, None) => Sent::none(1),
+        };
         self.io.datagrams += u64::from(sent.datagrams);
         self.io.refused += u64::from(sent.failed);
         self.io.calls += u64::from(sent.calls);
-        self.io.bytes += bytes.len() as u64;
+        self.io.bytes += sent.bytes as u64;
         if sent.is_too_large {
             self.plane.doubt_link(run.path.remote);
-        }
-    }
-
-    fn send_raw(&mut self, run: &Run, bytes: &[u8]) {
-        self.io.calls += 1;
-        let sent = match &self.raw {
-            Some(raw) => raw.send(run, bytes),
-            None => Err(std::io::Error::from(std::io::ErrorKind::Unsupported)),
-        };
-        match sent {
-            Ok(()) => {
-                self.io.datagrams += 1;
-                self.io.bytes += bytes.len() as u64;
-            }
-            Err(fault) => {
-                self.io.refused += 1;
-                if fault.raw_os_error() == Some(nix::libc::EMSGSIZE) {
-                    self.plane.doubt_link(run.path.remote);
-                }
-            }
         }
     }
 

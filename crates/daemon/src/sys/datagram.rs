@@ -4,6 +4,7 @@
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
@@ -46,8 +47,8 @@ pub struct Incoming {
     pub traffic_class: u8,
     /// IPv6 hop limit, 0 if the kernel did not say.
     pub hop_limit: u8,
-    /// Octets of each datagram but the last (UDP_GRO); 0: it is one.
-    pub segment_bytes: usize,
+    /// Octets of each datagram but the last (UDP_GRO); `None`: it is one.
+    pub segment_bytes: Option<NonZeroUsize>,
     /// Octets received.
     pub len: usize,
     /// The buffer was too small and the rest is lost.
@@ -284,7 +285,7 @@ impl Batch {
             local: unspecified(remote),
             traffic_class: 0,
             hop_limit: 0,
-            segment_bytes: 0,
+            segment_bytes: None,
             len: (header.msg_len as usize).min(self.capacity),
             is_truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         };
@@ -308,6 +309,12 @@ impl Batch {
 }
 
 impl Incoming {
+    /// Octets of each datagram but the last; at least 1.
+    pub fn segment(&self) -> usize {
+        let whole = self.len.max(1);
+        self.segment_bytes.map_or(whole, NonZeroUsize::get)
+    }
+
     fn take(&mut self, level: i32, kind: i32, data: &[u8]) {
         match (level, kind) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
@@ -327,7 +334,8 @@ impl Incoming {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => self.traffic_class = integer(data) as u8,
             (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => self.hop_limit = integer(data) as u8,
             (libc::SOL_UDP, UDP_GRO) => {
-                self.segment_bytes = usize::try_from(integer(data)).unwrap_or(0);
+                let segment = usize::try_from(integer(data));
+                self.segment_bytes = segment.ok().and_then(NonZeroUsize::new);
             }
             _ => {}
         }

@@ -47,12 +47,9 @@ fn receive_all(all: &UdpSockets, is_v4: bool, want: usize) -> (Vec<Vec<u8>>, Vec
             assert_eq!(incoming.local, loopback(is_v4, 0).ip());
             remote = incoming.remote;
             classes.push(incoming.traffic_class);
-            let segment = match incoming.segment_bytes {
-                0 => incoming.len,
-                segment => segment,
-            };
             let bytes = batch.bytes(index, incoming.len);
-            datagrams.extend(bytes.chunks(segment).map(<[u8]>::to_vec));
+            let each = bytes.chunks(incoming.segment());
+            datagrams.extend(each.map(<[u8]>::to_vec));
         }
     }
     (datagrams, classes, remote)
