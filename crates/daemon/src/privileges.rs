@@ -161,6 +161,14 @@ pub fn confine_speaker(
     Ok([user].into_iter().chain(limits).collect())
 }
 
+/// The capabilities that this process may use, for `status`.
+pub fn permitted() -> Result<Vec<String>, PrivilegeError> {
+    let permitted = caps::read(None, CapSet::Permitted).map_err(refused("read capabilities"))?;
+    let mut names: Vec<String> = permitted.iter().map(ToString::to_string).collect();
+    names.sort();
+    Ok(names)
+}
+
 /// Keeps only the right to change routes and rules: for the steward. Returns what is in force, for
 /// `status`.
 pub fn confine_steward() -> Result<Vec<String>, PrivilegeError> {
@@ -241,6 +249,18 @@ fn refused(what: &'static str) -> impl FnOnce(caps::errors::CapsError) -> Privil
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_permitted_capabilities_are_those_that_the_kernel_shows() {
+        let text = std::fs::read_to_string("/proc/self/status").expect("this process");
+        let mut lines = text.lines();
+        let set = lines.find_map(|line| line.strip_prefix("CapPrm:"));
+        let set = u64::from_str_radix(set.expect("a set").trim(), 16).expect("a mask");
+        let named = permitted().expect("the capabilities");
+        assert_eq!(named.len(), set.count_ones() as usize, "{named:?}");
+        let admin = named.iter().any(|name| name == "CAP_NET_ADMIN");
+        assert_eq!(admin, set >> 12 & 1 == 1, "{named:?}");
+    }
 
     #[test]
     fn a_user_that_is_not_there_is_named_with_the_remedy() {

@@ -49,7 +49,7 @@ pub struct ProcessStatus {
     pub offloads: Vec<OffloadStatus>,
     /// Where packets and keys are recorded, if they are.
     pub capture: Option<String>,
-    /// Capabilities that this process kept: none.
+    /// Capabilities that this process may use; it drops all of them before it begins.
     pub capabilities: Vec<String>,
     /// Other restrictions, and what this kernel lacks for them.
     #[serde(default)]

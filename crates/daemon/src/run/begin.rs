@@ -109,6 +109,7 @@ impl Process {
         let _ = blinding.join();
         let confined = Confined {
             speaker: privileges::confine_speaker(&speaker, writable)?,
+            capabilities: privileges::permitted()?,
             steward: begun.limits,
             steward_pid: steward.pid(),
         };
@@ -186,6 +187,8 @@ impl Process {
 /// What restricts the two processes, for `status`.
 pub(super) struct Confined {
     pub(super) speaker: Vec<String>,
+    /// What this process may use.
+    pub(super) capabilities: Vec<String>,
     pub(super) steward: Vec<String>,
     pub(super) steward_pid: u32,
 }

@@ -105,7 +105,7 @@ impl Process {
                 .as_ref()
                 .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
                 .map(|path| path.display().to_string()),
-            capabilities: Vec::new(),
+            capabilities: self.confined.capabilities.clone(),
             confined: self.confined.speaker.clone(),
             steward: Some(self.confined.steward_pid),
             steward_confined: self.confined.steward.clone(),
