@@ -70,7 +70,7 @@ pub struct ProcessStatus {
 /// An offload and whether the kernel has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OffloadStatus {
-    /// "tun-tso4", "udp-gso" and so on.
+    /// "tun vnet header", "udp gso" and so on.
     pub name: String,
     /// In use; otherwise packets are handled one by one.
     pub in_force: bool,

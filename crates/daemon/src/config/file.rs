@@ -135,7 +135,7 @@ pub struct ConnectionTable {
     /// Split long IKE messages if the peer supports fragments.
     pub fragmentation: bool,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
-    /// "60s" at a gateway. A client that sends and receives nothing probes after 5 s.
+    /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
     /// Give the peer up if it answers no probe for this long.
     pub dpd_timeout: Span,

@@ -45,7 +45,7 @@ fn report() -> StatusReport {
             role: "client".to_owned(),
             capture: Some("/tmp/x.pcapng".to_owned()),
             offloads: vec![OffloadStatus {
-                name: "udp-gso".to_owned(),
+                name: "udp gso".to_owned(),
                 in_force: false,
                 reason: Some("not in this kernel".to_owned()),
             }],
@@ -88,7 +88,7 @@ fn people_are_told_what_is_deprecated_legacy_and_recorded() {
         "3des-md5 LEGACY",
         "(IKEv1 deprecated, RFC 9395), we are behind a NAT, up 1 min 1 s",
         "KEYS are being written to /tmp/x.pcapng",
-        "without offload: udp-gso (not in this kernel)",
+        "without offload: udp gso (not in this kernel)",
         "in 3 packets, 1.5 MB",
         "last seen 2 h 5 min ago",
         "drops: bad-icv 4\n",

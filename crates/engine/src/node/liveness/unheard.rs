@@ -1,5 +1,5 @@
-//! Probing on demand (RFC 3706 §5.5): a station that sends and receives nothing at all probes its
-//! peer long before its timer would. While it sends nothing, it needs no probe and no timer.
+//! Probing on demand (RFC 3706 §5.5): a station that sends but hears nothing probes its peer long
+//! before its timer would. While it sends nothing, it needs no probe and no timer.
 //!
 //! The outbound plane reports the first packet after it was told to watch. A report of the inbound
 //! plane says whether anything has come since. An unauthenticated hint (INVALID-SPI,
