@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use engine::config::Connection;
 use engine::ikev1::mode_config::MAX_RESOLVERS;
+use engine::site::is_unicast;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::routes::prefix::is_unicast;
 
 /// The parts of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

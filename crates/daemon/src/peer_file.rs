@@ -15,10 +15,10 @@ use std::time::{Duration, SystemTime};
 
 use engine::node::{PEER_PATHS_MAX, via_of};
 use engine::sa::Path;
+use engine::site::is_unicast;
 use tokio::time::Instant;
 
 use crate::files;
-use crate::routes::prefix::is_unicast;
 
 const FILE: &str = "peers";
 /// Longest line: two IPv6 addresses with zone and port.

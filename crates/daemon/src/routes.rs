@@ -103,6 +103,17 @@ impl Desired {
         self.routes.keys().chain(blocks).copied().collect()
     }
 
+    /// Keeps the routes and blocks that another state has too. A change to that one leaves them
+    /// alone, even if it fails half way.
+    fn keep_common(&mut self, other: &Self) {
+        self.routes
+            .retain(|to, source| other.routes.get(to) == Some(source));
+        let taken: BTreeSet<&Prefix> = other.blocks.values().flatten().collect();
+        for prefixes in self.blocks.values_mut() {
+            prefixes.retain(|prefix| taken.contains(prefix));
+        }
+    }
+
     /// What must be added so that this state is in force. What `known` has is there.
     fn additions(&self, known: Option<&Self>, table: u32) -> Additions {
         let is_blocked = |prefix: &&Prefix| {
@@ -152,9 +163,11 @@ pub struct Routes {
     table: u32,
     fwmark: u32,
     addresses: BTreeSet<IpAddr>,
-    /// The state applied last.
-    applied: Option<Desired>,
-    /// When all routes and blocks were added last.
+    /// What is there of the state that was applied last, or nothing if that is not known.
+    known: Option<Desired>,
+    /// Whether that is all of it, and nothing else is there.
+    is_whole: bool,
+    /// When all routes and blocks were last added, or an attempt to do so failed.
     all_added_at: Instant,
 }
 
@@ -174,7 +187,8 @@ impl Routes {
             table,
             fwmark,
             addresses: BTreeSet::new(),
-            applied: None,
+            known: None,
+            is_whole: false,
             all_added_at: Instant::now(),
         })
     }
@@ -194,18 +208,22 @@ impl Routes {
         desired: &Desired,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
-        if self.applied.as_ref() == Some(desired) {
+        if self.is_whole && self.known.as_ref() == Some(desired) {
             return Ok(());
         }
         let begun = Instant::now();
+        if let Some(known) = &mut self.known {
+            known.keep_common(desired);
+        }
+        self.is_whole = false;
         let is_recent = begun - self.all_added_at < ADD_AGAIN_INTERVAL;
-        // After a failure nothing is known.
-        let known = self.applied.take().filter(|_| is_recent);
-        self.change(desired, known.as_ref(), file).await?;
+        let known = self.known.clone().filter(|_| is_recent);
         if known.is_none() {
             self.all_added_at = begun;
         }
-        self.applied = Some(desired.clone());
+        self.change(desired, known.as_ref(), file).await?;
+        self.known = Some(desired.clone());
+        self.is_whole = true;
         Ok(())
     }
 
@@ -235,8 +253,11 @@ impl Routes {
                 .add_block(self.table, *prefix, BLOCK_METRIC)
                 .await?;
         }
-        for address in desired.addresses.difference(&self.addresses) {
-            self.netlink.add_address(self.link, *address).await?;
+        for address in &desired.addresses {
+            if !self.addresses.contains(address) {
+                self.netlink.add_address(self.link, *address).await?;
+                self.addresses.insert(*address);
+            }
         }
         for route in &additions.routes {
             self.netlink
@@ -246,13 +267,11 @@ impl Routes {
         for rule in &rules {
             self.netlink.add_rule(rule).await?;
         }
-        self.remove_superfluous(desired, &before, file).await?;
-        self.addresses = desired.addresses.clone();
-        Ok(())
+        self.remove_superfluous(desired, &before, file).await
     }
 
     async fn remove_superfluous(
-        &self,
+        &mut self,
         desired: &Desired,
         before: &Footprint,
         file: &mut FootprintFile,
@@ -270,8 +289,9 @@ impl Routes {
                 self.netlink.remove_route(route, TUNNEL_METRIC).await?;
             }
         }
-        for address in self.addresses.difference(&desired.addresses) {
-            self.netlink.remove_address(self.link, *address).await?;
+        for address in &self.addresses - &desired.addresses {
+            self.netlink.remove_address(self.link, address).await?;
+            self.addresses.remove(&address);
         }
         let wanted: BTreeSet<Prefix> = desired.blocks.values().flatten().copied().collect();
         for prefix in before.blocks.values().flatten() {
@@ -448,5 +468,24 @@ mod tests {
     #[test]
     fn where_nothing_is_known_everything_is_added() {
         assert_eq!(requests(&state(0..100), None), (100, 100));
+    }
+
+    #[test]
+    fn after_a_failed_change_what_both_states_have_is_known() {
+        let mut known = state(0..1_000);
+        // One peer came, one has gone, and one is routed from another of our addresses.
+        let mut desired = state(1..1_001);
+        let source: IpAddr = [10, 10, 0, 1].into();
+        desired.routes.insert(peer(7), Some(source));
+        known.keep_common(&desired);
+        assert_eq!(requests(&desired, Some(&known)), (1, 2));
+        // The host refused that. The state before it needs again what may have gone.
+        assert_eq!(requests(&state(0..1_000), Some(&known)), (1, 2));
+        assert_eq!(requests(&state(1..7), Some(&known)), (0, 0));
+        // A block of another connection is the same route.
+        let mut renamed = state(1..1_000);
+        renamed.blocks = [("rail".to_owned(), renamed.taken())].into();
+        known.keep_common(&renamed);
+        assert_eq!(requests(&renamed, Some(&known)).0, 0);
     }
 }

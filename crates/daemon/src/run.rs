@@ -335,11 +335,12 @@ impl Process {
     }
 
     /// If the routes to new peers without a pool address are missing, these peers are disconnected,
-    /// and the host decides about the state without them. Otherwise the process ends, unless a
-    /// reload wanted what the host refused and nothing was applied since: then it tries again once
-    /// another state is wanted, or when it tells the calendar.
+    /// and the host decides about the state without them. Otherwise it tries again once another
+    /// state is wanted, or when it tells the calendar: nothing that one peer causes may end the
+    /// tunnels of the others. Before all is up the process ends, unless a reload wanted what the
+    /// host refused and nothing was applied since.
     async fn on_host_refused(&mut self, number: u64, error: anyhow::Error) -> anyhow::Result<()> {
-        if self.reloads.host.is_none() && !self.host.misses_routes() {
+        if !self.is_ready && self.reloads.host.is_none() && !self.host.misses_routes() {
             return Err(error);
         }
         warn!("the host is not as the configuration wants it: {error:#}");

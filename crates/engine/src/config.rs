@@ -10,6 +10,7 @@ use crypto::rsa::PrivateKey;
 use crate::identity::{Credential, Identity};
 use crate::sa::{Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
+use crate::site::is_unicast;
 use crate::suite::{EspSuite, IkeSuite};
 use crate::time::Duration;
 
@@ -336,6 +337,14 @@ impl Connection {
         let is_transport = |child: &Child| child.mode == Mode::Transport;
         let waits = self.remote_addrs.is_empty() && self.pools.is_empty();
         waits && self.children.iter().any(is_transport)
+    }
+
+    /// Whether a peer at this address can have tunnels. Without a pool address it is routed by its
+    /// own, so that one must lead to one host. A route to a link-local address of IPv6 does not:
+    /// programs name the link, and their packets leave there unencrypted.
+    pub(crate) fn has_room_at(&self, peer: IpAddr) -> bool {
+        let is_on_link = matches!(peer, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        !self.has_bare_peers() || is_unicast(&peer) && !is_on_link
     }
 }
 

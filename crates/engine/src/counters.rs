@@ -48,6 +48,7 @@ pub enum DropReason {
     BadPublicValue,
     SelectorTaken,
     NoInnerAddress,
+    UnusableAddress,
     UnsupportedVersion,
     OverQuota,
 }
@@ -97,6 +98,7 @@ impl DropReason {
         Self::BadPublicValue,
         Self::SelectorTaken,
         Self::NoInnerAddress,
+        Self::UnusableAddress,
         Self::UnsupportedVersion,
         Self::OverQuota,
     ];
@@ -143,6 +145,7 @@ impl DropReason {
             Self::BadPublicValue => "bad-public-value",
             Self::SelectorTaken => "selector-taken",
             Self::NoInnerAddress => "no-inner-address",
+            Self::UnusableAddress => "unusable-address",
             Self::UnsupportedVersion => "unsupported-version",
             Self::OverQuota => "over-quota",
         }

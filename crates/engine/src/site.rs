@@ -25,6 +25,12 @@ impl Site {
     }
 }
 
+/// Whether a single host can have this address, also to other hosts.
+pub fn is_unicast(address: &IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
+}
+
 /// The first address of the prefix of this many bits, by family, that contains an address.
 fn first_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
     match address {
@@ -47,6 +53,15 @@ mod tests {
         assert_ne!(site("2001:db8:1:2::1"), site("2001:db8:1:3::1"));
         assert_ne!(site("192.0.2.1"), site("192.0.2.2"));
         assert_eq!(site("192.0.2.1"), site("::ffff:192.0.2.1"));
+    }
+
+    #[test]
+    fn loopback_multicast_broadcast_and_unspecified_addresses_are_no_host_s() {
+        let all = |text: &str| text.split(' ').all(|it| is_unicast(&it.parse().unwrap()));
+        assert!(all("10.0.0.1 192.0.2.255 fe80::1 fd00::1 2001:db8::1"));
+        for text in "0.0.0.0 127.0.0.2 224.0.0.1 255.255.255.255 :: ::1 ff02::1".split(' ') {
+            assert!(!all(text), "{text}");
+        }
     }
 
     #[test]

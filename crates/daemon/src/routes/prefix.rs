@@ -157,12 +157,6 @@ pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     if wide.len() == 1 { wide } else { exact }
 }
 
-/// Whether a single host can have this address.
-pub fn is_unicast(address: &IpAddr) -> bool {
-    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
-}
-
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

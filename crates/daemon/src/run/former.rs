@@ -17,11 +17,21 @@ use crate::routes::{Desired, Prefix};
 /// unencrypted again.
 const FORMER_MAX: usize = 1_024;
 
-/// By connection, each address with the round in which it was last seen.
+/// By connection, the addresses of peers that are up or were.
 #[derive(Debug, Default)]
 pub(super) struct FormerPeers {
-    peers: BTreeMap<String, BTreeMap<Prefix, u64>>,
+    peers: BTreeMap<String, BTreeMap<Prefix, Stay>>,
     round: u64,
+}
+
+/// When an address was a peer's.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stay {
+    /// The round in which it was last seen.
+    seen: u64,
+    /// The number of the first desired state with its block. Each later state has it too, so the
+    /// host has it once one of them is applied.
+    since: Option<u64>,
 }
 
 impl FormerPeers {
@@ -30,7 +40,11 @@ impl FormerPeers {
         let all = blocks.iter();
         let peers = all.map(|(name, prefixes)| {
             let hosts = prefixes.iter().filter(|prefix| prefix.is_host());
-            (name.clone(), hosts.map(|host| (*host, 0)).collect())
+            let left = Stay {
+                seen: 0,
+                since: Some(0),
+            };
+            (name.clone(), hosts.map(|host| (*host, left)).collect())
         });
         Self {
             peers: peers.collect(),
@@ -50,9 +64,9 @@ impl FormerPeers {
         if bare.is_empty() {
             return self.peers.clear();
         }
-        self.round += 1;
         self.peers
             .retain(|name, _| bare.get(&**name) == Some(&true));
+        let mut up = Vec::new();
         for connection in node.status(now).connections {
             let Some(blocks) = bare.get(&*connection.name) else {
                 continue;
@@ -60,10 +74,19 @@ impl FormerPeers {
             for (peer, own) in peers(&connection) {
                 desired.routes.insert(peer, Some(own));
                 if *blocks {
-                    let known = self.peers.entry(connection.name.clone()).or_default();
-                    known.insert(peer, self.round);
+                    up.push((connection.name.clone(), peer));
                 }
             }
+        }
+        self.block(up, desired);
+    }
+
+    /// Refuses traffic to these peers, which are up, and to former ones while no tunnel carries it.
+    pub(super) fn block(&mut self, up: Vec<(String, Prefix)>, desired: &mut Desired) {
+        self.round += 1;
+        for (name, peer) in up {
+            let known = self.peers.entry(name).or_default();
+            known.entry(peer).or_default().seen = self.round;
         }
         self.forget();
         for (name, peers) in &self.peers {
@@ -72,12 +95,38 @@ impl FormerPeers {
         }
     }
 
+    /// The desired state of this number has the blocks of all these addresses.
+    pub(super) fn note(&mut self, number: u64) {
+        for stay in self.peers.values_mut().flat_map(BTreeMap::values_mut) {
+            stay.since.get_or_insert(number);
+        }
+    }
+
+    /// Forgets those of these addresses that no applied state has blocked: no tunnel has led there,
+    /// so no flow of theirs could leave unencrypted. If the host refuses the block itself, it would
+    /// refuse each later state too.
+    pub(super) fn forget_refused(
+        &mut self,
+        refused: &BTreeSet<Prefix>,
+        has_applied: impl Fn(u64) -> bool,
+    ) {
+        for peers in self.peers.values_mut() {
+            peers.retain(|peer, stay| {
+                !refused.contains(peer) || stay.since.is_some_and(&has_applied)
+            });
+        }
+    }
+
     /// Bounds the addresses without a tunnel. The node's own limits bound the others.
     fn forget(&mut self) {
         let round = self.round;
         let all = self.peers.iter();
         let mut former: Vec<(u64, Prefix, String)> = all
-            .flat_map(|(name, peers)| peers.iter().map(move |(peer, at)| (*at, *peer, name)))
+            .flat_map(|(name, peers)| {
+                peers
+                    .iter()
+                    .map(move |(peer, stay)| (stay.seen, *peer, name))
+            })
             .filter(|(at, _, _)| *at != round)
             .map(|(at, peer, name)| (at, peer, name.clone()))
             .collect();
@@ -119,7 +168,11 @@ mod tests {
         assert!(!former.peers["ms"].contains_key(&network));
         let over = 2;
         let many = FORMER_MAX as u32 - 4 + over;
-        let more = (0..many).map(|index| (host(100 + index), u64::from(index) + 1));
+        let seen = |index: u32| Stay {
+            seen: u64::from(index) + 1,
+            since: None,
+        };
+        let more = (0..many).map(|index| (host(100 + index), seen(index)));
         former.peers.get_mut("ms").unwrap().extend(more);
         former.round = u64::from(many);
         // The last one is up.

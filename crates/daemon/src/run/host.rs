@@ -158,7 +158,11 @@ impl Host {
         self.refusal = Some(reason);
         let bare = self.bare.iter();
         let missing = bare.filter(|(_, since)| !self.keeper.has_applied(**since));
-        missing.map(|(to, _)| to.address).collect()
+        let missing: BTreeSet<Prefix> = missing.map(|(to, _)| *to).collect();
+        let keeper = &self.keeper;
+        self.former
+            .forget_refused(&missing, |number| keeper.has_applied(number));
+        missing.iter().map(|to| to.address).collect()
     }
 
     /// Lets a refused state be tried again. Returns whether there is one.
@@ -284,6 +288,7 @@ impl Host {
         for to in routed {
             self.bare.entry(*to).or_insert(number);
         }
+        self.former.note(number);
         self.find_missing();
     }
 

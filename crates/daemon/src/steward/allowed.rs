@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use engine::config::Connection;
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::sa::Mode;
+use engine::site::is_unicast;
 
 use crate::blocks;
 use crate::config::Loaded;
 use crate::routes::full::Purpose;
-use crate::routes::prefix::is_unicast;
 use crate::routes::{Desired, Prefix};
 
 /// Inner addresses of one connection: one of each family.

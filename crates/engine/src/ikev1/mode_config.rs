@@ -28,6 +28,7 @@ use crate::counters::DropReason;
 use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Lease, Outbox, Refusal, Sent, Step, Wanted};
 use crate::sa::Path;
+use crate::site::is_unicast;
 use crate::time::{Deadline, Instant};
 
 /// Resolvers of a lease at most. Further ones are skipped.
@@ -388,12 +389,7 @@ fn address(attribute: &Attribute, is_v4: bool) -> Option<IpAddr> {
         let bare = octets.get(..16).filter(|_| octets.len() <= 17)?;
         Ipv6Addr::from(<[u8; 16]>::try_from(bare).ok()?).into()
     };
-    let is_host = match address {
-        IpAddr::V4(v4) => !v4.is_broadcast(),
-        IpAddr::V6(_) => true,
-    };
-    let is_special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    (is_host && !is_special).then_some(address)
+    is_unicast(&address).then_some(address)
 }
 
 fn attribute(kind: ConfigKind, value: Vec<u8>) -> Attribute {

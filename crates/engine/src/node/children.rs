@@ -21,6 +21,7 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
+use crate::counters::DropReason;
 use crate::ike::Outbox;
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
@@ -370,7 +371,8 @@ impl Node {
     }
 
     /// The peer of a session has moved, and `bytes` have come from its new address: IKE and every
-    /// child follow. The new port counts too. A path with another encapsulation is not followed.
+    /// child follow. The new port counts too. A path with another encapsulation is not
+    /// followed, and neither is an address that no tunnel can lead to.
     pub(super) fn move_session(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -378,6 +380,10 @@ impl Node {
         let former = session.path();
         if former == path || path.via != former.via {
             return;
+        }
+        let mut connection = session.connection().into_iter();
+        if !connection.all(|it| it.has_room_at(path.remote.ip())) {
+            return self.drops.count(DropReason::UnusableAddress);
         }
         session.ike.move_to(path);
         let name = session.connection_name();

@@ -15,6 +15,7 @@ use super::stay::AccountId;
 use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
+use crate::counters::DropReason;
 use crate::ike::{Fault, Lease, Outbox, Role, Spi, Wear};
 use crate::ikev1::fragments;
 use crate::ikev1::session::Session as Ike;
@@ -275,6 +276,10 @@ impl Node {
         let Some(connection) = self.config.successor(begun).cloned() else {
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
         };
+        let path = session.path();
+        if !connection.has_room_at(path.remote.ip()) {
+            return self.refuse_address(id, &connection, now);
+        }
         let lifetime = core::time::Duration::from_secs(session.ike.lifetime_s());
         let (own, margin) = (connection.lifetime, connection.rekey_margin);
         let role = session.ike.role();
@@ -283,7 +288,6 @@ impl Node {
             rule: Rule::Current(Some(rekey_at)),
             expire_at: now + lifetime,
         };
-        let path = session.path();
         if role == Role::Responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
         }
@@ -324,6 +328,24 @@ impl Node {
         self.begin_waiting(id, now);
         self.arm_session(id);
         self.end_if_disbelieved(id, now);
+    }
+
+    /// The peer is at an address that no tunnel can lead to.
+    fn refuse_address(&mut self, id: SessionId, connection: &Connection, now: Instant) {
+        let session = &self.sessions[&id];
+        let path = session.path();
+        let peer = session.ike.identity().map(ToString::to_string);
+        self.drops.count(DropReason::UnusableAddress);
+        self.outputs.tell(Event::NegotiationFailed {
+            connection: Some(connection.name.clone()),
+            path,
+            reason: format!(
+                "{} has no pool address and is at {}, which no route can lead to",
+                peer.unwrap_or_default(),
+                path.remote.ip()
+            ),
+        });
+        self.close_session(id, EndCause::Unroutable, true, now);
     }
 
     /// Ends a session and the children that are still its own. `tells_peer`: deletes are sent.

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::*;
+use crate::config::{Names, load};
 use crate::run::keeper::tests::Played;
+use crate::steward::allowed::Allowed;
 use crate::steward::{Reply, Request};
 
 fn host() -> (Host, Played) {
@@ -197,4 +199,98 @@ async fn blocks_that_the_host_refused_are_not_shown() {
     refused(&mut host, &mut played).await;
     assert!(host.blocks("road") && !host.blocks("rail"));
     assert_eq!(host.blocking().len(), 1);
+}
+
+const ROAD: &str = "[connections.road]\nlegacy = true\naggressive = true\n\
+    local = { auth = \"psk\", id = \"sg.example\", secret = \"s\" }\n\
+    remote = { auth = \"psk\", id = \"ms.example\" }\n\
+    [connections.road.children.ports]\nmode = \"transport\"\n";
+
+/// What the real steward allows.
+fn allowed(name: &str) -> Allowed {
+    let file = format!("caravan-host-{}-{name}.toml", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    std::fs::write(&path, ROAD).unwrap();
+    let loaded = load(&path, Names::Unasked).unwrap_or_else(|fault| panic!("{fault}"));
+    std::fs::remove_file(&path).unwrap();
+    Allowed::new(&loaded)
+}
+
+/// Wants routes to these peers and blocks, also for former ones, as [`Host::update`] does.
+fn follow(host: &mut Host, bare: &BTreeSet<Prefix>) {
+    let mut desired = Desired {
+        routes: bare.iter().map(|to| (*to, None)).collect(),
+        ..Desired::default()
+    };
+    let up = bare.iter().map(|to| ("road".to_owned(), *to)).collect();
+    host.former.block(up, &mut desired);
+    let resolvers = Vec::new();
+    host.want(HostState { desired, resolvers });
+    host.note_bare(bare);
+}
+
+/// Answers the next request as the steward does, and a kernel that refuses these routes. Returns
+/// the blocks of the request, and the peers whose sessions must end or `None` if it was applied.
+async fn judge(
+    (host, played): (&mut Host, &mut Played),
+    allowed: &Allowed,
+    kernel_refuses: &BTreeSet<Prefix>,
+) -> (BTreeSet<Prefix>, Option<BTreeSet<IpAddr>>) {
+    let Request::Apply { desired, resolvers } = played.request().await else {
+        panic!("no state")
+    };
+    let blocks = desired.blocks.values().flatten().copied().collect();
+    let is_allowed = allowed.check(&desired, &resolvers).is_ok();
+    if is_allowed
+        && !kernel_refuses
+            .iter()
+            .any(|to| desired.routes.contains_key(to))
+    {
+        done(host, played).await;
+        return (blocks, None);
+    }
+    (blocks, Some(refused(host, played).await))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_the_steward_refuses_leaves_no_block_that_it_would_refuse_again() {
+    let (mut host, mut played) = host();
+    let allowed = allowed("refused");
+    let nothing = BTreeSet::new();
+    follow(&mut host, &peers([1]));
+    let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
+    assert_eq!(answer, (peers([1]), None));
+    let strange = Prefix::host([127, 0, 0, 2].into());
+    for _ in 0..2 {
+        let mut both = peers([1]);
+        both.insert(strange);
+        follow(&mut host, &both);
+        let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
+        assert_eq!(answer, (both, Some([strange.address].into())));
+        // Its session ends.
+        follow(&mut host, &peers([1]));
+        let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
+        assert_eq!(answer, (peers([1]), None));
+        assert!(!host.misses_routes());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_former_peer_stays_blocked_although_the_kernel_refuses_its_next_route() {
+    let (mut host, mut played) = host();
+    let allowed = allowed("former");
+    let nothing = BTreeSet::new();
+    // The second peer was up and has gone; the third was never up.
+    for up in [peers([1, 2]), peers([1])] {
+        follow(&mut host, &up);
+        let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
+        assert_eq!(answer, (peers([1, 2]), None));
+    }
+    follow(&mut host, &peers([1, 2, 3]));
+    let answer = judge((&mut host, &mut played), &allowed, &peers([2, 3])).await;
+    let ended = addresses(&peers([2, 3]));
+    assert_eq!(answer, (peers([1, 2, 3]), Some(ended)));
+    follow(&mut host, &peers([1]));
+    let answer = judge((&mut host, &mut played), &allowed, &nothing).await;
+    assert_eq!(answer, (peers([1, 2]), None));
 }

@@ -142,3 +142,61 @@ fn of_peers_without_a_pool_address_those_that_the_host_cannot_route_to_end() {
     crowd.run(Duration::from_secs(1));
     assert!(ended(&crowd).is_empty() && crowd.is_up(a));
 }
+
+#[test]
+fn a_bare_peer_at_an_address_that_no_route_leads_to_gets_no_tunnel() {
+    let mut crowd = with_pool(hosts(Vec::new()), 2);
+    let a = crowd.enter([10, 0, 0, 10], host("a.example", &["tcp/80"]));
+    for (at, address) in [[127, 0, 0, 2], [224, 0, 0, 9]].into_iter().enumerate() {
+        let b = crowd.enter(address, host("b.example", &["tcp/80"]));
+        assert!(!crowd.is_up(b));
+        assert_eq!(crowd.guests(), [("a.example".to_owned(), Vec::new())]);
+        assert_eq!(crowd.destinations().len(), 1);
+        assert!(crowd.drops(DropReason::UnusableAddress) > at as u64);
+        let [w, x, y, z] = address;
+        assert_eq!(
+            crowd.refusal(),
+            format!(
+                "b.example has no pool address and is at {w}.{x}.{y}.{z}, which no route can lead \
+                 to"
+            )
+        );
+        crowd.members.remove(b);
+    }
+    assert!(crowd.is_up(a));
+
+    // A pool address stands for it.
+    let mut crowd = with_pool(hosts(vec![0]), 2);
+    let b = crowd.enter([127, 0, 0, 2], host("b.example", &["tcp/80"]));
+    assert!(crowd.is_up(b));
+}
+
+#[test]
+fn a_bare_peer_is_not_followed_to_an_address_that_no_route_leads_to() {
+    let homes = |crowd: &Crowd| {
+        let status = crowd.gateway().status(crowd.now);
+        let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
+        let homes = sessions.map(|it| (it.path.remote.ip(), it.home.remote.ip()));
+        homes.collect::<Vec<_>>()
+    };
+    for (to, is_followed) in [([10, 0, 0, 77], true), ([127, 0, 0, 2], false)] {
+        let mut crowd = with_pool(hosts(Vec::new()), 2);
+        let a = crowd.enter([10, 0, 0, 10], host("a.example", &["tcp/80"]));
+        // Its NAT gives it another address.
+        crowd.members[a].address = to.into();
+        crowd.command(a, Command::RekeyChildren("road".into()));
+        crowd.run(Duration::from_secs(2));
+        let home: IpAddr = if is_followed { to } else { [10, 0, 0, 10] }.into();
+        assert_eq!(homes(&crowd), [(home, home)]);
+        assert_eq!(crowd.drops(DropReason::UnusableAddress) > 0, !is_followed);
+    }
+}
+
+#[test]
+fn a_link_local_address_leads_to_no_bare_peer() {
+    let (bare, pooled) = (hosts(Vec::new()), hosts(vec![0]));
+    let fe80: IpAddr = "fe80::1".parse().unwrap();
+    assert!(!bare.has_room_at(fe80) && pooled.has_room_at(fe80));
+    let ipv4: IpAddr = [169, 254, 0, 1].into();
+    assert!(bare.has_room_at(ipv4) && bare.has_room_at("fd00::1".parse().unwrap()));
+}
