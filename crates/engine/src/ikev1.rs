@@ -8,6 +8,7 @@
 
 mod aggressive;
 mod auth;
+mod awaited;
 pub mod decoy;
 mod exchange;
 mod foreign;

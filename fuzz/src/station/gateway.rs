@@ -200,11 +200,11 @@ impl Gateway {
             quotas: None,
             calendar: CALENDAR,
         };
-        let result = phase_1.on_message(seen, message, means, now, out);
-        if let Some((sa, _)) = phase_1.take_established() {
-            self.begin_phase_2(sa);
+        let (_, established) = phase_1.on_message(seen, message, means, now, out).ok()?;
+        if let Some((sa, _)) = established {
+            self.begin_phase_2(*sa);
         }
-        result.ok()
+        Some(())
     }
 
     fn answer_quick(&mut self, message: &[u8], now: Instant, out: &mut Outbox) -> Option<()> {

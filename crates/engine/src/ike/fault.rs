@@ -74,6 +74,27 @@ impl Fault {
             _ => None,
         }
     }
+
+    /// The reason by which its message is counted.
+    pub fn drop_reason(&self) -> DropReason {
+        match self {
+            Self::Dropped(reason) => *reason,
+            Self::Malformed(_) => DropReason::MalformedMessage,
+            Self::BadPublicValue(_) => DropReason::BadPublicValue,
+            Self::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,
+            Self::Misbehaved(_) | Self::TimedOut(_) => DropReason::UnexpectedMessage,
+            Self::NoConnection(_) => DropReason::NoConnection,
+            Self::Incompatible { refusal, .. } => match refusal {
+                Refusal::Selectors => DropReason::SelectorRefused,
+                Refusal::KeyExchange => DropReason::BadPublicValue,
+                _ => DropReason::NoProposalChosen,
+            },
+            Self::Refused(_) => DropReason::NoProposalChosen,
+            Self::Unauthenticated(_) => DropReason::AuthenticationFailed,
+            Self::Taken(_) => DropReason::SelectorTaken,
+            Self::NothingToLend(_) => DropReason::NoInnerAddress,
+        }
+    }
 }
 
 impl From<DropReason> for Fault {

@@ -148,6 +148,15 @@ pub struct Answered {
     left: u32,
 }
 
+/// What became of a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicate {
+    /// It was answered again.
+    Answered,
+    /// It has no answer, or its answers are used up.
+    Ignored,
+}
+
 impl Answered {
     /// Sends `answer` (`None`: no answer is due) and remembers it.
     pub fn send(request: &[u8], answer: Option<Sent>, out: &mut Outbox) -> Self {
@@ -165,15 +174,14 @@ impl Answered {
         }
     }
 
-    /// Whether `message` is exactly the same request. If so, it is counted, and answered if its
-    /// answers are not used up.
-    pub fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
+    /// Counts `message` if it is exactly the same request, and answers it if the answers are not
+    /// used up. `None`: it is another message.
+    pub fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> Option<Duplicate> {
         if message.len() != self.request_bytes || digest(message) != self.request {
-            return false;
+            return None;
         }
         out.heard_again();
-        self.repeat(out);
-        true
+        Some(self.repeat(out))
     }
 
     /// Repetitions take this path.
@@ -189,10 +197,15 @@ impl Answered {
     }
 
     /// Answers again if its answers are not used up.
-    pub fn repeat(&mut self, out: &mut Outbox) {
-        if self.left > 0 {
-            self.left -= 1;
-            out.messages.extend(self.answer.clone());
+    pub fn repeat(&mut self, out: &mut Outbox) -> Duplicate {
+        let answer = self.answer.clone().filter(|_| self.left > 0);
+        self.left = self.left.saturating_sub(1);
+        match answer {
+            Some(answer) => {
+                out.messages.push(answer);
+                Duplicate::Answered
+            }
+            None => Duplicate::Ignored,
         }
     }
 }
@@ -294,9 +307,13 @@ mod tests {
     fn answers_duplicates_a_bounded_number_of_times() {
         let mut out = Outbox::default();
         let mut answered = Answered::send(b"request", Some(sent()), &mut out);
-        assert!(!answered.take_duplicate(b"another", &mut out));
-        for _ in 0..100 {
-            assert!(answered.take_duplicate(b"request", &mut out));
+        assert_eq!(answered.take_duplicate(b"another", &mut out), None);
+        for number in 0..100 {
+            let became = match number < ANSWERS_TO_DUPLICATES {
+                true => Duplicate::Answered,
+                false => Duplicate::Ignored,
+            };
+            assert_eq!(answered.take_duplicate(b"request", &mut out), Some(became));
         }
         assert_eq!(out.messages.len(), 1 + ANSWERS_TO_DUPLICATES as usize);
         assert_eq!(out.drops.of(DropReason::RetransmittedMessage), 100);

@@ -18,13 +18,16 @@ use std::sync::Arc;
 
 use crypto::dh::KeyPair;
 use crypto::rand::Stream;
-use wire::isakmp::{Cookies, Identification, Payload};
+use wire::isakmp::{Cookies, Identification, Located, Payload};
 
+use super::IsakmpSa;
 use super::auth;
+use super::awaited::{Awaited, Failure};
 use super::decoy::{self, Decoys};
-use super::exchange::{At, Awaited, Core, Keyed, Publics};
+use super::exchange::{At, Core, Keyed, Publics};
 use super::parts::Parts;
 use super::proposal::{self, Method, Offered};
+use super::protect::{Iv, Opened};
 
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -136,7 +139,7 @@ impl Core {
         &mut self,
         pair: &KeyPair,
         at: &mut At<'_>,
-    ) -> Result<Awaited, Fault> {
+    ) -> Result<Box<IsakmpSa>, Failure> {
         let (body, located) = Self::read_clear(at)?;
         let parts = Parts::sort(body, &located)?;
         let (reply, _) = parts.sa.ok_or(DropReason::MalformedMessage)?;
@@ -156,9 +159,11 @@ impl Core {
         let peer = Role::Responder;
         let hash = self.hash_of(peer, &keyed, &publics, cookies, id_body, work);
         let checked = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work);
-        // It was read, whatever it proves: the peer is not silent.
         self.heard(2, at, &located);
-        let proven = checked.map_err(|fault| self.unverified(fault, id))?;
+        let proven = checked.map_err(|fault| Failure {
+            is_heard: true,
+            ..self.unverified(fault, id).into()
+        })?;
         self.suite = choice.suite;
         self.cookies = cookies;
         self.publics = publics;
@@ -180,21 +185,36 @@ impl Core {
         Ok(self.establish(&keyed, last_iv, proven, true, at))
     }
 
-    /// Reads message 3, encrypted or not.
-    pub(super) fn aggressive_3(
+    /// Reads message 3 when it is encrypted.
+    pub(super) fn aggressive_3_sealed(
+        &mut self,
+        keyed: &Keyed,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Result<Box<IsakmpSa>, Fault> {
+        let last_block = Some(opened.next_iv);
+        self.aggressive_3(keyed, &opened.body, &opened.payloads, last_block, at)
+    }
+
+    /// Reads message 3 when it is not encrypted.
+    pub(super) fn aggressive_3_clear(
         &mut self,
         keyed: &Keyed,
         at: &mut At<'_>,
-    ) -> Result<Awaited, Fault> {
-        let opened;
-        let clear;
-        let (body, located, last_iv) = if at.message.header().flags.is_encrypted() {
-            opened = self.read_sealed(keyed, at)?;
-            (&opened.body[..], &opened.payloads, opened.next_iv)
-        } else {
-            clear = Self::read_clear(at)?;
-            (clear.0, &clear.1, keyed.iv)
-        };
+    ) -> Result<Box<IsakmpSa>, Fault> {
+        let (body, located) = Self::read_clear(at)?;
+        self.aggressive_3(keyed, body, &located, None, at)
+    }
+
+    /// Reads message 3. `last_block`: its last one, if it was encrypted.
+    fn aggressive_3(
+        &mut self,
+        keyed: &Keyed,
+        body: &[u8],
+        located: &[Located],
+        last_block: Option<Iv>,
+        at: &mut At<'_>,
+    ) -> Result<Box<IsakmpSa>, Fault> {
         let parts = Parts::sort(body, located)?;
         let (id, id_body) = self.peer_id.as_ref().ok_or(DropReason::UnexpectedMessage)?;
         let (publics, cookies) = (&self.publics, self.cookies);
@@ -202,13 +222,14 @@ impl Core {
         let hash = self.hash_of(Role::Initiator, keyed, publics, cookies, id_body, work);
         let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
         at.charge(&proven)?;
-        if self.sealed.is_some() {
+        if last_block.is_some() {
             self.take_notices(&parts);
         }
         self.nat = self.find_nat(at.path, cookies, &parts.discovery);
         self.path = at.path;
         self.heard(3, at, located);
         self.answered = None;
+        let last_iv = last_block.unwrap_or(keyed.iv);
         Ok(self.establish(keyed, last_iv, proven, false, at))
     }
 

@@ -7,16 +7,16 @@ use crypto::dh::{BadPublicValue, Group, KeyPair};
 use crypto::hash::Digest;
 use crypto::rand::Stream;
 use wire::isakmp::{
-    Cookie, Cookies, Exchange, Flags, Header, Identification, Located, Notify, NotifyType, Payload,
-    PayloadKind, ProtocolId, payloads, write_payloads,
+    Cookie, Cookies, Exchange, Flags, Header, Identification, Notify, NotifyType, Payload,
+    PayloadKind, ProtocolId, write_payloads,
 };
 
-use super::auth::{self, Proven};
+use super::auth::Proven;
 use super::keys::{self, Keys};
 use super::message::Message;
 use super::parts::Parts;
 use super::proposal::{self, Method};
-use super::protect::{self, Iv, Opened};
+use super::protect::{self, Iv};
 use super::{IsakmpSa, NatFinding, PeerSupport, names_of, nat, vendor};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -30,18 +30,6 @@ use crate::work::{Task, Work};
 
 /// Octets of our nonces.
 const NONCE_LEN: usize = 32;
-
-/// The expected message, and the state that only that step needs.
-pub(super) enum Awaited {
-    Main2,
-    Main3,
-    Main4(KeyPair),
-    Main5(Keyed),
-    Main6(Keyed),
-    Aggressive2(KeyPair),
-    Aggressive3(Keyed),
-    Done,
-}
 
 /// Keys, and the IV of the next message.
 pub(super) struct Keyed {
@@ -58,8 +46,6 @@ pub(super) struct At<'a> {
     pub(super) calendar: Calendar,
     pub(super) random: &'a mut Stream,
     pub(super) quotas: Option<&'a mut Quotas>,
-    /// Set when the message was read, whatever it proves.
-    pub(super) is_heard: bool,
     pub(super) out: &'a mut Outbox,
 }
 
@@ -108,9 +94,6 @@ pub(super) struct Core {
     pub(super) answered_at: Option<Instant>,
     last_sent: Vec<u8>,
     pub(super) expires: Option<Instant>,
-    /// The last block of the current message, if it was encrypted with the exchange's keys.
-    pub(super) sealed: Option<Iv>,
-    pub(super) established: Option<Box<IsakmpSa>>,
 }
 
 impl Core {
@@ -146,8 +129,6 @@ impl Core {
             answered_at: None,
             last_sent: Vec::new(),
             expires: None,
-            sealed: None,
-            established: None,
             candidates,
         }
     }
@@ -191,50 +172,6 @@ impl Core {
         }
         let has_id = header.message_id != 0 && header.exchange == self.exchange();
         has_id.then_some(DropReason::UnexpectedMessage)
-    }
-
-    /// Processes the message that `step` waits for.
-    pub(super) fn advance(&mut self, step: &Awaited, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        match step {
-            Awaited::Main2 => self.main_2(at),
-            Awaited::Main3 => self.main_3(at),
-            Awaited::Main4(pair) => self.main_4(pair, at),
-            Awaited::Main5(keyed) => self.main_5(keyed, at),
-            Awaited::Main6(keyed) => self.main_6(keyed, at),
-            Awaited::Aggressive2(pair) => self.aggressive_2(pair, at),
-            Awaited::Aggressive3(keyed) => self.aggressive_3(keyed, at),
-            Awaited::Done => Err(DropReason::UnexpectedMessage.into()),
-        }
-    }
-
-    /// The payloads of an unencrypted message.
-    pub(super) fn read_clear<'a>(at: &At<'a>) -> Result<(&'a [u8], Vec<Located>), DropReason> {
-        let (header, body) = (at.message.header(), at.message.body());
-        if header.flags.is_encrypted() {
-            return Err(DropReason::UnexpectedMessage);
-        }
-        let located =
-            payloads(header.next_payload, body).map_err(|_| DropReason::MalformedMessage)?;
-        Ok((body, located))
-    }
-
-    /// Decrypts a phase 1 message. In main mode the cipher key depends on the pre-shared key, so a
-    /// failure suggests another key.
-    pub(super) fn read_sealed(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Opened, Fault> {
-        let key = &keyed.keys.cipher_key.0;
-        let work = &mut at.out.work;
-        match protect::decrypt(self.suite.cipher, key, at.message, &keyed.iv, work) {
-            Ok(opened) => {
-                self.sealed = Some(opened.next_iv);
-                Ok(opened)
-            }
-            Err(DropReason::UndecryptableMessage)
-                if self.method == Method::PresharedKey && !self.is_aggressive =>
-            {
-                Err(auth::wrong_key())
-            }
-            Err(reason) => Err(reason.into()),
-        }
     }
 
     /// Makes a fresh pair and nonce.
@@ -477,7 +414,7 @@ impl Core {
         proven: Proven,
         lingers: bool,
         at: &mut At<'_>,
-    ) -> Awaited {
+    ) -> Box<IsakmpSa> {
         if !lingers {
             self.heed_answer(at.now, at.out);
         }
@@ -488,7 +425,7 @@ impl Core {
             lifetime_s = lifetime_s.min(u64::try_from(rest).unwrap_or(0));
         }
         self.candidates = vec![proven.connection];
-        self.established = Some(Box::new(IsakmpSa {
+        Box::new(IsakmpSa {
             cookies: self.cookies,
             role: self.role,
             suite: self.suite,
@@ -504,8 +441,7 @@ impl Core {
             path: self.path,
             since: at.now,
             lifetime_s,
-        }));
-        Awaited::Done
+        })
     }
 
     /// Reads the peer's notifications beside its proof.
@@ -540,16 +476,6 @@ impl Core {
             step,
             payloads,
             may_fragment: self.peer.fragmentation && self.connection().fragments,
-        }
-    }
-}
-
-impl Awaited {
-    /// The keys, in steps that have them.
-    pub(super) fn keyed(&self) -> Option<&Keyed> {
-        match self {
-            Self::Main5(keyed) | Self::Main6(keyed) | Self::Aggressive3(keyed) => Some(keyed),
-            _ => None,
         }
     }
 }

@@ -18,12 +18,15 @@ use std::sync::Arc;
 use crypto::dh::KeyPair;
 use wire::isakmp::{Cookies, NotifyType, Payload};
 
+use super::IsakmpSa;
 use super::auth;
-use super::exchange::{At, Awaited, Core, Keyed, Publics};
+use super::awaited::Awaited;
+use super::exchange::{At, Core, Keyed, Publics};
 use super::names_read;
 use super::parts::Parts;
 use super::phase1::MAX_CLEAR_BYTES;
 use super::proposal::{self, Method, Offered};
+use super::protect::Opened;
 use crate::ike::retransmit::PATIENCE_WITHIN;
 use crate::ike::{Fault, Outbox, Role};
 
@@ -169,8 +172,12 @@ impl Core {
     }
 
     /// Reads message 5, sends message 6.
-    pub(super) fn main_5(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        let opened = self.read_sealed(keyed, at)?;
+    pub(super) fn main_5(
+        &mut self,
+        keyed: &Keyed,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Result<Box<IsakmpSa>, Fault> {
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Initiator, keyed, &parts, at)?;
         at.charge(&proven)?;
@@ -191,8 +198,12 @@ impl Core {
     }
 
     /// Reads message 6.
-    pub(super) fn main_6(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        let opened = self.read_sealed(keyed, at)?;
+    pub(super) fn main_6(
+        &mut self,
+        keyed: &Keyed,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Result<Box<IsakmpSa>, Fault> {
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Responder, keyed, &parts, at)?;
         self.take_notices(&parts);
@@ -237,7 +248,6 @@ impl Core {
     }
 
     pub(super) fn heard(&self, number: u8, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
-        at.is_heard = true;
         at.out
             .heard(self.step(number), at.message.size(), names_read(located));
     }

@@ -14,8 +14,9 @@ use wire::codec::Malformed;
 use wire::isakmp::{Cookie, Cookies, Exchange, Located, NotifyType, Payload, payloads};
 
 use super::IsakmpSa;
+use super::awaited::{Awaited, Failure, Next};
 use super::decoy::Decoys;
-use super::exchange::{At, Awaited, Core, cookie};
+use super::exchange::{At, Core, cookie};
 use super::in_clear::notification_in_clear;
 use super::message::Message;
 use super::names_read;
@@ -56,14 +57,17 @@ pub struct Means<'a> {
     pub calendar: Calendar,
 }
 
-/// What a message of phase 1 has done.
+/// What a message of phase 1 shows of the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// It was read, whatever it proves: the peer is not silent.
+pub struct Shown {
+    /// The message was read, whatever it proves: the peer is not silent.
     pub is_heard: bool,
-    /// It proves that the peer receives at its address.
+    /// The peer receives at its address.
     pub is_proven: bool,
 }
+
+/// The result of phase 1: the SA, and the connection with its peer.
+pub type Outcome = (Box<IsakmpSa>, Arc<Connection>);
 
 /// A phase 1 exchange, from its first message until its last one need not be repeated.
 pub struct Phase1 {
@@ -74,13 +78,6 @@ pub struct Phase1 {
     complaints: u32,
     /// The peer is above its quota: the reason, and until when its messages are ignored.
     refused: Option<(DropReason, Instant)>,
-}
-
-impl Awaited {
-    /// Whether the awaited message is the first to prove that the peer receives at its address.
-    pub(super) fn is_half_open(&self) -> bool {
-        matches!(self, Self::Main3 | Self::Aggressive3(_))
-    }
 }
 
 /// An unauthenticated failure.
@@ -206,16 +203,6 @@ impl Phase1 {
         (self.core.role == Role::Initiator).then(|| self.core.offered())
     }
 
-    /// Our role.
-    pub fn role(&self) -> Role {
-        self.core.role
-    }
-
-    /// The connection as far as it is known. A main mode responder may still change it.
-    pub fn connection(&self) -> &Arc<Connection> {
-        self.core.connection()
-    }
-
     /// The path to the peer. It moves to port 4500 behind a NAT (RFC 3947 §4).
     pub fn path(&self) -> Path {
         self.core.path
@@ -224,12 +211,6 @@ impl Phase1 {
     /// Aggressive mode; otherwise main mode.
     pub fn is_aggressive(&self) -> bool {
         self.core.is_aggressive
-    }
-
-    /// The peer has not proven that it receives at its address: a responder's exchange before the
-    /// initiator's second message.
-    pub fn is_half_open(&self) -> bool {
-        self.step.is_half_open()
     }
 
     /// Whether the log takes one more unauthenticated complaint.
@@ -247,7 +228,7 @@ impl Phase1 {
     /// Handles a reassembled message of this exchange, or any other with its cookies as long as
     /// there is no ISAKMP SA. A duplicate of the last one is answered with our last message again.
     /// Forged or stale ones are dropped without ending the exchange (`Ok`, counted by the node
-    /// through `Outbox::drops`).
+    /// through `Outbox::drops`). Returns the SA too when both ends have authenticated.
     pub fn on_message(
         &mut self,
         path: Path,
@@ -255,23 +236,23 @@ impl Phase1 {
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Progress, Fault> {
+    ) -> Result<(Shown, Option<Outcome>), Fault> {
+        let nothing = (Shown::default(), None);
         if self.ignores(message, now, out) {
-            return Ok(Progress::default());
+            return Ok(nothing);
         }
-        self.core.sealed = None;
         let exchange = message.header().exchange;
         if exchange == Exchange::Informational {
             self.on_refusal(message, now, out)?;
-            return Ok(Progress::default());
+            return Ok(nothing);
         }
         if exchange != self.core.exchange() {
             self.on_stray(out);
-            return Ok(Progress::default());
+            return Ok(nothing);
         }
         if matches!(self.step, Awaited::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
             out.drops.count(DropReason::UnexpectedMessage);
-            return Ok(Progress::default());
+            return Ok(nothing);
         }
         let Means {
             random,
@@ -286,41 +267,40 @@ impl Phase1 {
             calendar,
             random,
             quotas,
-            is_heard: false,
             out,
         };
-        let advanced = self.core.advance(&step, &mut at);
-        let is_heard = at.is_heard;
-        match advanced {
-            Ok(next) => {
-                let is_proven = step.is_half_open() && !next.is_half_open();
-                self.step = next;
-                self.doubt = None;
-                Ok(Progress {
-                    is_heard,
-                    is_proven,
-                })
-            }
-            Err(fault) => {
+        let (next, sa) = match self.core.advance(&step, &mut at) {
+            Ok(Next::Awaits(next)) => (next, None),
+            Ok(Next::Established(sa)) => (Awaited::Done, Some(sa)),
+            Err(failure) => {
                 self.step = step;
-                let (cookies, random, out) = (at.message.cookies(), at.random, at.out);
+                let (is_heard, random, out) = (failure.is_heard, at.random, at.out);
                 if self.doubts == 0 && matches!(self.step, Awaited::Aggressive2(_)) {
-                    self.core.disbelieve(&fault, cookies, random, out);
+                    let cookies = message.cookies();
+                    self.core.disbelieve(&failure.fault, cookies, random, out);
                 }
-                self.judge(fault, random, now, out)?;
-                Ok(Progress {
+                self.judge(failure, random, now, out)?;
+                let shown = Shown {
                     is_heard,
                     is_proven: false,
-                })
+                };
+                return Ok((shown, None));
             }
-        }
+        };
+        let shown = Shown {
+            is_heard: true,
+            is_proven: step.is_half_open() && !next.is_half_open(),
+        };
+        self.step = next;
+        self.doubt = None;
+        Ok((shown, sa.map(|sa| (sa, Arc::clone(self.core.connection())))))
     }
 
     /// Answers a duplicate. Drops what does not fit, and what comes from a peer above its quota.
     /// Returns whether the message was one of these.
     fn ignores(&mut self, message: &Message<'_>, now: Instant, out: &mut Outbox) -> bool {
         if let Some(answered) = &mut self.core.answered
-            && answered.take_duplicate(message.octets(), out)
+            && answered.take_duplicate(message.octets(), out).is_some()
         {
             return true;
         }
@@ -333,8 +313,7 @@ impl Phase1 {
         reason.is_some()
     }
 
-    /// The next retransmission, or the end. `None`: the exchange is over and may be forgotten after
-    /// [`Self::take_established`] has returned its result.
+    /// The next retransmission, or the end. `None`: the exchange is over and may be forgotten.
     pub fn deadline(&self) -> Option<Deadline> {
         let doubt = self.doubt.as_ref().map(|doubt| Deadline {
             at: doubt.until,
@@ -376,12 +355,6 @@ impl Phase1 {
             },
             None => Ok(()),
         }
-    }
-
-    /// The result, once, after success.
-    pub fn take_established(&mut self) -> Option<(IsakmpSa, Arc<Connection>)> {
-        let sa = self.core.established.take()?;
-        Some((*sa, Arc::clone(self.core.connection())))
     }
 
     /// Handles a message of another exchange before there is an SA. An aggressive initiator sends
@@ -438,12 +411,12 @@ impl Phase1 {
     /// Drops the message, records a doubt, or ends the exchange.
     fn judge(
         &mut self,
-        fault: Fault,
+        failure: Failure,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
-        match fault {
+        match failure.fault {
             Fault::Dropped(reason) => {
                 let is_refused = [DropReason::OverQuota, DropReason::TooManySessions];
                 if is_refused.contains(&reason) {
@@ -452,16 +425,13 @@ impl Phase1 {
                 out.drops.count(reason);
                 Ok(())
             }
-            fault if self.core.sealed.is_some() => {
-                self.core.tell(&fault, self.step.keyed(), random, out);
+            fault if let Some(last_block) = failure.last_block => {
+                let keyed = self.step.keyed().map(|keyed| (keyed, last_block));
+                self.core.tell(&fault, keyed, random, out);
                 Err(fault)
             }
             fault => {
-                out.drops.count(match &fault {
-                    Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
-                    Fault::BadPublicValue(_) => DropReason::BadPublicValue,
-                    _ => DropReason::AuthenticationFailed,
-                });
+                out.drops.count(fault.drop_reason());
                 self.doubt(fault, now);
                 Ok(())
             }

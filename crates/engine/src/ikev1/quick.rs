@@ -39,12 +39,14 @@ mod responder;
 use initiator::Proposed;
 use responder::{Offered, WaitsForThird};
 
-use crate::ike::retransmit::{Answered, LINGER};
+use crate::ike::retransmit::{Answered, Duplicate, LINGER};
 
 /// The progress of an exchange after a message.
 pub enum QuickProgress {
     /// None.
     Pending,
+    /// Initiator: the peer repeated message 2, so it has not read message 3, which is sent again.
+    Unread,
     /// Initiator: both SAs may be installed. Responder: message 3 came, so outbound may be
     /// installed.
     Complete(Box<NegotiatedChild>),
@@ -245,8 +247,10 @@ impl Quick {
                 Ok(QuickProgress::Complete(child))
             }
             State::Done { answered, .. } => {
-                if !answered.take_duplicate(message.octets(), out) {
-                    out.drops.count(DropReason::UnexpectedMessage);
+                match answered.take_duplicate(message.octets(), out) {
+                    Some(Duplicate::Answered) => return Ok(QuickProgress::Unread),
+                    Some(Duplicate::Ignored) => {}
+                    None => out.drops.count(DropReason::UnexpectedMessage),
                 }
                 Ok(QuickProgress::Pending)
             }

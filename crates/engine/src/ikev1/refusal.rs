@@ -7,7 +7,8 @@ use crypto::rand::Stream;
 use wire::isakmp::{Cookies, Exchange, Located, NotifyType, Payload, write_payloads};
 
 use super::auth::Proven;
-use super::exchange::{At, Awaited, Core, Keyed};
+use super::awaited::Awaited;
+use super::exchange::{At, Core, Keyed};
 use super::in_clear::notification_in_clear;
 use super::message::Message;
 use super::names_of;
@@ -20,11 +21,12 @@ use crate::ike::{Fault, Outbox, Refusal, Rejection, Step, Unanswered};
 use crate::work::Work;
 
 impl Core {
-    /// Tells the peer why it is refused, encrypted if there are keys.
+    /// Tells the peer why it is refused, encrypted if there are keys. Their IV follows the last
+    /// block of phase 1, sent or received.
     pub(super) fn tell(
         &self,
         fault: &Fault,
-        keyed: Option<&Keyed>,
+        keyed: Option<(&Keyed, Iv)>,
         random: &mut Stream,
         out: &mut Outbox,
     ) {
@@ -33,7 +35,7 @@ impl Core {
             Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
             _ => return,
         };
-        let Some(keyed) = keyed else {
+        let Some((keyed, last_block)) = keyed else {
             out.messages
                 .push(notification_in_clear(self.cookies, kind, self.path, random));
             return;
@@ -46,7 +48,7 @@ impl Core {
         let hash = hash.hmac(&keyed.keys.skeyid_a.0, &[&id, &body]);
         let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
         all.extend(chain);
-        let mut iv = self.notice_iv(keyed, header.message_id);
+        let mut iv = self.notice_iv(last_block, header.message_id);
         let (cipher, key) = (keyed.suite.cipher, &keyed.keys.cipher_key.0);
         let message = protect::encrypt(cipher, key, header, &all, &mut iv, &mut out.work);
         out.messages
@@ -83,7 +85,7 @@ impl Core {
         message: &Message<'_>,
         work: &mut Work,
     ) -> Result<Vec<Located>, DropReason> {
-        let iv = self.notice_iv(keyed, message.id());
+        let iv = self.notice_iv(keyed.iv, message.id());
         let key = &keyed.keys.cipher_key.0;
         let mut opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
         let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
@@ -158,10 +160,9 @@ impl Core {
     }
 
     /// RFC 2409 appendix B: from the last block of phase 1, sent or received.
-    fn notice_iv(&self, keyed: &Keyed, message_id: u32) -> Iv {
+    fn notice_iv(&self, last_block: Iv, message_id: u32) -> Iv {
         let id = message_id.to_be_bytes();
-        let last = self.sealed.as_ref().unwrap_or(&keyed.iv);
-        let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
+        let digest = self.suite.hash.digest(&[last_block.as_ref(), &id]);
         Iv::truncated(self.suite.cipher, digest.as_ref())
     }
 }

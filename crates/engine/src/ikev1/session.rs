@@ -18,7 +18,7 @@ use super::decoy::Decoys;
 use super::message::{Kind, Message};
 use super::mode_config::{AddressRequest, ConfigRequest};
 use super::phase1::Phase1;
-pub use super::phase1::{Means, Progress};
+pub use super::phase1::{Means, Shown};
 use super::quick::Quick;
 use super::{IsakmpSa, NatFinding};
 use crate::config::Connection;
@@ -283,21 +283,22 @@ impl Session {
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<(Progress, Option<Arc<Connection>>), Fault> {
+    ) -> Result<(Shown, Option<Arc<Connection>>), Fault> {
         let Some(phase1) = self.phase1_mut() else {
             out.drops.count(DropReason::RetransmittedMessage);
-            return Ok((Progress::default(), None));
+            return Ok((Shown::default(), None));
         };
         let result = phase1.on_message(path, message, means, now, out);
         out.answer_repetition_at(path, self.role);
-        Ok((result?, self.take_established()))
+        let (shown, established) = result?;
+        let connection = established.map(|(sa, connection)| {
+            self.establish(*sa);
+            connection
+        });
+        Ok((shown, connection))
     }
 
-    fn take_established(&mut self) -> Option<Arc<Connection>> {
-        let State::Phase1(phase1) = &mut self.state else {
-            return None;
-        };
-        let (sa, connection) = phase1.take_established()?;
+    fn establish(&mut self, sa: IsakmpSa) {
         let established = State::Established(Box::new(Established {
             sa,
             phase1: None,
@@ -311,7 +312,6 @@ impl Session {
         if let (State::Phase1(phase1), Some(it)) = (before, self.established_mut()) {
             it.phase1 = Some(phase1);
         }
-        Some(connection)
     }
 
     /// The peer has all of phase 1: none of its messages is repeated, and a first message with the
@@ -325,12 +325,6 @@ impl Session {
     /// Whether phase 1 is in progress, or may have to repeat its last message.
     pub fn has_phase1(&self) -> bool {
         self.phase1().is_some()
-    }
-
-    /// Whether the peer has not yet proven that it receives at its address: a responder's exchange
-    /// before the initiator's second message.
-    pub fn is_half_open(&self) -> bool {
-        self.phase1().is_some_and(|it| it.is_half_open())
     }
 
     /// Whether it started in aggressive mode and phase 1 is not forgotten.

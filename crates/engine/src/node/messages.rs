@@ -6,7 +6,7 @@ use super::session::{Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
 use crate::counters::DropReason;
-use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Refusal, Terms, Wanted};
+use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Terms, Wanted};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
@@ -143,7 +143,7 @@ impl Node {
             }
             Err(fault) => {
                 self.flush(None, out);
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.outputs.tell(Event::NegotiationFailed {
                     connection: None,
                     path,
@@ -186,9 +186,7 @@ impl Node {
         };
         let result = ike.on_phase1(path, message, means, now, &mut out);
         if let Stage::HalfOpen(slot) = &mut session.stage
-            && result
-                .as_ref()
-                .is_ok_and(|(progress, _)| progress.is_proven)
+            && result.as_ref().is_ok_and(|(shown, _)| shown.is_proven)
         {
             self.half_open.prove(id, slot, now);
             if let Room::Of(oldest, _) = room {
@@ -197,8 +195,8 @@ impl Node {
         }
         self.flush(Some(id), out);
         match result {
-            Ok((progress, connection)) => {
-                if progress.is_heard {
+            Ok((shown, connection)) => {
+                if shown.is_heard {
                     self.racer_heard(id, now);
                 }
                 if let Some(connection) = connection {
@@ -208,7 +206,7 @@ impl Node {
             }
             // Authenticated as the peer's; otherwise phase 1 only counted it.
             Err(fault) => {
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.fail_session(id, &fault, now);
             }
         }
@@ -235,13 +233,13 @@ impl Node {
         match fact {
             Fact::Pending => {}
             Fact::Dropped(reason) => self.drops.count(reason),
-            Fact::Unproven(fault) => self.count_fault(&fault),
+            Fact::Unproven(fault) => self.drops.count(fault.drop_reason()),
             Fact::Unreadable(fault) => {
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.on_hint(path, message, now);
             }
             Fact::Unfit(fault) => {
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.refuse(id, &fault, About::Session);
                 self.close_session(id, EndCause::Failed(fault.to_string()), true, now);
             }
@@ -256,7 +254,7 @@ impl Node {
             Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
             Fact::Child(agreed) => self.child_agreed(id, path, *agreed, out, now),
             Fact::ChildFailed(child, spi, fault) => {
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.child_failed(id, child, spi, &fault, now);
             }
             Fact::Unread(child, spi) => self.wait_for_reader(child, spi, now),
@@ -404,7 +402,7 @@ impl Node {
         if complaint.is_about_identity && self.is_bare(id) {
             let name = &complaint.name;
             let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
-            self.count_fault(&fault);
+            self.drops.count(fault.drop_reason());
             return self.fail_session(id, &fault, now);
         }
         if complaint.is_error && self.peer_refuses(id, complaint, now) {
@@ -463,25 +461,5 @@ impl Node {
         if is_moved {
             self.move_session(id, path, LEAST_MESSAGE_BYTES, now);
         }
-    }
-
-    pub(super) fn count_fault(&mut self, fault: &Fault) {
-        self.drops.count(match fault {
-            Fault::Dropped(reason) => *reason,
-            Fault::Malformed(_) => DropReason::MalformedMessage,
-            Fault::BadPublicValue(_) => DropReason::BadPublicValue,
-            Fault::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,
-            Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
-            Fault::NoConnection(_) => DropReason::NoConnection,
-            Fault::Incompatible { refusal, .. } => match refusal {
-                Refusal::Selectors => DropReason::SelectorRefused,
-                Refusal::KeyExchange => DropReason::BadPublicValue,
-                _ => DropReason::NoProposalChosen,
-            },
-            Fault::Refused(_) => DropReason::NoProposalChosen,
-            Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
-            Fault::Taken(_) => DropReason::SelectorTaken,
-            Fault::NothingToLend(_) => DropReason::NoInnerAddress,
-        });
     }
 }

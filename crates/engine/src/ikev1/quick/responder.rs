@@ -223,9 +223,9 @@ impl WaitsForThird {
         self.retransmit.move_to(path);
     }
 
-    /// Answers message 1 again, if this is a duplicate of it.
+    /// Answers message 1 again, if this is a duplicate of it. Returns whether it is.
     pub(super) fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
-        self.first.take_duplicate(message, out)
+        self.first.take_duplicate(message, out).is_some()
     }
 
     /// Whether this is message 3. One that does not verify is counted.

@@ -62,7 +62,8 @@ impl Established {
     ) -> Fact {
         let octets = message.octets();
         let answered = self.answered.as_mut();
-        if answered.is_some_and(|answered| answered.take_duplicate(octets, out)) {
+        let duplicate = answered.and_then(|answered| answered.take_duplicate(octets, out));
+        if duplicate.is_some() {
             return Fact::Pending;
         }
         let request = self.request.as_mut();

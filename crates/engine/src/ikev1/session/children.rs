@@ -269,12 +269,8 @@ impl Established {
         let (child, spi) = (exchange.child, exchange.spi);
         match exchange.quick.on_message(&self.sa, message, now, out) {
             // A duplicate, or a message that does not verify.
-            Ok(QuickProgress::Pending) => {
-                match exchange.quick.is_initiator() && !out.messages.is_empty() {
-                    true => Fact::Unread(child, spi),
-                    false => Fact::Pending,
-                }
-            }
+            Ok(QuickProgress::Pending) => Fact::Pending,
+            Ok(QuickProgress::Unread) => Fact::Unread(child, spi),
             Ok(QuickProgress::Complete(negotiated)) => Fact::Child(Box::new(AgreedChild {
                 child,
                 exchange: message.id(),

@@ -479,7 +479,7 @@ fn an_unsealed_third_aggressive_message_is_accepted() {
     }
     let (_, third) = pair.next().unwrap();
     let mut opened = None;
-    if let crate::ikev1::exchange::Awaited::Aggressive3(session) =
+    if let crate::ikev1::awaited::Awaited::Aggressive3(session) =
         &pair.r.phase1.as_ref().unwrap().step
     {
         let key = &session.keys.cipher_key.0;

@@ -19,7 +19,7 @@ use crate::ike::{Fault, IKE_PORT, NAT_T_PORT, Outbox, Sent};
 use crate::ikev1::IsakmpSa;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::message::Message;
-use crate::ikev1::phase1::{Means, Phase1};
+use crate::ikev1::phase1::{Means, Outcome, Phase1};
 use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
@@ -230,7 +230,7 @@ impl Pair {
         let connection = Arc::new(initiator);
         let phase1 = Phase1::initiate(connection, path, true, &mut i.random, pair.now, &mut i.out);
         i.phase1 = Some(phase1);
-        i.after(Ok(()));
+        i.after(Ok(None));
         pair
     }
 
@@ -263,7 +263,7 @@ impl Pair {
         let message = match (Message::parse(message), &r.phase1) {
             (Ok(message), _) => message,
             (Err(reason), Some(_)) => return r.out.drops.count(reason),
-            (Err(reason), None) => return r.after::<()>(Err(reason.into())),
+            (Err(reason), None) => return r.after(Err(reason.into())),
         };
         let message = &message;
         let result = match &mut r.phase1 {
@@ -274,14 +274,18 @@ impl Pair {
                     ..means(&mut r.random, calendar)
                 };
                 let result = phase1.on_message(path, message, means, now, &mut r.out);
-                result.map(drop)
+                result.map(|(_, sa)| sa)
             }
             None if r.fault.is_some() => return,
             None => {
                 let all = self.responders.between(path);
                 let decoys = Decoys::new(&Seed::new([9; 32]));
-                Phase1::respond(&all, &decoys, path, message, &mut r.random, now, &mut r.out)
-                    .map(|phase1| r.phase1 = Some(phase1))
+                Phase1::respond(&all, &decoys, path, message, &mut r.random, now, &mut r.out).map(
+                    |phase1| {
+                        r.phase1 = Some(phase1);
+                        None
+                    },
+                )
             }
         };
         r.after(result);
@@ -297,7 +301,7 @@ impl Pair {
         };
         let means = means(&mut i.random, calendar);
         let result = phase1.on_message(path, &message, means, now, &mut i.out);
-        i.after(result);
+        i.after(result.map(|(_, sa)| sa));
     }
 
     /// Advances time to the next deadline. Returns whether there was one.
@@ -314,7 +318,7 @@ impl Pair {
                     .is_some_and(|deadline| deadline.at <= self.now)
             {
                 let result = phase1.on_deadline(self.now, &mut end.out);
-                end.after(result);
+                end.after(result.map(|()| None));
             }
         }
         true
@@ -373,20 +377,18 @@ impl Pair {
 
 impl End {
     /// Handles the result of a call.
-    fn after<T>(&mut self, result: Result<T, Fault>) {
+    fn after(&mut self, result: Result<Option<Outcome>, Fault>) {
         for sent in self.out.messages.drain(..) {
             self.log.push(sent.clone());
             self.sent.push_back(sent);
         }
         match result {
-            Ok(_) | Err(Fault::Dropped(_) | Fault::Malformed(_)) => {}
+            Ok(None) | Err(Fault::Dropped(_) | Fault::Malformed(_)) => {}
+            Ok(Some((sa, connection))) => self.sa = Some((*sa, connection)),
             Err(fault) => {
                 self.fault = Some(fault);
                 self.phase1 = None;
             }
-        }
-        if let Some(sa) = self.phase1.as_mut().and_then(Phase1::take_established) {
-            self.sa = Some(sa);
         }
     }
 

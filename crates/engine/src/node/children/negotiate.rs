@@ -131,7 +131,7 @@ impl Node {
         match self.child_for(id, &connection, offer) {
             Ok(child) => self.grant_child(id, child, now),
             Err(fault) => {
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.refuse(id, &fault, About::Question);
             }
         }
@@ -173,7 +173,7 @@ impl Node {
             }
             Err(fault) => {
                 self.flush(Some(id), out);
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.release(child, spi);
                 self.refuse(id, &fault, About::Question);
                 self.drop_unused_child(child);

@@ -35,7 +35,7 @@ impl Node {
             }
             Remedy::Nothing => {
                 let fault = Fault::Refused(refused.text);
-                self.count_fault(&fault);
+                self.drops.count(fault.drop_reason());
                 self.child_failed(id, child, spi, &fault, now);
             }
         }
