@@ -13,7 +13,7 @@ use crypto::rand::Seed;
 use engine::counters::DropReason;
 use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
-    Received,
+    Received, Verdict,
 };
 use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret, Via};
 use engine::selector::TrafficSelector;
@@ -192,9 +192,12 @@ impl TwoEnds {
 
     fn seal(&mut self, packet: &[u8]) -> Answer {
         let mut out = Datagrams::new();
-        let dropped = self.sender.seal(&mut packet.to_vec(), NOW, &mut out);
+        let verdict = self.sender.seal(&mut packet.to_vec(), NOW, &mut out);
         let Some(run) = out.runs().first() else {
-            return Answer::Drop(name(dropped));
+            return Answer::Drop(match verdict {
+                Verdict::Refused(reason) => reason.name(),
+                Verdict::Sealed | Verdict::Kept => NOTHING,
+            });
         };
         let bytes = out.bytes(run);
         Answer::Packet(match run.path.via {
@@ -227,7 +230,7 @@ impl TwoEnds {
         let mut out = Packets::new();
         let dropped = self.receiver.open(0, received, NOW, &mut out);
         let Some(write) = out.writes().next() else {
-            return Ok(Answer::Drop(name(dropped)));
+            return Ok(Answer::Drop(dropped.map_or(NOTHING, DropReason::name)));
         };
         let mut clear = write.header.to_vec();
         for slice in write.slices {
@@ -335,9 +338,8 @@ fn everything() -> Vec<TrafficSelector> {
     all.to_vec()
 }
 
-fn name(dropped: Option<DropReason>) -> &'static str {
-    dropped.map_or("nothing", DropReason::name)
-}
+/// The answer when nothing results, and nothing is dropped.
+const NOTHING: &str = "nothing";
 
 fn octets(text: &str) -> io::Result<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

@@ -29,7 +29,7 @@ use crate::ike::Spis;
 use crate::node::{Event, Input, Node, Output, Ways};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
-    Packets, Received,
+    Packets, Received, Verdict,
 };
 use crate::sa::{Path, Secret, Via};
 use crate::time::{Deadline, Instant};
@@ -170,9 +170,9 @@ impl Endpoint {
     pub fn send(&mut self, frame: &mut [u8], now: Instant) -> bool {
         debug_assert!(self.leaving.is_empty(), "poll before the next packet");
         self.sealed.clear();
-        self.outbound.seal(frame, now, &mut self.sealed);
+        let verdict = self.outbound.seal(frame, now, &mut self.sealed);
         self.take_sealed();
-        !self.sealed.is_empty()
+        verdict == Verdict::Sealed
     }
 
     /// The next effect. `None`: it waits for [`Endpoint::deadline`] or an input.

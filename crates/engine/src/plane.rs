@@ -33,7 +33,7 @@ mod vnet;
 
 use std::net::IpAddr;
 
-use crate::counters::DropCounters;
+use crate::counters::{DropCounters, DropReason};
 use crate::sa::{ChildId, Direction, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
@@ -45,6 +45,18 @@ pub use outbound::OutboundPlane;
 pub use packets::{Control, Packets, Slice, Write};
 pub use path_mtu::TooBig;
 pub use shape::{Shape, wire_bytes};
+
+/// What the outbound plane did with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it was sealed.
+    Sealed,
+    /// Nothing is to be sealed yet, or at all: a fragment waits for the others, or the packet must
+    /// not leave its link.
+    Kept,
+    /// It was not sealed, or not all of it. If its child is not up, a copy waits.
+    Refused(DropReason),
+}
 
 /// What the TUN device can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

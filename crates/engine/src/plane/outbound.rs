@@ -20,7 +20,7 @@ use crate::plane::sealer::Sealer;
 use crate::plane::split::{Burst, Sealed};
 use crate::plane::stall::Stall;
 use crate::plane::vnet::PLAIN;
-use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport};
+use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport, Verdict};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
@@ -50,8 +50,6 @@ pub struct OutboundPlane {
     /// Packets whose children have come up.
     released: Vec<Held>,
     sizes: PathSizes,
-    /// Events caused by a change; the next [`OutboundPlane::release`] gives them out.
-    notices: Vec<Notice>,
     report: PlaneReport,
 }
 
@@ -94,13 +92,12 @@ impl OutboundPlane {
             fragments: Reassembly::default(),
             released: Vec::new(),
             sizes: PathSizes::default(),
-            notices: Vec::new(),
             report: PlaneReport::default(),
         }
     }
 
-    /// Takes one change; what is unknown is ignored. What waited for a new SA leaves by
-    /// [`OutboundPlane::release`].
+    /// Takes one change; what is unknown is ignored. Returns what control must know. What waited
+    /// for a new SA leaves by [`OutboundPlane::release`].
     pub fn apply(&mut self, change: OutboundChange, now: Instant) -> Option<Notice> {
         match change {
             OutboundChange::Install(sa) => self.install(*sa),
@@ -134,7 +131,7 @@ impl OutboundPlane {
                 let held = limit.into_iter().flat_map(|limit| limit.hold.into_frames());
                 self.released.extend(held);
             }
-            OutboundChange::Doubt(child) => self.doubt(child, now),
+            OutboundChange::Doubt(child) => return self.doubt(child, now),
             OutboundChange::Expect(id, local, remote) => self.edit_or_add(id, |child| {
                 let former = child.expected.take();
                 let (asked, hold) = former.map_or_else(Default::default, |it| (it.asked, it.hold));
@@ -166,13 +163,7 @@ impl OutboundPlane {
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
     /// has them, then one IP packet or super-packet. Appends to `out`; never fails, drops are
     /// counted. If the child of a packet is not up, a copy waits for it. `frame` may be changed.
-    /// Returns why it was not sealed, or not all of it.
-    pub fn seal(
-        &mut self,
-        frame: &mut [u8],
-        now: Instant,
-        out: &mut Datagrams,
-    ) -> Option<DropReason> {
+    pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) -> Verdict {
         self.grow(now);
         self.seal_or_hold(frame, now, now, out)
     }
@@ -180,7 +171,6 @@ impl OutboundPlane {
     /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
     /// it costs nothing if nothing waited.
     pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
-        out.notices.append(&mut self.notices);
         for mut held in core::mem::take(&mut self.released) {
             match held.is_stale(now) {
                 true => self.report.drops.count(DropReason::NoSa),
@@ -206,13 +196,16 @@ impl OutboundPlane {
         since: Instant,
         now: Instant,
         out: &mut Datagrams,
-    ) -> Option<DropReason> {
-        let reason = self.try_seal(frame, since, now, out).err()?;
+    ) -> Verdict {
+        let reason = match self.try_seal(frame, since, now, out) {
+            Ok(verdict) => return verdict,
+            Err(reason) => reason,
+        };
         match reason {
             DropReason::NoSa | DropReason::UnprovenPath => self.hold(frame, reason, since, now),
             _ => self.report.drops.count(reason),
         }
-        Some(reason)
+        Verdict::Refused(reason)
     }
 
     fn try_seal(
@@ -221,7 +214,7 @@ impl OutboundPlane {
         since: Instant,
         now: Instant,
         out: &mut Datagrams,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Verdict, DropReason> {
         let (offload, packet) = crate::plane::vnet::take(frame, self.offloads)?;
         let inner = Inner::parse(packet).ok_or(DropReason::BadInnerPacket)?;
         if inner.ttl == 0 {
@@ -242,12 +235,12 @@ impl OutboundPlane {
         since: Instant,
         now: Instant,
         out: &mut Datagrams,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Verdict, DropReason> {
         let taken = self.fragments.take(fragment, now);
         let lost = taken.given_up;
         self.report.drops.add(DropReason::BadInnerPacket, lost);
         let Some(mut whole) = taken.whole else {
-            return Ok(());
+            return Ok(Verdict::Kept);
         };
         let mut inner = Inner::parse(&whole).ok_or(DropReason::BadInnerPacket)?;
         // its sender let it be cut
@@ -259,7 +252,7 @@ impl OutboundPlane {
                     whole.splice(..0, PLAIN);
                 }
                 self.hold(&mut whole, reason, since, now);
-                Ok(())
+                Ok(Verdict::Refused(reason))
             }
             sealed => sealed,
         }
@@ -272,11 +265,11 @@ impl OutboundPlane {
         packet: &mut [u8],
         now: Instant,
         out: &mut Datagrams,
-    ) -> Result<(), DropReason> {
+    ) -> Result<Verdict, DropReason> {
         let Some(slot) = self.find(inner) else {
             // The host greets neighbours on every device: this traffic never has a policy.
             return match is_of_the_link(inner.flow.destination) {
-                true => Ok(()),
+                true => Ok(Verdict::Kept),
                 false => Err(DropReason::NoPolicy),
             };
         };
@@ -322,7 +315,7 @@ impl OutboundPlane {
                 .push(Notice::OutboundUsed { child: id, at: now });
         }
         self.heed(id, sign, out);
-        result
+        result.map(|()| Verdict::Sealed)
     }
 
     /// The child whose selectors admit the packet: one that names a protocol or port before one

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use wire::ip::tcp;
 use wire::vnet::{Gso, VnetHeader};
 
-use super::{Child, OutboundPlane};
+use super::OutboundPlane;
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
 use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why};
@@ -82,18 +82,15 @@ impl OutboundPlane {
     }
 
     /// Large packets of this child go unanswered, small ones do not.
-    pub(super) fn doubt(&mut self, child: ChildId, now: Instant) {
-        let is_stalled = |child: &Child| child.stall.is_stalled(now);
-        if !self.child_mut(child).is_some_and(|child| is_stalled(child)) {
-            return;
+    pub(super) fn doubt(&mut self, child: ChildId, now: Instant) -> Option<Notice> {
+        let is_stalled = self.child_mut(child)?.stall.is_stalled(now);
+        if !is_stalled || !self.lower(child, 0, Why::Silence, now) {
+            return None;
         }
-        if self.lower(child, 0, Why::Silence, now)
-            && let Some(known) = self.child_mut(child)
-        {
-            known.stall.shrunk();
-            let mtu = known.sealers.last().map_or(0, |sealer| sealer.path_mtu);
-            self.notices.push(Notice::PathShrank { child, mtu });
-        }
+        let known = self.child_mut(child)?;
+        known.stall.shrunk();
+        let mtu = known.sealers.last().map_or(0, |sealer| sealer.path_mtu);
+        Some(Notice::PathShrank { child, mtu })
     }
 
     /// What a packet showed of its child's path.

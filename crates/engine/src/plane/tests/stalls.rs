@@ -41,13 +41,9 @@ impl Sender {
     }
 
     /// The peer answers a small probe at once.
-    fn doubt(&mut self) -> Vec<Notice> {
-        self.pair.datagrams.clear();
-        self.pair
-            .sender
-            .apply(OutboundChange::Doubt(CHILD), self.now);
-        self.pair.sender.release(self.now, &mut self.pair.datagrams);
-        self.pair.datagrams.notices().to_vec()
+    fn doubt(&mut self) -> Option<Notice> {
+        let doubt = OutboundChange::Doubt(CHILD);
+        self.pair.sender.apply(doubt, self.now)
     }
 
     /// The size that the path is assumed to carry.
@@ -61,12 +57,10 @@ fn segment(sequence: u32, length: usize) -> Vec<u8> {
     plain(&packet("10.1.0.1", "10.2.0.1", TCP, &tcp))
 }
 
-fn shrank() -> Vec<Notice> {
-    vec![Notice::PathShrank {
-        child: CHILD,
-        mtu: 1_280,
-    }]
-}
+const SHRANK: Option<Notice> = Some(Notice::PathShrank {
+    child: CHILD,
+    mtu: 1_280,
+});
 
 /// The waits of a sender whose timeout doubles.
 const TIMEOUTS_MS: [u64; 3] = [220, 440, 880];
@@ -82,7 +76,7 @@ fn a_large_segment_repeated_three_times_is_told_and_makes_the_path_small_if_the_
     // Nothing changes before the peer has answered. Each repetition probes again.
     assert_eq!(sender.path_mtu(), 1_500);
     assert_eq!(sender.send(&large, 1_760), [STALLED]);
-    assert_eq!(sender.doubt(), shrank());
+    assert_eq!(sender.doubt(), SHRANK);
     assert_eq!(sender.path_mtu(), 1_280);
     // The sender inside is told the size, as on any path.
     assert!(sender.send(&large, 3_500).is_empty());
@@ -146,7 +140,7 @@ fn nothing_else_makes_a_path_doubtful() {
     for _ in 0..50 {
         assert!(sender.send(&large, 5).is_empty());
     }
-    assert!(sender.doubt().is_empty());
+    assert!(sender.doubt().is_none());
     assert_eq!(sender.path_mtu(), 1_500);
 }
 
@@ -160,7 +154,7 @@ fn a_loss_now_and_then_is_no_sign() {
             assert!(sender.send(&large, 250).is_empty());
         }
     }
-    assert!(sender.doubt().is_empty());
+    assert!(sender.doubt().is_none());
 }
 
 #[test]
@@ -170,7 +164,7 @@ fn an_answer_that_comes_late_changes_nothing() {
     sender.send(&large, 0);
     sender.repeat(&large);
     sender.now = sender.now + Duration::from_secs(60);
-    assert!(sender.doubt().is_empty());
+    assert!(sender.doubt().is_none());
     assert_eq!(sender.path_mtu(), 1_500);
 }
 
@@ -180,7 +174,7 @@ fn a_server_that_died_inside_is_not_the_paths_fault() {
     let large = segment(1, 1_300);
     sender.send(&large, 0);
     sender.repeat(&large);
-    assert_eq!(sender.doubt(), shrank());
+    assert_eq!(sender.doubt(), SHRANK);
     // Small segments are not answered either.
     let small = segment(1, 1_000);
     for after in [1_760, 3_520, 7_040] {
