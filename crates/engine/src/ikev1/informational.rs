@@ -66,8 +66,8 @@ pub(crate) fn notification(
 }
 
 /// Sends protected payloads once: informational messages are not acknowledged. `message_id` must be
-/// unused under this SA, and not zero.
-pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Outbox) {
+/// unused under this SA, and not zero. Returns the octets of the message.
+pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Outbox) -> usize {
     let label = Label {
         exchange: Exchange::Informational,
         message_id,
@@ -76,7 +76,9 @@ pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Ou
     let mut iv = sa.first_iv(message_id);
     let id = message_id.to_be_bytes();
     let sent = sealed(sa, label, &mut iv, &[&id], payloads, out);
+    let octets = sent.message.len();
     out.messages.push(sent);
+    octets
 }
 
 /// R-U-THERE with this number: a probe of the peer.

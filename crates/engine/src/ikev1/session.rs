@@ -405,12 +405,6 @@ impl Session {
         }
     }
 
-    /// Whether it has no number for another exchange: it must end.
-    pub fn is_used_up(&self) -> bool {
-        let established = self.established();
-        established.is_some_and(|it| it.ids.are_used_up())
-    }
-
     /// The number of the next exchange: a message ID that this session has not used; never zero.
     pub fn next_exchange(&self, random: &mut Stream) -> u32 {
         loop {
@@ -447,24 +441,20 @@ impl Session {
         }
     }
 
-    /// Repeats messages of phase 1 and the request for addresses, or gives the session up.
+    /// Repeats messages of phase 1 and the request for addresses, or gives the session up. When
+    /// phase 1 has nothing left to repeat, forgets it; returns whether it was forgotten.
     /// [`Self::on_child_deadlines`] handles exchanges for children.
-    pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
+    pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<bool, Fault> {
         let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|it| it.at <= now);
         if let Some(phase1) = self.phase1_mut().filter(|it| is_due(it.deadline())) {
             phase1.on_deadline(now, out)?;
         }
         let request = self.established_mut().and_then(|it| it.request.as_mut());
-        match request.filter(|it| is_due(it.deadline())) {
-            Some(request) => request.on_deadline(now, out),
-            None => Ok(()),
+        if let Some(request) = request.filter(|it| is_due(it.deadline())) {
+            request.on_deadline(now, out)?;
         }
-    }
-
-    /// Whether phase 1 has nothing left to repeat.
-    pub fn is_phase1_over(&self) -> bool {
-        let phase1 = self.phase1();
-        self.is_established() && phase1.is_some_and(|it| it.deadline().is_none())
+        let is_phase1_over = self.phase1().is_some_and(|it| it.deadline().is_none());
+        Ok(is_phase1_over && self.forget_phase1())
     }
 }
 

@@ -215,8 +215,7 @@ impl Node {
         let number = liveness.next_number(first_number, gap);
         liveness.ask_at = Some(now + DPD_INTERVAL);
         let mut out = Outbox::default();
-        session.ike.probe(exchange, number, &mut out);
-        let octets = out.messages.iter().map(|sent| sent.message.len()).sum();
+        let octets = session.ike.probe(exchange, number, &mut out);
         let may_go = match &mut session.unproven {
             Some(unproven) => unproven.may_ask(number, octets),
             None => true,

@@ -24,7 +24,7 @@ use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use wire::esp::NON_ESP_MARKER;
 
-pub(super) use stage::{Purpose, Rule, Stage, Tenure};
+pub(super) use stage::{End, Purpose, Rule, Stage, Tenure};
 
 /// Wait before a failed renewal is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
@@ -162,10 +162,10 @@ impl Session {
 
     /// Renews it, or ends it if its exchange numbers are used up.
     fn wear(&mut self, wear: Wear) {
-        match (wear, &mut self.stage) {
-            (Wear::Renew, stage) => stage.renew_at(Some(Instant(0))),
-            (Wear::End, Stage::Established(_, tenure)) => tenure.expire_at = Instant(0),
-            (Wear::None | Wear::End, _) => {}
+        match wear {
+            Wear::None => {}
+            Wear::Renew => self.stage.renew_at(Some(Instant(0))),
+            Wear::End => self.stage.use_up(),
         }
     }
 
@@ -181,7 +181,7 @@ impl Session {
             self.ike.deadline(),
             at(self.stage.rekey_at(), "renew the ISAKMP SA"),
             at(
-                self.stage.expire_at(),
+                self.stage.end().map(|(at, _)| at),
                 "the ISAKMP SA or its exchange expires",
             ),
             self.liveness.deadline(),
@@ -286,7 +286,7 @@ impl Node {
         let rekey_at = now + renewal(lifetime, own, margin, role);
         let tenure = Tenure {
             rule: Rule::Current(Some(rekey_at)),
-            expire_at: now + lifetime,
+            end: End::At(now + lifetime),
         };
         if role == Role::Responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
@@ -444,24 +444,20 @@ impl Node {
         };
         let mut out = Outbox::default();
         let result = session.ike.on_deadline(now, &mut out);
-        if session.ike.is_phase1_over() {
-            self.forget_phase1(id);
-        }
         self.flush(Some(id), out);
-        if let Err(fault) = result {
-            return self.fail_session(id, &fault, now);
+        match result {
+            Ok(true) => self.sessions.forget_first_message(id),
+            Ok(false) => {}
+            Err(fault) => return self.fail_session(id, &fault, now),
         }
         self.fire_children(id, now);
         self.begin_waiting(id, now);
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        if session.stage.expire_at().is_some_and(|at| at <= now) {
-            let cause = match session.ike.is_established() {
-                true if session.ike.is_used_up() => EndCause::MessageIdsUsedUp,
-                true => EndCause::Expired,
-                false => EndCause::NegotiationTooLong,
-            };
+        if let Some((at, cause)) = session.stage.end()
+            && at <= now
+        {
             return self.close_session(id, cause, true, now);
         }
         if session.stage.rekey_at().is_some_and(|at| at <= now) {

@@ -61,12 +61,12 @@ impl Session {
         }
     }
 
-    /// Sends R-U-THERE with this number, in an exchange of ours.
-    pub fn probe(&self, exchange: u32, number: u32, out: &mut Outbox) {
-        if let Some(sa) = self.sa() {
+    /// Sends R-U-THERE with this number, in an exchange of ours. Returns the octets of the message.
+    pub fn probe(&self, exchange: u32, number: u32, out: &mut Outbox) -> usize {
+        self.sa().map_or(0, |sa| {
             let payload = informational::are_you_there(sa, number);
-            informational::send(sa, vec![payload], exchange, out);
-        }
+            informational::send(sa, vec![payload], exchange, out)
+        })
     }
 
     /// Answers R-U-THERE.

@@ -1,7 +1,7 @@
 //! Earlier sessions of a peer: renewed, replaced or kept beside a new one (RFC 2407 §4.6.3.3).
 //! `docs/design/renewal.md` says why a renewed session stays for a while, and what moves.
 
-use super::{Purpose, RENEWAL_OVERLAP, Rule, SessionId, Stage};
+use super::{End, Purpose, RENEWAL_OVERLAP, Rule, SessionId, Stage};
 use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
 use crate::ike::Lease;
@@ -172,7 +172,9 @@ impl Node {
             && let Stage::Established(_, tenure) = &mut session.stage
         {
             tenure.rule = Rule::Replaced(heir);
-            tenure.expire_at = until.unwrap_or(tenure.expire_at);
+            if let (End::At(at), Some(until)) = (&mut tenure.end, until) {
+                *at = until;
+            }
         }
         self.arm_session(old);
     }

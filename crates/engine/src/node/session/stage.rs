@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Connection;
+use crate::node::EndCause;
 use crate::node::half_open::Slot;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
@@ -34,7 +35,16 @@ pub(in crate::node) struct Tenure {
     /// Whether another session has taken over.
     pub(in crate::node) rule: Rule,
     /// When it ends, renewed or not.
-    pub(in crate::node) expire_at: Instant,
+    pub(in crate::node) end: End,
+}
+
+/// When an established session ends, and why.
+#[derive(Clone, Copy)]
+pub(in crate::node) enum End {
+    /// Its lifetime, or the time that it has after another took over, is over then.
+    At(Instant),
+    /// At once: it has no number for another exchange.
+    UsedUp,
 }
 
 /// Whether an established session is its peer's current one.
@@ -72,12 +82,22 @@ impl Stage {
         }
     }
 
-    /// When it ends. A half-open exchange has its own limit.
-    pub(super) fn expire_at(&self) -> Option<Instant> {
+    /// When it ends, and why. A half-open exchange has its own limit.
+    pub(super) fn end(&self) -> Option<(Instant, EndCause)> {
         match self {
-            Self::Established(_, tenure) => Some(tenure.expire_at),
-            Self::Begun(_, Purpose::Surplus(until)) => Some(*until),
+            Self::Established(_, tenure) => Some(match tenure.end {
+                End::At(at) => (at, EndCause::Expired),
+                End::UsedUp => (Instant(0), EndCause::MessageIdsUsedUp),
+            }),
+            Self::Begun(_, Purpose::Surplus(until)) => Some((*until, EndCause::NegotiationTooLong)),
             _ => None,
+        }
+    }
+
+    /// It has no number for another exchange.
+    pub(super) fn use_up(&mut self) {
+        if let Self::Established(_, tenure) = self {
+            tenure.end = End::UsedUp;
         }
     }
 
