@@ -1,5 +1,5 @@
-//! The checked configuration of a [`crate::node::Node`]. It contains no text: the daemon turns its
-//! TOML into these types in one `TryFrom`.
+//! The checked configuration of a [`crate::node::Node`]. Nothing here is left to parse: the daemon
+//! turns its TOML into these types in one `TryFrom`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -166,11 +166,6 @@ impl Writer {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Writes a four-octet length over `at` once it is known. `at + 4` must be written already.
-    pub fn patch_u32(&mut self, at: usize, value: u32) {
-        self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
-    }
-
     /// What was written.
     pub fn into_vec(self) -> Vec<u8> {
         self.bytes

@@ -69,10 +69,13 @@ impl Opener {
             true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
             true => sa.replay_window,
         };
-        let mut opener = Self {
+        let shape = Shape::of(&sa);
+        let path_mtu = sa.path_mtu.max(least(shape.is_outer_v6));
+        Self {
             child: sa.child,
             spi: sa.layer.spi,
-            shape: Shape::of(&sa),
+            largest: shape.largest_packet(path_mtu.into()),
+            shape,
             path: sa.path,
             peer: sa.known_as(),
             original: sa.original,
@@ -80,7 +83,6 @@ impl Opener {
             key: sa.layer.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
-            largest: 0,
             window: Window::new(packets, sa.has_esn),
             has_esn: sa.has_esn,
             soft_limit: SoftLimit::new(sa.soft_packets, sa.soft_bytes),
@@ -88,14 +90,7 @@ impl Opener {
             bytes: 0,
             last: None,
             moved: None,
-        };
-        opener.set_path_mtu(sa.path_mtu);
-        opener
-    }
-
-    pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
-        let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
-        self.largest = self.shape.largest_packet(path_mtu.into());
+        }
     }
 
     /// The largest TCP segment that answers may have, behind IP headers of `ip` octets.

@@ -155,36 +155,6 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
 
 /// Setters leave the checksum as it is unless they say so: call [`Self::fill_checksum`] last.
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
-    /// Sets DSCP and ECN.
-    #[inline]
-    pub fn set_tos(&mut self, tos: u8) {
-        self.bytes.as_mut()[1] = tos;
-    }
-
-    /// Sets the total length. Panics if it is shorter than the header or longer than the buffer.
-    #[inline]
-    pub fn set_total_len(&mut self, len: u16) {
-        let bounds = self.header_len()..=self.octets().len();
-        assert!(
-            bounds.contains(&len.into()),
-            "total length within the buffer"
-        );
-        put16(self.bytes.as_mut(), 2, len);
-    }
-
-    /// Sets the identification.
-    #[inline]
-    pub fn set_id(&mut self, id: u16) {
-        put16(self.bytes.as_mut(), 4, id);
-    }
-
-    /// Sets or clears the DF bit.
-    #[inline]
-    pub fn set_dont_fragment(&mut self, is_set: bool) {
-        let octet = &mut self.bytes.as_mut()[6];
-        *octet = *octet & !0x40 | if is_set { 0x40 } else { 0 };
-    }
-
     /// Sets the MF bit and the offset in octets, which must be a multiple of 8 below 65,536.
     #[inline]
     pub fn set_fragment(&mut self, offset: usize, has_more: bool) {
@@ -193,12 +163,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         let more = if has_more { 0x20 } else { 0 };
         put16(self.bytes.as_mut(), 6, (offset / 8) as u16);
         self.bytes.as_mut()[6] |= flags | more;
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.bytes.as_mut()[8] = ttl;
     }
 
     /// Decrements the TTL and updates the checksum. Returns false, and changes nothing, if the TTL

@@ -186,20 +186,6 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         put16(self.bytes.as_mut(), 0, first);
     }
 
-    /// Sets the payload length. Panics if it is longer than the buffer.
-    #[inline]
-    pub fn set_payload_len(&mut self, len: u16) {
-        let room = self.octets().len() - HEADER_LEN;
-        assert!(usize::from(len) <= room, "payload length within the buffer");
-        put16(self.bytes.as_mut(), 4, len);
-    }
-
-    /// Sets the kind of the first header after the base header.
-    #[inline]
-    pub fn set_next_header(&mut self, kind: u8) {
-        self.bytes.as_mut()[6] = kind;
-    }
-
     /// Sets the hop limit.
     #[inline]
     pub fn set_hop_limit(&mut self, limit: u8) {

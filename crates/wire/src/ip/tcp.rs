@@ -1,6 +1,6 @@
 //! The TCP header (RFC 9293 §3.1) and the clamping of its MSS option.
 
-use super::{ChecksumState, Flow, be16, be32, checksum, protocol, put16, put32};
+use super::{ChecksumState, Flow, be16, be32, checksum, protocol, put16};
 use crate::codec::Malformed;
 
 /// Octets of a header without options.
@@ -147,30 +147,6 @@ impl<T: AsRef<[u8]>> Tcp<T> {
 
 /// Setters leave the checksum as it is unless they say so.
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_source_port(&mut self, port: u16) {
-        put16(self.bytes.as_mut(), 0, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_destination_port(&mut self, port: u16) {
-        put16(self.bytes.as_mut(), 2, port);
-    }
-
-    /// Sets the sequence number.
-    #[inline]
-    pub fn set_sequence(&mut self, sequence: u32) {
-        put32(self.bytes.as_mut(), 4, sequence);
-    }
-
-    /// Sets the flag bits.
-    #[inline]
-    pub fn set_flags(&mut self, flags: u8) {
-        self.bytes.as_mut()[13] = flags;
-    }
-
     /// Sets the checksum.
     #[inline]
     pub fn set_checksum(&mut self, checksum: u16) {
