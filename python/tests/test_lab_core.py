@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,6 +55,26 @@ def test_what_is_no_request_is_refused(text: str) -> None:
             function(text)
     with pytest.raises(ValueError, match="not a result"):
         _lab.outcome([text.encode()])
+
+
+@pytest.mark.parametrize(
+    ("was", "damaged"),
+    [
+        (b'"index":1', b'"index":0'),
+        (b'"packets":', b'"packets":9999999999999999'),
+        (b'"delay_s":', b'"delay_s":-'),
+        (b'"work_s":', b'"work_s":-'),
+        (b'"stations":["ms",', b'"stations":['),
+        (b'"propagation_s":', b'"propagation_s":-1'),
+    ],
+)
+def test_a_result_that_no_simulation_could_have_is_refused(was: bytes, damaged: bytes) -> None:
+    run = {"seconds": 50.0, "warm_up_s": 5.0, "first_replication": 0, "replications": 2, "seed": 7}
+    found = core.opened(lab.Question("umts")).simulate(json.dumps(run))
+    assert json.loads(_lab.outcome([found]))["replications"] == 2
+    assert was in found
+    with pytest.raises(_lab.Refusal, match="not a result"):
+        _lab.outcome([found.replace(was, damaged, 1)])
 
 
 def test_a_scenario_is_resolved_once_for_all_jobs_of_a_simulation() -> None:

@@ -139,9 +139,6 @@ pub enum TandemFault {
     /// Tallies of different runs cannot be merged.
     #[error("these results do not belong together: {0}")]
     Mismatch(String),
-    /// A tally's text is damaged.
-    #[error("not the result of a simulation: {0}")]
-    NotATally(String),
 }
 
 impl TandemFault {

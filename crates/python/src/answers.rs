@@ -8,7 +8,8 @@ use lab::scenario::{Flow, Resolved, Scenario, Uncomputable};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::refused::Refused;
@@ -18,8 +19,18 @@ use crate::request::{Held, PolicyRequest, PriceRequest, Way, read};
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Job {
+    #[serde(deserialize_with = "delay")]
     propagation_s: f64,
     tally: Tally,
+}
+
+/// Seconds that are not negative; JSON has no infinite ones.
+fn delay<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let seconds = f64::deserialize(deserializer)?;
+    match seconds >= 0.0 {
+        true => Ok(seconds),
+        false => Err(D::Error::custom(format!("a delay of {seconds} s"))),
+    }
 }
 
 /// What the testbed builds namespaces from.

@@ -5,14 +5,17 @@
 use super::closed::Means;
 use super::histogram::Histogram;
 use super::{PACKETS_MAX, QUEUES_MAX, Queue, Run, Tandem, TandemFault, Traffic};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Percentiles that an outcome lists.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// The results of one tandem: one record per replication, and all their delays.
+///
+/// Reading one refuses values that no simulation could have counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct Tally {
     /// The tandem's policy.
     pub policy: String,
@@ -158,36 +161,41 @@ impl Tally {
         Ok(())
     }
 
-    /// The tally as JSON text, with every number exact.
-    pub fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("numbers, texts and lists only")
-    }
-
-    /// Reads the text of [`Self::to_json`]; refuses values that no simulation could have counted.
-    pub fn from_json(text: &[u8]) -> Result<Self, TandemFault> {
-        let not = |why: String| TandemFault::NotATally(why);
-        let tally: Self = serde_json::from_slice(text).map_err(|e| not(e.to_string()))?;
-        let queues = tally.queues.len();
+    /// Why no simulation could have counted this.
+    fn check(&self) -> Result<(), String> {
+        let queues = self.queues.len();
         if queues == 0 || queues > QUEUES_MAX {
-            return Err(not(format!("{queues} queues")));
+            return Err(format!("{queues} queues, of 1 to {QUEUES_MAX}"));
         }
-        if tally
-            .expected
-            .as_ref()
-            .is_some_and(|list| list.len() != queues)
-        {
-            return Err(not("the number of loads is not the number of queues".into()));
+        let loads = self.expected.as_deref();
+        if loads.is_some_and(|loads| loads.len() != queues || !loads.iter().all(is_amount)) {
+            return Err("the loads are not those of its queues".into());
         }
         let mut before = None;
-        for replication in &tally.replications {
+        for replication in &self.replications {
             if replication.queues.len() != queues || !replication.is_sound() {
-                return Err(not(format!("replication {} is damaged", replication.index)));
+                return Err(format!("replication {} is damaged", replication.index));
             }
             if before.is_some_and(|before| before >= replication.index) {
-                return Err(not("replications are out of order".into()));
+                return Err("replications are out of order".into());
             }
             before = Some(replication.index);
         }
+        Ok(())
+    }
+}
+
+// `remote` makes the derived functions inherent, so that all readers go through the check.
+impl Serialize for Tally {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tally {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let tally = Self::deserialize(deserializer)?;
+        tally.check().map_err(D::Error::custom)?;
         Ok(tally)
     }
 }
@@ -207,13 +215,16 @@ impl Replication {
             .iter()
             .flat_map(|s| [s.work_s, s.busy_s, s.wait_s, s.byte_s]);
         let each = each.chain(self.percentiles);
-        let sound = |value: f64| value.is_finite() && value >= 0.0;
         self.packets as f64 <= 2.0 * PACKETS_MAX
             && self.delivered as f64 <= 2.0 * PACKETS_MAX
             && self.seconds > 0.0
             && self.departing_s > 0.0
             && self.seconds.is_finite()
             && self.departing_s.is_finite()
-            && own.into_iter().chain(each).all(sound)
+            && own.into_iter().chain(each).all(|value| is_amount(&value))
     }
+}
+
+fn is_amount(value: &f64) -> bool {
+    value.is_finite() && *value >= 0.0
 }
