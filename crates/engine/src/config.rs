@@ -309,13 +309,28 @@ impl Connection {
             start: Start::Responder,
             encapsulation: Encapsulation::Auto,
             fragments: true,
-            dpd_delay: Some(DPD_DELAY),
+            dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,
             keepalive: KEEPALIVE,
             lifetime: IKE_LIFETIME,
             rekey_margin: IKE_REKEY_MARGIN,
             unique: Unique::Replace,
             peers_max: PEERS_MAX,
+        }
+    }
+
+    /// Makes it a station that connects to these addresses at once, with that role's defaults.
+    pub fn make_station(&mut self, remote_addrs: Vec<SocketAddr>) {
+        self.remote_addrs = remote_addrs;
+        self.start = Start::AtOnce;
+        self.dpd_delay = Some(Self::dpd_delay_of(true));
+    }
+
+    /// How long a peer may be silent before it is probed, by the role of this end.
+    pub const fn dpd_delay_of(is_station: bool) -> Duration {
+        match is_station {
+            true => STATION_DPD_DELAY,
+            false => GATEWAY_DPD_DELAY,
         }
     }
 
@@ -377,7 +392,9 @@ pub const CHILD_LIFETIME: Duration = Duration::from_secs(3_600 + 360);
 /// The tenth.
 pub const CHILD_REKEY_MARGIN: Duration = Duration::from_secs(360);
 /// A gateway probes a silent peer once a minute, because many clients sleep.
-pub const DPD_DELAY: Duration = Duration::from_secs(60);
+pub const GATEWAY_DPD_DELAY: Duration = Duration::from_secs(60);
+/// A station has one gateway to probe, and its user waits until a dead one is replaced.
+pub const STATION_DPD_DELAY: Duration = Duration::from_secs(20);
 /// Five probes, two seconds apart.
 pub const DPD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Usually more peers than share one key.

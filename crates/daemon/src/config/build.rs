@@ -224,10 +224,9 @@ impl Builder<'_> {
         let (local, remote) = self.sides(name, table)?;
         let is_station = !remote_addrs.is_empty();
         let family = |is_v4: bool| table.vips.iter().any(|address| address.is_ipv4() == is_v4);
-        let default_dpd = if is_station { 20 } else { 60 };
         let dpd_delay = table
             .dpd_delay
-            .map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
+            .map_or(Connection::dpd_delay_of(is_station), |span| span.0);
         Ok(Connection {
             name: name.to_owned(),
             revision: KeyValues::of(table).revision(),

@@ -57,3 +57,26 @@ fn dynamic_has_a_protocol_and_a_port_in_transport_mode_alone() {
     assert!(refused.contains("only in transport mode"), "{refused}");
     assert!(child("transport", "dynamic[tcp/80").is_err());
 }
+
+#[test]
+fn a_client_probes_a_silent_peer_sooner_than_a_gateway() {
+    let delay = |peer: &str, line: &str| {
+        let text = format!(
+            "[connections.road]\nlegacy = true\n{peer}\n{line}\n\
+             local = {{ auth = \"psk\", secret = \"s\", id = \"ms.example\" }}\n\
+             remote = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+             [connections.road.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n"
+        );
+        let path = Path::new("road.toml");
+        let file = file::parse(path, &text).expect("a file");
+        let built = build(path, file, (Names::Needed, Origin::Files)).expect("a configuration");
+        built.engine.connections[0].dpd_delay
+    };
+    let seconds = |count| Some(core::time::Duration::from_secs(count));
+    let client = "remote_addrs = [\"192.0.2.1\"]";
+    // the times of docs/vpn-configuration.md
+    assert_eq!(delay(client, ""), seconds(20));
+    assert_eq!(delay("", ""), seconds(60));
+    assert_eq!(delay(client, "dpd_delay = \"9s\""), seconds(9));
+    assert_eq!(delay(client, "dpd_delay = \"0\""), None);
+}

@@ -3,6 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use engine::selector::TrafficSelector;
+
+use super::tunnel::Tunnel;
 use super::*;
 use crate::kernel::trace::{Rewind, held};
 use crate::kernel::{Subject, levels, trace};
@@ -97,6 +100,19 @@ fn sendings(outcome: &Outcome) -> Vec<(&str, usize)> {
         }
     }
     found
+}
+
+#[test]
+fn simulated_ends_probe_a_silent_peer_after_the_times_of_real_ones() {
+    let blueprint = blueprint(&[SMALL]).expect("a blueprint");
+    let set = &blueprint.setup.tunnels[0];
+    let tunnels = blueprint.tunnels_at(set.from);
+    let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
+    let station = tunnels[0].0.station(set.gateway, inside, 1500);
+    let gateway = Tunnel::gateway(&tunnels, inside, |_| 1500);
+    let delay = |config: &engine::config::Config| config.connections[0].dpd_delay;
+    assert_eq!(delay(&station), Some(Duration::from_secs(20)));
+    assert_eq!(delay(&gateway), Some(Duration::from_secs(60)));
 }
 
 #[test]

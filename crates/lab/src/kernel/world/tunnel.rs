@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::config::{
     Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
@@ -53,8 +53,7 @@ impl Tunnel {
     /// The configuration of a station whose gateway has this address.
     pub(super) fn station(&self, gateway: IpAddr, inside: TrafficSelector, mtu: u32) -> Config {
         let mut connection = self.connection(true, mtu);
-        connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
-        connection.start = Start::AtOnce;
+        connection.make_station(vec![(gateway, IKE_PORT).into()]);
         if self.mode == Mode::Tunnel {
             connection.wants_inner = InnerFamilies {
                 v4: !self.is_inner_v6,
