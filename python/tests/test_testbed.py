@@ -13,6 +13,7 @@ import pytest
 
 from caravan.testbed import CommandFailed, Host, Network, RemoteAccess, RemoteAccessConfig, sweep
 from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
+from caravan.testbed.caravan import read_message
 from caravan.testbed.isolation import OWNER_VARIABLE
 from caravan.testbed.relay import LinkConfig, software_checksums
 from caravan.testbed.remote_access import (
@@ -311,3 +312,12 @@ def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
         assert orphan.wait() == -signal.SIGKILL
         assert owned.poll() is None
         owned.kill()
+
+
+def test_a_logged_message_of_an_exchange_is_read_by_its_fields() -> None:
+    logged = {"is_sent": True, "bytes": 92, "datagrams": 1, "payloads": "HASH CFG"}
+    for exchange, number in (("aggressive", 1), ("config set", None), ("informational", None)):
+        numbered = {} if number is None else {"number": number}
+        found = read_message(2.5, {"exchange": exchange, **numbered, **logged})
+        assert (found.exchange, found.number) == (exchange, number)
+        assert (found.direction, found.size_bytes, found.payloads) == ("sent", 92, "HASH CFG")

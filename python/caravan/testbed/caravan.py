@@ -32,12 +32,13 @@ LOG_LEVEL = "info,daemon::run::report=debug"
 class HandshakeMessage:
     """One message of a key exchange in the daemon's log; `time_s` since the epoch.
 
-    `direction` is `sent` or `received`; `size_bytes` counts IKE bytes in all its `datagrams`.
+    `number` counts from 1; None: the exchange has no numbers, such as "config set". `direction` is
+    `sent` or `received`; `size_bytes` counts IKE bytes in all its `datagrams`.
     """
 
     time_s: float
     exchange: str
-    number: int
+    number: int | None
     direction: str
     size_bytes: int
     datagrams: int
@@ -226,12 +227,12 @@ def write_credentials(directory: Path, connection: Connection) -> None:
 
 
 def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:
-    """Parse one logged message; its `what` is "aggressive 1", "quick 2", or a single word."""
-    exchange, _, number = str(fields["what"]).rpartition(" ")
+    """One logged message."""
+    number = fields.get("number")
     return HandshakeMessage(
         moment,
-        exchange or number,
-        int(number) if exchange else 1,
+        str(fields["exchange"]),
+        None if number is None else int(number),
         "sent" if fields["is_sent"] in (True, "true") else "received",
         int(fields["bytes"]),
         int(fields["datagrams"]),

@@ -234,7 +234,13 @@ pub(super) fn log(event: &Event) {
             ..
         } => debug!(
             connection,
-            what = %step, is_sent, bytes, datagrams, payloads, "handshake_message"
+            exchange = step.exchange(),
+            number = step.number(),
+            is_sent,
+            bytes,
+            datagrams,
+            payloads,
+            "handshake_message"
         ),
         Event::IkeEstablished {
             connection,

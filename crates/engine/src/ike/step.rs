@@ -26,18 +26,36 @@ impl Step {
     pub fn is_first(self) -> bool {
         matches!(self, Self::Main(1) | Self::Aggressive(1))
     }
+
+    /// Its exchange in words.
+    pub fn exchange(self) -> &'static str {
+        match self {
+            Self::Main(_) => "main",
+            Self::Aggressive(_) => "aggressive",
+            Self::Quick(_) => "quick",
+            Self::Config(_) => "config",
+            Self::ConfigSet => "config set",
+            Self::ConfigAck => "config ack",
+            Self::Informational => "informational",
+        }
+    }
+
+    /// Its number in the exchange, from 1; none: the exchange in words says it all.
+    pub fn number(self) -> Option<u8> {
+        match self {
+            Self::Main(number)
+            | Self::Aggressive(number)
+            | Self::Quick(number)
+            | Self::Config(number) => Some(number),
+            Self::ConfigSet | Self::ConfigAck | Self::Informational => None,
+        }
+    }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Main(number) => write!(f, "main {number}"),
-            Self::Aggressive(number) => write!(f, "aggressive {number}"),
-            Self::Quick(number) => write!(f, "quick {number}"),
-            Self::Config(number) => write!(f, "config {number}"),
-            Self::ConfigSet => f.write_str("config set"),
-            Self::ConfigAck => f.write_str("config ack"),
-            Self::Informational => f.write_str("informational"),
-        }
+        f.write_str(self.exchange())?;
+        self.number()
+            .map_or(Ok(()), |number| write!(f, " {number}"))
     }
 }
