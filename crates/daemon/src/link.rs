@@ -391,6 +391,7 @@ impl Line {
     }
 
     fn take(&mut self, received: &mut [u8], now: Instant) -> Result<(), BadRecording> {
+        let mut broken = None;
         let done = split::split(received, |frame| {
             if !is_ip(frame) {
                 self.passed.free_frames += 1;
@@ -403,7 +404,7 @@ impl Line {
             }
             let bytes = (frame.len() - ETHERNET_BYTES) as u32;
             match self.link.offer(bytes, now) {
-                Fate::Arrives(at) => {
+                Ok(Fate::Arrives(at)) => {
                     let mut kept = self.pool.pop().unwrap_or_default();
                     kept.clear();
                     kept.extend_from_slice(frame);
@@ -412,13 +413,14 @@ impl Line {
                     let place = self.under_way.partition_point(|(other, _)| *other <= at);
                     self.under_way.insert(place, (at, kept));
                 }
-                Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down | Fate::Unreadable => {}
+                Ok(Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down) => {}
+                Err(why) => broken = Some(why),
             }
         });
         if done.is_err() {
             self.passed.malformed += 1;
         }
-        self.link.broken().map_or(Ok(()), |why| Err(why.clone()))
+        broken.map_or(Ok(()), Err)
     }
 
     fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {

@@ -36,9 +36,6 @@ pub enum Fate {
     TooBig,
     /// The link is down.
     Down,
-    /// The recording cannot be read further: [`Link::broken`] has the reason, and the link is
-    /// unusable.
-    Unreadable,
 }
 
 /// Counts.
@@ -130,28 +127,27 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         Ok(())
     }
 
-    /// Offers an IP packet of `bytes`. `now` never goes back.
+    /// Offers an IP packet of `bytes`. `now` never goes back. An error: the recording cannot be
+    /// read further, and the link carries nothing until it has a rate.
     #[inline]
-    pub fn offer(&mut self, bytes: u32, now: Instant) -> Fate {
+    pub fn offer(&mut self, bytes: u32, now: Instant) -> Result<Fate, BadRecording> {
         self.counters.offered += 1;
         self.counters.offered_bytes += u64::from(bytes);
         if self.is_down {
             self.counters.down += 1;
-            return Fate::Down;
+            return Ok(Fate::Down);
         }
         if self.shape.mtu.is_some_and(|mtu| bytes > mtu) {
             self.counters.too_big += 1;
-            return Fate::TooBig;
+            return Ok(Fate::TooBig);
         }
         let framed = bytes.saturating_add(self.shape.overhead_bytes);
         let has_queue = self.has_queue();
         if has_queue && !self.has_room(framed, now) {
             self.counters.overflowed += 1;
-            return Fate::Overflows;
+            return Ok(Fate::Overflows);
         }
-        let Some(departs) = self.departure(framed, now) else {
-            return Fate::Unreadable;
-        };
+        let departs = self.departure(framed, now)?;
         self.free_at = departs;
         if has_queue {
             self.waiting.push_back((departs, framed));
@@ -160,21 +156,16 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         }
         if self.shape.loss > 0.0 && self.chance.unit() < self.shape.loss {
             self.counters.lost += 1;
-            return Fate::Lost;
+            return Ok(Fate::Lost);
         }
         self.counters.delivered += 1;
         self.counters.delivered_bytes += u64::from(bytes);
-        Fate::Arrives(self.arrival(departs))
+        Ok(Fate::Arrives(self.arrival(departs)))
     }
 
     /// The counts so far.
     pub fn counters(&self) -> Counters {
         self.counters
-    }
-
-    /// Why its recording cannot be read further; none: it can, or there is none.
-    pub fn broken(&self) -> Option<&BadRecording> {
-        self.broken.as_ref()
     }
 
     /// The fixed properties.
@@ -200,21 +191,21 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         }
     }
 
-    /// When its last bit is sent; none if the recording cannot be read further.
+    /// When its last bit is sent.
     #[inline]
-    fn departure(&mut self, framed: u32, now: Instant) -> Option<Instant> {
+    fn departure(&mut self, framed: u32, now: Instant) -> Result<Instant, BadRecording> {
         match &mut self.shape.carrier {
-            Carrier::Unlimited => Some(now),
+            Carrier::Unlimited => Ok(now),
             Carrier::Rate(bits) => {
                 let span = span_ns(framed, *bits);
-                Some(Instant(self.free_at.max(now).0.saturating_add(span)))
+                Ok(Instant(self.free_at.max(now).0.saturating_add(span)))
             }
             Carrier::Recording(replay) => {
-                if self.broken.is_some() {
-                    return None;
+                if let Some(fault) = &self.broken {
+                    return Err(fault.clone());
                 }
                 let carried = replay.carry(framed, now);
-                carried.map_err(|fault| self.broken = Some(fault)).ok()
+                carried.inspect_err(|fault| self.broken = Some(fault.clone()))
             }
         }
     }

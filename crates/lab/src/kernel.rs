@@ -238,10 +238,8 @@ impl Kernel {
         let lane = named.lane;
         match (&mut named.element, event.what) {
             (Element::Link(link, to), What::Arrives(_, packet)) => {
-                if !self.stage.over_link(link, *to, lane, named.tap, packet) {
-                    let why = link.broken().map(ToString::to_string).unwrap_or_default();
-                    return Err(named.impossible(event.element, why));
-                }
+                let carried = self.stage.over_link(link, *to, lane, named.tap, packet);
+                carried.map_err(|why| named.impossible(event.element, why.to_string()))?;
             }
             (Element::Cpu(cpu), What::Arrives(_, packet)) => {
                 self.stage.through_cpu(cpu, lane, packet);

@@ -1,6 +1,7 @@
 //! The world as elements see it during their turn, and their effects on packets.
 
 use engine::link::Fate;
+use engine::link::recording::BadRecording;
 use engine::time::Instant;
 use wire::ip::fragment::Fragments;
 
@@ -53,22 +54,21 @@ impl Stage {
         lane: Lane,
         tap: Option<u32>,
         packet: PacketId,
-    ) -> bool {
+    ) -> Result<(), BadRecording> {
         let entry = self.packets.get(packet);
         if !entry.octets.is_empty() {
             if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
-                return true;
+                return Ok(());
             }
             if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
                 capture.packet(tap, self.now, &self.packets.get(packet).octets);
             }
         }
-        match link.offer(self.packets.get(packet).bytes, self.now) {
+        match link.offer(self.packets.get(packet).bytes, self.now)? {
             Fate::Arrives(at) => self.arrive(lane, at, to, packet),
             Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down => self.packets.free(packet),
-            Fate::Unreadable => return false,
         }
-        true
+        Ok(())
     }
 
     /// Fragments a packet; the fragments enter the link separately. Returns whether that is
