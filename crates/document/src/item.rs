@@ -193,12 +193,17 @@ impl Reader<'_> {
     }
 }
 
-/// The name of a list's member: the `name` of a node, the `from` of a link.
+/// The key that names a list's member: the `name` of a node, the `from` of a link.
+fn naming<V>(find: impl Fn(&'static str) -> Option<V>) -> Option<V> {
+    find("name").or_else(|| find("from"))
+}
+
+/// The name of a list's member.
 fn member<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
     let DeValue::Table(table) = value else {
         return None;
     };
-    let name = table.get("name").or_else(|| table.get("from"))?;
+    let name = naming(|key| table.get(key))?;
     name.get_ref().as_str().filter(|name| !name.is_empty())
 }
 
@@ -215,8 +220,7 @@ impl Item {
         let Value::Table(table) = &self.value else {
             return String::new();
         };
-        let name = table.get("name").or_else(|| table.get("from"));
-        match name.map(|item| &item.value) {
+        match naming(|key| table.get(key)).map(|item| &item.value) {
             Some(Value::Text(text)) => text.to_string(),
             _ => String::new(),
         }
