@@ -47,11 +47,13 @@ class Scenario:
 
     def __new__(cls, request: str, /) -> Scenario: ...
     def resolved(self, run: str | None = None, /) -> str:
-        """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone`
+        """The scenario, checked and resolved, its `hash`, whether it is a graph (`is_graph`;
+        otherwise a chain), the nodes of whose device `bytes_alone`
         are priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph`
         has its flows, addresses and routes, of a chain too, `links` and `moves` in the whole
         numbers of the event kernel (`delay_ns`, `at_ns`), and as `setup` tunnels, published ports
-        and where flows go. Each of `setup.tunnels` has its policy as `protection`, with the
+        and where flows go. Each of `setup.tunnels` has the scenario's key for its policy as
+        `policy_key` (`policy`, `layer.ms1.policy`), and the policy as `protection`, with the
         keys of a policy file and their defaults (`suite`, `mode`, `udp`, `outer`; `keys` is null or
         has `exchange`, `proposal`, `proof`), `outer` of the path, and whether a NAT is on the path
         at the beginning as `has_nat`."""

@@ -19,3 +19,6 @@ pub mod staircase;
 pub mod system;
 pub mod tandem;
 mod time;
+
+/// The largest value of the length field of an IP packet.
+const IP_BYTES_MAX: u16 = u16::MAX;

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use toml::value::{Datetime, Offset};
 
-use crate::cost::Suite;
+use crate::cost::{Accounting, Suite};
 
 pub use address::Network;
 pub use catalogue::{Catalogue, Entry, Kind};
@@ -64,8 +64,8 @@ pub struct Scenario {
     /// A policy of the catalogue, used between stations and gateways. If layers name several
     /// policies, it is that of the first layer.
     pub policy: String,
-    /// How the size of protected packets is computed: `paper-u`, `paper-w` or `rfc`.
-    pub accounting: String,
+    /// How the size of protected packets is computed.
+    pub accounting: Accounting,
     /// The date and time at the beginning of the simulation, in seconds since 1970, for
     /// certificates.
     pub calendar_s: u64,
@@ -162,12 +162,6 @@ const ROLES: [(&str, Role); 6] = [
     ("server", Role::Server),
 ];
 
-const ACCOUNTINGS: [(&str, &str); 3] = [
-    ("paper-u", "paper-u"),
-    ("paper-w", "paper-w"),
-    ("rfc", "rfc"),
-];
-
 /// The slowest processor, in MIPS, that a scenario may have.
 const MIPS_LEAST: f64 = 1e-3;
 const MIPS_MAX: f64 = 1e9;
@@ -211,11 +205,10 @@ impl Scenario {
             title: table.need("title")?.text()?.to_owned(),
             seed: table.or("seed", 1, |item| item.whole(0, i64::MAX.unsigned_abs()))?,
             policy: String::new(),
-            accounting: table
-                .or("accounting", "rfc", |item| {
-                    item.choice("accounting", &ACCOUNTINGS)
-                })?
-                .to_owned(),
+            accounting: table.or("accounting", Accounting::Rfc, |item| {
+                let known = Accounting::ALL.map(|one| (one.name(), one));
+                item.choice("accounting", &known)
+            })?,
             calendar_s: table.or("calendar", CALENDAR_S, calendar)?,
             is_v6: table.or("family", false, |item| match item.whole(0, u64::MAX)? {
                 4 => Ok(false),

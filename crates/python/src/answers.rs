@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
+use lab::cost::{self, Clock, Device, Direction, Policy, Profile};
 use lab::scenario::{Flow, Resolved, Scenario, Uncomputable};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
@@ -62,6 +62,8 @@ pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused>
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
+        // Whether it has the long form, with flows; otherwise it is a chain.
+        "is_graph": !scenario.is_short,
         // Every link and its ends, every address and every route, also of chains.
         "graph": Network { flows, resolved },
         // The value of the run that is too large, with its key; null if none is.
@@ -101,13 +103,9 @@ pub(crate) fn model(held: &Held) -> Result<String, Refused> {
     let model = closed::model(&tandem, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
     add_propagation(&mut model, scenario.propagation_s());
-    let accounting: Accounting = scenario
-        .accounting
-        .parse()
-        .map_err(|fault: UnknownAccounting| scenario.fault(&["accounting"], fault.to_string()))?;
     write(&Modelled {
         model,
-        header_bytes: accounting.header_bytes(),
+        header_bytes: scenario.accounting.header_bytes(),
     })
 }
 

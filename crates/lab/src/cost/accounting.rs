@@ -36,6 +36,9 @@ pub struct NoFormula;
 pub struct UnknownAccounting(String);
 
 impl Accounting {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::PaperU, Self::PaperW, Self::Rfc];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,8 +80,7 @@ impl FromStr for Accounting {
     type Err = UnknownAccounting;
 
     fn from_str(name: &str) -> Result<Self, UnknownAccounting> {
-        let all = [Self::PaperU, Self::PaperW, Self::Rfc];
-        let found = all.into_iter().find(|one| one.name() == name);
+        let found = Self::ALL.into_iter().find(|one| one.name() == name);
         found.ok_or_else(|| UnknownAccounting(name.to_owned()))
     }
 }

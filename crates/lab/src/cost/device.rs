@@ -12,6 +12,7 @@ use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
 use super::suite::Suite;
 use super::works::Each;
+use crate::IP_BYTES_MAX;
 use crate::staircase::Staircase;
 
 /// The speed of a device.
@@ -232,7 +233,7 @@ impl Device {
     ) -> Result<Price, Refusal> {
         let packet = bytes + self.profile.header_bytes();
         let is_whole = bytes >= 0.0 && libm::trunc(bytes) == bytes;
-        if !is_whole || !(LEAST_BYTES..=MOST_BYTES).contains(&packet) {
+        if !is_whole || !(LEAST_BYTES..=f64::from(IP_BYTES_MAX)).contains(&packet) {
             return Err(Refusal::Absurd {
                 key: "bytes",
                 value: bytes,
@@ -388,8 +389,6 @@ pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
 
 /// An IPv4 header alone.
 const LEAST_BYTES: f64 = 20.0;
-/// The largest length of an IP packet.
-const MOST_BYTES: f64 = 65_535.0;
 /// Less than any processor.
 const LEAST_MILLIONS: f64 = 1e-3;
 /// More than any processor.

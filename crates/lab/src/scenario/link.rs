@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::quantity;
 use super::traffic::Direction;
+use crate::IP_BYTES_MAX;
 
 /// The properties of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,8 +67,8 @@ const NUMBERS: [&str; 8] = [
 
 /// The smallest MTU that IPv4 permits (RFC 791 §3.2).
 const MTU_MIN: f64 = 68.0;
-/// The largest value of the length field of an IP packet.
-const MTU_MAX: f64 = 65_535.0;
+/// That of the largest packet.
+const MTU_MAX: f64 = IP_BYTES_MAX as f64;
 
 impl LinkFile {
     /// Reads a file of the catalogue under its name; a number without a source is an error.

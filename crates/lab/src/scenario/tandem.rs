@@ -13,12 +13,10 @@ use super::graph::setup::TunnelSetup;
 use super::{
     After, Computer, Direction, Link, Model, Pace, Resolved, Scenario, Sizes, Speed, Uncomputable,
 };
+use crate::IP_BYTES_MAX;
 use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
-
-/// The largest value of the length field of an IP packet.
-const CAPTURED_BYTES_MAX: f64 = 65_535.0;
 
 impl Scenario {
     /// How packets are protected between the station of a chain and its gateway.
@@ -103,7 +101,7 @@ impl Scenario {
                 points.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max)
             }
             // A capture may have packets of any size.
-            None => CAPTURED_BYTES_MAX,
+            None => f64::from(IP_BYTES_MAX),
         };
         let policy = self.policy_of_chain(resolved, catalogue)?;
         Ok(self.protected_size(&policy)?.at(clear))
@@ -238,17 +236,11 @@ impl Scenario {
     }
 
     fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, Uncomputable> {
-        let accounting: cost::Accounting =
-            self.accounting
-                .parse()
-                .map_err(|fault: cost::UnknownAccounting| {
-                    self.fault(&["accounting"], fault.to_string())
-                })?;
-        accounting
+        self.accounting
             .size(policy)
             .map_err(|_no_formula| Uncomputable::NoFormula {
                 place: self.blamed(&["accounting", &self.policy_key(0)]),
-                accounting,
+                accounting: self.accounting,
                 policy: self.policy.clone(),
             })
     }

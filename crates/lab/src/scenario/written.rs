@@ -71,7 +71,7 @@ impl Serialize for Scenario {
             title: &self.title,
             seed: self.seed,
             policy: &self.policy,
-            accounting: &self.accounting,
+            accounting: self.accounting.name(),
             calendar_s: self.calendar_s,
             family: self.is_v6.then_some(6),
             run: self.run,

@@ -9,6 +9,7 @@ use engine::time::{Calendar, Duration};
 use super::MOST_BYTES;
 use super::protection::{Protection, costs, tunnels};
 use super::tunnel::Tunnel;
+use crate::IP_BYTES_MAX;
 use crate::kernel::cpu::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
@@ -205,9 +206,7 @@ impl Blueprint {
         let routes = self.graph.routes(station, other);
         let least =
             routes.filter_map(|route| self.shapes_along(&route).filter_map(|it| it.mtu).min());
-        least
-            .min()
-            .map_or(MAX_IP_BYTES, |mtu| mtu.min(MAX_IP_BYTES))
+        least.min().unwrap_or(u32::MAX).min(IP_BYTES_MAX.into())
     }
 
     /// Both directions of the links of a route.
@@ -221,15 +220,12 @@ impl Blueprint {
         let mut tunnels = self.setup.tunnels.iter();
         let tunnel = tunnels.find(|tunnel| tunnel.from == program.station);
         let shape = tunnel.and_then(TunnelSetup::shape);
-        let largest = shape.map_or(MAX_IP_BYTES, |shape| {
-            shape.largest_packet(MAX_IP_BYTES as usize) as u32
+        let largest = shape.map_or(IP_BYTES_MAX.into(), |shape| {
+            shape.largest_packet(IP_BYTES_MAX.into()) as u32
         });
         largest.min(MOST_BYTES)
     }
 }
-
-/// The largest value of the length field of an IP packet.
-const MAX_IP_BYTES: u32 = 65_535;
 
 impl NodeBlueprint {
     fn of(
