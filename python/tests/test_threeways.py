@@ -63,7 +63,7 @@ def test_the_ends_of_the_testbed_have_the_policy_of_the_request() -> None:
         setting = own_policy(name, text)
         setting.check_testbed()
         (tunnel,) = setting.setup["tunnels"]
-        ends = connection(tunnel["protection"], PublicKey(mock.Mock(), mock.Mock()))
+        ends = connection(tunnel, PublicKey(mock.Mock(), mock.Mock()))
         assert (ends.mode, ends.esp_proposals) == ("tunnel", "aes128gcm16-modp2048")
     strong = own_policy("strong", text.replace('"rsa2048"', '"rsa4096"'))
     with pytest.raises(NotForTestbed, match="keys have 2048 bits"):
@@ -71,6 +71,24 @@ def test_the_ends_of_the_testbed_have_the_policy_of_the_request() -> None:
     bare = own_policy("bare", text.partition("[keys]")[0])
     with pytest.raises(NotForTestbed, match=r"has no \[keys\]"):
         bare.check_testbed()
+
+
+def test_a_policy_that_the_testbed_cannot_make_is_blamed_at_its_key() -> None:
+    text = find("policy", "aes128gcm16").text.replace('"rsa2048"', '"rsa4096"')
+    chain = own_policy("strong", text)
+    with pytest.raises(NotForTestbed) as found:
+        chain.check_testbed()
+    assert found.value.key == "policy"
+    layer = "layer=[{ kind = 'ipsec', policy = 'strong', from = 'ms1', to = 'sg' }]"
+    question = Question("handover", ("policy=", layer)).request()
+    own = {"kind": "policy", "name": "strong", "file": "policies/own.toml", "text": text}
+    catalogue = question["catalogue"]
+    assert isinstance(catalogue, list)
+    graph = Setting.of({**question, "catalogue": [*catalogue, own]})
+    assert graph.is_graph and not chain.is_graph
+    with pytest.raises(NotForTestbed) as found:
+        graph.check_testbed()
+    assert found.value.key == "layer.ms1.policy"
 
 
 @pytest.mark.root

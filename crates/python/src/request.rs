@@ -29,12 +29,10 @@ struct RunRequest {
     seed: Option<u64>,
 }
 
-/// The price of a packet. `profile` names the device in messages; file and text are its cost table.
+/// The price of a packet; file and text are the device's cost table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriceRequest {
-    #[expect(dead_code, reason = "the table's own name is in the answer")]
-    pub(crate) profile: Option<String>,
     pub(crate) file: String,
     pub(crate) text: String,
     pub(crate) suite: PolicyRequest,

@@ -232,7 +232,6 @@ def price(
     one_speed(mips, clock_mhz)
     entry = find("device", device)
     request = {
-        "profile": device,
         "file": entry.file,
         "text": entry.text,
         "suite": _protection(suite),

@@ -57,7 +57,7 @@ def simulate_run(
     found = opened(source)
     resolved = core.scenario(found, run)
     scenario = resolved["scenario"]
-    if "flows" in scenario:
+    if resolved["is_graph"]:
         raise LabError.told(beyond) if (beyond := resolved["beyond_tandem"]) else LabError(GRAPH)
     if scenario["traffic"]["model"]["kind"] == "pcap":
         return _replayed(found, resolved)

@@ -144,18 +144,19 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
     own = json.dumps(asdict(cell.run)) if measure == "road" else None
     document = json.loads(_refusing(lambda: opened.resolved(own)))
     scenario = document["scenario"]
-    _check_form(measure, scenario)
+    is_graph = document["is_graph"]
+    _check_form(measure, scenario["name"], is_graph=is_graph)
     if measure == "road" and document["beyond_tandem"]:
         raise StudyError.told(document["beyond_tandem"])
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     is_looked_up = measure == "parameters"
-    policies = Policies.of(document) if _is_graph(scenario) else None
+    policies = Policies.of(document) if is_graph else None
     return ResolvedCell(
         scenario=scenario["name"],
         scenario_hash=document["hash"],
         policy=", ".join(policies.names) if policies else scenario["policy"],
-        **_columns(scenario, is_tunnel=measure == "tunnel"),
+        **_columns(scenario, is_graph=is_graph, is_tunnel=measure == "tunnel"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
         bytes_alone=() if is_looked_up else tuple(document["bytes_alone"]),
@@ -165,24 +166,19 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
     )
 
 
-def _check_form(measure: str, scenario: Mapping[str, Any]) -> None:
+def _check_form(measure: str, name: str, *, is_graph: bool) -> None:
     """Refuse a graph where only chains are known, and a chain where flows are measured."""
-    name = scenario["name"]
-    if measure == FLOWS and not _is_graph(scenario):
+    if measure == FLOWS and not is_graph:
         what = f'{name} is a chain, and "{FLOWS}" needs a graph: measure "road" or "tunnel"'
         raise StudyError.edit("scenario", what)
-    if measure in CHAINS and _is_graph(scenario):
+    if measure in CHAINS and is_graph:
         what = f'{name} is a graph, but {CHAINS[measure]}: measure "{FLOWS}"'
         raise StudyError.edit("scenario", what)
 
 
-def _is_graph(scenario: Mapping[str, Any]) -> bool:
-    return "flows" in scenario
-
-
-def _columns(scenario: Mapping[str, Any], *, is_tunnel: bool) -> dict[str, Any]:
+def _columns(scenario: Mapping[str, Any], *, is_graph: bool, is_tunnel: bool) -> dict[str, Any]:
     """The columns of the rows of a scenario; None where a graph has no single value."""
-    if _is_graph(scenario):
+    if is_graph:
         clients = [node for node in scenario["nodes"] if node["role"] == "station"]
         computers = [node["computer"] or {} for node in clients]
         devices = dict.fromkeys(computer.get("device", FREE) for computer in computers)
@@ -246,13 +242,13 @@ def _price(cell: Cell, files: Files) -> ResolvedCell:
         known[{"policy": "suite", "device": "profile", "packet_bytes": "bytes"}.get(axis, axis)] = (
             value
         )
-    profile = str(known["profile"])
+    profile = str(known.pop("profile"))
     entry = files.named.get(("device", profile))
     if entry is None:
         names = sorted(name for kind, name in files.named if kind == "device")
         raise StudyError.edit("profile", unknown("device", profile, names))
     request = {**known, "file": entry.file, "text": entry.text}
-    content = canonical(request)
+    content = canonical({**request, "profile": profile})
     return ResolvedCell(
         scenario="",
         scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
@@ -265,7 +261,7 @@ def _price(cell: Cell, files: Files) -> ResolvedCell:
         packet_bytes=_number(known.get("bytes")),
         request=request,
         document={},
-        theory=_theory(lambda: _lab.price(content)),
+        theory=_theory(lambda: _lab.price(canonical(request))),
     )
 
 

@@ -28,10 +28,11 @@ class Setting:
     """A scenario as the native core has resolved it, once for all levels.
 
     `opened` answers further questions. `traces` are files of recordings by the name that links have
-    for them.
+    for them. `is_graph`: it has the long form, with flows.
     """
 
     opened: _lab.Scenario
+    is_graph: bool
     scenario: Mapping[str, Any]
     graph: Mapping[str, Any]
     traces: Mapping[str, Path]
@@ -43,19 +44,14 @@ class Setting:
         resolved = core.scenario(opened)
         entries = (entry for entry in request["catalogue"] if entry["kind"] == "trace")
         traces = {entry["name"]: Path(entry["file"]).resolve() for entry in entries}
-        return cls(opened, resolved["scenario"], resolved["graph"], traces)
+        return cls(opened, resolved["is_graph"], resolved["scenario"], resolved["graph"], traces)
 
     def check_testbed(self) -> None:
         """`NotForTestbed` or a refusal of the core if the testbed cannot run it."""
         for tunnel in self.setup["tunnels"]:
-            check_policy(tunnel["protection"])
+            check_policy(tunnel)
         # the core refuses what it cannot simulate either, such as a recording that is not there
         _ = self.departures
-
-    @property
-    def is_graph(self) -> bool:
-        """Whether it has the long form, with flows."""
-        return "flows" in self.scenario
 
     @cached_property
     def departures(self) -> list[list[tuple[int, int]] | None]:
@@ -137,7 +133,7 @@ class _Ends:
         by_rank = {tunnel["rank"]: tunnel for tunnel in reversed(tunnels)}
         found = [
             replace(
-                connection(tunnel["protection"], key),
+                connection(tunnel, key),
                 name=f"road-{rank}",
                 local_id=name,
                 # of several that fit, the program takes the narrowest
@@ -153,7 +149,7 @@ class _Ends:
         """Of a station."""
         name = f"{self._node(tunnel['from'])}{_ending(tunnel['rank'])}"
         return replace(
-            connection(tunnel["protection"], self._key(name)),
+            connection(tunnel, self._key(name)),
             local_id=name,
             remote_id=f"{self._node(tunnel['to'])}.example",
             remote_addrs=tunnel["gateway"],

@@ -46,7 +46,7 @@ impl Scenario {
         let setup = Setup::of(self, &graph, policies);
         if let Some(tunnel) = setup.tunnels.iter().find(|it| it.rank >= POLICIES_MAX) {
             let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
-            return Err(self.fault(&[&self.policy_key(tunnel.from)], why));
+            return Err(self.fault(&[&tunnel.policy_key], why));
         }
         Ok(Resolved {
             setup,

@@ -13,7 +13,7 @@ use crate::scenario::{self, Catalogue, Fault, Scenario, Uncomputable};
 pub(super) fn tunnels(setup: &Setup, scenario: &Scenario) -> Result<Vec<Tunnel>, Fault> {
     let tunnels = setup.tunnels.iter().map(|set| {
         let tunnel = Tunnel::of(set);
-        tunnel.map_err(|why| scenario.fault(&[&scenario.policy_key(set.from)], why))
+        tunnel.map_err(|why| scenario.fault(&[&set.policy_key], why))
     });
     tunnels.collect()
 }

@@ -39,6 +39,8 @@ pub struct TunnelSetup {
     pub to: usize,
     /// Name of its policy in the scenario.
     pub policy: String,
+    /// The key that names it there: `policy`, or that of its layer.
+    pub policy_key: String,
     /// The policy itself, with the outer header of the path's family.
     pub protection: Policy,
     /// Whether a NAT is on its path at the beginning: ESP is in UDP then, whatever the policy says.
@@ -111,6 +113,7 @@ impl Setup {
                 from: tunnel.from,
                 to: tunnel.to,
                 policy: tunnel.policy.clone(),
+                policy_key: scenario.policy_key(tunnel.from),
                 protection: Policy {
                     is_outer_v6: gateway.is_ipv6(),
                     ..policy
