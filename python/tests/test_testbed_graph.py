@@ -229,10 +229,10 @@ def test_a_line_that_is_not_at_its_end_is_no_result() -> None:
 
 def test_a_transfer_that_time_ends_says_what_is_missing() -> None:
     one = Counted("up", 50_000, ((0, 999),), 4.0)
-    assert one.cut == "cut by the end of the run: 1,000 of 50,000 bytes arrived"
-    assert Flows((one,), {}).notes == [f"up: {one.cut}"]
-    assert Counted("up", 50_000, ((0, 49_999),), 4.0).cut is None
-    assert Counted("up", 50, ((0, 9),)).cut is None, "datagrams are lost, not cut"
+    assert one.shortfall == "cut by the end of the run: 1,000 of 50,000 bytes arrived"
+    assert Flows((one,), {}).notes == [f"up: {one.shortfall}"]
+    assert Counted("up", 50_000, ((0, 49_999),), 4.0).shortfall is None
+    assert Counted("up", 50, ((0, 9),)).shortfall is None, "datagrams are lost, not cut"
 
 
 @pytest.mark.root

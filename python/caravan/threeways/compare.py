@@ -98,7 +98,7 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     for drop in outcome["drops"]:
         notes.append(f"simulate: {drop['place']} dropped {drop['packets']}: {drop['reason']}")
     if (moved := outcome["transferred"]) and not moved["is_complete"]:
-        said = flows.cut(moved["received_bytes"], moved["bytes"])
+        said = flows.cut_text(moved["received_bytes"], moved["bytes"])
         notes.append(f"simulate: tcp_kbps: {said}")
     cut = outcome["streamed"] and outcome["streamed"]["cut"]
     if cut and cut["packets"]:
@@ -124,7 +124,7 @@ def testbed(setting: Setting, output: Path) -> Measured:
     metrics["tcp_kbps"] = flow.kbps
     if setting.departures[0] is not None:
         metrics["datagrams"] = flow.received
-    return Measured(metrics, flow.cut)
+    return Measured(metrics, flow.shortfall)
 
 
 def _handshake(bed: Bed) -> Metrics:

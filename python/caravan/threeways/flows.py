@@ -51,11 +51,11 @@ class Counted:
     refused: tuple[Refused, ...] = ()
 
     @property
-    def cut(self) -> str | None:
+    def shortfall(self) -> str | None:
         """What is missing of a transfer by TCP that time ended; None: nothing, or no transfer."""
         if self.seconds is None or self.received >= self.sent:
             return None
-        return cut(self.received, self.sent)
+        return cut_text(self.received, self.sent)
 
     @property
     def received(self) -> int:
@@ -86,11 +86,11 @@ class Flows:
         return [
             f"{flow.name}: {said}"
             for flow in self.flows
-            for said in (*flow.refused, *((flow.cut,) if flow.cut else ()))
+            for said in (*flow.refused, *((flow.shortfall,) if flow.shortfall else ()))
         ]
 
 
-def cut(received_bytes: int, sent_bytes: int) -> str:
+def cut_text(received_bytes: int, sent_bytes: int) -> str:
     """A transfer that time ended, in words."""
     return f"cut by the end of the run: {received_bytes:,} of {sent_bytes:,} bytes arrived"
 
@@ -172,7 +172,7 @@ def run(bed: Bed, output: Path) -> tuple[Counted, ...]:
     while time.monotonic_ns() < end_ns and any(flow.is_running() for flow in flows):
         time.sleep(POLL_S)
     for flow in flows:
-        flow.cut()
+        flow.end_transfer()
     time.sleep(QUIET_S)
     bed.network.finish()
     return tuple(flow.finish() for flow in flows)
@@ -240,7 +240,7 @@ class _Flow:
         """Whether the sender or the client is still running."""
         return self._second is not None and self._second.is_running()
 
-    def cut(self) -> None:
+    def end_transfer(self) -> None:
         """End a transfer by TCP that is not complete; what comes later does not count."""
         programs = (self._second, self._first) if self._is_up else (self._first, self._second)
         for program in programs if self._listed is None and self.is_running() else ():
