@@ -25,7 +25,7 @@ from caravan.lab.edits import Choice, in_options, question
 from caravan.lab.freshness import is_stale, remedy
 from caravan.lab.kinds import kind_of, outline
 from caravan.lab.simulation import simulate
-from caravan.lab.wording import UsageError, in_words
+from caravan.lab.wording import Commands, UsageError, in_words
 from caravan.messages import Refused, Stopped
 from caravan.study import files
 from caravan.study.commands import add_to
@@ -48,6 +48,7 @@ RATE = (
 
 app = typer.Typer(
     name="caravan-lab",
+    cls=Commands,
     help="What does a security policy cost, on this device, over that link, for my traffic?",
     no_args_is_help=True,
     add_completion=False,

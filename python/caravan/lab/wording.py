@@ -1,41 +1,63 @@
-"""Rewrites the command line parser's errors in the lab's form: one sentence, the place first."""
+"""Rewrites the command line parser's errors in the lab's form: one sentence, the place first.
+
+Only attributes of the parser's exceptions are read. A sentence of its own is passed on whole.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from caravan import _lab
-from caravan.messages import unknown
+from caravan.messages import Refused, unknown
 
 UsageError: Any = typer.BadParameter.__base__
 """The parser's own exception for every invalid question."""
 
-EXTRA = re.compile(r"Got unexpected extra argument.* \((.*)\)$")
+WANTED = {
+    "float_parsing": "must be a number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "greater_than_equal": "must be at least {ge:g}",
+    "less_than_equal": "must be at most {le:g}",
+}
+"""What is valid, by the code of a wrong value, with the limit that comes with the code."""
+
+
+class Commands(TyperGroup):
+    """The commands of a program, whose names are looked up in our words."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names; refuses a word that names none."""
+        word = args[0]
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            raise Refused(f"{_unknown('command', word, sorted(self.commands))}; {_more(ctx)}")
+        return super().resolve_command(ctx, args)
 
 
 def in_words(fault: Any) -> str:
     """The parser's refusal as `OPTION: what is wrong; what to do`."""
-    kind, context = type(fault).__name__, fault.ctx
-    more = f"see {'caravan-lab' if context is None else context.command_path} --help"
+    kind, more = type(fault).__name__, _more(fault.ctx)
     if kind == "NoSuchOption":
-        known = [name for one in context.command.params for name in one.opts]
+        known = [name for one in fault.ctx.command.params for name in one.opts]
         return f"{_unknown('option', fault.option_name, known)}; {more}"
     if kind == "MissingParameter" and fault.param is not None:
         hint = f" ({fault.param.help})" if fault.param.help else ""
         return f"{_name(fault.param)} is missing{hint}; {more}"
     if kind == "BadParameter" and fault.param is not None:
         return f"{_name(fault.param)}: {_wrong_value(fault)}"
-    if kind == "BadOptionUsage":
-        return f"{fault.option_name}: its value is missing; {more}"
-    if (word := _unknown_command(fault)) is not None:
-        return f"{_unknown('command', word, sorted(context.command.commands))}; {more}"
-    said = fault.format_message().rstrip(".")
-    if match := EXTRA.match(said):
-        return f"'{match[1]}' is one argument too many; {more}"
-    return f"{said[:1].lower()}{said[1:]}; {more}"
+    return f"{_lowered(fault.format_message())}; {more}"
+
+
+def _more(context: Any) -> str:
+    return f"see {'caravan-lab' if context is None else context.command_path} --help"
+
+
+def _lowered(said: str) -> str:
+    said = said.rstrip(".")
+    return f"{said[:1].lower()}{said[1:]}"
 
 
 def _unknown(what: str, word: str, valid: list[str]) -> str:
@@ -53,15 +75,11 @@ def _name(param: Any) -> str:
 
 def _wrong_value(fault: Any) -> str:
     """The given value, and what is valid."""
-    wanted = str(fault.message).rstrip(".").partition(",")[0]
-    wanted = wanted.replace("Input should be ", "must be ").replace(" valid", "")
-    # The inner parser has the given value.
+    # The inner parser has the given value, and a code for what is wrong with it.
     errors: list[dict[str, Any]] = getattr(fault.__cause__, "errors", list)()
-    given = errors[0].get("input") if errors else None
-    return wanted if given is None else f"{given}, {wanted}"
-
-
-def _unknown_command(fault: Any) -> str | None:
-    """The word that is not a command."""
-    head, _, rest = str(fault.message).partition("No such command ")
-    return rest.partition("'")[2].partition("'")[0] if rest and not head else None
+    if not errors:
+        return _lowered(fault.message)
+    (first, *_) = errors
+    wanted = WANTED.get(first["type"])
+    said = wanted.format(**first.get("ctx", {})) if wanted else _lowered(fault.message)
+    return f"{first['input']}, {said}"
