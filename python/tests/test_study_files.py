@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from caravan.files import CATALOGUE
 from caravan.study.files import load, names
 from caravan.study.metrics import AXES, is_known
 from caravan.study.parse import parse
+from caravan.study.parsed import Published, Reason
+from caravan.study.published import reason_for
 from caravan.study.text import StudyError
 
 SMALL = """\
@@ -114,6 +117,15 @@ def test_a_text_that_no_run_could_fill_is_refused_where_it_stands(table: str, ke
     ):
         parse("small.toml", SMALL + table.replace("{}", NOWHERE))
     parse("small.toml", SMALL + table.replace("{}", NOWHERE.replace("77", "64.0")))
+
+
+def test_a_reason_applies_only_to_the_values_that_are_printed_there() -> None:
+    study = parse("small.toml", SMALL)
+    item = Published("Table 10", study.sweeps[0].name, "work_ms", {}, 1.0)
+    reason = Reason("Table 1", {}, "a misprint", is_explained=True)
+    study = replace(study, reasons=(reason,))
+    assert reason_for(study, item) is None
+    assert reason_for(study, replace(item, printed="Table 1")) is reason
 
 
 CLAIM = """

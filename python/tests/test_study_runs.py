@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import caravan.report
 import caravan.study
 from caravan.lab.cli import app
 from caravan.messages import Stopped
@@ -225,7 +226,7 @@ series = "policy"
 
 def test_a_run_goes_into_its_own_folder_again(tmp_path: Path) -> None:
     for _ in range(2):
-        caravan.study.report(caravan.study.run(tiny(), directory=tmp_path), tmp_path)
+        caravan.report.write(caravan.study.run(tiny(), directory=tmp_path), tmp_path)
     assert (tmp_path / "report.html").exists()
 
 

@@ -22,7 +22,7 @@ from caravan.study.metrics import (
     heading,
     needs_mean,
 )
-from caravan.study.parsed import TOLERANCE, Figure, PrintedTable, Published, Study
+from caravan.study.parsed import PRINT_TOLERANCE, Figure, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label
@@ -53,7 +53,7 @@ def difference(value: float | None) -> str:
     """A relative difference in per cent, coloured by the tolerance."""
     if value is None or pd.isna(value):
         return "&ndash;"
-    kind = "good" if abs(value) <= TOLERANCE else "near"
+    kind = "good" if abs(value) <= PRINT_TOLERANCE else "near"
     said = "0.0 %" if abs(value) < SHOWN else f"{value * 100:+.1f} %"
     return f'<span class="{kind}">{said}</span>'
 

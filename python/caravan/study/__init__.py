@@ -65,10 +65,3 @@ def run(
         return run_study(loaded, choice, Path(directory), console)
     with tempfile.TemporaryDirectory(prefix="caravan-study-") as scratch:
         return run_study(loaded, choice, Path(scratch), console)
-
-
-def report(outcome: Outcome, directory: str | Path) -> Path:
-    """Write `report.html` and the figures of a run, and return the page's path."""
-    from caravan.report import write_report  # noqa: PLC0415
-
-    return write_report(outcome.study, outcome.rows, outcome.provenance, Path(directory))

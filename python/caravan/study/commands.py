@@ -10,6 +10,7 @@ import typer
 from caravan.messages import Stopped
 from caravan.numbers import amount, significant
 from caravan.study.files import names
+from caravan.study.parsed import RUN_TOLERANCE
 from caravan.study.text import StudyError
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 DIFFERENCES_SHOWN = 20
 PIPED_WIDTH = 10_000
 """Output without a terminal has no width, so lines are not wrapped."""
-TOLERANCE = 0.01
-"""Smaller relative differences do not count."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,12 +78,12 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
     """Run the study, write its report, and print a summary. Returns the report's path."""
     from rich.console import Console  # noqa: PLC0415
 
-    from caravan.report import write_report  # noqa: PLC0415
+    import caravan.report  # noqa: PLC0415
     from caravan.study.files import load  # noqa: PLC0415
     from caravan.study.runner import run  # noqa: PLC0415
 
     outcome = run(load(study), choice, output, Console(stderr=True))
-    report = write_report(outcome.study, outcome.rows, outcome.provenance, output)
+    report = caravan.report.write(outcome, output)
     console.print(summary(outcome), markup=False)
     return report.resolve()
 
@@ -125,7 +124,7 @@ def compare_command(
     *,
     tolerance: Annotated[
         float, typer.Option(min=0, max=1, help="relative difference that does not count")
-    ] = TOLERANCE,
+    ] = RUN_TOLERANCE,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object, all differences")
     ] = False,

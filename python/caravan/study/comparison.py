@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from caravan.study import results
-from caravan.study.commands import TOLERANCE
+from caravan.study.parsed import RUN_TOLERANCE
 from caravan.study.results import KEY
 from caravan.study.text import StudyError
 
@@ -43,7 +43,7 @@ class Comparison:
         )
 
 
-def compare(first: Path | str, second: Path | str, tolerance: float = TOLERANCE) -> Comparison:
+def compare(first: Path | str, second: Path | str, tolerance: float = RUN_TOLERANCE) -> Comparison:
     """Compare the run in `first` with the run in `second`.
 
     Values differ if they are further apart than `tolerance` of the larger one and their confidence

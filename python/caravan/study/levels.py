@@ -25,7 +25,7 @@ ROUGH = {
 SAME = 5e-5
 """A difference that tables show as 0.00 %: an interval of zero width may miss it."""
 WHY_CUT = "a transfer ran out of time, or a tunnel did not come up"
-TOLERANCE = 0.05
+LEVEL_TOLERANCE = 0.05
 """How near a simulated value must be to confirm the other level's."""
 
 
@@ -72,10 +72,10 @@ def in_words(rows: pd.DataFrame) -> list[str]:
         both = paired(rows, level).both
         is_rough = both["state_other"] == APPROXIMATION
         if not (exact := both[~is_rough]).empty:
-            near = int(((exact["apart"].abs() <= TOLERANCE) | is_inside(exact)).sum())
+            near = int(((exact["apart"].abs() <= LEVEL_TOLERANCE) | is_inside(exact)).sum())
             said.append(
-                f"{near:,} of {len(exact):,} simulated values are within {TOLERANCE * 100:.0f} % "
-                f"of the {level}'s, or their interval contains it"
+                f"{near:,} of {len(exact):,} simulated values are within "
+                f"{LEVEL_TOLERANCE * 100:.0f} % of the {level}'s, or their interval contains it"
             )
         for metric, rough in both[is_rough].groupby("metric", sort=False):
             reach = " to ".join(f"{rough['apart'].agg(end) * 100:+.1f} %" for end in ("min", "max"))

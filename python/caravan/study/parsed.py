@@ -23,8 +23,10 @@ RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications":
 """The sweep's names for a scenario's run keys."""
 PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")
 """The keys that a sweep of prices may set."""
-TOLERANCE = 0.02
+PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
+RUN_TOLERANCE = 0.01
+"""A smaller relative difference between two runs does not count."""
 
 
 @dataclass(frozen=True)

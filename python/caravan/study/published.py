@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from caravan.study.metrics import APPROXIMATION, DIVERGES, needs_mean
-from caravan.study.parsed import TOLERANCE, Published, Reason, Study
+from caravan.study.parsed import PRINT_TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 
@@ -43,7 +43,7 @@ def _compared(study: Study, row: Row, item: Published) -> Row:
     difference = relative_difference(row.value, item.value)
     is_close = (
         difference is not None
-        and abs(difference) <= TOLERANCE
+        and abs(difference) <= PRINT_TOLERANCE
         and not is_loose(row.state, row.metric)
     )
     if is_close:
@@ -77,14 +77,14 @@ class Score:
 def results_score(study: Study, rows: pd.DataFrame) -> Score:
     """Printed results that are not fitted: those within the tolerance."""
     items = [item for item in study.all_published() if not item.is_parameter and not item.fitted]
-    return _score(study, rows, TOLERANCE, items)
+    return _score(study, rows, PRINT_TOLERANCE, items)
 
 
 def fitted_scores(study: Study, rows: pd.DataFrame) -> dict[str, Score]:
     """Fitted printed results, by what was fitted; without those not run."""
     fitted = [item for item in study.all_published() if item.fitted]
     scores = {
-        what: _score(study, rows, TOLERANCE, [item for item in fitted if item.fitted == what])
+        what: _score(study, rows, PRINT_TOLERANCE, [item for item in fitted if item.fitted == what])
         for what in dict.fromkeys(item.fitted for item in fitted)
     }
     return {what: score for what, score in scores.items() if score.compared}
@@ -117,7 +117,7 @@ def _compared_rows(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
     return found if firm.empty else firm
 
 
-def agrees(rows: pd.DataFrame, tolerance: float = TOLERANCE) -> bool:
+def agrees(rows: pd.DataFrame, tolerance: float = PRINT_TOLERANCE) -> bool:
     """Whether every row matches print; diverging means and approximations never do."""
     pairs = zip(rows["state"], rows["metric"], strict=True)
     is_firm = not any(is_loose(state, metric) for state, metric in pairs)
@@ -154,7 +154,7 @@ def relative_difference(ours: float | None, published: float) -> float | None:
 def reason_for(study: Study, item: Published) -> Reason | None:
     """The first [[reason]] that covers the printed value."""
     for reason in study.reasons:
-        is_there = item.printed.startswith(reason.printed)
+        is_there = item.printed == reason.printed
         if is_there and all(item.at.get(axis) == value for axis, value in reason.at.items()):
             return reason
     return None
