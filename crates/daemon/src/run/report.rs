@@ -233,14 +233,8 @@ pub(super) fn log(event: &Event) {
             payloads,
             ..
         } => debug!(
-            connection,
-            exchange = step.exchange(),
-            number = step.number(),
-            is_sent,
-            bytes,
-            datagrams,
-            payloads,
-            "handshake_message"
+            connection, exchange = %step.exchange(), number = step.number(), is_sent, bytes,
+            datagrams, payloads, "handshake_message"
         ),
         Event::IkeEstablished {
             connection,
