@@ -15,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
-use crate::service::{Outcome, Ready};
+use crate::service::{self, Outcome, Ready};
 use crate::{bench, config, console, link, packet, pki, steward};
 
 /// Exit status: an error while running.
@@ -364,6 +364,10 @@ fn run_client(
     run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if !is_background {
+        let names = config::connection_names(&options.config).unwrap_or_default();
+        if let Some(name) = names.first() {
+            service::forget_failure(&options.runtime_dir, name);
+        }
         return run(options);
     }
     let names = config::connection_names(&options.config)?;

@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use document::{Fault, Item};
+use document::{Fault, Item, shown};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -52,7 +52,7 @@ pub enum ConfigError {
         text: String,
     },
     /// An unknown or missing key, or a value that does not make sense.
-    #[error("{}: {}{key}: {text}", path.display(), at_line(*line))]
+    #[error("{}: {}{}: {text}", path.display(), at_line(*line), shown(key))]
     Value {
         /// Which file.
         path: PathBuf,

@@ -189,7 +189,11 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     let found = file.metadata()?;
     let kind = found.file_type();
     let is_device = kind.is_char_device();
-    let is_ours = found.uid() == Uid::effective().as_raw() && found.nlink() == 1;
+    // Looked up again: who owns the folder may have removed a second name of another file.
+    let is_it = fs::symlink_metadata(path).is_ok_and(|named| {
+        (named.dev(), named.ino(), named.nlink()) == (found.dev(), found.ino(), 1)
+    });
+    let is_ours = is_it && found.uid() == Uid::effective().as_raw();
     if !is_device && !(is_ours && (kind.is_file() || kind.is_fifo())) {
         return Err(strange(&path.display().to_string()));
     }

@@ -187,6 +187,15 @@ pub fn last_failure(runtime_dir: &Path, name: &str) -> Option<String> {
     (!reason.is_empty()).then_some(reason)
 }
 
+/// Forgets why the last background process of this name failed. The file of one that runs is empty
+/// and stays.
+pub fn forget_failure(runtime_dir: &Path, name: &str) {
+    if last_failure(runtime_dir, name).is_some() {
+        // Another user's stays, and is not ours to show.
+        let _ = std::fs::remove_file(runtime_dir.join(format!("{name}.{OUTCOME}")));
+    }
+}
+
 /// The names of all background processes that have run, in order.
 pub fn background_names(runtime_dir: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(runtime_dir).into_iter().flatten();
@@ -341,6 +350,13 @@ mod tests {
         assert_eq!(background_names(&folder), ["road".to_owned()].into());
         Outcome::open(&folder, "road").unwrap();
         assert_eq!(last_failure(&folder, "road"), None);
+        // Another one begins in the foreground, or the connection is taken down.
+        forget_failure(&folder, "road");
+        assert_eq!(background_names(&folder).len(), 1, "it may still run");
+        outcome.failed(reason);
+        forget_failure(&folder, "road");
+        assert!(background_names(&folder).is_empty());
+        forget_failure(&folder, "road");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -414,12 +414,16 @@ impl Item {
     pub fn quantity<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Fault> {
         match &self.value {
             Value::Text(text) => read(text).map_err(|what| self.fault(what)),
-            Value::Integer(_) | Value::Float(_) => {
-                // The error of an empty text says what a number with its unit looks like.
-                Err(self.fault(read("").err().unwrap_or_default()))
-            }
+            Value::Integer(number) => Err(self.without_unit(&number.to_string(), read)),
+            Value::Float(number) => Err(self.without_unit(&number.to_string(), read)),
             _ => Err(self.wrong("text with a number and its unit")),
         }
+    }
+
+    /// The error of an empty text says what a number with its unit looks like.
+    fn without_unit<T>(&self, number: &str, read: impl Fn(&str) -> Result<T, String>) -> Fault {
+        let usual = read("").err().unwrap_or_default();
+        self.fault(format!("{number} has no unit: {usual}"))
     }
 }
 

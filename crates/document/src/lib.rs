@@ -13,4 +13,4 @@ mod words;
 
 pub use fault::{EDIT, Fault, Place};
 pub use item::{DEPTH_MAX, Item, KEY_BYTES_MAX, TEXT_BYTES_MAX, Table, Value, parse};
-pub use words::{choices, likeness, nearest, unknown};
+pub use words::{choices, likeness, nearest, shown, unknown};

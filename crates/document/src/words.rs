@@ -33,7 +33,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
 }
 
 /// A word for people: hidden characters are escaped.
-pub(crate) fn shown(word: &str) -> String {
+pub fn shown(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     for c in word.chars() {
         match is_hidden(c) {

@@ -45,18 +45,23 @@ pub struct EspSuite {
     pub has_esn: bool,
 }
 
+/// Names the nearest valid word, if any.
+fn beside(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |near| format!("; the nearest is {near:?}"))
+}
+
 /// Why words are not a suite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteFault {
     /// A word that is not one of ours.
-    #[error("{proposal:?}: no algorithm is called {word:?}; the nearest is {nearest:?}")]
+    #[error("{proposal:?}: no algorithm is called {word:?}{}", beside(*.nearest))]
     Unknown {
         /// The whole proposal.
         proposal: String,
         /// The word.
         word: String,
-        /// The nearest valid word.
-        nearest: &'static str,
+        /// The nearest valid word, if any is near.
+        nearest: Option<&'static str>,
     },
     /// A second word of the same sort.
     #[error("{proposal:?}: {word:?} is a second {sort}; write a proposal for each")]

@@ -68,6 +68,7 @@ pub(super) fn detach(
 
 pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::Result<String> {
     check_name(name)?;
+    service::forget_failure(runtime_dir, name);
     let until = Instant::now() + PATIENCE;
     let mut was_ending = false;
     let not_running = loop {

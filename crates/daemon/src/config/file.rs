@@ -653,6 +653,18 @@ remote_ts = ["10.10.0.0/24"]
                 "connections.x.remote_port: 131071 is outside 0 to 65535",
             ),
             (
+                format!("[connections.x]\n{SIDES}dpd_delay = 20"),
+                "connections.x.dpd_delay: 20 has no unit: write a number and its unit, such",
+            ),
+            (
+                format!("[connections.x]\n{SIDES}dpd_delay = 0"),
+                "connections.x.dpd_delay: 0 has no unit: write a number and its unit, such",
+            ),
+            (
+                "[connections.\"\\u001b[31mRED\"]\nlocal = { id = \"a\" }".to_owned(),
+                "x.toml: line 1: connections.\\u{1b}[31mRED: the key 'remote' is missing",
+            ),
+            (
                 "[connections.x]\nlocal = 5".to_owned(),
                 "connections.x.local: must be a table, found a whole number",
             ),

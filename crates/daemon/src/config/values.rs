@@ -63,18 +63,24 @@ impl Span {
     pub fn parse(text: &str) -> Result<Self, String> {
         with_unit(text, &SPANS)
             .map(|ms| Self(Duration::from_millis(ms)))
-            .ok_or_else(|| {
-                format!("'{text}' is not a time span: write a number and its unit, such as \"90s\"")
-            })
+            .ok_or_else(|| misread(text, "a time span", "90s"))
     }
 }
 
 impl Size {
     /// Reads `"64kb"`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        with_unit(text, &SIZES).map(Self).ok_or_else(|| {
-            format!("'{text}' is not a size: write a number and its unit, such as \"64kb\"")
-        })
+        with_unit(text, &SIZES)
+            .map(Self)
+            .ok_or_else(|| misread(text, "a size", "64kb"))
+    }
+}
+
+fn misread(text: &str, what: &str, example: &str) -> String {
+    let usual = format!("write a number and its unit, such as \"{example}\"");
+    match text {
+        "" => usual,
+        _ => format!("'{text}' is not {what}: {usual}"),
     }
 }
 
@@ -115,6 +121,8 @@ mod tests {
         assert_eq!(Span::parse("0"), Ok(Span(Duration::ZERO)));
         assert_eq!(Size::parse("64 KiB"), Ok(Size(65_536)));
         assert!(Span::parse("90").unwrap_err().contains("unit"));
+        let fault = Size::parse("64x").unwrap_err();
+        assert!(fault.starts_with("'64x' is not a size: "), "{fault}");
         assert!(Span::parse("99999999999999999999s").is_err());
         assert!(Size::parse("18446744073709551615gb").is_err());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use document::likeness;
+use document::{likeness, unknown};
 use engine::identity::Identity;
 use engine::node::{Command, ConnectionState, Input};
 use tokio::sync::oneshot;
@@ -103,22 +103,30 @@ impl Process {
     }
 
     async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
+        let names = self.loaded.names();
+        if let Err(text) = known(&connection, &names) {
+            return Ok(Reply::Failed { text });
+        }
         let text = format!("{connection} is down");
         self.input(Input::Command(Command::Down(connection.clone())))
             .await?;
         self.downed.insert(connection.clone());
         self.update_host();
-        if self
-            .loaded
-            .names()
-            .iter()
-            .all(|name| self.downed.contains(name))
-        {
+        if names.iter().all(|name| self.downed.contains(name)) {
             self.lifts = true;
             self.input(Input::Command(Command::Stop)).await?;
             return Ok(Reply::Ending { text });
         }
         Ok(Reply::Done { text })
+    }
+}
+
+/// Refuses a name that no connection has.
+fn known(connection: &str, names: &[String]) -> Result<(), String> {
+    let all = || names.iter().map(String::as_str);
+    match all().any(|name| name == connection) {
+        true => Ok(()),
+        false => Err(unknown("connection", connection, all())),
     }
 }
 
@@ -164,6 +172,18 @@ mod tests {
         assert_eq!(told(3, 2), "2 tunnels of ms1.example ended");
         let none = "ms1.example had authenticated but had no tunnel yet; it is disconnected";
         assert_eq!(told(1, 0), none);
+    }
+
+    #[test]
+    fn a_name_that_no_connection_has_is_refused_and_not_sent_to_a_terminal() {
+        let names = ["road", "rail"].map(str::to_owned);
+        assert_eq!(known("rail", &names), Ok(()));
+        let fault = known("../../x\u{1b}[31m", &names).unwrap_err();
+        assert_eq!(
+            fault,
+            "unknown connection '../../x\\u{1b}[31m', valid are 'road', 'rail'"
+        );
+        assert!(known("", &names).is_err());
     }
 
     #[test]

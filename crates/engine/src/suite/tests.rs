@@ -83,6 +83,10 @@ fn faults_name_the_word_and_the_nearest_valid_one() {
     assert!(fault::<EspSuite>("chacha20poly1350").ends_with(r#"nearest is "chacha20poly1305""#));
     assert!(fault::<EspSuite>("none").contains(r#""none""#));
     assert_eq!(
+        fault::<IkeSuite>("rot13"),
+        r#""rot13": no algorithm is called "rot13""#
+    );
+    assert_eq!(
         fault::<EspSuite>("aes128-3des-sha1"),
         r#""aes128-3des-sha1": "3des" is a second cipher; write a proposal for each"#
     );

@@ -105,26 +105,30 @@ pub(super) const IKE: [&Table; 3] = [CBC, HASHES, GROUPS];
 pub(super) const ESP: [&Table; 5] = [ESP_ONLY, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
 pub(super) const AH: [&Table; 3] = [HASHES, GROUPS, SEQUENCE_NUMBERS];
 
-/// The meaning of a word in these tables, or the nearest valid one.
-pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> {
+/// The meaning of a word in these tables, or the nearest valid one, if any is near.
+pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, Option<&'static str>> {
     let all = || tables.iter().flat_map(|table| table.iter());
     if let Some((_, word)) = all().find(|(name, _)| *name == text) {
         return Ok(*word);
     }
     if text == "x25519" {
-        return Err(of_group(Group::Curve25519));
+        return Err(Some(of_group(Group::Curve25519)));
     }
     if let Some(strength) = strength(text) {
         let groups = GROUPS
             .iter()
             .filter_map(|(name, _)| Some((*name, bits_of_modp(name)?)));
         let nearest = groups.min_by_key(|(_, bits)| bits.abs_diff(strength));
-        return Err(nearest.map_or("", |(name, _)| name));
+        return Err(nearest.map(|(name, _)| name));
     }
     // A distance costs time proportional to both lengths, so only the start of a long word counts.
     let symbols: Vec<char> = text.chars().take(LONGEST_COMPARED).collect();
-    let nearest = all().min_by_key(|(name, _)| distance(name, &symbols));
-    Err(nearest.map_or("", |(name, _)| name))
+    let near = all().map(|(name, _)| (distance(name, &symbols), *name));
+    // A word that has to be changed in more than half of its places is another word.
+    let near = near.filter(|(changes, name)| 2 * changes <= name.len().max(symbols.len()));
+    Err(near
+        .min_by_key(|(changes, _)| *changes)
+        .map(|(_, name)| name))
 }
 
 /// The strength of a group's word, in bits of a modulus. A curve counts as the modulus of about
