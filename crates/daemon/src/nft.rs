@@ -22,9 +22,10 @@ use std::sync::Arc;
 use engine::config::Connection;
 use engine::sa::Mode;
 
-use crate::config::file::{Lan, Transport};
+use crate::config::file::Transport;
 use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
+use crate::routes::full::Lan;
 use names::PREFIX;
 
 /// Where nft is if PATH lacks the administrator's folders.

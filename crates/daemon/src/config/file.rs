@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::ConfigError;
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Size, Span};
+use crate::routes::full::{Lan, OtherFamily};
 
 /// A whole file.
 #[derive(Debug)]
@@ -462,31 +463,10 @@ impl Read for OnFailure {
     }
 }
 
-/// `lan`
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
-pub enum Lan {
-    /// Printers, containers and administrators of this host stay reachable. Only private addresses:
-    /// a network that declares public addresses local would pull them out of the tunnel.
-    #[default]
-    Allow,
-    /// Into the tunnel, or refused.
-    Block,
-}
-
 impl Read for Lan {
     fn read(item: &Item) -> Result<Self, Fault> {
         item.choice("value", &[("allow", Self::Allow), ("block", Self::Block)])
     }
-}
-
-/// `other_family`
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
-pub enum OtherFamily {
-    /// Refused. Programs prefer IPv6, and would bypass a tunnel of IPv4.
-    #[default]
-    Block,
-    /// Traffic takes the ordinary route.
-    Pass,
 }
 
 impl Read for OtherFamily {

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Prefix;
 use super::prefix::number;
-use crate::config::file::{Lan, OtherFamily};
 
 /// RFC 1918 §3, RFC 6598 §7, RFC 3927 §2.1.
 const PRIVATE_V4: [(Ipv4Addr, u8); 5] = [
@@ -66,6 +65,27 @@ pub struct FullTunnel {
     pub lan: Lan,
     /// What happens to the family that it does not take.
     pub other_family: OtherFamily,
+}
+
+/// What happens to the local network: `lan` in a configuration.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub enum Lan {
+    /// Printers, containers and administrators of this host stay reachable. Only private addresses:
+    /// a network that declares public addresses local would pull them out of the tunnel.
+    #[default]
+    Allow,
+    /// Into the tunnel, or refused.
+    Block,
+}
+
+/// What happens to the address family that a full tunnel does not take: `other_family`.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+pub enum OtherFamily {
+    /// Refused. Programs prefer IPv6, and would bypass a tunnel of IPv4.
+    #[default]
+    Block,
+    /// Traffic takes the ordinary route.
+    Pass,
 }
 
 impl FullTunnel {

@@ -2,8 +2,8 @@
 //!
 //! A file names another by a path: in a `use`, in code, or in a macro's arguments. Paths start at
 //! `crate`, `self`, `super`, a child module or a name that a `use` brought in; re-exports are
-//! followed to the file that defines the item, and use nothing themselves. A parent and its own
-//! children may name each other. Tests are left out.
+//! followed to the file that defines the item, and use nothing themselves. A file and those below
+//! it may name each other; a circle that leaves this family may not exist. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ impl House {
         }
     }
 
-    /// The other files that each file names, except its parent, its children and the root.
+    /// The other files that each file names, except the root.
     fn graph(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let edges = self.rooms.iter().map(|(module, room)| {
             let targets = room
@@ -89,7 +89,6 @@ impl House {
                 .iter()
                 .filter_map(|path| self.resolve(module, path, DEPTH_MAX))
                 .filter(|target| target != module && !target.is_empty())
-                .filter(|target| !is_child(target, module) && !is_child(module, target))
                 .collect();
             (module.clone(), targets)
         });
@@ -152,10 +151,8 @@ fn child(module: &Module, name: &str) -> Module {
     path
 }
 
-fn is_child(module: &Module, parent: &Module) -> bool {
-    module
-        .split_last()
-        .is_some_and(|(_, rest)| rest == parent.as_slice())
+fn is_ancestor(module: &Module, other: &Module) -> bool {
+    other.len() > module.len() && other.starts_with(module)
 }
 
 /// Collects the names in a file, without tests.
@@ -303,8 +300,30 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The strongly connected components of more than one node, each in order.
+/// The circles that leave a family: strongly connected components in which no member is the
+/// ancestor of all others. Circles through such an ancestor are its own; the rest is searched
+/// without it.
 fn circles(graph: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
+    let mut found = Vec::new();
+    for circle in components(graph) {
+        let is_above_all =
+            |top: &&Module| circle.iter().all(|it| it == *top || is_ancestor(top, it));
+        let Some(top) = circle.iter().find(is_above_all) else {
+            found.push(circle);
+            continue;
+        };
+        let within = |it: &&Module| *it != top && circle.contains(*it);
+        let rest = circle.iter().filter(|it| *it != top).map(|it| {
+            let targets = graph[it].iter().filter(within).cloned().collect();
+            (it.clone(), targets)
+        });
+        found.extend(circles(&rest.collect()));
+    }
+    found
+}
+
+/// The strongly connected components of more than one node, each in order.
+fn components(graph: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = graph
         .keys()
         .map(|start| (start, reachable(graph, start)))
@@ -399,19 +418,49 @@ mod tests {
     }
 
     #[test]
-    fn re_exports_are_followed_and_parents_may_name_children() {
+    fn re_exports_are_followed_and_a_family_may_name_itself() {
         let facade = [
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "mod inner; pub use inner::I; use crate::b::B;"),
             ("a/inner.rs", "use super::J; pub struct I;"),
-            ("b.rs", "use crate::a::I; pub struct B;"),
+            ("b.rs", "pub struct B;"),
         ];
         assert_eq!(said_of(&facade), Vec::<String>::new());
         let mut through = facade;
         through[2].1 = "use crate::b::B; pub struct I;";
+        through[3].1 = "use crate::a::I; pub struct B;";
         let said = said_of(&through);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("a::inner, b name"), "{said:?}");
+        assert!(
+            said[0].starts_with("a, a::inner, b name") || said[0].starts_with("a::inner, b name")
+        );
+    }
+
+    #[test]
+    fn a_circle_that_leaves_a_family_through_a_child_is_found() {
+        let said = said_of(&[
+            LIB,
+            ("a.rs", "mod inner; use inner::I;"),
+            ("a/inner.rs", "use crate::c::C; pub struct I;"),
+            ("b.rs", "pub struct B;"),
+            ("c.rs", "use crate::a::A; pub struct C;"),
+        ]);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].starts_with("a, a::inner, c name"), "{said:?}");
+    }
+
+    /// A grandchild may name the file at the top of its family, and that file its child.
+    #[test]
+    fn a_file_far_below_may_name_the_top() {
+        let said = said_of(&[
+            LIB,
+            ("a.rs", "mod inner; use inner::I;"),
+            ("a/inner.rs", "mod core; use core::K; pub struct I;"),
+            ("a/inner/core.rs", "use crate::a::A; pub struct K;"),
+            ("b.rs", "pub struct B;"),
+            ("c.rs", "pub struct C;"),
+        ]);
+        assert_eq!(said, Vec::<String>::new());
     }
 
     #[test]

@@ -6,11 +6,11 @@
 //! INVALID-COOKIE) makes the probe earlier. A hint in answer to the probe makes the gateway
 //! authenticate again. Neither ends a tunnel.
 
+use super::Liveness;
 use crate::config::Start;
 use crate::ikev1::in_clear::{InClear, Lost};
 use crate::ikev1::message::Message;
 
-use crate::node::session::Session;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::plane::OutboundChange;
@@ -44,16 +44,12 @@ pub(super) struct Unheard {
     answered_at: Option<Instant>,
 }
 
-impl Session {
-    /// Whether a station would set it up again; with `start = "on-traffic"`, only if packets have
-    /// no answer.
-    fn is_wanted(&self) -> bool {
-        let has_packets = || {
-            let unheard = self.liveness.unheard.as_deref();
-            unheard.is_some_and(|it| it.since.is_some())
-        };
-        let start = self.connection().map(|it| it.start);
-        start == Some(Start::AtOnce) || has_packets()
+impl Liveness {
+    /// Whether a station would set up its session again, which starts as `start` says; with
+    /// `start = "on-traffic"`, only if packets have no answer.
+    fn is_wanted(&self, start: Option<Start>) -> bool {
+        let unheard = self.unheard.as_deref();
+        start == Some(Start::AtOnce) || unheard.is_some_and(|it| it.since.is_some())
     }
 }
 
@@ -183,7 +179,9 @@ impl Node {
         if !is_asking {
             return self.ask_hinted(id, &lost.name(), now);
         }
-        if is_ours && session.is_wanted() && lost == Lost::Ike && self.takes_hint(id, true, now) {
+        let start = session.connection().map(|it| it.start);
+        let is_wanted = session.liveness.is_wanted(start);
+        if is_ours && is_wanted && lost == Lost::Ike && self.takes_hint(id, true, now) {
             let complaint = "it does not know the tunnel (without proof): asking it for proof";
             self.tell_hint(id, complaint.to_owned());
             self.race_tunnel(id, now);
