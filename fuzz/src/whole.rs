@@ -19,6 +19,6 @@ pub fn whole(
     }
     let standing = Standing::Established;
     let sender = Sender { from, standing };
-    let whole = assembly.take(&message, sender, now).ok()??;
+    let whole = assembly.take(&message, sender, now).whole.ok()??;
     Some(whole.message().ok()?.octets().to_vec())
 }

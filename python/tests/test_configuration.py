@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from caravan.testbed.caravan import caravan_toml, read_message
+from caravan.testbed.caravan import caravan_toml
 from caravan.testbed.connection import Connection, PublicKey, Published, SharedKey
 from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.strongswan import parse_pretty, swanctl_conf
@@ -92,21 +92,6 @@ def test_a_listing_of_strongswan_is_read() -> None:
     (event,) = parse_pretty(listing)
     assert event["road"]["remote-id"] == "C=GR, O=Test, CN=ms = odd"
     assert event["road"]["child-sas"]["net-1"]["local-ts"] == ["10.10.0.0/24"]
-
-
-def test_a_message_of_the_log_is_read() -> None:
-    fields = {
-        "message": "handshake_message",
-        "what": "aggressive 2",
-        "is_sent": False,
-        "bytes": 1600,
-        "datagrams": 2,
-        "payloads": "SA KE NONCE ID CERT SIG",
-    }
-    message = read_message(10.5, fields)
-    assert (message.exchange, message.number, message.direction) == ("aggressive", 2, "received")
-    assert (message.size_bytes, message.datagrams) == (1600, 2)
-    assert read_message(1, fields | {"what": "informational"}).exchange == "informational"
 
 
 def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ impl Routes {
     /// Brings the host into the desired state. The order is: add blocks, add routes, remove old
     /// routes, remove old blocks. Does nothing if the state is the same: on a gateway most tunnels
     /// come and go without a change. What the last state had is not added again, unless
-    /// [`ADD_AGAIN_INTERVAL`] has passed: a gateway may have routes to thousands of peers, and the
+    /// `ADD_AGAIN_INTERVAL` has passed: a gateway may have routes to thousands of peers, and the
     /// messages of all wait for the route to a new one.
     pub async fn apply(
         &mut self,

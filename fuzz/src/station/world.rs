@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use engine::config::{Config, Connection, IdentityPattern, InnerFamilies, LocalMethod, Start};
 use engine::identity::Identity;
-use engine::node::{Addresses, Command, Input, Node};
+use engine::node::{Command, Input, Node, Ways};
 use engine::plane::Notice;
 use engine::sa::{ChildId, Path};
 use engine::time::Duration;
@@ -205,11 +205,11 @@ impl Stage {
                     bytes: 100,
                 })
             }
-            6 => Input::Addresses(Addresses::of_one(local, self.station.node().peers())),
+            6 => Input::Ways(Ways::of_one(local, self.station.node().peers())),
             7 => {
-                let mut ours = Addresses::of_one(local, self.station.node().peers());
+                let mut ours = Ways::of_one(local, self.station.node().peers());
                 ours.0.insert(remote, Vec::new());
-                Input::Addresses(ours)
+                Input::Ways(ours)
             }
             _ => Input::Report(&[]),
         };

@@ -19,7 +19,7 @@ use super::home_agent::{Encapsulation, ReverseTunnel};
 use crate::time::{Deadline, Duration, Instant};
 
 use advertise::Advertiser;
-use relay::{Key, Pending};
+use relay::{Key, Pending, Visit};
 
 /// Requests that wait for a reply, in all.
 pub const PENDING_MAX: usize = 1_024;
@@ -146,7 +146,7 @@ pub struct ForeignAgent {
     config: Config,
     advertiser: Advertiser,
     pending: BTreeMap<Key, Pending>,
-    visitors: BTreeMap<Ipv4Addr, (Visitor, Option<Instant>)>,
+    visits: BTreeMap<Ipv4Addr, Visit>,
     /// When "too distant" was last said (RFC 3024 §4.1 bounds it to once a second).
     told_distant: Option<Instant>,
     outputs: VecDeque<Output>,
@@ -159,7 +159,7 @@ impl ForeignAgent {
             advertiser: Advertiser::new(now, random),
             config,
             pending: BTreeMap::new(),
-            visitors: BTreeMap::new(),
+            visits: BTreeMap::new(),
             told_distant: None,
             outputs: VecDeque::new(),
         }
@@ -204,7 +204,7 @@ impl ForeignAgent {
 
     /// When [`Self::handle_timeout`] is due.
     pub fn deadline(&self) -> Deadline {
-        let visit = self.visitors.values().filter_map(|(_, end)| *end).min();
+        let visit = self.visits.values().filter_map(|one| one.end).min();
         let pending = self.pending.values().map(|it| it.end).min();
         [
             (visit, "end a visit"),
@@ -222,11 +222,11 @@ impl ForeignAgent {
 
     /// The visitors.
     pub fn visitors(&self) -> impl Iterator<Item = &Visitor> {
-        self.visitors.values().map(|(visitor, _)| visitor)
+        self.visits.values().map(|one| &one.visitor)
     }
 
     fn advertise(&mut self, now: Instant) {
-        let is_busy = self.visitors.len() >= self.config.max_visitors;
+        let is_busy = self.visits.len() >= self.config.max_visitors;
         if let Some(icmp) = self.advertiser.next(&self.config, is_busy, now) {
             self.outputs.push_back(Output::Advertise(icmp));
         }
@@ -235,9 +235,9 @@ impl ForeignAgent {
     fn expire(&mut self, now: Instant) {
         self.pending.retain(|_, one| one.end > now);
         let ended: Vec<Ipv4Addr> = self
-            .visitors
+            .visits
             .iter()
-            .filter(|(_, (_, end))| end.is_some_and(|end| end <= now))
+            .filter(|(_, one)| one.end.is_some_and(|end| end <= now))
             .map(|(home_address, _)| *home_address)
             .collect();
         for home_address in ended {
@@ -246,7 +246,7 @@ impl ForeignAgent {
     }
 
     fn leave(&mut self, home_address: Ipv4Addr) {
-        if self.visitors.remove(&home_address).is_some() {
+        if self.visits.remove(&home_address).is_some() {
             self.outputs.push_back(Output::Left(home_address));
         }
     }

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
+use wire::mip4::Code;
 
 use super::association::Associations;
 use super::identification::{Clock, Guard};
@@ -20,8 +21,10 @@ use crate::time::{Deadline, Instant};
 use bindings::Bindings;
 pub use bindings::{Binding, Encapsulation, Tunnel};
 pub use check::Refusal;
+use register::UdpAnswer;
 
-/// Outputs that wait for the owner. It takes them after each input, so this is never reached.
+/// Replies and refusals that wait for the owner, who takes them after each input. Tunnels are never
+/// dropped: there is one output for each of our nodes at most.
 const OUTPUTS_MAX: usize = 1_024;
 
 /// A mobile node that we serve.
@@ -143,6 +146,8 @@ struct Node {
     associations: Associations,
     /// By SPI: each association has its own record (RFC 5944 §5.1).
     guards: BTreeMap<u32, Guard>,
+    /// What the last request of each association got.
+    answers: BTreeMap<u32, (Code, Option<UdpAnswer>)>,
     bindings: Bindings,
 }
 
@@ -165,6 +170,7 @@ impl HomeAgent {
             let node = Node {
                 associations: client.associations,
                 guards,
+                answers: BTreeMap::new(),
                 bindings: Bindings::default(),
             };
             nodes.insert(client.home_address, node);
@@ -249,7 +255,8 @@ impl HomeAgent {
     }
 
     fn put(&mut self, output: Output) {
-        if self.outputs.len() < OUTPUTS_MAX {
+        let is_needed = matches!(output, Output::Tunnels { .. });
+        if is_needed || self.outputs.len() < OUTPUTS_MAX {
             self.outputs.push_back(output);
         }
     }

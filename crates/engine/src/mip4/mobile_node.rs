@@ -141,6 +141,8 @@ pub struct MobileNode {
     /// The foreign agent of the registration that holds or is tried. None: the home agent itself.
     through: Option<Ipv4Addr>,
     pending: Option<Pending>,
+    /// When the last request was built.
+    asked: Option<Instant>,
     /// When the registration that holds must be renewed, and when it ends.
     renewal: Option<(Instant, Instant)>,
     ignored: Ignored,
@@ -162,6 +164,7 @@ impl MobileNode {
             state: State::Unreachable,
             through: None,
             pending: None,
+            asked: None,
             renewal: None,
             ignored: Ignored::default(),
             outputs: VecDeque::new(),
@@ -199,7 +202,8 @@ impl MobileNode {
         }
     }
 
-    /// An ICMP message that came from `from` on the node's link.
+    /// An ICMP message that came from `from` on the node's link. The caller has checked that its
+    /// TTL is 1 (RFC 5944 §2.1): so it comes from this link.
     pub fn hear(&mut self, from: Ipv4Addr, icmp: &[u8], now: Instant) {
         let advertisement = match AgentAdvertisement::parse(icmp) {
             Ok(Some(advertisement)) => advertisement,
@@ -209,6 +213,9 @@ impl MobileNode {
                 return;
             }
         };
+        if self.attachment == Attachment::Detached {
+            return;
+        }
         let flags = advertisement.agent.flags;
         if flags.has(AgentFlags::HOME_AGENT) && from == self.config.home_agent {
             // RFC 5944 §2.4.3: this is our home link.
@@ -217,15 +224,22 @@ impl MobileNode {
         }
         let has_restarted = self.agents.hear(from, &advertisement, now);
         let is_ours = self.through == Some(from);
-        if is_ours && has_restarted {
-            self.register(now);
+        if is_ours && has_restarted && self.pending.is_none() {
+            // Not sooner than a second after the last request, however often the agent restarts.
+            let due = self
+                .asked
+                .map_or(now, |asked| asked + INTERVAL_MIN)
+                .max(now);
+            let end = self.renewal.map_or(Instant(u64::MAX), |(_, end)| end);
+            self.renewal = Some((due, end));
+            self.handle_timeout(now);
         }
         let is_away = match self.attachment {
             Attachment::Visiting => true,
             Attachment::Colocated(_) => flags.has(AgentFlags::REGISTRATION_REQUIRED),
             Attachment::Home | Attachment::Detached => false,
         };
-        if is_away && self.through.is_none() {
+        if is_away && self.through.is_none() && self.agents.best(now).is_some() {
             self.choose(now);
         }
     }
@@ -241,8 +255,11 @@ impl MobileNode {
             self.choose(now);
         }
         if self.renewal.is_some_and(|(_, end)| end <= now) {
-            self.renewal = None;
             self.lose();
+            if self.pending.is_none() {
+                // We were asleep longer than the lifetime.
+                self.register(now);
+            }
         }
         if self.renewal.is_some_and(|(due, _)| due <= now) && self.pending.is_none() {
             self.register(now);

@@ -24,8 +24,11 @@ impl<'a> Asked<'a> {
         let at = list.iter().position(is_for_home)?;
         let (before, rest) = list.split_at(at);
         let (authenticator, rest) = rest.split_first()?;
-        let own = |one: &&Located| between(one) == Some(Authentication::MobileForeign);
-        let challenge = rest.iter().find_map(|one| match &one.extension {
+        let is_own = |one: &Located| between(one) == Some(Authentication::MobileForeign);
+        // Behind the node's authenticator for us, nothing is the node's.
+        let end = rest.iter().position(is_own).unwrap_or(rest.len());
+        let said = &rest[..end];
+        let challenge = said.iter().find_map(|one| match &one.extension {
             Extension::Challenge(challenge) => Some(challenge.as_slice()),
             _ => None,
         });
@@ -37,9 +40,9 @@ impl<'a> Asked<'a> {
         Some(Self {
             request,
             relayed_end: authenticator.range.end,
-            own: rest.iter().filter(own).collect(),
+            own: rest.iter().filter(|one| is_own(one)).collect(),
             challenge,
-            encapsulates_delivery: rest.iter().any(is_delivery),
+            encapsulates_delivery: said.iter().any(is_delivery),
             nai,
         })
     }
@@ -67,7 +70,7 @@ pub(super) fn relayable(config: &Config, asked: &Asked<'_>) -> Result<Encapsulat
     if home.is_unspecified() {
         // RFC 2794 §3: then the node has another name.
         asked.nai.ok_or(Code::MissingNai)?;
-    } else if !is_host(home) || ours.contains(&home) {
+    } else if !is_visitor(config, home) {
         return Err(Code::ForeignBadRequest);
     }
     let is_reverse = flags.has(RequestFlags::REVERSE_TUNNEL);
@@ -92,6 +95,11 @@ pub(super) fn relayable(config: &Config, asked: &Asked<'_>) -> Result<Encapsulat
     is_offered
         .then_some(wanted)
         .ok_or(Code::ForeignEncapsulation)
+}
+
+/// Whether an address can be a visitor's.
+pub(super) fn is_visitor(config: &Config, address: Ipv4Addr) -> bool {
+    is_host(address) && ![config.address, config.care_of].contains(&address)
 }
 
 fn is_too_long(lifetime: u16, longest: u16) -> bool {

@@ -15,6 +15,24 @@ use super::{
 };
 use crate::time::{Duration, Instant};
 
+/// A visitor, and the registration that it has.
+pub(super) struct Visit {
+    pub(super) visitor: Visitor,
+    pub(super) end: Option<Instant>,
+    /// The low half of the accepted request's.
+    identification: u32,
+}
+
+impl Visit {
+    /// Whether a request would take this visit over: for another home agent, or the accepted one
+    /// again from another link-layer address.
+    fn forbids(&self, request: &Request, mac: Mac) -> bool {
+        let is_repeated = request.identification as u32 == self.identification;
+        let is_other = request.home_agent != self.visitor.home_agent;
+        is_other || is_repeated && mac != self.visitor.mac
+    }
+}
+
 /// A relayed request that waits for its reply.
 pub(super) struct Pending {
     request: Request,
@@ -110,8 +128,8 @@ impl ForeignAgent {
             is_reverse: flags.has(RequestFlags::REVERSE_TUNNEL),
             encapsulates_delivery: asked.encapsulates_delivery,
         };
-        let is_known = self.visitors.contains_key(&request.home_address);
-        if request.lifetime > 0 && !is_known && self.visitors.len() >= self.config.max_visitors {
+        let is_known = self.visits.contains_key(&request.home_address);
+        if request.lifetime > 0 && !is_known && self.visits.len() >= self.config.max_visitors {
             return Err(Code::ForeignResources);
         }
         let key = key(request.home_address, request.identification);
@@ -123,6 +141,13 @@ impl ForeignAgent {
             // Somebody repeats a neighbour's request to get its reply.
             return Err(Code::ForeignProhibited);
         }
+        if self
+            .visits
+            .get(&request.home_address)
+            .is_some_and(|one| one.forbids(request, mac))
+        {
+            return Err(Code::ForeignProhibited);
+        }
         self.pending.remove(&key);
         self.make_room(mac);
         let span = Duration::from_secs(request.lifetime.max(INTERVAL_MIN.as_secs() as u16).into());
@@ -130,7 +155,10 @@ impl ForeignAgent {
             request: *request,
             visitor,
             port: it.from.port(),
-            challenge: asked.challenge.map(<[u8]>::to_vec),
+            challenge: asked
+                .challenge
+                .filter(|_| self.config.challenges)
+                .map(<[u8]>::to_vec),
             since: now,
             end: now + span.min(PENDING_SPAN_MAX),
         };
@@ -211,7 +239,10 @@ impl ForeignAgent {
                 return Err(Refusal::Denied(code));
             }
         }
-        self.update(&pending, &reply, now);
+        if let Err(code) = self.update(&pending, &reply, now) {
+            self.deny(&pending.request, code, pending.visitor.mac, pending.port);
+            return Err(Refusal::Denied(code));
+        }
         let mut w = Writer::new();
         w.bytes(&it.payload[..end]);
         if let Some(challenge) = pending.challenge.filter(|_| reply.code.is_accepted()) {
@@ -234,27 +265,47 @@ impl ForeignAgent {
             })
     }
 
-    /// The visitor list after a reply (RFC 5944 §3.7.3.2).
-    fn update(&mut self, pending: &Pending, reply: &Reply, now: Instant) {
+    /// The visitor list after a reply (RFC 5944 §3.7.3.2). A reply may name the home address of a
+    /// node that had none, but not that of another visitor, of a node with an association, or ours.
+    fn update(&mut self, pending: &Pending, reply: &Reply, now: Instant) -> Result<(), Code> {
+        let home_address = reply.home_address;
+        let is_named = pending.request.home_address.is_unspecified();
+        let is_protected = self.config.mobile_nodes.contains_key(&home_address);
+        if is_named && (is_protected || !check::is_visitor(&self.config, home_address)) {
+            return Err(Code::ForeignBadReply);
+        }
+        let visit = self.visits.get(&home_address);
+        if visit.is_some_and(|one| one.forbids(&pending.request, pending.visitor.mac)) {
+            return Err(Code::ForeignProhibited);
+        }
         if !reply.code.is_accepted() {
-            return;
+            return Ok(());
         }
-        let is_ours = pending.request.care_of_address == self.config.care_of;
         if reply.lifetime == 0 || pending.request.lifetime == 0 {
-            self.leave(reply.home_address);
-            return;
+            self.leave(home_address);
+            return Ok(());
         }
-        if !is_ours {
-            return;
+        if pending.request.care_of_address != self.config.care_of {
+            return Ok(());
+        }
+        if visit.is_none() && self.visits.len() >= self.config.max_visitors {
+            return Err(Code::ForeignResources);
         }
         let lifetime = reply.lifetime.min(self.config.max_lifetime);
         let end = (lifetime != INFINITE).then(|| now + Duration::from_secs(lifetime.into()));
         let visitor = Visitor {
-            home_address: reply.home_address,
+            home_address,
             ..pending.visitor
         };
-        self.visitors.insert(reply.home_address, (visitor, end));
+        let identification = pending.request.identification as u32;
+        let visit = Visit {
+            visitor,
+            end,
+            identification,
+        };
+        self.visits.insert(home_address, visit);
         self.outputs.push_back(Output::Came(visitor));
+        Ok(())
     }
 
     /// Denies what waits for a home agent.

@@ -3,7 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Seed;
-use wire::mip4::{AgentAdvertisement, AgentFlags, Extension, Message, PORT, Reply, extensions};
+use wire::codec::Writer;
+use wire::mip4::{
+    AgentAdvertisement, AgentFlags, Authentication, Extension, Message, PORT, Reply, Request,
+    RequestFlags, extensions,
+};
 
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
@@ -275,8 +279,10 @@ fn a_home_agent_that_does_not_answer_leaves_nothing_behind() {
 /// The requests that a node sends on the link of an agent, which the tests below change.
 fn request(config: Config) -> (Trio, Vec<u8>) {
     let mut trio = Trio::new(config);
-    trio.node.attach(Attachment::Visiting, at(0));
-    trio.foreign.handle_timeout(at(0));
+    // Later than the home agent's start, before which it believes no timestamp.
+    trio.now = at(5);
+    trio.node.attach(Attachment::Visiting, trio.now);
+    trio.foreign.handle_timeout(trio.now);
     while let Some(output) = trio.foreign.poll() {
         trio.carry_from_foreign(output);
     }
@@ -343,25 +349,8 @@ fn what_an_agent_cannot_do_is_denied_with_its_code() {
     assert_eq!(bare, Some(Code::ForeignBadRequest));
     assert_eq!(denied(&|_| {}), None);
 
-    let (mut trio, good) = request(Config {
-        max_visitors: 1,
-        ..config()
-    });
-    trio.node.attach(Attachment::Visiting, at(0));
-    trio.foreign.visitors.insert(
-        Ipv4Addr::new(10, 0, 0, 1),
-        (
-            Visitor {
-                home_address: Ipv4Addr::new(10, 0, 0, 1),
-                home_agent: HOME_AGENT,
-                mac: OTHER_MAC,
-                encapsulation: Encapsulation::IpInIp,
-                is_reverse: false,
-                encapsulates_delivery: false,
-            },
-            None,
-        ),
-    );
+    let (mut trio, good) = request(config());
+    trio.foreign.config.max_visitors = 0;
     let full = code(&tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1)));
     assert_eq!(full, Some(Code::ForeignResources));
 }
@@ -440,6 +429,77 @@ fn a_neighbour_cannot_take_a_request_over() {
         );
     }
     assert_eq!(trio.foreign.pending.len(), PENDING_MAX);
+}
+
+/// The accepted request once more, from a neighbour: the visitor's packets stay its own.
+#[test]
+fn a_neighbour_cannot_take_a_visit_over() {
+    let (mut trio, good) = request(config());
+    let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1));
+    for output in relayed {
+        trio.carry_from_foreign(output);
+    }
+    trio.carry();
+    assert_eq!(trio.came.len(), 1);
+    let again = tell(&mut trio.foreign, OTHER_MAC, 255, &good, trio.now);
+    assert_eq!(code(&again), Some(Code::ForeignProhibited));
+    // Nor can he with a home agent of his own, which says yes to everything.
+    let mut other = good.clone();
+    other[8..12].copy_from_slice(&[192, 0, 2, 99]);
+    other[20..24].fill(7);
+    let refused = tell(&mut trio.foreign, OTHER_MAC, 255, &other, trio.now);
+    assert_eq!(code(&refused), Some(Code::ForeignProhibited));
+    assert!(trio.foreign.visitors().all(|it| it.mac == NODE_MAC));
+}
+
+/// A node without home address gets one from its home agent, but none that is protected here.
+#[test]
+fn a_reply_cannot_name_a_node_that_must_prove_itself() {
+    for (named, is_allowed) in [
+        (HOME, false),
+        (ADDRESS, false),
+        (Ipv4Addr::new(10, 9, 9, 9), true),
+    ] {
+        let mut trio = Trio::new(Config {
+            challenges: false,
+            home_agents: BTreeMap::new(),
+            ..strict()
+        });
+        let mut w = Writer::new();
+        Request {
+            flags: RequestFlags(0),
+            lifetime: 100,
+            home_address: Ipv4Addr::UNSPECIFIED,
+            home_agent: HOME_AGENT,
+            care_of_address: CARE_OF,
+            identification: 77,
+        }
+        .write(&mut w);
+        Extension::Nai(b"x@y".to_vec()).write(&mut w);
+        associations(0x1000)
+            .first()
+            .sign(Authentication::MobileHome, &mut w);
+        let relayed = tell(&mut trio.foreign, OTHER_MAC, 64, w.as_slice(), at(1));
+        assert!(matches!(relayed[0], Output::Relay { .. }));
+        let mut w = Writer::new();
+        Reply {
+            code: Code::Accepted,
+            lifetime: 100,
+            home_address: named,
+            home_agent: HOME_AGENT,
+            identification: 77,
+        }
+        .write(&mut w);
+        associations(0x1000)
+            .first()
+            .sign(Authentication::MobileHome, &mut w);
+        let from = SocketAddrV4::new(HOME_AGENT, PORT);
+        let to = SocketAddrV4::new(CARE_OF, PORT);
+        trio.foreign
+            .handle(from_home(from, to, w.as_slice()), at(2));
+        let count = trio.foreign.visitors().count();
+        assert_eq!(count, usize::from(is_allowed), "{named}");
+    }
 }
 
 #[test]

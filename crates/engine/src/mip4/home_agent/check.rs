@@ -38,7 +38,7 @@ pub(super) struct Asked<'a> {
     pub(super) foreign: Vec<&'a Located>,
     /// From the mobile node.
     pub(super) udp: Option<UdpTunnelRequest>,
-    /// From the foreign agent.
+    /// From the foreign agent, before its authenticator.
     pub(super) foreign_udp: Option<UdpTunnelRequest>,
 }
 
@@ -73,6 +73,8 @@ impl<'a> Asked<'a> {
             Extension::Nai(name) => Some(name.as_slice()),
             _ => None,
         });
+        let is_signature = |one: &Located| between(one) == Some(Authentication::ForeignHome);
+        let signed = foreign.iter().position(is_signature);
         let is_foreign = |one: &&Located| between(one) == Some(Authentication::ForeignHome);
         Ok(Self {
             request,
@@ -80,7 +82,7 @@ impl<'a> Asked<'a> {
             authenticator,
             foreign: foreign.iter().filter(is_foreign).collect(),
             udp: udp(own),
-            foreign_udp: udp(foreign),
+            foreign_udp: signed.and_then(|at| udp(&foreign[..at])),
         })
     }
 
@@ -129,7 +131,9 @@ pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulat
     let is_reverse = request.flags.has(RequestFlags::REVERSE_TUNNEL);
     match config.reverse_tunnel {
         ReverseTunnel::Refused if is_reverse => return Err(Code::HomeReverseTunnelUnavailable),
-        ReverseTunnel::Required if !is_reverse => return Err(Code::HomeReverseTunnelRequired),
+        ReverseTunnel::Required if !is_reverse && request.lifetime > 0 => {
+            return Err(Code::HomeReverseTunnelRequired);
+        }
         _ => {}
     }
     let wanted = [

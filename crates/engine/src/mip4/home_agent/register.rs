@@ -12,6 +12,7 @@ use wire::mip4::{
 use super::bindings::{Binding, Encapsulation, Tunnel};
 use super::check::{self, Asked, Refusal};
 use super::{Change, Datagram, HomeAgent, Output};
+use crate::mip4::association::Associations;
 use crate::mip4::identification::Verdict;
 use crate::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ struct Grant {
 
 /// The answer to a request for a UDP tunnel.
 #[derive(Clone, Copy)]
-struct UdpAnswer {
+pub(super) struct UdpAnswer {
     reply: UdpTunnelReply,
     /// Whether the foreign agent has asked, not the mobile node.
     is_for_agent: bool,
@@ -67,7 +68,7 @@ impl HomeAgent {
         let asked = Asked::sort(request, &list).map_err(denied)?;
         let home_address = self.home_address(&asked);
         let home_address = home_address.ok_or_else(|| denied(Refusal::UnknownNode))?;
-        let agent = self.config.foreign_agents.get(it.from.ip());
+        let agent = self.agent_of(&request, *it.from.ip());
         let foreign = asked.check_foreign(it.payload, agent);
         if foreign == Err(Refusal::UnexpectedForeignAuthenticator) {
             return Err(denied(Refusal::UnexpectedForeignAuthenticator));
@@ -79,7 +80,8 @@ impl HomeAgent {
             },
             ..asked
         };
-        let (spi, answer) = self.answer(&asked, it, foreign.is_ok(), now);
+        let is_proven = foreign.is_ok();
+        let (spi, answer) = self.answer(&asked, it, is_proven, now);
         self.send(&asked, it, spi, &answer);
         match answer.code.is_accepted() {
             true => Ok(()),
@@ -88,6 +90,20 @@ impl HomeAgent {
                 why: Refusal::Denied(answer.code),
             }),
         }
+    }
+
+    /// The association of the foreign agent that a request came through. Nothing proves its source,
+    /// so the care-of address in it counts, too: who repeats a request from elsewhere must not get
+    /// rid of the agent's authenticator.
+    fn agent_of(&self, request: &Request, from: Ipv4Addr) -> Option<&Associations> {
+        let agents = &self.config.foreign_agents;
+        let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
+        let of_care_of = || {
+            agents
+                .get(&request.care_of_address)
+                .filter(|_| !is_colocated)
+        };
+        agents.get(&from).or_else(of_care_of)
     }
 
     /// Whose request it is. A request without home address names the node by NAI (RFC 2794 §3).
@@ -133,23 +149,17 @@ impl HomeAgent {
             Verdict::Fresh(reply) => reply,
             Verdict::Mismatch(reply) => return (spi, deny(Code::IdentificationMismatch, reply)),
             Verdict::Repeated(reply) => {
-                let answer = match self.remaining(request, now) {
-                    Some(lifetime) => Answer {
-                        code: self.accepted(),
-                        lifetime,
-                        identification: reply,
-                        udp: None,
-                    },
-                    None => deny(Code::IdentificationMismatch, mismatch),
-                };
+                let answer = self.answer_again(request, spi, reply, now);
+                let answer = answer.unwrap_or(deny(Code::IdentificationMismatch, mismatch));
                 return (spi, answer);
             }
         };
         guard.accept(request.identification, reply);
-        if !is_agent_proven {
-            return (spi, deny(Code::HomeForeignAuthentication, reply));
-        }
-        let answer = match self.grant(asked, it) {
+        let granted = match is_agent_proven {
+            true => self.grant(asked, it),
+            false => Err(Code::HomeForeignAuthentication),
+        };
+        let answer = match granted {
             Ok(grant) => {
                 let lifetime = request.lifetime.min(self.config.max_lifetime);
                 self.change(request, &grant, lifetime, now);
@@ -162,7 +172,31 @@ impl HomeAgent {
             }
             Err(code) => deny(code, reply),
         };
+        let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        node.answers.insert(spi, (answer.code, answer.udp));
         (spi, answer)
+    }
+
+    /// The answer to the last request of an association, which was repeated. None if what it was
+    /// granted has ended.
+    fn answer_again(
+        &self,
+        request: &Request,
+        spi: u32,
+        identification: u64,
+        now: Instant,
+    ) -> Option<Answer> {
+        let (code, udp) = *self.nodes.get(&request.home_address)?.answers.get(&spi)?;
+        let lifetime = match code.is_accepted() {
+            true => self.remaining(request, now)?,
+            false => request.lifetime,
+        };
+        Some(Answer {
+            code,
+            lifetime,
+            identification,
+            udp,
+        })
     }
 
     /// Code 1 says that we keep one binding only.
@@ -333,7 +367,7 @@ impl HomeAgent {
         let association = association.expect("an association of this node");
         association.sign(Authentication::MobileHome, &mut w);
         udp(true, &mut w);
-        if let Some(agent) = self.config.foreign_agents.get(it.from.ip()) {
+        if let Some(agent) = self.agent_of(request, *it.from.ip()) {
             let used = asked.foreign.iter().find_map(|one| agent.used(one));
             let used = used.unwrap_or_else(|| agent.first());
             used.sign(Authentication::ForeignHome, &mut w);

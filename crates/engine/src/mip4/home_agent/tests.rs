@@ -705,3 +705,106 @@ fn a_storm_leaves_nothing_behind() {
     assert_eq!(agent.bindings(HOME).count(), 0);
     assert_eq!(agent.deadline(), None);
 }
+
+/// Nothing proves the source of a request. Who repeats one through the foreign agent from
+/// elsewhere, with a wish for a UDP tunnel to himself behind it, gets no tunnel.
+#[test]
+fn an_overheard_request_leads_no_tunnel_elsewhere() {
+    let mut agent = started(config());
+    let stolen = Ask {
+        from: Ipv4Addr::new(198, 51, 100, 66),
+        agent_key: None,
+        after: vec![Extension::UdpTunnelRequest(UDP)],
+        ..ask_through_agent(1)
+    };
+    let outputs = tell(&mut agent, &stolen, 1);
+    assert!(
+        outputs
+            .iter()
+            .all(|it| !matches!(it, Output::Tunnels { .. }))
+    );
+    let denied = Refusal::Denied(Code::HomeForeignAuthentication);
+    assert!(
+        outputs
+            .iter()
+            .any(|it| matches!(it, Output::Refused { why, .. } if *why == denied))
+    );
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+    // Of an agent without association, such a wish is not heard.
+    let mut open = started(Config {
+        foreign_agents: BTreeMap::new(),
+        ..config()
+    });
+    let one = Ask {
+        from: Ipv4Addr::new(198, 51, 100, 66),
+        ..stolen
+    };
+    tell(&mut open, &one, 1);
+    assert_eq!(open.bindings(HOME).next().unwrap().tunnel.udp, None);
+}
+
+#[test]
+fn a_node_comes_home_where_a_reverse_tunnel_is_required() {
+    let mut agent = started(Config {
+        reverse_tunnel: ReverseTunnel::Required,
+        ..config()
+    });
+    assert_eq!(code(&mut agent, &ask(1), 1), Code::Accepted);
+    let home = Ask {
+        flags: 0,
+        lifetime: 0,
+        care_of: HOME,
+        from: HOME,
+        ..ask(2)
+    };
+    assert_eq!(code(&mut agent, &home, 2), Code::Accepted);
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
+/// A reply may be lost, so a repeated request gets the same one.
+#[test]
+fn a_repeated_request_gets_the_same_answer() {
+    let mut agent = started(config());
+    tell(&mut agent, &ask(1), 1);
+    let denied = Ask {
+        lifetime: 0,
+        home_agent: Ipv4Addr::new(10, 18, 3, 2),
+        ..ask(2)
+    };
+    for _ in 0..2 {
+        assert_eq!(code(&mut agent, &denied, 2), Code::UnknownHomeAgent);
+    }
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    let natted = with_udp(3, Ipv4Addr::new(198, 51, 100, 1), UDP);
+    for _ in 0..2 {
+        let (said, list) = reply(&tell(&mut agent, &natted, 3), &natted);
+        assert_eq!(said.code, Code::Accepted);
+        assert!(udp_reply(&list).is_some_and(UdpTunnelReply::is_granted));
+    }
+}
+
+/// RFC 5944 §3.8.2.2: a home agent with more nodes than its outputs may wait tells of each end.
+#[test]
+fn each_end_of_a_binding_is_told() {
+    let count = 2 * OUTPUTS_MAX as u32;
+    let home = |number: u32| Ipv4Addr::from_bits(Ipv4Addr::new(10, 20, 0, 1).to_bits() + number);
+    let clients = (0..count).map(|number| Client {
+        home_address: home(number),
+        nai: None,
+        associations: associations(SPI, ReplayProtection::Timestamps),
+    });
+    let mut agent = started(Config {
+        clients: clients.collect(),
+        ..config()
+    });
+    for number in 0..count {
+        let one = Ask {
+            home_address: home(number),
+            ..ask(1)
+        };
+        assert_eq!(code(&mut agent, &one, 1), Code::Accepted);
+    }
+    agent.handle_timeout(at(400));
+    let ended = std::iter::from_fn(|| agent.poll()).count();
+    assert_eq!(ended, count as usize);
+}

@@ -72,7 +72,8 @@ impl Agents {
     pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
         let serves = |one: &Agent| {
             let flags = one.flags;
-            flags.has(AgentFlags::FOREIGN_AGENT) && !flags.has(AgentFlags::BUSY)
+            let has_time = one.registration_lifetime > 0;
+            flags.has(AgentFlags::FOREIGN_AGENT) && !flags.has(AgentFlags::BUSY) && has_time
         };
         let mut list = self
             .0

@@ -79,6 +79,7 @@ impl MobileNode {
             return;
         };
         let payload = self.signed(&request);
+        self.asked = Some(now);
         self.send(payload.clone());
         self.pending = Some(Pending {
             request,
@@ -121,7 +122,8 @@ impl MobileNode {
             (Attachment::Visiting, Some(agent)) => (agent.care_of, config.lifetime),
             (Attachment::Visiting | Attachment::Detached, _) => return None,
         };
-        let longest = agent.map_or(INFINITE, |agent| agent.registration_lifetime);
+        // 0 would deregister.
+        let longest = agent.map_or(INFINITE, |agent| agent.registration_lifetime.max(1));
         let ntp = self.clock.ntp(now);
         Some(Request {
             flags: RequestFlags(flags),
@@ -264,7 +266,9 @@ impl MobileNode {
         if let (Some(agent), Some(challenge)) = (self.through, challenge) {
             self.agents.challenge(agent, challenge);
         }
-        let udp = list.iter().find_map(|one| match one.extension {
+        // What is behind the first authenticator is not the home agent's.
+        let signed = list.iter().take_while(|one| one.covered().is_none());
+        let udp = signed.into_iter().find_map(|one| match one.extension {
             Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
             _ => None,
         });

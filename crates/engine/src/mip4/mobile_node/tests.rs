@@ -420,15 +420,85 @@ fn a_restarted_or_silent_agent_is_noticed() {
     let mut node = node(config(ReplayProtection::Timestamps));
     node.attach(Attachment::Visiting, at(0));
     node.hear(AGENT, &advertisement(300, FOREIGN).to_icmp(), at(10));
+    let request = request_of(&sent(&drain(&mut node)).unwrap().2);
+    let mut w = Writer::new();
+    Reply {
+        code: Code::Accepted,
+        lifetime: 120,
+        home_address: HOME,
+        home_agent: HOME_AGENT,
+        identification: request.identification,
+    }
+    .write(&mut w);
+    let shared = associations(ReplayProtection::Timestamps);
+    shared.first().sign(Authentication::MobileHome, &mut w);
+    node.handle(SocketAddrV4::new(AGENT, PORT), w.as_slice(), at(15));
     drain(&mut node);
     // After 65535 comes 256: no restart.
     node.hear(AGENT, &advertisement(256, FOREIGN).to_icmp(), at(20));
     assert_eq!(sent(&drain(&mut node)), None);
     node.hear(AGENT, &advertisement(0, FOREIGN).to_icmp(), at(30));
+    assert_eq!(sent(&drain(&mut node)), None);
+    // A second after the last request.
+    assert_eq!(node.deadline().unwrap().at, at(1_010));
+    node.handle_timeout(at(1_010));
     assert!(sent(&drain(&mut node)).is_some());
     node.handle_timeout(at(30_030));
     let outputs = drain(&mut node);
     assert!(outputs.contains(&Output::Solicit), "{outputs:?}");
+}
+
+#[test]
+fn a_node_that_slept_longer_than_its_lifetime_registers_again() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(1_000), || false);
+    drain(&mut road.node);
+    road.node.handle_timeout(at(400_000));
+    let outputs = drain(&mut road.node);
+    assert_eq!(outputs[0], Output::State(State::Unreachable));
+    assert!(sent(&outputs).is_some());
+}
+
+/// A lifetime of zero would deregister.
+#[test]
+fn an_agent_that_grants_no_time_is_not_asked() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.attach(Attachment::Visiting, at(0));
+    let mut none = advertisement(1, FOREIGN);
+    none.agent.registration_lifetime = 0;
+    node.hear(AGENT, &none.to_icmp(), at(10));
+    assert_eq!(sent(&drain(&mut node)), None);
+    node.hear(AGENT, &advertisement(2, FOREIGN).to_icmp(), at(20));
+    node.hear(AGENT, &none.to_icmp(), at(30));
+    drain(&mut node);
+    node.handle_timeout(node.deadline().unwrap().at);
+    assert_eq!(request_of(&sent(&drain(&mut node)).unwrap().2).lifetime, 1);
+}
+
+/// Whoever advertises on the link, in whatever order: a request a second at most.
+#[test]
+fn advertisements_cannot_hurry_requests() {
+    let mut random = Seed::new([6; 32]).stream("advertisements", 0);
+    for attachment in [Attachment::Visiting, Attachment::Colocated(CARE_OF)] {
+        let mut node = node(config(ReplayProtection::Timestamps));
+        node.attach(attachment, at(0));
+        let mut requests = 0;
+        for step in 0..10_000 {
+            let required = AgentFlags::REGISTRATION_REQUIRED * (random.u32() % 2) as u16;
+            let busy = AgentFlags::BUSY * (random.u32() % 2) as u16;
+            let sequence = (random.u32() % 20) as u16;
+            let icmp = advertisement(sequence, FOREIGN | required | busy).to_icmp();
+            node.hear(AGENT, &icmp, at(step));
+            node.handle_timeout(at(step));
+            let outputs = drain(&mut node);
+            requests += outputs
+                .iter()
+                .filter(|it| matches!(it, Output::Send { .. }))
+                .count();
+        }
+        assert!(requests <= 12, "{requests}");
+    }
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Control {
         self.drain(now, sends)
     }
 
-    /// Seals a clear packet. Returns whether anything resulted.
+    /// Seals a clear packet. Returns whether all of it was sealed.
     pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
         let is_sealed = self.endpoint.send(&mut clear, now);
         self.drain(now, sends);
