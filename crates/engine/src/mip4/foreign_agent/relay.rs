@@ -93,6 +93,27 @@ impl ForeignAgent {
         self.config.challenges && asked.challenge.is_some() && asked.own.is_empty()
     }
 
+    /// Whether the mobile node has proven itself to us, as far as it must (RFC 5944 §3.7.2.1, RFC
+    /// 4721 §3.2).
+    fn prove(&self, asked: &Asked<'_>, payload: &[u8]) -> Result<(), Code> {
+        let home_address = asked.request.home_address;
+        let shared = self.config.mobile_nodes.get(&home_address);
+        if let Some(shared) = shared {
+            match asked.own.as_slice() {
+                [one] if shared.proven(payload, one).is_some() => {}
+                _ => return Err(Code::ForeignMobileAuthentication),
+            }
+        }
+        if !self.config.challenges {
+            return Ok(());
+        }
+        let challenge = asked.challenge.ok_or(Code::MissingChallenge)?;
+        if shared.is_none() {
+            return Err(Code::ForeignMobileAuthentication);
+        }
+        self.advertiser.check(home_address, challenge)
+    }
+
     fn accept(
         &mut self,
         asked: &Asked<'_>,
@@ -105,20 +126,7 @@ impl ForeignAgent {
         if flags.has(RequestFlags::REVERSE_TUNNEL) && it.ttl != 255 {
             return Err(Code::TooDistant);
         }
-        let shared = self.config.mobile_nodes.get(&request.home_address);
-        if let Some(shared) = shared {
-            match asked.own.as_slice() {
-                [one] if shared.proven(it.payload, one).is_some() => {}
-                _ => return Err(Code::ForeignMobileAuthentication),
-            }
-        }
-        if self.config.challenges {
-            let challenge = asked.challenge.ok_or(Code::MissingChallenge)?;
-            if shared.is_none() {
-                return Err(Code::ForeignMobileAuthentication);
-            }
-            self.advertiser.check(request.home_address, challenge)?;
-        }
+        self.prove(asked, it.payload)?;
         let encapsulation = check::relayable(&self.config, asked)?;
         let visitor = Visitor {
             home_address: request.home_address,
