@@ -1,7 +1,8 @@
 //! Mobile IPv4 (RFC 5944): the machines of its nodes. UDP payloads and time in; UDP payloads,
 //! bindings and deadlines out.
 //!
-//! [`association`] authenticates messages, [`identification`] protects them from replays.
+//! [`association`] authenticates messages, [`identification`] protects them from replays,
+//! [`tunnel`] says how packets travel.
 //! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
 //! bindings. The owner sends the datagrams, answers ARP for home addresses, and carries packets
 //! through the tunnels.
@@ -11,3 +12,4 @@ pub mod foreign_agent;
 pub mod home_agent;
 pub mod identification;
 pub mod mobile_node;
+pub mod tunnel;

@@ -50,7 +50,7 @@ pub use resolved::Resolved;
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 pub use uncomputable::Uncomputable;
-pub use whole::{WholeChange, WholeLink, WholeLinkChange, WholeMove, WholeRate};
+pub use whole::{WholeLink, WholeLinkChange, WholeMove, WholeRate};
 
 /// A checked scenario: everything that it names exists, and every number is within its range.
 #[derive(Clone, Debug, PartialEq)]

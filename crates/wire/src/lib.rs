@@ -37,3 +37,16 @@ pub mod isakmp;
 pub mod mip4;
 pub mod skip;
 pub mod vnet;
+
+#[cfg(test)]
+mod tests {
+    /// Octets of a hexadecimal text.
+    pub(crate) fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let digit = |d: u8| (d as char).to_digit(16).unwrap() as u8;
+        digits
+            .chunks(2)
+            .map(|d| digit(d[0]) << 4 | digit(d[1]))
+            .collect()
+    }
+}

@@ -15,7 +15,7 @@ use crypto::rand::Stream;
 use wire::mip4::Code;
 
 use super::association::Associations;
-use super::home_agent::{Encapsulation, ReverseTunnel};
+use super::tunnel::{Encapsulation, ReverseTunnel};
 use crate::time::{Deadline, Duration, Instant};
 
 use advertise::Advertiser;
@@ -95,7 +95,7 @@ pub struct Visitor {
 pub enum Output {
     /// Relay a request to a home agent.
     Relay {
-        /// From our care-of address and the port of the request.
+        /// From our care-of address and port 434.
         from: SocketAddrV4,
         /// The home agent.
         to: SocketAddrV4,

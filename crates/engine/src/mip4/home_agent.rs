@@ -16,10 +16,11 @@ use wire::mip4::Code;
 
 use super::association::Associations;
 use super::identification::{Clock, Guard};
+use super::tunnel::{Encapsulation, ReverseTunnel, Tunnel};
 use crate::time::{Deadline, Instant};
 
+pub use bindings::Binding;
 use bindings::Bindings;
-pub use bindings::{Binding, Encapsulation, Tunnel};
 pub use check::Refusal;
 use register::UdpAnswer;
 
@@ -59,17 +60,6 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// Foreign agents that share an association with us, by address.
     pub foreign_agents: BTreeMap<Ipv4Addr, Associations>,
-}
-
-/// Whether packets of a mobile node come through its tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReverseTunnel {
-    /// Never.
-    Refused,
-    /// As the node asks.
-    Allowed,
-    /// Always.
-    Required,
 }
 
 /// A received UDP payload.

@@ -14,8 +14,8 @@ use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 
 use super::association::Associations;
-use super::home_agent::{Encapsulation, Tunnel};
 use super::identification::{Clock, Identifier};
+use super::tunnel::{Encapsulation, Tunnel};
 use crate::time::{Deadline, Duration, Instant};
 
 use agents::{Agents, Solicitations};

@@ -29,13 +29,13 @@ pub struct Move {
     pub at_s: f64,
     /// What changes.
     #[serde(flatten)]
-    pub change: Change,
+    pub change: Change<LinkChange>,
 }
 
-/// What changes.
+/// What changes: a station's link, or a link by an `L`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum Change<L> {
     /// A station moves to another link.
     Station {
         /// Index of the node.
@@ -49,7 +49,7 @@ pub enum Change {
         link: usize,
         /// Its new value.
         #[serde(flatten)]
-        to: LinkChange,
+        to: L,
     },
 }
 
@@ -188,7 +188,11 @@ pub(super) fn deserted(links: &[Joint], moves: &[Move]) -> Option<usize> {
     (0..links.len()).find(|link| !is_taken(*link))
 }
 
-fn attachment(node: &Item, table: &Table<'_>, topology: &Topology) -> Result<Change, Fault> {
+fn attachment(
+    node: &Item,
+    table: &Table<'_>,
+    topology: &Topology,
+) -> Result<Change<LinkChange>, Fault> {
     let index = node_of(node, &topology.nodes)?;
     let role = |index: usize| topology.nodes[index].role;
     if role(index) != Role::Station {

@@ -52,28 +52,7 @@ pub struct WholeMove {
     pub at_ns: u64,
     /// What changes.
     #[serde(flatten)]
-    pub change: WholeChange,
-}
-
-/// What changes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WholeChange {
-    /// A station moves to another link.
-    Station {
-        /// Index of the node.
-        node: usize,
-        /// Index of the new link.
-        to: usize,
-    },
-    /// A link changes.
-    Link {
-        /// Index of the link.
-        link: usize,
-        /// Its new value.
-        #[serde(flatten)]
-        to: WholeLinkChange,
-    },
+    pub change: Change<WholeLinkChange>,
 }
 
 /// A change of a link.
@@ -140,8 +119,8 @@ impl WholeMove {
         Self {
             at_ns: nanoseconds(step.at_s),
             change: match step.change {
-                Change::Station { node, to } => WholeChange::Station { node, to },
-                Change::Link { link, to } => WholeChange::Link {
+                Change::Station { node, to } => Change::Station { node, to },
+                Change::Link { link, to } => Change::Link {
                     link,
                     to: match to {
                         LinkChange::Rate(rate) => WholeLinkChange::Rate(WholeRate::of(rate)),

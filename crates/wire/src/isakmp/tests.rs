@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::codec::Malformed;
+use crate::tests::hex;
 
 /// The first message of main mode, spelled out by hand from RFC 2408 §3 and RFC 2409 appendix A:
 /// one proposal, two transforms, and the vendor ID of DPD.
@@ -16,15 +17,6 @@ const FIRST_MESSAGE: &str = "
         00 00 0020 02 01 0000
           80010005 80020001 80030001 80040002 800b0001 800c7080
     00 00 0014 afcad71368a1f1c96b8696fc77570100";
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let digit = |d: u8| (d as char).to_digit(16).unwrap() as u8;
-    digits
-        .chunks(2)
-        .map(|d| digit(d[0]) << 4 | digit(d[1]))
-        .collect()
-}
 
 fn first_message_transforms() -> Vec<Transform> {
     let lifetime = |mut attributes: Vec<Attribute>| {

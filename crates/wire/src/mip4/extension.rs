@@ -111,6 +111,14 @@ pub struct Located {
 }
 
 impl Located {
+    /// Between whom an authenticator stands. None for other extensions.
+    pub fn between(&self) -> Option<Authentication> {
+        match &self.extension {
+            Extension::Authenticator(one) => Some(one.between),
+            _ => None,
+        }
+    }
+
     /// The octets that an authenticator covers: from the start of the datagram to the end of its
     /// own SPI (RFC 5944 §3.5.1). None for other extensions.
     pub fn covered(&self) -> Option<Range<usize>> {

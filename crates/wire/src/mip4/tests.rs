@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::{Malformed, Writer};
+use crate::tests::hex;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
@@ -19,15 +20,6 @@ const REQUEST: &str = "
     00
     84 04 deadbeef
     22 08 00000101 cafebabe";
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let digit = |d: u8| (d as char).to_digit(16).unwrap() as u8;
-    digits
-        .chunks(2)
-        .map(|d| digit(d[0]) << 4 | digit(d[1]))
-        .collect()
-}
 
 fn written(extension: &Extension) -> Vec<u8> {
     let mut w = Writer::new();

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code, MobilityAgent, Router};
 
-use super::{Config, INTERVAL_MIN, ReverseTunnel};
-use crate::mip4::home_agent::Encapsulation;
+use super::{Config, INTERVAL_MIN};
+use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
 use crate::time::{Duration, Instant};
 
 /// Challenges that may be answered (RFC 4721 §9: CHALLENGE_WINDOW).

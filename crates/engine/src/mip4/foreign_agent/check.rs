@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use wire::mip4::{Authentication, Code, Extension, INFINITE, Located, Request, RequestFlags};
 
-use super::{Config, Encapsulation, ReverseTunnel};
+use super::Config;
+use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
 
 /// A request with what its extensions say.
 pub(super) struct Asked<'a> {
@@ -20,11 +21,11 @@ pub(super) struct Asked<'a> {
 impl<'a> Asked<'a> {
     /// None if nothing authenticates the request to its home agent.
     pub(super) fn sort(request: Request, list: &'a [Located]) -> Option<Self> {
-        let is_for_home = |one: &Located| between(one) == Some(Authentication::MobileHome);
+        let is_for_home = |one: &Located| one.between() == Some(Authentication::MobileHome);
         let at = list.iter().position(is_for_home)?;
         let (before, rest) = list.split_at(at);
         let (authenticator, rest) = rest.split_first()?;
-        let is_own = |one: &Located| between(one) == Some(Authentication::MobileForeign);
+        let is_own = |one: &Located| one.between() == Some(Authentication::MobileForeign);
         // Behind the node's authenticator for us, nothing is the node's.
         let end = rest.iter().position(is_own).unwrap_or(rest.len());
         let said = &rest[..end];
@@ -111,11 +112,4 @@ fn is_host(address: Ipv4Addr) -> bool {
         || address.is_broadcast()
         || address.is_multicast()
         || address.is_loopback())
-}
-
-fn between(located: &Located) -> Option<Authentication> {
-    match &located.extension {
-        Extension::Authenticator(one) => Some(one.between),
-        _ => None,
-    }
 }

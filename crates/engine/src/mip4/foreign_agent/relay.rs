@@ -223,7 +223,7 @@ impl ForeignAgent {
         let key = self
             .waiting(&reply, *it.from.ip())
             .ok_or(Refusal::Unexpected)?;
-        let is_home = |one: &Located| between(one) == Some(Authentication::MobileHome);
+        let is_home = |one: &Located| one.between() == Some(Authentication::MobileHome);
         let Some(end) = list
             .iter()
             .find(|one| is_home(one))
@@ -235,7 +235,7 @@ impl ForeignAgent {
         let is_ours = pending.request.care_of_address == self.config.care_of;
         let shared = self.config.home_agents.get(&pending.request.home_agent);
         if let Some(shared) = shared.filter(|_| is_ours && pending.request.lifetime > 0) {
-            let of = |one: &&Located| between(one) == Some(Authentication::ForeignHome);
+            let of = |one: &&Located| one.between() == Some(Authentication::ForeignHome);
             let mut own = list.iter().filter(of);
             let is_right = match (own.next(), own.next()) {
                 (Some(one), None) => shared.proven(it.payload, one).is_some(),
@@ -369,13 +369,6 @@ pub(super) type Key = (Ipv4Addr, u32);
 
 fn key(home_address: Ipv4Addr, identification: u64) -> Key {
     (home_address, identification as u32)
-}
-
-fn between(located: &Located) -> Option<Authentication> {
-    match &located.extension {
-        Extension::Authenticator(one) => Some(one.between),
-        _ => None,
-    }
 }
 
 /// A home agent answers sooner than this, or not. RFC 5944 §3.7.2.2 allows the whole lifetime.

@@ -1,36 +1,9 @@
 //! The mobility bindings of one node (RFC 5944 §3.8.1).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
+use crate::mip4::tunnel::Tunnel;
 use crate::time::Instant;
-
-/// How a packet is put into a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Encapsulation {
-    /// IP in IP (RFC 2003).
-    IpInIp,
-    /// Minimal encapsulation (RFC 2004).
-    Minimal,
-    /// GRE (RFC 2784).
-    Gre,
-}
-
-/// The tunnel of a binding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tunnel {
-    /// The care-of address.
-    pub care_of: Ipv4Addr,
-    /// What it is made of.
-    pub encapsulation: Encapsulation,
-    /// In UDP to this address and port, those that a NAT shows (RFC 3519).
-    pub udp: Option<SocketAddrV4>,
-    /// Whether the node's packets come through it too (RFC 3024).
-    pub is_reverse: bool,
-    /// Whether it gets broadcasts of the home network.
-    pub has_broadcasts: bool,
-    /// Whether the node itself is its end.
-    pub is_colocated: bool,
-}
 
 /// A mobility binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

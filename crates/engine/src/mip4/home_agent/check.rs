@@ -8,9 +8,9 @@ use wire::mip4::{
     extensions,
 };
 
-use super::bindings::Encapsulation;
-use super::{Config, ReverseTunnel};
+use super::Config;
 use crate::mip4::association::Associations;
+use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
 
 /// Why a message was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +62,10 @@ impl<'a> Asked<'a> {
         let [authenticator, foreign @ ..] = rest else {
             return Err(Refusal::NotAuthenticated);
         };
-        if between(authenticator) != Some(Authentication::MobileHome) {
+        if authenticator.between() != Some(Authentication::MobileHome) {
             return Err(Refusal::NotAuthenticated);
         }
-        let is_second = |one: &&Located| between(one) == Some(Authentication::MobileHome);
+        let is_second = |one: &&Located| one.between() == Some(Authentication::MobileHome);
         if foreign.iter().any(|one| is_second(&one)) {
             return Err(Refusal::NotAuthenticated);
         }
@@ -73,9 +73,9 @@ impl<'a> Asked<'a> {
             Extension::Nai(name) => Some(name.as_slice()),
             _ => None,
         });
-        let is_signature = |one: &Located| between(one) == Some(Authentication::ForeignHome);
+        let is_signature = |one: &Located| one.between() == Some(Authentication::ForeignHome);
         let signed = foreign.iter().position(is_signature);
-        let is_foreign = |one: &&Located| between(one) == Some(Authentication::ForeignHome);
+        let is_foreign = |one: &&Located| one.between() == Some(Authentication::ForeignHome);
         Ok(Self {
             request,
             nai,
@@ -151,13 +151,6 @@ pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulat
     wanted
         .find(|one| config.encapsulations.contains(one))
         .ok_or(Code::HomeEncapsulation)
-}
-
-fn between(located: &Located) -> Option<Authentication> {
-    match &located.extension {
-        Extension::Authenticator(one) => Some(one.between),
-        _ => None,
-    }
 }
 
 fn udp(list: &[Located]) -> Option<UdpTunnelRequest> {

@@ -9,11 +9,12 @@ use wire::mip4::{
     UdpTunnelRequest,
 };
 
-use super::bindings::{Binding, Encapsulation, Tunnel};
+use super::bindings::Binding;
 use super::check::{self, Asked, Refusal};
 use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
 use crate::mip4::identification::Verdict;
+use crate::mip4::tunnel::{Encapsulation, Tunnel};
 use crate::time::{Duration, Instant};
 
 /// A UDP tunnel is declined, reason unspecified (RFC 3519 §3.2.1).

@@ -8,8 +8,9 @@ use wire::mip4::{
     RequestFlags, UdpTunnelRequest, extensions,
 };
 
-use super::{Attachment, Encapsulation, INTERVAL_MIN, MobileNode, Output, State, Tunnel, UdpWish};
+use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State, UdpWish};
 use crate::mip4::association::ReplayProtection;
+use crate::mip4::tunnel::{Encapsulation, Tunnel};
 use crate::time::{Duration, Instant};
 
 /// The longest time between two repetitions.
@@ -192,10 +193,9 @@ impl MobileNode {
     /// agent that shares no association with us may deny without one.
     fn is_authentic(&self, reply: &Reply, payload: &[u8], list: &[Located]) -> bool {
         let of = |between| {
-            let mut found = list.iter().filter(move |one| match &one.extension {
-                Extension::Authenticator(it) => it.between == between,
-                _ => false,
-            });
+            let mut found = list
+                .iter()
+                .filter(move |one| one.between() == Some(between));
             (found.next(), found.next().is_some())
         };
         if let Some(shared) = self

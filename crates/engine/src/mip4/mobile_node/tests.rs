@@ -12,7 +12,8 @@ use wire::mip4::{
 
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
-use crate::mip4::home_agent::{self, Datagram, HomeAgent, ReverseTunnel};
+use crate::mip4::home_agent::{self, Datagram, HomeAgent};
+use crate::mip4::tunnel::ReverseTunnel;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);

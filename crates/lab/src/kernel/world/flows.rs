@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{QUIET, World, seconds};
 use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
-use crate::scenario::{WholeChange, WholeLinkChange};
+use crate::scenario::{Change, WholeLinkChange};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -177,13 +177,13 @@ impl World {
         Ok(())
     }
 
-    fn change(&mut self, change: WholeChange) -> Result<(), KernelFault> {
+    fn change(&mut self, change: Change<WholeLinkChange>) -> Result<(), KernelFault> {
         match change {
-            WholeChange::Station { node, to } => {
+            Change::Station { node, to } => {
                 self.attach(node, to);
                 Ok(())
             }
-            WholeChange::Link { link, to } => self.change_link(link, to),
+            Change::Link { link, to } => self.change_link(link, to),
         }
     }
 

@@ -504,8 +504,8 @@ fn moves_are_whole_too_and_in_the_order_of_time() {
     let times: Vec<u64> = resolved.moves.iter().map(|step| step.at_ns).collect();
     assert_eq!(times, [1_000_000_000, 2_000_000_000]);
     let change = |index: usize| match resolved.moves[index].change {
-        WholeChange::Link { to, .. } => to,
-        WholeChange::Station { .. } => panic!("it is of a link"),
+        Change::Link { to, .. } => to,
+        Change::Station { .. } => panic!("it is of a link"),
     };
     let rate = WholeRate {
         up_bps: 1501,
