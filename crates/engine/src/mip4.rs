@@ -2,12 +2,13 @@
 //! bindings and deadlines out.
 //!
 //! [`association`] authenticates messages, [`identification`] protects them from replays,
-//! [`tunnel`] says how packets travel.
+//! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall.
 //! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
 //! bindings. The owner sends the datagrams, answers ARP for home addresses, and carries packets
 //! through the tunnels.
 
 pub mod association;
+pub mod firewall;
 pub mod foreign_agent;
 pub mod home_agent;
 pub mod identification;

@@ -15,7 +15,7 @@ pub use advertisement::{
     SOLICITATION, is_solicitation,
 };
 pub use extension::{
-    Authentication, Authenticator, Extension, Located, MAX_EXTENSIONS, UdpTunnelReply,
+    Authentication, Authenticator, Extension, Located, MAX_EXTENSIONS, OUR_VENDOR, UdpTunnelReply,
     UdpTunnelRequest, extensions,
 };
 pub use registration::{Code, INFINITE, Reply, Request, RequestFlags};

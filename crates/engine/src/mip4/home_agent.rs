@@ -15,6 +15,7 @@ use crypto::rand::Stream;
 use wire::mip4::Code;
 
 use super::association::Associations;
+use super::firewall::Outside;
 use super::identification::{Clock, Guard};
 use super::tunnel::{Encapsulation, ReverseTunnel, Tunnel};
 use crate::time::{Deadline, Instant};
@@ -60,6 +61,11 @@ pub struct Config {
     pub clients: Vec<Client>,
     /// Foreign agents that share an association with us, by address.
     pub foreign_agents: BTreeMap<Ipv4Addr, Associations>,
+    /// Care-of addresses behind a firewall of ours.
+    pub outside: Vec<Outside>,
+    /// Firewalls that a request may name for its care-of address. A request that names another one
+    /// is denied: without the firewall, packets would leave the home network unprotected.
+    pub trusts_traversal: BTreeSet<Ipv4Addr>,
 }
 
 /// A received UDP payload.
@@ -84,6 +90,8 @@ pub enum Output {
         to: SocketAddrV4,
         /// To a node at home, even while it has a binding (RFC 5944 §3.8.3.1).
         is_at_home: bool,
+        /// In an IP-in-IP tunnel to this firewall.
+        firewall: Option<Ipv4Addr>,
         /// The payload.
         payload: Vec<u8>,
     },

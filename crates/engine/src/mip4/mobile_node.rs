@@ -14,6 +14,7 @@ use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 
 use super::association::Associations;
+use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
 use super::tunnel::{Encapsulation, Tunnel};
 use crate::time::{Deadline, Duration, Instant};
@@ -48,6 +49,8 @@ pub struct Config {
     pub is_simultaneous: bool,
     /// Tunnels in UDP (RFC 3519).
     pub udp: UdpWish,
+    /// What is between the home agent and care-of addresses outside of the home network.
+    pub firewall: Option<Firewall>,
 }
 
 /// Whether a mobile node asks for a tunnel in UDP.
@@ -104,6 +107,8 @@ pub enum Output {
         /// TTL 255 through a foreign agent with a reverse tunnel, which shows that it is on this
         /// link (RFC 3024 §3.1).
         ttl: Option<u8>,
+        /// Through this firewall of the home network, as all packets for the home agent.
+        firewall: Option<Ipv4Addr>,
         /// The payload.
         payload: Vec<u8>,
     },
@@ -135,6 +140,7 @@ pub struct MobileNode {
     random: Stream,
     identifier: Identifier,
     attachment: Attachment,
+    side: Side,
     agents: Agents,
     solicitations: Option<Solicitations>,
     state: State,
@@ -159,6 +165,7 @@ impl MobileNode {
             clock,
             random,
             attachment: Attachment::Detached,
+            side: Side::default(),
             agents: Agents::default(),
             solicitations: None,
             state: State::Unreachable,
@@ -182,12 +189,33 @@ impl MobileNode {
             return;
         }
         self.attachment = attachment;
+        self.begin(now);
+    }
+
+    /// The user says on which side of the firewall the node is.
+    pub fn set_side(&mut self, side: Side, now: Instant) {
+        let before = self.firewall();
+        self.side = side;
+        if self.firewall() != before {
+            self.begin(now);
+        }
+    }
+
+    /// Whether packets from a care-of address must go through the firewall.
+    pub fn is_outside(&self, care_of: Ipv4Addr) -> bool {
+        let firewall = self.config.firewall.as_ref();
+        firewall.is_some_and(|it| it.is_outside(care_of, self.side))
+    }
+
+    /// Begins on the link to which the node is attached.
+    fn begin(&mut self, now: Instant) {
         self.agents = Agents::default();
         self.solicitations = None;
         self.through = None;
         self.pending = None;
         // The former care-of address is not ours here.
         self.lose();
+        let attachment = self.attachment;
         match attachment {
             Attachment::Detached => {}
             Attachment::Visiting => {
@@ -329,6 +357,18 @@ impl MobileNode {
             solicitations.sent(now, &mut self.random);
             self.outputs.push_back(Output::Solicit);
         }
+    }
+
+    /// The firewall between the home agent and the care-of address that the node has now.
+    fn firewall(&self) -> Option<Ipv4Addr> {
+        let agent = self.through.and_then(|it| self.agents.get(it));
+        let care_of = match (self.attachment, agent) {
+            (Attachment::Colocated(address), _) => address,
+            (Attachment::Visiting, Some(agent)) => agent.care_of,
+            _ => return None,
+        };
+        let address = self.config.firewall.as_ref()?.address;
+        self.is_outside(care_of).then_some(address)
     }
 
     fn lose(&mut self) {

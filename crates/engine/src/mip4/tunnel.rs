@@ -22,6 +22,8 @@ pub struct Tunnel {
     pub encapsulation: Encapsulation,
     /// In UDP to this address and port, those that a NAT shows (RFC 3519).
     pub udp: Option<SocketAddrV4>,
+    /// The care-of address is reached through an IP-in-IP tunnel to this firewall.
+    pub firewall: Option<Ipv4Addr>,
     /// Whether the node's packets come through it too (RFC 3024).
     pub is_reverse: bool,
     /// Whether it gets broadcasts of the home network.

@@ -2,8 +2,13 @@
 //! make the message unreadable, others are skipped.
 
 use core::ops::Range;
+use std::net::Ipv4Addr;
 
 use crate::codec::{Malformed, Reader, Writer};
+
+/// The enterprise number of our own extensions: that for examples (RFC 5612 §2), because we have
+/// none.
+pub const OUR_VENDOR: u32 = 32_473;
 
 /// Extensions that one message may hold, padding not counted.
 pub const MAX_EXTENSIONS: usize = 32;
@@ -82,6 +87,12 @@ pub enum Extension {
         kind: u16,
         /// What the vendor defines.
         value: Vec<u8>,
+    },
+    /// 134 of [`OUR_VENDOR`]: the care-of address is outside of the home network, behind this
+    /// firewall of it. No document that we could read lays this extension out.
+    Traversal {
+        /// Where the home agent sends packets for the care-of address, encapsulated.
+        firewall: Ipv4Addr,
     },
     /// 137: revocation is supported (RFC 3543 §3.2).
     RevocationSupport {
@@ -237,14 +248,7 @@ impl Extension {
     fn skippable(kind: u8, r: &mut Reader<'_>) -> Option<Self> {
         match kind {
             ENCAPSULATING_DELIVERY => Some(Self::EncapsulatingDelivery),
-            VENDOR => {
-                r.u16("reserved octets").ok()?;
-                Some(Self::Vendor {
-                    vendor: r.u32("vendor").ok()?,
-                    kind: r.u16("vendor type").ok()?,
-                    value: r.rest().to_vec(),
-                })
-            }
+            VENDOR => Self::vendor(r).ok(),
             REVOCATION_SUPPORT => Some(Self::RevocationSupport {
                 informs: r.u16("revocation flags").ok()? & SUPPORTS_INFORM != 0,
                 timestamp: r.u32("timestamp").ok()?,
@@ -269,6 +273,26 @@ impl Extension {
         }
     }
 
+    fn vendor(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.u16("reserved octets")?;
+        let vendor = r.u32("vendor")?;
+        let kind = r.u16("vendor type")?;
+        let value = r.rest();
+        let firewall = <[u8; 4]>::try_from(value)
+            .ok()
+            .filter(|_| (vendor, kind) == (OUR_VENDOR, TRAVERSAL));
+        Ok(match firewall {
+            Some(octets) => Self::Traversal {
+                firewall: octets.into(),
+            },
+            None => Self::Vendor {
+                vendor,
+                kind,
+                value: value.to_vec(),
+            },
+        })
+    }
+
     /// Appends the extension. Panics if it holds more octets than its length field can say.
     pub fn write(&self, w: &mut Writer) {
         match self {
@@ -290,12 +314,9 @@ impl Extension {
                 vendor,
                 kind,
                 value,
-            } => {
-                start(w, VENDOR, 8 + value.len());
-                w.u16(0);
-                w.u32(*vendor);
-                w.u16(*kind);
-                w.bytes(value);
+            } => write_vendor(w, *vendor, *kind, value),
+            Self::Traversal { firewall } => {
+                write_vendor(w, OUR_VENDOR, TRAVERSAL, &firewall.octets());
             }
             Self::RevocationSupport { informs, timestamp } => {
                 start(w, REVOCATION_SUPPORT, 6);
@@ -325,6 +346,14 @@ fn start(w: &mut Writer, kind: u8, len: usize) {
     w.u8(u8::try_from(len).expect("extension below 256 octets"));
 }
 
+fn write_vendor(w: &mut Writer, vendor: u32, kind: u16, value: &[u8]) {
+    start(w, VENDOR, 8 + value.len());
+    w.u16(0);
+    w.u32(vendor);
+    w.u16(kind);
+    w.bytes(value);
+}
+
 fn whole(w: &mut Writer, kind: u8, value: &[u8]) {
     start(w, kind, value.len());
     w.bytes(value);
@@ -341,6 +370,8 @@ const ENCAPSULATING_DELIVERY: u8 = 130;
 const NAI: u8 = 131;
 const CHALLENGE: u8 = 132;
 const VENDOR: u8 = 134;
+/// Of [`OUR_VENDOR`].
+const TRAVERSAL: u16 = 1;
 const REVOCATION_SUPPORT: u8 = 137;
 const UDP_TUNNEL_REQUEST: u8 = 144;
 /// Subtype of [`GENERALIZED`].

@@ -135,6 +135,32 @@ fn truncated_and_endless_lists_are_refused() {
     assert_eq!(extensions(&[0; 2_000], 0), Ok(vec![]));
 }
 
+/// A vendor's extension (RFC 3115 §2.2) with our layout; others of the vendor are kept.
+#[test]
+fn the_traversal_extension_has_the_layout_of_a_vendors_extension() {
+    let octets = hex("86 0c 0000 00007ed9 0001 c0a80414");
+    let read = |octets: &[u8]| extensions(octets, 0).unwrap().remove(0).extension;
+    let traversal = Extension::Traversal {
+        firewall: Ipv4Addr::new(192, 168, 4, 20),
+    };
+    assert_eq!(read(&octets), traversal);
+    let mut w = Writer::new();
+    traversal.write(&mut w);
+    assert_eq!(w.into_vec(), octets);
+    for (other, kind, len) in [
+        ("86 0c 0000 00007ed9 0002 c0a80414", 2, 4),
+        ("86 0b 0000 00007ed9 0001 c0a804", 1, 3),
+        ("86 0d 0000 00007ed9 0001 c0a8041400", 1, 5),
+    ] {
+        let expected = Extension::Vendor {
+            vendor: OUR_VENDOR,
+            kind,
+            value: hex("c0a8041400")[..len].to_vec(),
+        };
+        assert_eq!(read(&hex(other)), expected);
+    }
+}
+
 #[test]
 fn a_code_says_who_denied() {
     for number in 0..=255u8 {
@@ -279,6 +305,9 @@ fn an_extension() -> impl Strategy<Value = Extension> {
                 kind,
                 value,
             }
+        }),
+        any::<u32>().prop_map(|bits| Extension::Traversal {
+            firewall: Ipv4Addr::from_bits(bits),
         }),
         (any::<bool>(), any::<u32>())
             .prop_map(|(informs, timestamp)| Extension::RevocationSupport { informs, timestamp }),

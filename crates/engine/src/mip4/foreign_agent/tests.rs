@@ -96,6 +96,8 @@ impl Trio {
                 true => [(CARE_OF, associations(0x3000))].into(),
                 false => BTreeMap::new(),
             },
+            outside: vec![],
+            trusts_traversal: BTreeSet::new(),
         };
         let node = mobile_node::Config {
             home_address: HOME,
@@ -113,6 +115,7 @@ impl Trio {
             wants_broadcasts: false,
             is_simultaneous: false,
             udp: UdpWish::Never,
+            firewall: None,
         };
         Self {
             node: MobileNode::new(node, clock, random("node")),
@@ -173,6 +176,7 @@ impl Trio {
                 to,
                 ttl,
                 payload,
+                ..
             } => {
                 self.now = self.now + Duration::from_millis(1);
                 let datagram = Datagram {

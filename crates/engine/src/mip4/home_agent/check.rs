@@ -25,6 +25,8 @@ pub enum Refusal {
     NotAuthenticated,
     /// The foreign agent has no association with us, but sent an authenticator.
     UnexpectedForeignAuthenticator,
+    /// The request names a firewall that we do not trust. It was denied.
+    UntrustedFirewall(Ipv4Addr),
     /// Denied with this code in a reply.
     Denied(Code),
 }
@@ -38,6 +40,8 @@ pub(super) struct Asked<'a> {
     pub(super) foreign: Vec<&'a Located>,
     /// From the mobile node.
     pub(super) udp: Option<UdpTunnelRequest>,
+    /// The firewall that the mobile node names.
+    pub(super) firewall: Option<Ipv4Addr>,
     /// From the foreign agent, before its authenticator.
     pub(super) foreign_udp: Option<UdpTunnelRequest>,
 }
@@ -73,6 +77,10 @@ impl<'a> Asked<'a> {
             Extension::Nai(name) => Some(name.as_slice()),
             _ => None,
         });
+        let firewall = own.iter().find_map(|one| match one.extension {
+            Extension::Traversal { firewall } => Some(firewall),
+            _ => None,
+        });
         let is_signature = |one: &Located| one.between() == Some(Authentication::ForeignHome);
         let signed = foreign.iter().position(is_signature);
         let is_foreign = |one: &&Located| one.between() == Some(Authentication::ForeignHome);
@@ -82,8 +90,19 @@ impl<'a> Asked<'a> {
             authenticator,
             foreign: foreign.iter().filter(is_foreign).collect(),
             udp: udp(own),
+            firewall,
             foreign_udp: signed.and_then(|at| udp(&foreign[..at])),
         })
+    }
+
+    /// The firewall that the mobile node names. Err: we do not trust it. A request that ends a
+    /// binding is served all the same.
+    pub(super) fn firewall(&self, config: &Config) -> Result<Option<Ipv4Addr>, Refusal> {
+        match self.firewall {
+            Some(named) if config.trusts_traversal.contains(&named) => Ok(Some(named)),
+            Some(named) if self.request.lifetime > 0 => Err(Refusal::UntrustedFirewall(named)),
+            _ => Ok(None),
+        }
     }
 
     /// Whether the foreign agent's authenticator is as its association wants it (RFC 5944 §3.8.2.1

@@ -13,12 +13,16 @@ use super::bindings::Binding;
 use super::check::{self, Asked, Refusal};
 use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
+use crate::mip4::firewall::Outside;
 use crate::mip4::identification::Verdict;
 use crate::mip4::tunnel::{Encapsulation, Tunnel};
 use crate::time::{Duration, Instant};
 
 /// A UDP tunnel is declined, reason unspecified (RFC 3519 §3.2.1).
 const DECLINED: u8 = 64;
+
+/// The firewall that a request names is not one of ours.
+const UNTRUSTED: Code = Code::HomeProhibited;
 
 /// A message that was not served, and whose it says it is.
 pub(super) struct Denied {
@@ -84,13 +88,15 @@ impl HomeAgent {
         let is_proven = foreign.is_ok();
         let (spi, answer) = self.answer(&asked, it, is_proven, now);
         self.send(&asked, it, spi, &answer);
-        match answer.code.is_accepted() {
-            true => Ok(()),
-            false => Err(Denied {
-                home_address: Some(home_address),
-                why: Refusal::Denied(answer.code),
-            }),
-        }
+        let why = match (answer.code, asked.firewall(&self.config)) {
+            (code, _) if code.is_accepted() => return Ok(()),
+            (UNTRUSTED, Err(untrusted)) => untrusted,
+            (code, _) => Refusal::Denied(code),
+        };
+        Err(Denied {
+            home_address: Some(home_address),
+            why,
+        })
     }
 
     /// The association of the foreign agent that a request came through. Nothing proves its source,
@@ -229,10 +235,13 @@ impl HomeAgent {
         }
         let encapsulation = check::grantable(&self.config, request)?;
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
+        let care_of = request.care_of_address;
+        let named = asked.firewall(&self.config).map_err(|_| UNTRUSTED)?;
         let mut tunnel = Tunnel {
-            care_of: request.care_of_address,
+            care_of,
             encapsulation,
             udp: None,
+            firewall: named.or_else(|| Outside::firewall(&self.config.outside, care_of)),
             is_reverse: request.flags.has(RequestFlags::REVERSE_TUNNEL),
             has_broadcasts: request.flags.has(RequestFlags::BROADCASTS),
             is_colocated,
@@ -374,11 +383,17 @@ impl HomeAgent {
             used.sign(Authentication::ForeignHome, &mut w);
         }
         let from = SocketAddrV4::new(self.config.address, it.to.port());
+        // What is not authentic says nothing about firewalls.
+        let is_authentic = answer.code != Code::HomeMobileAuthentication;
+        let named = asked.firewall(&self.config).ok().flatten();
+        let named = named.filter(|_| is_authentic);
+        let outside = &self.config.outside;
         let is_end_of_all = request.lifetime == 0 && request.care_of_address == home_address;
         self.put(Output::Send {
             from,
             to: it.from,
             is_at_home: is_end_of_all && *it.from.ip() == home_address,
+            firewall: named.or_else(|| Outside::firewall(outside, *it.from.ip())),
             payload: w.into_vec(),
         });
     }

@@ -12,6 +12,7 @@ use wire::mip4::{
 
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
+use crate::selector::TrafficSelector;
 use crate::time::Duration;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
@@ -48,6 +49,8 @@ fn config() -> Config {
         udp_keepalive: Some(110),
         clients: vec![client],
         foreign_agents: [(AGENT, agent)].into(),
+        outside: vec![],
+        trusts_traversal: BTreeSet::new(),
     }
 }
 
@@ -204,6 +207,7 @@ fn a_registration_binds_renews_and_ends() {
         care_of: CARE_OF,
         encapsulation: Encapsulation::IpInIp,
         udp: None,
+        firewall: None,
         is_reverse: true,
         has_broadcasts: false,
         is_colocated: true,
@@ -807,4 +811,123 @@ fn each_end_of_a_binding_is_told() {
     agent.handle_timeout(at(400));
     let ended = std::iter::from_fn(|| agent.poll()).count();
     assert_eq!(ended, count as usize);
+}
+
+const FIREWALL: Ipv4Addr = Ipv4Addr::new(192, 168, 4, 20);
+const SECOND_FIREWALL: Ipv4Addr = Ipv4Addr::new(192, 168, 4, 21);
+
+/// A home agent whose care-of addresses of 192.0.2.0/24 are outside, and which believes nodes about
+/// both firewalls.
+fn behind_firewalls() -> HomeAgent {
+    started(Config {
+        outside: vec![Outside {
+            care_of: TrafficSelector::subnet(CARE_OF.into(), 24),
+            firewall: FIREWALL,
+        }],
+        trusts_traversal: [FIREWALL, SECOND_FIREWALL].into(),
+        ..config()
+    })
+}
+
+fn naming(second: u64, care_of: Ipv4Addr, firewall: Ipv4Addr) -> Ask {
+    Ask {
+        care_of,
+        from: care_of,
+        before: vec![Extension::Traversal { firewall }],
+        ..ask(second)
+    }
+}
+
+/// Through which firewall the reply goes, and packets for the binding.
+fn firewalls(
+    agent: &mut HomeAgent,
+    ask: &Ask,
+    second: u64,
+) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
+    let outputs = tell(agent, ask, second);
+    reply(&outputs, ask);
+    let of_reply = outputs.iter().find_map(|it| match it {
+        Output::Send { firewall, .. } => Some(*firewall),
+        _ => None,
+    });
+    let binding = agent.bindings(HOME).last();
+    (
+        of_reply.expect("a reply"),
+        binding.and_then(|it| it.tunnel.firewall),
+    )
+}
+
+#[test]
+fn a_care_of_address_outside_is_reached_through_its_firewall() {
+    let mut agent = behind_firewalls();
+    let configured = (Some(FIREWALL), Some(FIREWALL));
+    assert_eq!(firewalls(&mut agent, &ask(1), 1), configured);
+    let elsewhere = Ask {
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(2)
+    };
+    assert_eq!(firewalls(&mut agent, &elsewhere, 2), (None, None));
+    // What the node says counts more: it knows through which firewall it came.
+    let second = (Some(SECOND_FIREWALL), Some(SECOND_FIREWALL));
+    for (number, care_of) in (3..).zip([CARE_OF, SECOND_CARE_OF]) {
+        let named = naming(number, care_of, SECOND_FIREWALL);
+        assert_eq!(firewalls(&mut agent, &named, number), second);
+        // The reply to a repeated request goes the same way.
+        assert_eq!(firewalls(&mut agent, &named, number), second);
+    }
+    let home = Ask {
+        lifetime: 0,
+        care_of: HOME,
+        from: HOME,
+        ..ask(5)
+    };
+    assert_eq!(firewalls(&mut agent, &home, 5), (None, None));
+}
+
+/// Without the firewall that it asks for, packets would leave in the clear: so it gets no binding.
+#[test]
+fn a_request_through_an_unknown_firewall_is_denied() {
+    let mut agent = behind_firewalls();
+    tell(&mut agent, &ask(1), 1);
+    let stranger = Ipv4Addr::new(198, 51, 100, 66);
+    let one = naming(2, SECOND_CARE_OF, stranger);
+    for _ in 0..2 {
+        let outputs = tell(&mut agent, &one, 2);
+        assert_eq!(reply(&outputs, &one).0.code, Code::HomeProhibited);
+        let refused = outputs.iter().find_map(|it| match it {
+            Output::Refused { why, .. } => Some(*why),
+            _ => None,
+        });
+        assert_eq!(refused, Some(Refusal::UntrustedFirewall(stranger)));
+    }
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    // It may end a binding.
+    let end = Ask {
+        lifetime: 0,
+        ..naming(3, CARE_OF, stranger)
+    };
+    assert_eq!(code(&mut agent, &end, 3), Code::Accepted);
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
+#[test]
+fn a_forged_traversal_extension_changes_nothing() {
+    let mut agent = behind_firewalls();
+    tell(&mut agent, &ask(1), 1);
+    let before: Vec<Binding> = agent.bindings(HOME).copied().collect();
+    let forged = Ask {
+        key: b"not the key".to_vec(),
+        ..naming(2, SECOND_CARE_OF, FIREWALL)
+    };
+    let answered = firewalls(&mut agent, &forged, 2);
+    assert_eq!(answered, (None, Some(FIREWALL)));
+    assert!(agent.bindings(HOME).eq(&before));
+    // Behind the node's authenticator it is not the node's.
+    let appended = Ask {
+        before: vec![],
+        after: vec![Extension::Traversal { firewall: FIREWALL }],
+        ..naming(3, SECOND_CARE_OF, FIREWALL)
+    };
+    assert_eq!(firewalls(&mut agent, &appended, 3), (None, None));
 }

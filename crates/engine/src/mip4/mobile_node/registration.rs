@@ -19,6 +19,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(64);
 /// A request that waits for its reply.
 pub(super) struct Pending {
     request: Request,
+    /// That the request names.
+    firewall: Option<Ipv4Addr>,
     /// As it was sent. None after a denial: the same request would be denied again.
     payload: Option<Vec<u8>>,
     sent: Instant,
@@ -84,6 +86,7 @@ impl MobileNode {
         self.send(payload.clone());
         self.pending = Some(Pending {
             request,
+            firewall: self.firewall(),
             payload: Some(payload),
             sent: now,
             interval,
@@ -155,6 +158,9 @@ impl MobileNode {
             })
             .write(&mut w);
         }
+        if let Some(firewall) = self.firewall() {
+            Extension::Traversal { firewall }.write(&mut w);
+        }
         let own = config.associations.first();
         own.sign(Authentication::MobileHome, &mut w);
         if agent.is_some() && config.is_reverse && config.encapsulates_delivery {
@@ -185,12 +191,13 @@ impl MobileNode {
             from,
             to: SocketAddrV4::new(self.target(), PORT),
             ttl: is_on_link.then_some(255),
+            firewall: self.firewall(),
             payload,
         });
     }
 
-    /// Whether a reply has the one authenticator that its code needs (RFC 5944 §3.6.2.1). A foreign
-    /// agent that shares no association with us may deny without one.
+    /// Whether a reply has the one authenticator that its code needs (RFC 5944 §3.6.2.1). A
+    /// foreign agent that shares no association with us may deny without one.
     fn is_authentic(&self, reply: &Reply, payload: &[u8], list: &[Located]) -> bool {
         let of = |between| {
             let mut found = list
@@ -278,6 +285,7 @@ impl MobileNode {
                 care_of: request.care_of_address,
                 encapsulation: self.config.encapsulation,
                 udp: udp.map(|_| SocketAddrV4::new(self.config.home_agent, PORT)),
+                firewall: pending.firewall,
                 is_reverse: flags.has(RequestFlags::REVERSE_TUNNEL),
                 has_broadcasts: flags.has(RequestFlags::BROADCASTS),
                 is_colocated: flags.has(RequestFlags::DECAPSULATES),

@@ -14,12 +14,14 @@ use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
 use crate::mip4::home_agent::{self, Datagram, HomeAgent};
 use crate::mip4::tunnel::ReverseTunnel;
+use crate::selector::TrafficSelector;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
 const CARE_OF: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const AGENT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const AGENT_CARE_OF: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+const FIREWALL: Ipv4Addr = Ipv4Addr::new(192, 168, 4, 20);
 const KEY: &[u8] = b"0123456789abcdef";
 
 fn associations(replay: ReplayProtection) -> Associations {
@@ -41,6 +43,7 @@ fn config(replay: ReplayProtection) -> Config {
         wants_broadcasts: false,
         is_simultaneous: false,
         udp: UdpWish::Never,
+        firewall: None,
     }
 }
 
@@ -72,6 +75,8 @@ fn home_agent(replay: ReplayProtection) -> HomeAgent {
         udp_keepalive: Some(110),
         clients: vec![client],
         foreign_agents: BTreeMap::new(),
+        outside: vec![],
+        trusts_traversal: [FIREWALL].into(),
     };
     let random = Seed::new([3; 32]).stream("home agent", 0);
     HomeAgent::new(config, clock(0), Instant(0), random)
@@ -574,4 +579,66 @@ fn a_storm_ends_in_agreement() {
         road.run(road.now + Duration::from_secs(200), || false);
         assert_eq!((road.care_of(), road.node.state()), (vec![], State::Home));
     }
+}
+
+#[test]
+fn a_node_outside_names_its_firewall_as_its_rules_or_its_user_say() {
+    let inside = Ipv4Addr::new(10, 20, 0, 9);
+    let mut road = Road::new(Config {
+        firewall: Some(Firewall {
+            address: FIREWALL,
+            inside: vec![TrafficSelector::subnet(inside.into(), 8)],
+        }),
+        ..config(ReplayProtection::Timestamps)
+    });
+    let mut expect = |move_node: &dyn Fn(&mut MobileNode, Instant), care_of, firewall| {
+        move_node(&mut road.node, road.now);
+        road.run(road.now + Duration::from_secs(2), || false);
+        let State::Registered { tunnel, .. } = road.node.state() else {
+            panic!("registered");
+        };
+        assert_eq!((tunnel.care_of, tunnel.firewall), (care_of, firewall));
+        let bound = road.agent.bindings(HOME).next().unwrap().tunnel;
+        assert_eq!((bound.care_of, bound.firewall), (care_of, firewall));
+        assert_eq!(road.node.is_outside(care_of), firewall.is_some());
+        road.requests
+    };
+    let attach = |address| {
+        move |node: &mut MobileNode, now| node.attach(Attachment::Colocated(address), now)
+    };
+    let say = |side| move |node: &mut MobileNode, now| node.set_side(side, now);
+    expect(&attach(CARE_OF), CARE_OF, Some(FIREWALL));
+    expect(&attach(inside), inside, None);
+    let before = expect(&say(Side::Outside), inside, Some(FIREWALL));
+    // What changes nothing asks nothing.
+    expect(&say(Side::Outside), inside, Some(FIREWALL));
+    assert_eq!(expect(&say(Side::Outside), inside, Some(FIREWALL)), before);
+    expect(&attach(CARE_OF), CARE_OF, Some(FIREWALL));
+    expect(&say(Side::Inside), CARE_OF, None);
+    expect(&say(Side::ByAddress), CARE_OF, Some(FIREWALL));
+}
+
+#[test]
+fn a_node_at_home_has_no_firewall_before_it() {
+    let mut node = node(Config {
+        firewall: Some(Firewall {
+            address: FIREWALL,
+            inside: vec![],
+        }),
+        ..config(ReplayProtection::Timestamps)
+    });
+    node.attach(Attachment::Colocated(CARE_OF), at(0));
+    let is_through = |outputs: &[Output]| {
+        outputs.iter().any(|it| {
+            let firewall = Some(FIREWALL);
+            matches!(it, Output::Send { firewall: it, .. } if *it == firewall)
+        })
+    };
+    assert!(is_through(&drain(&mut node)));
+    node.attach(Attachment::Home, at(1_000));
+    let outputs = drain(&mut node);
+    let payload = sent(&outputs).unwrap().2;
+    assert!(!is_through(&outputs));
+    let list = extensions(&payload, 24).unwrap();
+    assert!(matches!(list[0].extension, Extension::Authenticator(_)));
 }
