@@ -1,7 +1,9 @@
-//! AES-GCM (RFC 4106) and ChaCha20-Poly1305 (RFC 7634), both with a 16-octet ICV, by aws-lc-rs.
+//! AES-GCM (RFC 4106), ChaCha20-Poly1305 (RFC 7634) and AES-GCM-SIV (RFC 8452), all with a 16-octet
+//! ICV, by aws-lc-rs.
 
 use aws_lc_rs::aead::{
-    AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+    AES_128_GCM, AES_192_GCM, AES_256_GCM, AES_256_GCM_SIV, Aad, CHACHA20_POLY1305, LessSafeKey,
+    Nonce, UnboundKey,
 };
 use zeroize::Zeroize;
 
@@ -17,13 +19,15 @@ pub const IV_LEN: usize = 8;
 #[error("the integrity check value is wrong")]
 pub struct BadIcv;
 
-/// The two families.
+/// The families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aead {
     /// AES-GCM; the key's length says which AES.
     AesGcm,
     /// ChaCha20-Poly1305.
     ChaCha20Poly1305,
+    /// AES-256-GCM-SIV: a repeated nonce shows only whether two packets are equal (RFC 8452 §9).
+    AesGcmSiv,
 }
 
 /// A key with its salt and key schedule. Both are wiped on drop: the schedule by aws-lc, the salt
@@ -34,7 +38,8 @@ pub struct AeadKey {
 }
 
 impl AeadKey {
-    /// Takes key material: a key of 16, 24 or 32 octets (ChaCha20-Poly1305: 32), then the salt.
+    /// Takes key material: a key of 16, 24 or 32 octets (32 of ChaCha20-Poly1305 and of
+    /// AES-GCM-SIV), then the salt.
     /// Panics on any other length.
     pub fn new(aead: Aead, material: &[u8]) -> Self {
         let (key, salt) = material
@@ -45,6 +50,7 @@ impl AeadKey {
             (Aead::AesGcm, 24) => &AES_192_GCM,
             (Aead::AesGcm, 32) => &AES_256_GCM,
             (Aead::ChaCha20Poly1305, 32) => &CHACHA20_POLY1305,
+            (Aead::AesGcmSiv, 32) => &AES_256_GCM_SIV,
             (_, len) => panic!("an AEAD key of {len} octets"),
         };
         let key = UnboundKey::new(algorithm, key).expect("the length was checked");

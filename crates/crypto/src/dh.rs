@@ -10,6 +10,7 @@ use zeroize::ZeroizeOnDrop;
 use crate::rand::Stream;
 use crate::sys::exponentiate;
 
+pub mod long_term;
 mod primes;
 mod x25519;
 

@@ -1,15 +1,20 @@
-//! Hashes, and HMAC as IKE's prf and as ESP's and AH's integrity (RFC 2104).
+//! Hashes, HMAC as IKE's prf and as ESP's and AH's integrity (RFC 2104), HKDF on top of it, and the
+//! keyed hashes that were before it.
 //!
 //! HMAC is built here on aws-lc's compression functions, so that a prepared key is only the two
 //! chaining values after the inner and the outer pad (RFC 2104 §4): 128 octets for every hash.
 
 mod function;
+mod hkdf;
+mod keyed;
 
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::sys::{Chain, Running};
 
 pub use function::Hash;
+pub use hkdf::{expand, extract};
+pub use keyed::KeyedHash;
 
 /// A hash or prf output: up to 64 octets, wiped on drop, compared in constant time.
 #[derive(Clone, zeroize::ZeroizeOnDrop)]

@@ -6,12 +6,14 @@
 #![deny(unsafe_code)]
 
 pub mod aead;
+pub mod cbc_mac;
 pub mod cert;
 pub mod cipher;
 pub mod dh;
 pub mod hash;
 pub mod packet;
 pub mod rand;
+pub mod rc;
 pub mod rsa;
 mod sys;
 

@@ -39,3 +39,16 @@ const CASE_10: &str = "3980ca0b3c00e841eb06fac4872a2757859e1ceaa6efd984628593b40
 const CASE_16: &str = "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa\
     8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662\
     76fc6ece0f4e1768cddf8853bb2d551b";
+
+/// RFC 8452 appendix C.2, with additional data and 8 octets of clear text.
+#[test]
+fn aes_gcm_siv_is_as_published() {
+    let key = "0100000000000000000000000000000000000000000000000000000000000000";
+    let nonce = "030000000000000000000000";
+    let clear = "0200000000000000";
+    let sealed = "1de22967237a813291213f267e3b452f02d01ae33e4ec854";
+    check(Aead::AesGcmSiv, key, nonce, "01", clear, sealed);
+    let key = "0100000000000000000000000000000000000000000000000000000000000000";
+    let sealed = "c2ef328e5c71c83b843122130f7364b761e0b97427e3df28";
+    check(Aead::AesGcmSiv, key, nonce, "", "0100000000000000", sealed);
+}
