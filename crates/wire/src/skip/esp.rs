@@ -34,8 +34,8 @@ impl<'a> OldEsp<'a> {
         Ok(Self { iv, ciphertext })
     }
 
-    /// The payload and its type in a decrypted packet.
-    pub fn trailer(clear: &[u8]) -> Result<(&[u8], u8), Malformed> {
+    /// The length of the payload and its type in a decrypted packet.
+    pub fn trailer(clear: &[u8]) -> Result<(usize, u8), Malformed> {
         let (body, &[pad, next_header]) = clear
             .split_last_chunk::<TRAILER_LEN>()
             .ok_or(Malformed::Truncated("ESP trailer"))?;
@@ -43,7 +43,7 @@ impl<'a> OldEsp<'a> {
             .len()
             .checked_sub(pad.into())
             .ok_or(Malformed::Length("ESP padding"))?;
-        Ok((&body[..len], next_header))
+        Ok((len, next_header))
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::net::Ipv4Addr;
 
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{Malformed, Reader};
 
 /// Octets of the longest master key identifier.
 pub const MAX_MKID_LEN: usize = 16;
@@ -119,10 +119,6 @@ impl Name {
     pub(super) fn read_mkid(nsid: Nsid, r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mkid = r.take(nsid.mkid_len(), "MKID")?;
         Ok(Self::new(nsid, mkid).expect("the length is the name space's"))
-    }
-
-    pub(super) fn write_mkid(&self, w: &mut Writer) {
-        w.bytes(self.mkid());
     }
 }
 

@@ -9,15 +9,21 @@ use crate::ip::protocol;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 
+fn des_md5() -> Algorithms {
+    algorithms(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5)
+}
+
+fn algorithms(kij: KijAlg, crypt: CryptAlg, mac: MacAlg) -> Algorithms {
+    Algorithms::new(kij, crypt, mac).unwrap()
+}
+
 fn header<'a>(source: Name, destination: Name, key: &'a [u8]) -> SkipHeader<'a> {
     SkipHeader {
         source,
         destination,
         next_header: protocol::AH,
         n: 0x0001_0203,
-        kij_alg: KijAlg::TripleDes,
-        crypt_alg: CryptAlg::Des,
-        mac_alg: MacAlg::Md5,
+        algorithms: des_md5(),
         encrypted_key: key,
     }
 }
@@ -40,16 +46,20 @@ fn a_header_is_laid_out_as_in_the_draft() {
 /// The paper's 60 octets need two identifiers of 16; its own setting, NSID 1 and 0, needs 32.
 #[test]
 fn the_header_of_each_pair_of_name_spaces_has_its_size() {
-    let len = |source, destination| {
-        SkipHeader::header_len(CryptAlg::Des, MacAlg::Md5, source, destination)
-    };
+    let len = |source, destination| SkipHeader::header_len(des_md5(), source, destination);
     assert_eq!(len(Nsid::Md5PublicValue, Nsid::Md5PublicValue), 60);
     assert_eq!(len(Nsid::Ipv4, Nsid::None), 32);
     assert_eq!(len(Nsid::Md5PublicValue, Nsid::None), 44);
     assert_eq!(len(Nsid::Ipv4, Nsid::Ipv4), 36);
     assert_eq!(len(Nsid::None, Nsid::None), 28);
-    let triple = |crypt| SkipHeader::header_len(crypt, MacAlg::Md5, Nsid::None, Nsid::None);
-    assert_eq!(triple(CryptAlg::TripleDes), 36);
+    let triple = algorithms(KijAlg::TripleDes, CryptAlg::TripleDes, MacAlg::Md5);
+    let triple_len = SkipHeader::header_len(triple, Nsid::None, Nsid::None);
+    assert_eq!(triple_len, 36);
+    // Keyed SHA's key of 20 octets fills blocks of 8; HKDF's field is a salt.
+    let sha = algorithms(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Sha);
+    assert_eq!((sha.packet_key_len(), sha.field_len()), (20, 24));
+    let hkdf = Algorithms::HKDF_AES_GCM_SIV;
+    assert_eq!((hkdf.packet_key_len(), hkdf.field_len()), (32, 16));
 }
 
 #[test]
@@ -68,11 +78,30 @@ fn unknown_algorithms_versions_and_name_spaces_are_refused() {
     assert_eq!(refused(2, 255), Malformed::Value("NSID"));
     assert_eq!(refused(8, 3), Malformed::Value("Kij algorithm"));
     assert_eq!(refused(9, 3), Malformed::Value("crypt algorithm"));
-    assert_eq!(refused(10, 2), Malformed::Value("MAC algorithm"));
+    assert_eq!(refused(10, 4), Malformed::Value("MAC algorithm"));
     assert_eq!(refused(11, 1), Malformed::Value("compression algorithm"));
     for end in 0..good.len() {
         assert!(SkipHeader::parse(&good[..end]).is_err(), "{end}");
     }
+    // Neither encrypted nor authenticated, or half of what goes together.
+    let numbers = |numbers: [u8; 3]| {
+        let mut packet = good.clone();
+        packet[8..11].copy_from_slice(&numbers);
+        SkipHeader::parse(&packet).map(|(header, _)| header.algorithms)
+    };
+    for apart in [
+        [2, 0, 0],
+        [252, 1, 1],
+        [2, 252, 1],
+        [2, 1, 252],
+        [252, 252, 0],
+    ] {
+        let refused = Malformed::Value("choice of algorithms");
+        assert_eq!(numbers(apart), Err(refused), "{apart:?}");
+    }
+    assert_eq!(numbers([252; 3]), Ok(Algorithms::HKDF_AES_GCM_SIV));
+    let mac = algorithms(KijAlg::Des, CryptAlg::None, MacAlg::DesCbc);
+    assert_eq!(numbers([1, 0, 2]), Ok(mac));
     // The reserved low half of the first octet is ignored.
     let mut reserved = good.clone();
     reserved[0] = 0x1f;
@@ -113,8 +142,8 @@ fn esp_of_1995_holds_whole_blocks() {
     assert_eq!((esp.iv, esp.ciphertext.len()), (&[9; 4][..], 8));
     assert!(OldEsp::parse(&packet, 8, 8).is_err());
     assert!(OldEsp::parse(&packet[..8], 4, 8).is_err());
-    assert_eq!(OldEsp::trailer(&[7, 0, 0, 2, 4]), Ok((&[7][..], 4)));
-    assert_eq!(OldEsp::trailer(&[0, 4]), Ok((&[][..], 4)));
+    assert_eq!(OldEsp::trailer(&[7, 0, 0, 2, 4]), Ok((1, 4)));
+    assert_eq!(OldEsp::trailer(&[0, 4]), Ok((0, 4)));
     assert!(OldEsp::trailer(&[1, 4]).is_err());
     assert!(OldEsp::trailer(&[4]).is_err());
 }
