@@ -213,7 +213,7 @@ impl Installed {
 
     fn install(&mut self, sa: &Sa, direction: Direction) -> bool {
         assert_eq!(sa.direction, direction);
-        self.0.insert((sa.child, sa.layer.spi, direction));
+        self.0.insert((sa.child, sa.spi(), direction));
         true
     }
 }

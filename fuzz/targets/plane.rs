@@ -13,7 +13,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Keys, Ipsec, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 use libfuzzer_sys::fuzz_target;
@@ -153,7 +153,7 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: Protocol::Esp,
             spi: SPI,
             protection: PROTECTION,
@@ -161,7 +161,7 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
                 encryption: Secret(Vec::new()),
                 integrity: Secret(vec![7; 16]),
             },
-        },
+        }),
         mode,
         has_esn: false,
         replay_window: 1024,
@@ -174,5 +174,6 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         soft_bytes: u64::MAX,
         copies_df: true,
         path_mtu: 1400,
+        is_nested: false,
     }
 }

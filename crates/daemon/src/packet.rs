@@ -15,7 +15,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received, Verdict,
 };
-use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret, Via};
+use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret, Via};
 use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
@@ -201,7 +201,7 @@ impl TwoEnds {
         };
         let bytes = out.bytes(run);
         Answer::Packet(match run.path.via {
-            Via::Udp | Via::UdpWithMarker => {
+            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => {
                 let (from, to) = (run.path.local, run.path.remote);
                 let mut sealed = udp_packet(from, to, run.traffic_class, bytes);
                 if self.keeps_header {
@@ -271,7 +271,7 @@ impl Association {
         Ok(Sa {
             direction,
             child: CHILD,
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 protocol: match self.protocol {
                     Protection::Esp => Protocol::Esp,
                     Protection::Ah => Protocol::Ah,
@@ -282,7 +282,7 @@ impl Association {
                     encryption: Secret(encryption_key),
                     integrity: Secret(integrity_key),
                 },
-            },
+            }),
             mode: match self.mode {
                 Ends::Tunnel => Mode::Tunnel,
                 Ends::Transport => Mode::Transport,
@@ -305,6 +305,7 @@ impl Association {
             soft_bytes: u64::MAX,
             copies_df: true,
             path_mtu: PATH_MTU,
+            is_nested: false,
         })
     }
 }

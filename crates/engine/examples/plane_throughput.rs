@@ -18,7 +18,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 
@@ -141,7 +141,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: Protocol::Esp,
             spi: 0x1000_0001,
             protection,
@@ -149,7 +149,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
                 encryption: Secret(vec![7; protection.encryption_key_len()]),
                 integrity: Secret(vec![9; protection.integrity_key_len()]),
             },
-        },
+        }),
         mode: Mode::Tunnel,
         has_esn: false,
         replay_window: 1024,
@@ -162,6 +162,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
         soft_bytes: u64::MAX,
         copies_df: true,
         path_mtu: 1500,
+        is_nested: false,
     }
 }
 

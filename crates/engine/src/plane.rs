@@ -72,10 +72,10 @@ pub struct Offloads {
 pub enum InboundChange {
     /// A new SA.
     Install(Box<Sa>),
-    /// An SA ends, by our SPI.
+    /// An SA ends, by our SPI or a tunnel's number.
     Remove(ChildId, u32),
     /// The peer of this child's SAs moved (found by the plane itself, or by control). An SA that is
-    /// raw stays so.
+    /// raw stays so. Tunnels stay where they are: control installs others.
     Move(ChildId, Path),
     /// This child's peer has proven its address. If it is a peer of transport mode without a pool
     /// address, our own stack knows it by this address from now on.
@@ -86,8 +86,8 @@ pub enum InboundChange {
 pub enum OutboundChange {
     /// A new SA: it takes over its child's traffic at once.
     Install(Box<Sa>),
-    /// An SA ends, by the peer's SPI. Two peers may choose the same one, so the child is part of
-    /// the name.
+    /// An SA ends, by the peer's SPI or a tunnel's number. Two peers may choose the same one, so
+    /// the child is part of the name.
     Remove(ChildId, u32),
     /// The peer of this child's SAs moved (found by the inbound plane, or by control). An SA that
     /// is raw stays so.
@@ -173,7 +173,7 @@ pub enum Notice {
 /// One SA's traffic so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaReport {
-    /// Which SA.
+    /// Which SA: its SPI, or a tunnel's number.
     pub spi: u32,
     /// Its child.
     pub child: ChildId,

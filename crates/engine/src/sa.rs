@@ -1,10 +1,12 @@
 //! The security association that control passes to the packet plane: by value, for one direction
-//! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on.
+//! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on. A tunnel of
+//! Mobile IPv4 is one too, although nothing in it is secured: the planes carry it the same way.
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::packet::{PacketKey, Protection};
+use wire::ip::protocol;
 use zeroize::ZeroizeOnDrop;
 
 use crate::selector::TrafficSelector;
@@ -13,14 +15,17 @@ use crate::selector::TrafficSelector;
 /// may use any port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
-    /// IP protocol 50 or 51, without ports. Carries ESP or AH: the octets are the whole outer IP
-    /// packet, its header included.
+    /// IP without ports. Carries ESP, AH, or a packet in a tunnel: the octets are the whole outer
+    /// IP packet, its header included.
     Raw,
     /// UDP, as on port 500. Carries IKE messages alone, without a marker.
     Udp,
     /// UDP, as on port 4500 (RFC 3948 §2.2). Carries ESP, and IKE messages behind the non-ESP
     /// marker.
     UdpWithMarker,
+    /// UDP, as on port 434. The first octet is the type of a message of Mobile IPv4. Type 4 carries
+    /// a packet in a tunnel (RFC 3519 §3.3).
+    UdpWithType,
 }
 
 /// How a datagram travels, its source and its destination, seen from us.
@@ -48,6 +53,14 @@ impl Path {
     pub fn udp_with_marker(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
         Self {
             via: Via::UdpWithMarker,
+            ..Self::udp(local, remote)
+        }
+    }
+
+    /// In UDP, with the types of Mobile IPv4's messages.
+    pub fn udp_with_type(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
+        Self {
+            via: Via::UdpWithType,
             ..Self::udp(local, remote)
         }
     }
@@ -87,6 +100,38 @@ pub enum Protocol {
     Esp,
     /// Authentication header, IP protocol 51.
     Ah,
+}
+
+/// How a tunnel of Mobile IPv4 carries a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Encapsulation {
+    /// IP in IP (RFC 2003).
+    IpInIp,
+    /// Minimal encapsulation (RFC 2004).
+    Minimal,
+    /// GRE (RFC 2784).
+    Gre,
+}
+
+impl Encapsulation {
+    /// Of this number.
+    pub fn of(protocol: u8) -> Option<Self> {
+        match protocol {
+            protocol::IPV4 => Some(Self::IpInIp),
+            protocol::MINIMAL => Some(Self::Minimal),
+            protocol::GRE => Some(Self::Gre),
+            _ => None,
+        }
+    }
+
+    /// Its IP protocol number.
+    pub fn protocol(self) -> u8 {
+        match self {
+            Self::IpInIp => protocol::IPV4,
+            Self::Minimal => protocol::MINIMAL,
+            Self::Gre => protocol::GRE,
+        }
+    }
 }
 
 /// Modes (RFC 4301 §4.1).
@@ -133,8 +178,22 @@ pub struct OriginalAddresses {
     pub own: IpAddr,
 }
 
+/// What an SA puts around a packet.
+pub enum Layer {
+    /// ESP or AH.
+    Ipsec(Ipsec),
+    /// A tunnel of Mobile IPv4, without keys.
+    Tunnel {
+        /// Its form. With [`Encapsulation::Minimal`], a packet that is a fragment travels as
+        /// [`Encapsulation::IpInIp`] (RFC 2004 §2), and so does every packet in UDP.
+        encapsulation: Encapsulation,
+        /// Tells the tunnels of one child and direction apart, as an SPI does. Control chooses it.
+        number: u32,
+    },
+}
+
 /// One header of ESP or AH, and what is behind it: what one SPI names.
-pub struct Layer {
+pub struct Ipsec {
     /// ESP or AH.
     pub protocol: Protocol,
     /// Inbound: ours. Outbound: the peer's. Over 255.
@@ -154,7 +213,7 @@ pub struct Keys {
     pub integrity: Secret,
 }
 
-impl Layer {
+impl Ipsec {
     /// Prepares the keys: once for each SA.
     pub(crate) fn packet_key(&self) -> PacketKey {
         let Keys {
@@ -169,9 +228,10 @@ impl Layer {
 pub struct Sa {
     /// Its direction.
     pub direction: Direction,
-    /// Its child. A newer outbound SA of the same child takes over.
+    /// Its child. A newer outbound SA of the same child takes over. Tunnels of several children for
+    /// the same traffic are simultaneous bindings: each gets every packet (RFC 5944 §4.3.4).
     pub child: ChildId,
-    /// What protects its packets.
+    /// What is around its packets.
     pub layer: Layer,
     /// Tunnel or transport.
     pub mode: Mode,
@@ -179,8 +239,9 @@ pub struct Sa {
     pub has_esn: bool,
     /// Replay window in packets, 64 to 4096; 0: none, the only value without integrity.
     pub replay_window: u32,
-    /// Tunnel endpoints, and whether ESP is in UDP (RFC 3948). AH is always raw. Authenticated
-    /// traffic moves an inbound SA's remote end.
+    /// Tunnel endpoints, and whether ESP is in UDP (RFC 3948), or a tunnel (RFC 3519). AH is always
+    /// raw. Authenticated traffic moves the remote end of ESP and AH; a tunnel takes packets only
+    /// from exactly these ends.
     pub path: Path,
     /// Our side's traffic.
     pub local: Vec<TrafficSelector>,
@@ -199,9 +260,53 @@ pub struct Sa {
     pub copies_df: bool,
     /// Largest outer IP packet until the path MTU is lower.
     pub path_mtu: u16,
+    /// Outbound, on a raw path: its packets are not sent. The child that takes packets between the
+    /// ends of `path` seals them again, and its SA decides what happens to them. Without such a
+    /// child they are dropped. Inbound planes open such packets whatever this is.
+    pub is_nested: bool,
 }
 
 impl Sa {
+    /// A tunnel of Mobile IPv4 between the ends of `path`, which is raw or has message types. Not
+    /// nested.
+    pub fn tunnel(
+        (direction, child, number): (Direction, ChildId, u32),
+        encapsulation: Encapsulation,
+        path: Path,
+        local: Vec<TrafficSelector>,
+        remote: Vec<TrafficSelector>,
+    ) -> Self {
+        Self {
+            direction,
+            child,
+            layer: Layer::Tunnel {
+                encapsulation,
+                number,
+            },
+            mode: Mode::Tunnel,
+            has_esn: false,
+            replay_window: 0,
+            path,
+            local,
+            remote,
+            original: None,
+            pool_address: None,
+            soft_packets: u64::MAX,
+            soft_bytes: u64::MAX,
+            copies_df: true,
+            path_mtu: u16::MAX,
+            is_nested: false,
+        }
+    }
+
+    /// What tells the SAs of one child and direction apart: the SPI, or a tunnel's number.
+    pub fn spi(&self) -> u32 {
+        match &self.layer {
+            Layer::Ipsec(ipsec) => ipsec.spi,
+            Layer::Tunnel { number, .. } => *number,
+        }
+    }
+
     /// The address under which our own stack knows the peer of transport mode: its pool address, or
     /// the proven address in its selector.
     pub(crate) fn known_as(&self) -> IpAddr {

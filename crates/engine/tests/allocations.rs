@@ -12,7 +12,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 
@@ -252,7 +252,7 @@ fn sa(
     Sa {
         direction,
         child: ChildId(1),
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol,
             spi: 0x1000_0001,
             protection,
@@ -260,7 +260,7 @@ fn sa(
                 encryption: Secret(vec![7; protection.encryption_key_len()]),
                 integrity: Secret(vec![9; protection.integrity_key_len()]),
             },
-        },
+        }),
         mode,
         has_esn: false,
         replay_window: 1024,
@@ -273,6 +273,7 @@ fn sa(
         soft_bytes: u64::MAX,
         copies_df: true,
         path_mtu: 1500,
+        is_nested: false,
     }
 }
 

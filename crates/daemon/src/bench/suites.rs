@@ -8,7 +8,7 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane,
 };
 use engine::plane::{Packets, Received};
-use engine::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
@@ -138,7 +138,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
     Sa {
         direction,
         child: ChildId(1),
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: suite.protocol,
             spi: 0x1000,
             protection: suite.protection,
@@ -146,7 +146,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
                 encryption: key(suite.protection.encryption_key_len()),
                 integrity: key(suite.protection.integrity_key_len()),
             },
-        },
+        }),
         mode: Mode::Tunnel,
         has_esn: suite.has_esn,
         replay_window: if suite.protection.is_authenticated() {
@@ -166,6 +166,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
         soft_bytes: u64::MAX,
         copies_df: true,
         path_mtu: 1600,
+        is_nested: false,
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
-use engine::sa::{Protocol, Sa};
+use engine::sa::{Ipsec, Layer, Protocol, Sa};
 use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
@@ -53,16 +53,19 @@ impl Keys {
         &self.folder
     }
 
-    /// Adds the keys of one direction of a child. AH has nothing to decrypt. Returns `false` if
-    /// Wireshark cannot read keys of this suite; its packets stay encrypted in Wireshark.
+    /// Adds the keys of one direction of a child. AH and tunnels have nothing to decrypt. Returns
+    /// `false` if Wireshark cannot read keys of this suite; its packets stay encrypted there.
     pub fn add_sa(&mut self, sa: &Sa) -> io::Result<bool> {
-        if sa.layer.protocol == Protocol::Ah {
+        let Layer::Ipsec(ipsec) = &sa.layer else {
+            return Ok(true);
+        };
+        if ipsec.protocol == Protocol::Ah {
             return Ok(true);
         }
-        let line = Zeroizing::new(esp_line(sa));
+        let line = Zeroizing::new(esp_line(sa.path.remote.is_ipv4(), ipsec));
         self.esp.write_all(line.as_bytes())?;
         self.esp.flush()?;
-        Ok(encryption_name(sa.layer.protection).is_some())
+        Ok(encryption_name(ipsec.protection).is_some())
     }
 
     /// Adds the cipher key of an ISAKMP SA, named by its initiator's cookie.
@@ -73,22 +76,18 @@ impl Keys {
     }
 }
 
-fn esp_line(sa: &Sa) -> String {
-    let family = if sa.path.remote.is_ipv4() {
-        "IPv4"
-    } else {
-        "IPv6"
-    };
-    let protection = sa.layer.protection;
+fn esp_line(is_v4: bool, ipsec: &Ipsec) -> String {
+    let family = if is_v4 { "IPv4" } else { "IPv6" };
+    let protection = ipsec.protection;
     let known = encryption_name(protection);
     let comment = if known.is_some() { "" } else { "# " };
     format!(
         "{comment}\"{family}\",\"*\",\"*\",\"0x{:08x}\",\"{}\",\"{}\",\"{}\",\"{}\"\n",
-        sa.layer.spi,
+        ipsec.spi,
         known.unwrap_or("ChaCha20 with Poly1305 [RFC7634]"),
-        &*key(&sa.layer.keys.encryption.0),
+        &*key(&ipsec.keys.encryption.0),
         integrity_name(protection),
-        &*key(&sa.layer.keys.integrity.0),
+        &*key(&ipsec.keys.integrity.0),
     )
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn inbound(&mut self, change: &InboundChange) {
         match change {
-            InboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.layer.spi),
+            InboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.spi()),
             InboundChange::Remove(child, spi) => self.remove(*child, Direction::Inbound, *spi),
             InboundChange::Move(..) | InboundChange::Proven(..) => {}
         }
@@ -25,7 +25,7 @@ impl Ledger {
 
     pub(super) fn outbound(&mut self, change: &OutboundChange) {
         match change {
-            OutboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.layer.spi),
+            OutboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.spi()),
             OutboundChange::Remove(child, spi) => self.remove(*child, Direction::Outbound, *spi),
             _ => {}
         }

@@ -14,7 +14,7 @@ use super::{Effect, Endpoint};
 use crate::ike::Step;
 use crate::node::{Command, Event, Input};
 use crate::plane::{InboundChange, OutboundChange};
-use crate::sa::{ChildId, Direction, Keys, Path, Sa};
+use crate::sa::{ChildId, Direction, Keys, Layer, Path, Sa};
 use crate::time::{Duration, Instant};
 
 /// Two endpoints, a network and a clock.
@@ -282,8 +282,10 @@ impl Seen {
     fn install(&mut self, sa: &Sa) {
         self.trail.push(Act::Install(sa.direction));
         self.paths.insert(sa.child, sa.path);
-        let spi = sa.layer.spi;
-        self.keys.insert(spi, sa.layer.keys.clone());
+        let spi = sa.spi();
+        if let Layer::Ipsec(ipsec) = &sa.layer {
+            self.keys.insert(spi, ipsec.keys.clone());
+        }
         let table = match sa.direction {
             Direction::Inbound => &mut self.inbound,
             Direction::Outbound => {

@@ -15,7 +15,8 @@ use crypto::rand::Stream;
 use wire::mip4::Code;
 
 use super::association::Associations;
-use super::tunnel::{Encapsulation, ReverseTunnel};
+use super::tunnel::ReverseTunnel;
+use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
 use advertise::Advertiser;

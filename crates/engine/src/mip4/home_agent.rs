@@ -17,7 +17,8 @@ use wire::mip4::Code;
 use super::association::Associations;
 use super::firewall::Outside;
 use super::identification::{Clock, Guard};
-use super::tunnel::{Encapsulation, ReverseTunnel, Tunnel};
+use super::tunnel::{ReverseTunnel, Tunnel};
+use crate::sa::Encapsulation;
 use crate::time::{Deadline, Instant};
 
 pub use bindings::Binding;

@@ -16,7 +16,8 @@ use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 use super::association::Associations;
 use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
-use super::tunnel::{Encapsulation, Tunnel};
+use super::tunnel::Tunnel;
+use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
 use agents::{Agents, Solicitations};

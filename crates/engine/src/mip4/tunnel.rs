@@ -2,16 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// How a packet is put into a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Encapsulation {
-    /// IP in IP (RFC 2003).
-    IpInIp,
-    /// Minimal encapsulation (RFC 2004).
-    Minimal,
-    /// GRE (RFC 2784).
-    Gre,
-}
+use crate::sa::Encapsulation;
 
 /// The tunnel of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

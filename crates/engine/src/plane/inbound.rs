@@ -76,9 +76,11 @@ impl InboundPlane {
     pub fn apply(&mut self, change: InboundChange) -> Option<Notice> {
         match change {
             InboundChange::Install(sa) => {
-                self.remove(sa.child, sa.layer.spi);
-                self.by_child.insert((sa.child, sa.layer.spi));
-                self.table.insert(Box::new(Opener::new(*sa)));
+                self.remove(sa.child, sa.spi());
+                if let Some(opener) = Opener::new(*sa) {
+                    self.by_child.insert((opener.child, opener.spi));
+                    self.table.insert(Box::new(opener));
+                }
             }
             InboundChange::Remove(child, spi) => {
                 return Some(self.remove(child, spi));
@@ -147,7 +149,7 @@ impl InboundPlane {
             }
             Via::UdpWithMarker => (Protocol::Esp, 0),
             Via::Raw => datagram.header_at()?,
-            Via::Udp => return Err(DropReason::WrongEncapsulation),
+            Via::Udp | Via::UdpWithType => return Err(DropReason::WrongEncapsulation),
         };
         let peeked = match protocol {
             Protocol::Ah => ah::peek(datagram.bytes, at),

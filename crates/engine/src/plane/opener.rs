@@ -12,7 +12,7 @@ use crate::plane::path_mtu::least;
 use crate::plane::shape::Shape;
 use crate::plane::soft_limit::SoftLimit;
 use crate::replay::Window;
-use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa, Via};
+use crate::sa::{ChildId, Layer, OriginalAddresses, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 use crate::{ah, esp};
@@ -61,26 +61,29 @@ pub(crate) struct Opened {
 }
 
 impl Opener {
-    pub(crate) fn new(sa: Sa) -> Self {
+    pub(crate) fn new(sa: Sa) -> Option<Self> {
+        let Layer::Ipsec(ipsec) = &sa.layer else {
+            return None;
+        };
         // Without integrity anyone could move the window (RFC 4303 §3.4.3).
-        let packets = match sa.layer.protection.is_authenticated() {
+        let packets = match ipsec.protection.is_authenticated() {
             false => 0,
             // ESN needs a window to tell the upper half (RFC 4303 §3.4.3)
             true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
             true => sa.replay_window,
         };
-        let shape = Shape::of(&sa);
+        let shape = Shape::of(&sa)?;
         let path_mtu = sa.path_mtu.max(least(shape.is_outer_v6));
-        Self {
+        Some(Self {
             child: sa.child,
-            spi: sa.layer.spi,
+            spi: ipsec.spi,
             largest: shape.largest_packet(path_mtu.into()),
             shape,
             path: sa.path,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,
-            key: sa.layer.packet_key(),
+            key: ipsec.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
             window: Window::new(packets, sa.has_esn),
@@ -90,7 +93,7 @@ impl Opener {
             bytes: 0,
             last: None,
             moved: None,
-        }
+        })
     }
 
     /// The largest TCP segment that answers may have, behind IP headers of `ip` octets.

@@ -369,9 +369,12 @@ impl OutboundPlane {
         let held = self.take_hold(sa.child);
         self.released.extend(held.into_frames());
         let mtu = self.sizes.install(&sa);
-        self.edit_or_add(sa.child, |child| {
-            child.sealers.retain(|old| old.spi != sa.layer.spi);
-            let mut sealer = Box::new(Sealer::new(sa));
+        let child = sa.child;
+        let Some(mut sealer) = Sealer::new(sa).map(Box::new) else {
+            return;
+        };
+        self.edit_or_add(child, |child| {
+            child.sealers.retain(|old| old.spi != sealer.spi);
             sealer.set_path_mtu(mtu);
             child.sealers.push(sealer);
             child.sealers.shrink_to_fit();

@@ -54,7 +54,7 @@ impl TooBig<'_> {
     /// SPI and sequence number, if so much is quoted.
     pub(crate) fn numbers(&self) -> Option<(u32, u32)> {
         let (protocol, at) = match self.via {
-            Via::Udp | Via::UdpWithMarker => (ESP, 0),
+            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => (ESP, 0),
             Via::Raw => quoted_payload(self.quoted)?,
         };
         // AH: next header, length and a reserved field come first (RFC 4302 §2).
@@ -164,8 +164,8 @@ impl PathSizes {
             Some(known) => (known.spis, None),
             None => (Vec::new(), None),
         };
-        spis.retain(|spi| *spi != sa.layer.spi);
-        spis.push(sa.layer.spi);
+        spis.retain(|spi| *spi != sa.spi());
+        spis.push(sa.spi());
         let known = Known {
             path: sa.path,
             most: sa.path_mtu,

@@ -14,7 +14,7 @@ use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::Shape;
 use crate::plane::soft_limit::SoftLimit;
-use crate::sa::{ChildId, Mode, Path, Protocol, Sa, Via};
+use crate::sa::{ChildId, Layer, Mode, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::{ah, esp};
@@ -86,19 +86,22 @@ impl<'a> Outer<'a> {
 }
 
 impl Sealer {
-    pub(crate) fn new(sa: Sa) -> Self {
+    pub(crate) fn new(sa: Sa) -> Option<Self> {
+        let Layer::Ipsec(ipsec) = &sa.layer else {
+            return None;
+        };
         let last = last_sequence(sa.has_esn);
         // Control must renew the SA before its numbers are used up.
         let near_end = last - (last >> 4);
         let mut sealer = Self {
             child: sa.child,
-            spi: sa.layer.spi,
-            shape: Shape::of(&sa),
+            spi: ipsec.spi,
+            shape: Shape::of(&sa)?,
             path: sa.path,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,
             peer: sa.known_as(),
-            key: sa.layer.packet_key(),
+            key: ipsec.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
             copies_df: sa.copies_df,
@@ -112,7 +115,7 @@ impl Sealer {
             last: None,
         };
         sealer.set_path_mtu(sa.path_mtu);
-        sealer
+        Some(sealer)
     }
 
     /// No path goes below the minimum of its family.

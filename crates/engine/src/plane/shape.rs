@@ -4,7 +4,7 @@ use crypto::packet::Protection;
 
 use crate::ah;
 use crate::esp::Layout;
-use crate::sa::{Mode, Protocol, Sa, Via};
+use crate::sa::{Layer, Mode, Protocol, Sa, Via};
 
 const UDP_HEADER_BYTES: usize = 8;
 
@@ -24,15 +24,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of this SA.
-    pub fn of(sa: &Sa) -> Self {
-        Self {
-            protection: sa.layer.protection,
-            protocol: sa.layer.protocol,
+    /// Of this SA; `None` if it is a tunnel of Mobile IPv4.
+    pub fn of(sa: &Sa) -> Option<Self> {
+        let Layer::Ipsec(ipsec) = &sa.layer else {
+            return None;
+        };
+        Some(Self {
+            protection: ipsec.protection,
+            protocol: ipsec.protocol,
             mode: sa.mode,
             is_udp_encapsulated: sa.path.via != Via::Raw,
             is_outer_v6: sa.path.remote.is_ipv6(),
-        }
+        })
     }
 
     /// Octets of the outer IP header that an SA makes itself.

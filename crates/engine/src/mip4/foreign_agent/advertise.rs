@@ -7,7 +7,8 @@ use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code, MobilityAgent, Router};
 
 use super::{Config, INTERVAL_MIN};
-use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
+use crate::mip4::tunnel::ReverseTunnel;
+use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 
 /// Challenges that may be answered (RFC 4721 §9: CHALLENGE_WINDOW).

@@ -1,11 +1,13 @@
-//! What a request must be before it is relayed (RFC 5944 §3.7.2.1, RFC 3024 §4.1, RFC 4721 §3.2).
+//! What a request must be before it is relayed (RFC 5944 §3.7.2.1, RFC 3024 §4.1,
+//! RFC 4721 §3.2).
 
 use std::net::Ipv4Addr;
 
 use wire::mip4::{Authentication, Code, Extension, INFINITE, Located, Request, RequestFlags};
 
 use super::Config;
-use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
+use crate::mip4::tunnel::ReverseTunnel;
+use crate::sa::Encapsulation;
 
 /// A request with what its extensions say.
 pub(super) struct Asked<'a> {

@@ -10,7 +10,8 @@ use wire::mip4::{
 
 use super::Config;
 use crate::mip4::association::Associations;
-use crate::mip4::tunnel::{Encapsulation, ReverseTunnel};
+use crate::mip4::tunnel::ReverseTunnel;
+use crate::sa::Encapsulation;
 
 /// Why a message was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wire::codec::Writer;
-use wire::ip::protocol;
 use wire::mip4::{
     Authentication, Code, Extension, INFINITE, Reply, Request, RequestFlags, UdpTunnelReply,
     UdpTunnelRequest,
@@ -15,7 +14,8 @@ use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
 use crate::mip4::firewall::Outside;
 use crate::mip4::identification::Verdict;
-use crate::mip4::tunnel::{Encapsulation, Tunnel};
+use crate::mip4::tunnel::Tunnel;
+use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 
 /// A UDP tunnel is declined, reason unspecified (RFC 3519 §3.2.1).
@@ -298,10 +298,7 @@ impl HomeAgent {
         }
         let wanted = match asked.encapsulation {
             0 => Some(tunnel.encapsulation),
-            protocol::IPV4 => Some(Encapsulation::IpInIp),
-            protocol::MINIMAL => Some(Encapsulation::Minimal),
-            protocol::GRE => Some(Encapsulation::Gre),
-            _ => None,
+            protocol => Encapsulation::of(protocol),
         };
         let offered = &self.config.encapsulations;
         let is_offered = |it: &Encapsulation| *it == Encapsulation::IpInIp || offered.contains(it);

@@ -10,7 +10,8 @@ use wire::mip4::{
 
 use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State, UdpWish};
 use crate::mip4::association::ReplayProtection;
-use crate::mip4::tunnel::{Encapsulation, Tunnel};
+use crate::mip4::tunnel::Tunnel;
+use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 
 /// The longest time between two repetitions.

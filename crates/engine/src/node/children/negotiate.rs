@@ -287,7 +287,7 @@ impl Node {
             return false;
         };
         let sa = association(entry, negotiated, direction, (path, home));
-        let place = (child, direction, sa.layer.spi);
+        let place = (child, direction, sa.spi());
         self.charge(self.sessions.heir_of(id), place);
         let sa = Box::new(sa);
         match direction {

@@ -6,7 +6,7 @@ use super::{ChildEntry, Pair};
 use crate::config::{Child, Connection};
 use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
-use crate::sa::{Direction, Keys, Layer, Mode, Path, Sa};
+use crate::sa::{Direction, Ipsec, Keys, Layer, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 
 /// The selectors that quick mode requests: in transport mode our own address and the peer's, with
@@ -150,7 +150,7 @@ pub(super) fn association(
     Sa {
         direction,
         child: entry.id,
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: negotiated.suite.protocol,
             spi: if is_inbound {
                 negotiated.spi_in
@@ -162,7 +162,7 @@ pub(super) fn association(
                 encryption: keys.0.clone(),
                 integrity: keys.1.clone(),
             },
-        },
+        }),
         mode: negotiated.mode,
         has_esn: negotiated.suite.has_esn,
         replay_window: if is_authenticated {
@@ -179,5 +179,6 @@ pub(super) fn association(
         soft_bytes: child.lifetime_bytes,
         copies_df: true,
         path_mtu: child.path_mtu,
+        is_nested: false,
     }
 }

@@ -133,7 +133,7 @@ impl Crowd {
                 }
                 Effect::Outbound(OutboundChange::Install(sa)) => {
                     let words: Vec<String> = sa.remote.iter().map(ToString::to_string).collect();
-                    member.outbound.insert(sa.layer.spi, words.join(", "));
+                    member.outbound.insert(sa.spi(), words.join(", "));
                 }
                 Effect::Outbound(OutboundChange::Remove(_, spi)) => {
                     member.outbound.remove(spi);

@@ -6,7 +6,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::sealer::finish_ip_header;
 use crate::plane::{InboundChange, Notice, Offloads, OutboundChange};
-use crate::sa::{ChildId, Layer, Mode, Path, Protocol, Sa};
+use crate::sa::{ChildId, Ipsec, Layer, Mode, Path, Protocol, Sa};
 use crate::selector::TrafficSelector;
 use wire::ip::protocol::{TCP, UDP};
 
@@ -89,7 +89,7 @@ fn unknown_spis_are_told_at_a_bounded_rate() {
 #[test]
 fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
     let sa = tunnel_sa(AES_GCM);
-    let key = crypto::packet::PacketKey::new(AES_GCM, &sa.layer.keys.encryption.0, &[]);
+    let key = crypto::packet::PacketKey::new(AES_GCM, &layer(AES_GCM).keys.encryption.0, &[]);
     let mut pair = Pair::new(sa);
     let sent = |sequence: u64, trailer: &[u8]| {
         let inner = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4)));
@@ -130,10 +130,10 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
 #[test]
 fn headers_that_ah_cannot_cover_move_no_window() {
     let mut pair = Pair::new(Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: Protocol::Ah,
             ..layer(suites()[1])
-        },
+        }),
         path: raw_path("198.51.100.1", "203.0.113.1"),
         ..tunnel_sa(suites()[1])
     });
@@ -242,10 +242,10 @@ fn extended_sequence_numbers_roll_over() {
                 continue;
             }
             let mut pair = Pair::new(Sa {
-                layer: Layer {
+                layer: Layer::Ipsec(Ipsec {
                     protocol,
                     ..layer(protection)
-                },
+                }),
                 has_esn: true,
                 path: match protocol {
                     Protocol::Esp => path("198.51.100.1", "203.0.113.1"),
@@ -338,10 +338,10 @@ fn any_pair(suite: usize, variant: u8, offloads: Offloads) -> Pair {
     let protection = suites[suite % if variant & 2 == 0 { suites.len() } else { 5 }];
     Pair::with_offloads(
         Sa {
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 protocol,
                 ..layer(protection)
-            },
+            }),
             path: match variant & 3 {
                 0 => path("198.51.100.1", "203.0.113.1"),
                 _ => raw_path("198.51.100.1", "203.0.113.1"),
@@ -416,10 +416,10 @@ proptest! {
 fn many_sas_come_and_go() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     let sa = |n: u32| Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: 0x1000_0000 + n.wrapping_mul(0x9e37_79b9) / 16,
             ..layer(AES_GCM)
-        },
+        }),
         child: ChildId(100 + n % 500),
         remote: vec![within(
             &format!("10.9.{}.{}", n / 250, n % 250),
@@ -435,7 +435,7 @@ fn many_sas_come_and_go() {
     }
     assert_eq!(pair.receiver.report().associations.len(), 1001);
     for n in (0..1000).filter(|n| n % 3 != 0) {
-        let (child, spi) = (sa(n).child, sa(n).layer.spi);
+        let (child, spi) = (sa(n).child, sa(n).spi());
         pair.sender.apply(OutboundChange::Remove(child, spi), NOW);
         pair.receiver.apply(InboundChange::Remove(child, spi));
     }

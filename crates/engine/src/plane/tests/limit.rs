@@ -5,15 +5,15 @@ use wire::ip::protocol::{TCP, UDP};
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::{OutboundChange, hold};
-use crate::sa::{Layer, Protocol, Sa};
+use crate::sa::{Ipsec, Layer, Protocol, Sa};
 use crate::time::{Duration, Instant};
 
 fn raw() -> Sa {
     Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: Protocol::Esp,
             ..layer(AES_GCM)
-        },
+        }),
         path: raw_path("198.51.100.1", "203.0.113.1"),
         ..tunnel_sa(AES_GCM)
     }

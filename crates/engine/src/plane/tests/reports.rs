@@ -4,8 +4,8 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
-use crate::plane::{OutboundChange, Shape, TooBig};
-use crate::sa::{ChildId, Layer, Mode, Protocol, Sa};
+use crate::plane::{OutboundChange, TooBig};
+use crate::sa::{ChildId, Ipsec, Layer, Mode, Protocol, Sa};
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
 use wire::ip::protocol::UDP;
@@ -31,7 +31,7 @@ fn told(pair: &mut Pair, now: Instant) -> usize {
 }
 
 fn fits(sa: &Sa, path_mtu: usize) -> usize {
-    Shape::of(sa).largest_packet(path_mtu)
+    shape_of(sa).largest_packet(path_mtu)
 }
 
 /// The datagram of one small packet, as a router would quote it.
@@ -46,10 +46,10 @@ fn raw_sa(protocol: Protocol, v6: bool) -> Sa {
         false => raw_path("198.51.100.1", "203.0.113.1"),
     };
     Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol,
             ..layer(suites()[1])
-        },
+        }),
         path: ends,
         ..tunnel_sa(suites()[1])
     }
@@ -83,15 +83,15 @@ fn a_report_that_quotes_a_recent_packet_is_believed_for_ten_minutes() {
         (udp2, 68, 576),
         (esp2, 0, 1_280),
     ] {
-        let shape = Shape::of(&sa);
-        let (remote, protocol) = (sa.path.remote, sa.layer.protocol);
+        let shape = shape_of(&sa);
+        let (remote, protocol) = (sa.path.remote, shape.protocol);
         let probe = Sa {
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 protocol,
-                ..layer(sa.layer.protection)
-            },
+                ..layer(shape.protection)
+            }),
             path: sa.path,
-            ..tunnel_sa(sa.layer.protection)
+            ..tunnel_sa(shape.protection)
         };
         let mut pair = Pair::new(sa);
         let quoted = quotation(&mut pair);
@@ -194,10 +194,10 @@ fn what_a_router_proved_outlives_a_rekey_and_ends_with_a_move() {
     let quoted = quotation(&mut pair);
     assert!(pair.sender.too_big(&report(&sa, 1_400, &quoted), NOW));
     let successor = Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: SPI + 1,
             ..layer(AES_GCM)
-        },
+        }),
         ..tunnel_sa(AES_GCM)
     };
     pair.sender
@@ -245,7 +245,7 @@ fn no_path_is_believed_to_carry_less_than_its_family_demands() {
         ..tunnel_sa(AES_GCM)
     };
     for (sa, least) in [(tunnel_sa(AES_GCM), 576), (v6(), 1_280)] {
-        let shape = Shape::of(&sa);
+        let shape = shape_of(&sa);
         let mut pair = Pair::new(sa);
         pair.sender.apply(OutboundChange::LinkMtu(CHILD, 68), NOW);
         assert_eq!(told(&mut pair, NOW), shape.largest_packet(least));

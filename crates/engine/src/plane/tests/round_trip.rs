@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
+use crate::plane::inner;
 use crate::plane::{InboundChange, Notice, OutboundChange, wire_bytes};
-use crate::plane::{Shape, inner};
-use crate::sa::{Layer, Mode, Path, Protocol, Sa, Via};
+use crate::sa::{Ipsec, Layer, Mode, Path, Protocol, Sa, Via};
 use wire::ip::protocol::{ICMP, TCP, UDP};
 
 /// SAs of each encapsulation between IPv4 and between IPv6 ends.
@@ -25,10 +25,10 @@ fn variants(protection: crypto::packet::Protection) -> Vec<Sa> {
             for ends in [("10.1.0.1", "10.2.0.1"), ("fd01::1", "fd02::1")] {
                 for has_esn in [false, protection.is_authenticated()] {
                     all.push(Sa {
-                        layer: Layer {
+                        layer: Layer::Ipsec(Ipsec {
                             protocol,
                             ..layer(protection)
-                        },
+                        }),
                         mode,
                         path: match is_udp {
                             true => path(ends.0, ends.1),
@@ -52,7 +52,7 @@ fn is_v6(sa: &Sa) -> bool {
 fn every_suite_mode_family_and_encapsulation_carries_both_families() {
     for protection in suites() {
         for sa in variants(protection) {
-            let shape = Shape::of(&sa);
+            let shape = shape_of(&sa);
             let (mode, outer_v6) = (sa.mode, is_v6(&sa));
             let mut pair = Pair::new(sa);
             let mut sequence = 0;
@@ -183,10 +183,10 @@ fn a_newer_sa_takes_over_and_the_older_is_still_opened() {
     let frame = plain(&packet("10.1.0.1", "10.2.0.1", ICMP, &[8, 0, 0, 0]));
     let old = pair.seal(std::slice::from_ref(&frame));
     let newer = Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: SPI + 1,
             ..layer(AES_GCM)
-        },
+        }),
         ..tunnel_sa(AES_GCM)
     };
     let receiving = inbound(&newer);
@@ -245,10 +245,10 @@ fn the_narrowest_child_seals_and_a_named_port_goes_first() {
     .enumerate()
     {
         let sa = Sa {
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 spi: 1000 + number as u32,
                 ..layer(AES_GCM)
-            },
+            }),
             child: crate::sa::ChildId(20 + number as u32),
             remote: vec![remote],
             ..tunnel_sa(AES_GCM)

@@ -5,7 +5,7 @@ use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16, be32};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::{OutboundChange, Shape, wire_bytes};
-use crate::sa::{Layer, Mode, Protocol, Sa};
+use crate::sa::{Ipsec, Layer, Mode, Protocol, Sa};
 use wire::ip::protocol::{ICMP, ICMPV6, TCP, UDP};
 
 fn shapes() -> Vec<Shape> {
@@ -47,7 +47,7 @@ fn the_largest_packet_fits_and_one_octet_more_does_not() {
 fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     pair.sender.apply(OutboundChange::LinkMtu(CHILD, 1400), NOW);
-    let largest = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1400);
+    let largest = shape_of(&tunnel_sa(AES_GCM)).largest_packet(1400);
     let with = |length| {
         packet(
             "10.1.0.1",
@@ -173,10 +173,10 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         let protection = suites()[1];
         let mut pair = Pair::new(Sa {
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 protocol,
                 ..layer(protection)
-            },
+            }),
             mode: Mode::Transport,
             path: raw_path("10.1.0.1", "10.2.0.1"),
             ..tunnel_sa(protection)
@@ -203,10 +203,10 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
 fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         let mut pair = Pair::new(Sa {
-            layer: Layer {
+            layer: Layer::Ipsec(Ipsec {
                 protocol,
                 ..layer(suites()[1])
-            },
+            }),
             path: raw_path("198.51.100.1", "203.0.113.1"),
             ..tunnel_sa(suites()[1])
         });
@@ -231,10 +231,10 @@ fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         for mode in [Mode::Tunnel, Mode::Transport] {
             let mut pair = Pair::new(Sa {
-                layer: Layer {
+                layer: Layer::Ipsec(Ipsec {
                     protocol,
                     ..layer(suites()[1])
-                },
+                }),
                 mode,
                 path: raw_path("fd01::1", "fd02::1"),
                 copies_df: false,
@@ -281,7 +281,7 @@ fn maximum_segment_sizes_are_clamped_both_ways() {
     for (source, destination, headers) in [("10.1.0.1", "10.2.0.1", 40), ("fd01::1", "fd02::1", 60)]
     {
         for options in [&[2, 4, 5, 0xb4][..], &[1, 2, 4, 5, 0xb4, 1, 1, 0]] {
-            let want = Shape::of(&sa()).largest_packet(1400) - headers;
+            let want = shape_of(&sa()).largest_packet(1400) - headers;
             let syn = packet(source, destination, TCP, &tcp(1, SYN, options, &[]));
             let whole = super_packet(&syn, 0);
             let partial = [&[1, 0][..], &whole[2..]].concat();

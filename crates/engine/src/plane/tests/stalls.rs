@@ -3,7 +3,7 @@
 use super::support::*;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::REPORT_HOLDS;
-use crate::plane::{Notice, OutboundChange, Shape};
+use crate::plane::{Notice, OutboundChange};
 use crate::time::{Duration, Instant};
 use wire::ip::protocol::{TCP, UDP};
 
@@ -81,7 +81,7 @@ fn a_large_segment_repeated_three_times_is_told_and_makes_the_path_small_if_the_
     // The sender inside is told the size, as on any path.
     assert!(sender.send(&large, 3_500).is_empty());
     let reply = sender.pair.datagrams.replies().next().expect("an answer");
-    let fits = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1_280);
+    let fits = shape_of(&tunnel_sa(AES_GCM)).largest_packet(1_280);
     assert_eq!(usize::from(be16(&reply[10..], 26)), fits);
     // After ten minutes the large size is tried again, and fails again.
     sender.now = sender.now + REPORT_HOLDS;

@@ -13,9 +13,9 @@ use crate::plane::inner::{Inner, put16};
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
-    Packets, Received,
+    Packets, Received, Shape,
 };
-use crate::sa::{ChildId, Direction, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use crate::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use wire::ip::Sum;
@@ -105,7 +105,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
     Sa {
         direction: Direction::Outbound,
         child: CHILD,
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             protocol: Protocol::Esp,
             spi: SPI,
             protection,
@@ -113,7 +113,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
                 encryption: key(protection.encryption_key_len(), 3),
                 integrity: key(protection.integrity_key_len(), 5),
             },
-        },
+        }),
         mode: Mode::Tunnel,
         has_esn: false,
         replay_window: if protection.is_authenticated() {
@@ -136,6 +136,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
         soft_bytes: u64::MAX,
         copies_df: true,
         path_mtu: 1500,
+        is_nested: false,
     }
 }
 
@@ -148,15 +149,32 @@ fn key(length: usize, seed: u8) -> Secret {
 }
 
 /// The layer of [`tunnel_sa`].
-pub(super) fn layer(protection: Protection) -> Layer {
-    tunnel_sa(protection).layer
+pub(super) fn layer(protection: Protection) -> Ipsec {
+    match tunnel_sa(protection).layer {
+        Layer::Ipsec(ipsec) => ipsec,
+        Layer::Tunnel { .. } => panic!("no IPsec"),
+    }
+}
+
+/// The shape of an SA that has an IPsec layer.
+pub(super) fn shape_of(sa: &Sa) -> Shape {
+    Shape::of(sa).expect("IPsec")
 }
 
 /// The same layer with the same keys.
 pub(super) fn copied(layer: &Layer) -> Layer {
-    Layer {
-        keys: layer.keys.clone(),
-        ..*layer
+    match layer {
+        Layer::Ipsec(ipsec) => Layer::Ipsec(Ipsec {
+            keys: ipsec.keys.clone(),
+            ..*ipsec
+        }),
+        Layer::Tunnel {
+            encapsulation,
+            number,
+        } => Layer::Tunnel {
+            encapsulation: *encapsulation,
+            number: *number,
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16};
 use crate::plane::{InboundChange, Notice, OutboundChange};
-use crate::sa::{ChildId, Direction, Layer, Mode, OriginalAddresses, Sa};
+use crate::sa::{ChildId, Direction, Ipsec, Layer, Mode, OriginalAddresses, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Duration;
 use wire::ip::fragment::Fragments;
@@ -28,10 +28,10 @@ fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
         ..within(address, address)
     };
     let sa = |direction, path, number: u32| Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: SPI + child * 16 + number,
             ..layer(AES_GCM)
-        },
+        }),
         direction,
         child: ChildId(child),
         mode: Mode::Transport,

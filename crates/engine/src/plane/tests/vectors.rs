@@ -2,7 +2,7 @@
 
 use super::support::*;
 use crate::esp;
-use crate::sa::{Keys, Layer, Mode, Sa, Secret};
+use crate::sa::{Ipsec, Keys, Layer, Mode, Sa, Secret};
 use crypto::cipher::Cipher;
 use crypto::packet::{Encryption, Integrity, PacketKey, Protection};
 
@@ -23,14 +23,14 @@ fn chacha20_poly1305_opens_the_packet_of_rfc_7634() {
         integrity: Integrity::None,
     };
     let sa = Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: 0x0102_0304,
             keys: Keys {
                 encryption: Secret((0x80..=0xa3).collect()),
                 ..layer(protection).keys
             },
             ..layer(protection)
-        },
+        }),
         local: vec![within("198.51.100.5", "198.51.100.5")],
         remote: vec![within("192.0.2.5", "192.0.2.5")],
         ..tunnel_sa(protection)
@@ -63,14 +63,14 @@ fn aes_cbc_opens_the_packet_of_rfc_3602() {
     };
     let path = raw_path("192.168.123.3", "192.168.123.100");
     let sa = Sa {
-        layer: Layer {
+        layer: Layer::Ipsec(Ipsec {
             spi: 0x4321,
             keys: Keys {
                 encryption: Secret(hex("90d382b410eeba7ad938c46cec1a82bf")),
                 ..layer(protection).keys
             },
             ..layer(protection)
-        },
+        }),
         mode: Mode::Transport,
         path,
         local: vec![within("192.168.123.3", "192.168.123.3")],
