@@ -4,10 +4,11 @@
 //! [`association`] authenticates messages, [`identification`] protects them from replays,
 //! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall.
 //! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
-//! bindings. The owner sends the datagrams, answers ARP for home addresses, and carries packets
-//! through the tunnels.
+//! bindings. [`carriers`] turns what they agree on into SAs of the packet planes. The owner sends
+//! the datagrams, answers ARP for home addresses, and owns the planes.
 
 pub mod association;
+pub mod carriers;
 pub mod firewall;
 pub mod foreign_agent;
 pub mod home_agent;

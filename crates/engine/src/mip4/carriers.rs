@@ -1,0 +1,427 @@
+//! What carries the packets of home addresses: the tunnels that the machines agree on, as SAs of
+//! the packet planes.
+//!
+//! Each carrier is a child of its own with up to one SA each way. Several carriers of one home
+//! address take the same packets: these are simultaneous bindings, and each gets a copy (RFC 5944
+//! §4.3.4).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use wire::mip4::PORT;
+
+use super::firewall::Outside;
+use super::foreign_agent::Visitor;
+use super::mobile_node::State;
+use super::tunnel::Tunnel;
+use crate::plane::{InboundChange, OutboundChange};
+use crate::sa::{ChildId, Direction, Encapsulation, Path, Sa};
+use crate::selector::TrafficSelector;
+
+/// The children of carriers have numbers from here on. Those of a node are below.
+pub const FIRST_CHILD: u32 = 0x8000_0000;
+
+/// A change of a packet plane.
+pub enum Change {
+    /// Of the plane for packets from the network.
+    Inbound(InboundChange),
+    /// Of the plane for packets to the network.
+    Outbound(OutboundChange),
+}
+
+/// Which packets a carrier takes in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Addresses at our side.
+    pub local: Vec<TrafficSelector>,
+    /// Addresses at the other side.
+    pub remote: Vec<TrafficSelector>,
+}
+
+/// A tunnel and its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carrier {
+    /// Its form.
+    pub encapsulation: Encapsulation,
+    /// Its ends, seen from us.
+    pub path: Path,
+    /// What may come out of it.
+    pub inbound: Option<Traffic>,
+    /// What goes into it.
+    pub outbound: Option<Traffic>,
+    /// Its packets are not sent, but go into another carrier or SA.
+    pub is_nested: bool,
+}
+
+/// Whose a carrier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A home address.
+    Home(Ipv4Addr),
+    /// A care-of address that is reached through a firewall, for all home addresses there.
+    CareOf(Ipv4Addr),
+    /// The firewalls of the configuration.
+    Firewalls,
+}
+
+/// All carriers of a mobile node or a foreign agent, or a part of those of a home agent.
+#[derive(Debug, Default)]
+pub struct Carriers {
+    of: BTreeMap<Owner, Vec<(ChildId, Carrier)>>,
+    made: u32,
+}
+
+/// All carriers of a home agent.
+#[derive(Debug)]
+pub struct HomeCarriers {
+    own: HomeNetwork,
+    outside: Vec<Outside>,
+    carriers: Carriers,
+    /// By home address: its care-of addresses that only a request said to be outside.
+    traversing: BTreeMap<Ipv4Addr, Vec<(Ipv4Addr, Ipv4Addr)>>,
+    /// How many home addresses have such a care-of address with this firewall.
+    uses: BTreeMap<(Ipv4Addr, Ipv4Addr), usize>,
+}
+
+/// The home network, for its broadcasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomeNetwork {
+    /// An address of it.
+    pub address: Ipv4Addr,
+    /// Bits of its prefix.
+    pub prefix_len: u8,
+}
+
+impl Carriers {
+    /// Makes these the carriers of an owner. Returns the changes of the planes: new carriers first,
+    /// so that no packet is lost.
+    pub fn follow(&mut self, owner: Owner, wanted: Vec<Carrier>) -> Vec<Change> {
+        let mut former = self.of.remove(&owner).unwrap_or_default();
+        let mut kept = Vec::new();
+        let mut changes = Vec::new();
+        for carrier in wanted {
+            let same = former.iter().position(|(_, other)| *other == carrier);
+            if let Some(at) = same {
+                kept.push(former.swap_remove(at));
+                continue;
+            }
+            let child = ChildId(FIRST_CHILD | (self.made & (FIRST_CHILD - 1)));
+            self.made = self.made.wrapping_add(1);
+            changes.extend(carrier.installs(child));
+            kept.push((child, carrier));
+        }
+        for (child, carrier) in former {
+            changes.extend(carrier.removes(child));
+        }
+        if !kept.is_empty() {
+            self.of.insert(owner, kept);
+        }
+        changes
+    }
+
+    /// All carriers with their children, by owner.
+    pub fn iter(&self) -> impl Iterator<Item = (Owner, ChildId, &Carrier)> {
+        let owners = self.of.iter();
+        owners.flat_map(|(owner, carriers)| {
+            let carriers = carriers.iter();
+            carriers.map(|(child, carrier)| (*owner, *child, carrier))
+        })
+    }
+
+    /// The carrier of a child.
+    pub fn find(&self, child: ChildId) -> Option<(Owner, &Carrier)> {
+        let mut all = self.iter();
+        all.find(|(_, other, _)| *other == child)
+            .map(|(owner, _, carrier)| (owner, carrier))
+    }
+}
+
+impl HomeCarriers {
+    /// Without bindings. `outside`: the firewalls of the configuration; [`Self::begin`] opens the
+    /// way to them.
+    pub fn new(own: HomeNetwork, outside: Vec<Outside>) -> Self {
+        Self {
+            own,
+            outside,
+            carriers: Carriers::default(),
+            traversing: BTreeMap::new(),
+            uses: BTreeMap::new(),
+        }
+    }
+
+    /// The way to the firewalls: what comes from outside before it is registered, and the replies,
+    /// take it.
+    pub fn begin(&mut self) -> Vec<Change> {
+        let list = self.outside.iter();
+        let wanted = list.map(|one| Carrier::through(self.own.address, one.firewall, one.care_of));
+        self.carriers.follow(Owner::Firewalls, wanted.collect())
+    }
+
+    /// These are the tunnels of a home address now.
+    pub fn follow(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
+        let wanted = of_bindings(self.own, home, tunnels);
+        let mut changes = self.traverse(home, tunnels);
+        changes.extend(self.carriers.follow(Owner::Home(home), wanted));
+        changes
+    }
+
+    /// All carriers.
+    pub fn carriers(&self) -> &Carriers {
+        &self.carriers
+    }
+
+    /// Two nodes may have the same care-of address, each behind a NAT of its own: they share the
+    /// way to the firewall, which tells them apart.
+    fn traverse(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
+        let mut ways: Vec<(Ipv4Addr, Ipv4Addr)> = tunnels
+            .iter()
+            .filter_map(|tunnel| Some((tunnel.care_of, tunnel.firewall?)))
+            .filter(|(care_of, _)| Outside::firewall(&self.outside, *care_of).is_none())
+            .collect();
+        ways.sort_unstable();
+        ways.dedup();
+        let mut touched: Vec<Ipv4Addr> = ways.iter().map(|(care_of, _)| *care_of).collect();
+        for way in &ways {
+            *self.uses.entry(*way).or_default() += 1;
+        }
+        let former = match ways.is_empty() {
+            true => self.traversing.remove(&home),
+            false => self.traversing.insert(home, ways),
+        };
+        for way in former.unwrap_or_default() {
+            touched.push(way.0);
+            let left = self.uses.get_mut(&way).map(|count| {
+                *count -= 1;
+                *count
+            });
+            if left == Some(0) {
+                self.uses.remove(&way);
+            }
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let each = touched.into_iter();
+        each.flat_map(|care_of| {
+            let all = (care_of, Ipv4Addr::UNSPECIFIED)..=(care_of, Ipv4Addr::BROADCAST);
+            let firewalls = self.uses.range(all).map(|((_, firewall), _)| *firewall);
+            // A care-of address has one way: two firewalls would get each packet twice.
+            let wanted = firewalls
+                .take(1)
+                .map(|firewall| Carrier::through(self.own.address, firewall, host(care_of)));
+            self.carriers
+                .follow(Owner::CareOf(care_of), wanted.collect())
+        })
+        .collect()
+    }
+}
+
+impl Carrier {
+    fn installs(&self, child: ChildId) -> impl Iterator<Item = Change> {
+        let sa = |direction, traffic: &Traffic| {
+            let named = (direction, child, child.0);
+            let (local, remote) = (traffic.local.clone(), traffic.remote.clone());
+            let mut sa = Sa::tunnel(named, self.encapsulation, self.path, local, remote);
+            sa.is_nested = self.is_nested;
+            Box::new(sa)
+        };
+        let inbound = self.inbound.as_ref().map(|traffic| {
+            let sa = sa(Direction::Inbound, traffic);
+            Change::Inbound(InboundChange::Install(sa))
+        });
+        let outbound = self.outbound.as_ref().map(|traffic| {
+            let sa = sa(Direction::Outbound, traffic);
+            Change::Outbound(OutboundChange::Install(sa))
+        });
+        inbound.into_iter().chain(outbound)
+    }
+
+    fn removes(&self, child: ChildId) -> impl Iterator<Item = Change> + use<> {
+        let inbound = self.inbound.is_some();
+        let inbound = inbound.then(|| Change::Inbound(InboundChange::Remove(child, child.0)));
+        let outbound = self.outbound.is_some();
+        let outbound = outbound.then(|| Change::Outbound(OutboundChange::Remove(child, child.0)));
+        inbound.into_iter().chain(outbound)
+    }
+}
+
+/// A home agent's carriers of one home address, without those to firewalls.
+fn of_bindings(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carrier> {
+    let mut carriers = Vec::new();
+    for tunnel in tunnels {
+        let path = match tunnel.udp {
+            Some(udp) => Path::udp_with_type((own.address, PORT), udp),
+            None => Path::raw(own.address.into(), tunnel.care_of.into()),
+        };
+        let mut remote = vec![host(home)];
+        if tunnel.has_broadcasts && tunnel.is_colocated {
+            remote.extend(own.broadcasts());
+        }
+        carriers.push(Carrier {
+            encapsulation: tunnel.encapsulation,
+            path,
+            inbound: tunnel.is_reverse.then(|| Traffic {
+                local: vec![any()],
+                remote: vec![host(home)],
+            }),
+            outbound: Some(Traffic {
+                local: vec![any()],
+                remote,
+            }),
+            is_nested: tunnel.firewall.is_some(),
+        });
+        if tunnel.has_broadcasts && !tunnel.is_colocated {
+            carriers.push(Carrier::of_broadcasts(own, home));
+        }
+    }
+    carriers.dedup();
+    carriers
+}
+
+/// A mobile node's carriers. `own` is its home address with the prefix of its home network;
+/// `encapsulates_delivery` as its configuration says.
+pub fn of_node(
+    own: HomeNetwork,
+    home_agent: Ipv4Addr,
+    encapsulates_delivery: bool,
+    state: &State,
+) -> Vec<Carrier> {
+    let State::Registered {
+        tunnel, through, ..
+    } = state
+    else {
+        return Vec::new();
+    };
+    let Some(agent) = through.filter(|_| !tunnel.is_colocated) else {
+        let path = match tunnel.udp {
+            Some(udp) => Path::udp_with_type((tunnel.care_of, PORT), udp),
+            None => Path::raw(tunnel.care_of.into(), home_agent.into()),
+        };
+        let mut local = vec![host(own.address)];
+        if tunnel.has_broadcasts {
+            local.extend(own.broadcasts());
+        }
+        return vec![Carrier {
+            encapsulation: tunnel.encapsulation,
+            path,
+            inbound: Some(Traffic {
+                local,
+                remote: vec![any()],
+            }),
+            outbound: tunnel.is_reverse.then(|| Traffic {
+                local: vec![host(own.address)],
+                remote: vec![any()],
+            }),
+            is_nested: false,
+        }];
+    };
+    let mut carriers = Vec::new();
+    if tunnel.is_reverse && encapsulates_delivery {
+        carriers.push(Carrier {
+            encapsulation: Encapsulation::IpInIp,
+            path: Path::raw(own.address.into(), agent.into()),
+            inbound: None,
+            outbound: Some(Traffic {
+                local: vec![host(own.address)],
+                remote: vec![any()],
+            }),
+            is_nested: false,
+        });
+    }
+    if tunnel.has_broadcasts {
+        carriers.push(Carrier {
+            encapsulation: Encapsulation::IpInIp,
+            path: Path::raw(own.address.into(), home_agent.into()),
+            inbound: Some(Traffic {
+                local: own.broadcasts().to_vec(),
+                remote: vec![any()],
+            }),
+            outbound: None,
+            is_nested: false,
+        });
+    }
+    carriers
+}
+
+/// A foreign agent's carriers of one visitor. `address` is its own on the visitors' link.
+pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Vec<Carrier> {
+    let home = host(visitor.home_address);
+    let mut carriers = vec![Carrier {
+        encapsulation: visitor.encapsulation,
+        path: Path::raw(care_of.into(), visitor.home_agent.into()),
+        inbound: Some(Traffic {
+            local: vec![home],
+            remote: vec![any()],
+        }),
+        outbound: visitor.is_reverse.then(|| Traffic {
+            local: vec![home],
+            remote: vec![any()],
+        }),
+        is_nested: false,
+    }];
+    if visitor.encapsulates_delivery {
+        carriers.push(Carrier {
+            encapsulation: Encapsulation::IpInIp,
+            path: Path::raw(address.into(), visitor.home_address.into()),
+            inbound: Some(Traffic {
+                local: vec![any()],
+                remote: vec![home],
+            }),
+            outbound: None,
+            is_nested: false,
+        });
+    }
+    carriers
+}
+
+impl Carrier {
+    /// Broadcasts through a foreign agent: in a tunnel to the node itself, which goes through the
+    /// tunnel to the agent (RFC 5944 §4.3).
+    fn of_broadcasts(own: HomeNetwork, home: Ipv4Addr) -> Self {
+        Self {
+            encapsulation: Encapsulation::IpInIp,
+            path: Path::raw(own.address.into(), home.into()),
+            inbound: None,
+            outbound: Some(Traffic {
+                local: vec![any()],
+                remote: own.broadcasts().to_vec(),
+            }),
+            is_nested: true,
+        }
+    }
+
+    /// Packets between us and care-of addresses outside, in a plain tunnel to the firewall.
+    fn through(own: Ipv4Addr, firewall: Ipv4Addr, care_of: TrafficSelector) -> Self {
+        let traffic = Traffic {
+            local: vec![host(own)],
+            remote: vec![care_of],
+        };
+        Self {
+            encapsulation: Encapsulation::IpInIp,
+            path: Path::raw(own.into(), firewall.into()),
+            inbound: Some(traffic.clone()),
+            outbound: Some(traffic),
+            is_nested: false,
+        }
+    }
+}
+
+impl HomeNetwork {
+    /// The broadcast address of the network, and that of any network.
+    fn broadcasts(self) -> [TrafficSelector; 2] {
+        let network = TrafficSelector::subnet(self.address.into(), self.prefix_len);
+        let last = TrafficSelector::host(network.last);
+        [last, host(Ipv4Addr::BROADCAST)]
+    }
+}
+
+fn host(address: Ipv4Addr) -> TrafficSelector {
+    TrafficSelector::host(IpAddr::V4(address))
+}
+
+/// Any address.
+fn any() -> TrafficSelector {
+    TrafficSelector::subnet(Ipv4Addr::UNSPECIFIED.into(), 0)
+}
+
+#[cfg(test)]
+mod tests;
