@@ -51,11 +51,18 @@ pub enum DropReason {
     UnusableAddress,
     UnsupportedVersion,
     OverQuota,
+    // SKIP
+    SkipUnsupported,
+    SkipUnknownName,
+    SkipWrongAlgorithm,
+    SkipOldN,
+    SkipFutureN,
+    SkipUnstoredN,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::OverQuota as usize + 1;
+    pub const COUNT: usize = Self::SkipUnstoredN as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -101,6 +108,12 @@ impl DropReason {
         Self::UnusableAddress,
         Self::UnsupportedVersion,
         Self::OverQuota,
+        Self::SkipUnsupported,
+        Self::SkipUnknownName,
+        Self::SkipWrongAlgorithm,
+        Self::SkipOldN,
+        Self::SkipFutureN,
+        Self::SkipUnstoredN,
     ];
 
     /// Kebab-case name.
@@ -148,6 +161,12 @@ impl DropReason {
             Self::UnusableAddress => "unusable-address",
             Self::UnsupportedVersion => "unsupported-version",
             Self::OverQuota => "over-quota",
+            Self::SkipUnsupported => "skip-unsupported",
+            Self::SkipUnknownName => "skip-unknown-name",
+            Self::SkipWrongAlgorithm => "skip-wrong-algorithm",
+            Self::SkipOldN => "skip-old-n",
+            Self::SkipFutureN => "skip-future-n",
+            Self::SkipUnstoredN => "skip-unstored-n",
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod replay;
 pub mod sa;
 pub mod selector;
 pub mod site;
+pub mod skip;
 pub mod suite;
 pub mod time;
 pub mod work;

@@ -2,9 +2,10 @@
 //! lab assigns costs to it, and the daemon exports it.
 
 use crypto::cipher::Cipher;
-use crypto::dh::Group;
+use crypto::dh::{Group, long_term};
 use crypto::hash::Hash;
 use crypto::packet::Protection;
+use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
 use crate::sa::Protocol;
 
@@ -27,6 +28,16 @@ pub enum Task {
     MessageCipher(Cipher),
     /// A prf call of IKE, HMAC with this hash.
     Prf(Hash),
+    /// A value computed that long-term pairs share.
+    AgreeLongTerm(long_term::Group),
+    /// Hash calls that derive keys of SKIP: MD5, or HMAC-SHA-256 with HKDF.
+    DeriveSkipKey(KijAlg),
+    /// A packet key of SKIP wrapped or unwrapped; with HKDF, derived.
+    WrapPacketKey(KijAlg),
+    /// The text of a SKIP packet encrypted or decrypted; AES-GCM-SIV also authenticates.
+    SkipCipher(CryptAlg),
+    /// A SKIP packet authenticated.
+    SkipMac(MacAlg),
 }
 
 /// How often each task was done and over how many bytes, in the order of [`Task`].

@@ -8,6 +8,7 @@ use engine::ike::Role;
 use engine::node;
 use engine::plane::SaReport;
 use engine::sa::{ChildId, Mode};
+use engine::skip;
 use engine::suite::{self, EspSuite};
 use engine::time::Instant;
 use engine::work::{Task, Work};
@@ -195,5 +196,10 @@ fn task_name(task: Task) -> String {
         Task::Verify(bits) => format!("verify rsa-{bits}"),
         Task::MessageCipher(cipher) => format!("message-cipher {}", suite::of_cipher(cipher)),
         Task::Prf(hash) => format!("prf {}", suite::of_hash(hash)),
+        Task::AgreeLongTerm(group) => format!("agree long-term {}", skip::words::of_group(group)),
+        Task::DeriveSkipKey(kij) => format!("derive-key {}", skip::words::of_kij(kij)),
+        Task::WrapPacketKey(kij) => format!("packet-key {}", skip::words::of_kij(kij)),
+        Task::SkipCipher(crypt) => format!("cipher {}", skip::words::of_crypt(crypt)),
+        Task::SkipMac(mac) => format!("mac {}", skip::words::of_mac(mac)),
     }
 }

@@ -1,8 +1,12 @@
 //! A profile with its clock: converts operations, cycles and ns to seconds, and computes costs.
 
+use crypto::cipher::Cipher;
+use crypto::dh::long_term::Group;
+use engine::skip::words;
 use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
 use serde::Serialize;
+use wire::skip::{CryptAlg, KijAlg};
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
@@ -324,6 +328,21 @@ impl Device {
                 hash: names::of_hash(hash),
                 bytes,
             },
+            Task::AgreeLongTerm(group) => cell(of_long_term(group), "agree"),
+            Task::WrapPacketKey(KijAlg::Des) | Task::SkipCipher(CryptAlg::Des) => Each::Cipher {
+                cipher: names::of_cipher(Cipher::Des),
+                bytes,
+            },
+            Task::WrapPacketKey(KijAlg::TripleDes) | Task::SkipCipher(CryptAlg::TripleDes) => {
+                Each::Cipher {
+                    cipher: names::of_cipher(Cipher::TripleDes),
+                    bytes,
+                }
+            }
+            Task::WrapPacketKey(kij) => cell(words::of_kij(kij), "wrap"),
+            Task::DeriveSkipKey(kij) => cell(words::of_kij(kij), "derive"),
+            Task::SkipCipher(crypt) => cell(words::of_crypt(crypt), "encrypt"),
+            Task::SkipMac(mac) => cell(words::of_mac(mac), "authenticate"),
         };
         let units = self.profile.work(&each);
         let units = units.map_err(|gap| self.profile.missing_work(&in_words(task), gap))?;
@@ -369,6 +388,28 @@ fn in_words(task: Task) -> String {
         Task::Verify(bits) => format!("the check of an RSA signature of {bits} bits"),
         Task::MessageCipher(cipher) => format!("IKE's messages under {}", names::of_cipher(cipher)),
         Task::Prf(hash) => format!("IKE's prf with {}", names::of_hash(hash)),
+        Task::AgreeLongTerm(group) => {
+            format!(
+                "a long-term Diffie-Hellman secret of {}",
+                words::of_group(group)
+            )
+        }
+        Task::DeriveSkipKey(kij) => format!(
+            "the derivation of a key of SKIP with {}",
+            words::of_kij(kij)
+        ),
+        Task::WrapPacketKey(kij) => format!("a packet key under {}", words::of_kij(kij)),
+        Task::SkipCipher(crypt) => format!("SKIP's packets under {}", words::of_crypt(crypt)),
+        Task::SkipMac(mac) => format!("SKIP's packets with {}", words::of_mac(mac)),
+    }
+}
+
+/// The operation of `[per_operation]` that costs the same: exponents are as long, and the primes.
+fn of_long_term(group: Group) -> &'static str {
+    match group {
+        Group::Skip1024 => "modp1024",
+        Group::Skip2048 => "modp2048",
+        Group::Curve25519 => "x25519",
     }
 }
 
