@@ -7,6 +7,7 @@
 //! fetching, OCSP.
 
 mod describe;
+pub mod long_term;
 mod make;
 mod name;
 mod passed;

@@ -4,6 +4,7 @@
 //! every issued certificate. `bundle.rs` writes a ready configuration for a client.
 
 mod bundle;
+mod skip;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,6 +20,7 @@ use crypto::cert::{
 };
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 /// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
 /// positive, at most 20 bytes).
@@ -59,6 +61,11 @@ pub enum Command {
         #[arg(long, default_value_t = 30)]
         days: u32,
     },
+    /// Make a long-term Diffie-Hellman key for SKIP, and print its names
+    #[command(after_help = "Examples:\n  \
+        caravan pki skip --name 10.18.3.17\n  \
+        With a certificate:  caravan pki skip --name fw.example --ca pki")]
+    Skip(skip::SkipArgs),
     /// Show what a PEM file contains
     Show {
         /// Certificate, request, revocation list or key
@@ -158,6 +165,7 @@ pub fn run(command: &Command) -> anyhow::Result<String> {
             let (authority, mut index, _alone) = open(ca)?;
             write_list(ca, &authority, &mut index, *days, now)
         }
+        Command::Skip(args) => skip::run(args, now),
         Command::Show { file } => {
             let text = read(file)?;
             crypto::cert::describe(&text).with_context(|| file.display().to_string())
@@ -396,11 +404,16 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     attempt().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn new_serial() -> anyhow::Result<Vec<u8>> {
-    let mut serial = vec![0; SERIAL_BYTES];
+fn random<const N: usize>() -> anyhow::Result<Zeroizing<[u8; N]>> {
+    let mut octets = Zeroizing::new([0; N]);
     File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut serial))
+        .and_then(|mut source| source.read_exact(&mut octets[..]))
         .context("cannot read /dev/urandom")?;
+    Ok(octets)
+}
+
+fn new_serial() -> anyhow::Result<Vec<u8>> {
+    let mut serial = random::<SERIAL_BYTES>()?.to_vec();
     // Positive, and always of the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     Ok(serial)

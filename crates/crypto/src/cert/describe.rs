@@ -10,8 +10,10 @@ use x509_parser::prelude::{
 use x509_parser::revocation_list::CertificateRevocationList;
 use zeroize::Zeroizing;
 
+use super::long_term;
 use super::make::MakeFault;
 use super::name::text_of;
+use crate::dh::long_term::Group;
 use crate::rsa::PrivateKey;
 
 /// Objects of one file that are described at most.
@@ -26,16 +28,17 @@ pub fn describe(text: &str) -> Result<String, MakeFault> {
         let known = match pem.label.as_str() {
             "CERTIFICATE" => certificate(&pem.contents),
             "X509 CRL" => revocation_list(&pem.contents),
+            "PUBLIC KEY" => Ok(long_term::of_public(&pem.contents).map_or_else(
+                |_| "public key that no long-term key of SKIP is\n".to_owned(),
+                |(group, value)| format!("public {}\n", long_term_value(group, &value)),
+            )),
             "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => request(&pem.contents),
             _ => Ok(String::new()),
         };
         lines += &known.map_err(|error| MakeFault::Certificate(error.to_string()))?;
         let secret = Zeroizing::new(pem.contents);
         if pem.label.contains("PRIVATE KEY") {
-            match PrivateKey::from_der(&secret) {
-                Ok(key) => lines += &format!("private RSA key, {} bits\n", key.public().bits()),
-                Err(_) => lines += "private key that IKEv1's RSA signatures cannot use\n",
-            }
+            lines += &private_key(&secret);
         }
     }
     match lines.is_empty() {
@@ -44,6 +47,26 @@ pub fn describe(text: &str) -> Result<String, MakeFault> {
         )),
         false => Ok(lines),
     }
+}
+
+fn private_key(der: &[u8]) -> String {
+    if let Ok(key) = long_term::of_private(der) {
+        return format!("private {}\n", long_term_value(key.group(), key.public()));
+    }
+    match PrivateKey::from_der(der) {
+        Ok(key) => format!("private RSA key, {} bits\n", key.public().bits()),
+        Err(_) => "private key that IKEv1's RSA signatures cannot use\n".to_owned(),
+    }
+}
+
+fn long_term_value(group: Group, public: &[u8]) -> String {
+    let group = match group {
+        Group::Skip1024 => "SKIP's group of 1024 bits",
+        Group::Skip2048 => "SKIP's group of 2048 bits",
+        Group::Curve25519 => "Curve25519",
+    };
+    let name = hex(&long_term::mkid(public));
+    format!("long-term key on {group}\n  SKIP name (NSID 8): 8/{name}")
 }
 
 /// Says what a text contains that should hold an RSA key and holds none that we read, and what to
@@ -96,6 +119,8 @@ fn certificate(der: &[u8]) -> Result<String, X509Error> {
     }
     if let Ok(x509_parser::public_key::PublicKey::RSA(key)) = read.public_key().parsed() {
         add("key", &format!("RSA, {} bits", key.key_size()));
+    } else if let Ok((group, value)) = long_term::of_public(read.public_key().raw) {
+        add("key", &long_term_value(group, &value));
     }
     Ok(text)
 }

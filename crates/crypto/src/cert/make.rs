@@ -13,7 +13,12 @@ use rcgen::{
     RsaKeySize, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use time::OffsetDateTime;
+use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::{Zeroize, Zeroizing};
+
+use super::long_term;
+use crate::dh::long_term::LongTermKey;
+use crate::hash::Hash;
 
 /// Certificates are valid from a little before they are made, because clocks differ.
 const BACKDATE_SECONDS: i64 = 300;
@@ -21,6 +26,10 @@ const BACKDATE_SECONDS: i64 = 300;
 const SERIAL_BYTES_MAX: usize = 20;
 /// id-kp-ipsecIKE (RFC 4945 §5.1.3.12).
 const IPSEC_IKE: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 17];
+/// sha256WithRSAEncryption (RFC 4055 §5).
+const SHA256_WITH_RSA: [u8; 15] = [
+    0x30, 13, 0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b, 0x05, 0,
+];
 
 /// Why something cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +107,8 @@ fn no_key(text: &str, error: &rcgen::Error) -> MakeFault {
 pub enum KeyMaterial<'a> {
     /// One of ours.
     Pair(&'a SigningKey),
+    /// A long-term Diffie-Hellman key of SKIP.
+    LongTerm(&'a LongTermKey),
     /// PEM text of another party's public key (`PUBLIC KEY`) or private key.
     Pem(&'a str),
     /// A PKCS #10 request, whose signature is checked.
@@ -210,8 +221,9 @@ impl Authority {
         self.key.to_pem()
     }
 
-    /// Issues a certificate in PEM for an end of an IKE connection: digitalSignature, both TLS
-    /// usages and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3).
+    /// Issues a certificate in PEM. For an end of an IKE connection it has digitalSignature, both
+    /// TLS usages and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3). For
+    /// SKIP it has keyAgreement alone.
     pub fn issue(&self, request: &Request<'_>) -> Result<String, MakeFault> {
         let mut params = params(request.serial, request.now, request.days)?;
         request.name(&mut params)?;
@@ -229,6 +241,7 @@ impl Authority {
         let issuer = self.issuer()?;
         let signed = match request.key {
             KeyMaterial::Pair(pair) => params.signed_by(&pair.0, &issuer),
+            KeyMaterial::LongTerm(key) => return self.certify_long_term(params, key),
             KeyMaterial::Pem(text) if text.contains("PRIVATE KEY") => {
                 params.signed_by(&SigningKey::from_pem(text)?.0, &issuer)
             }
@@ -247,6 +260,44 @@ impl Authority {
         signed
             .map(|certificate| certificate.pem())
             .map_err(|error| MakeFault::Signing(error.to_string()))
+    }
+
+    /// The certificate of a long-term public value: keyAgreement alone (RFC 8410 §5). Nobody has
+    /// proven that they know the secret, because such a key cannot sign.
+    fn certify_long_term(
+        &self,
+        mut params: CertificateParams,
+        key: &LongTermKey,
+    ) -> Result<String, MakeFault> {
+        params.key_usages = vec![KeyUsagePurpose::KeyAgreement];
+        params.extended_key_usages = Vec::new();
+        let info = long_term::public_info(key.group(), key.public());
+        let digest = Hash::Sha256.digest(&[&info]);
+        params.key_identifier_method = KeyIdMethod::PreSpecified(digest.as_ref()[..20].to_vec());
+        // rcgen knows no such key: it makes the certificate with the authority's own key.
+        let made = params.signed_by(&self.key.0, &self.issuer()?);
+        let made = made.map_err(|error| MakeFault::Signing(error.to_string()))?;
+        let signed = self.with_public_key(made.der(), &info)?;
+        Ok(pem::encode(&pem::Pem::new("CERTIFICATE", signed)))
+    }
+
+    /// A certificate that we have made, with another public key and a new signature.
+    fn with_public_key(&self, made: &[u8], info: &[u8]) -> Result<Vec<u8>, MakeFault> {
+        let unreadable = |error: &dyn core::fmt::Display| MakeFault::Signing(error.to_string());
+        let (_, read) = X509Certificate::from_der(made).map_err(|error| unreadable(&error))?;
+        let (signed, own) = (read.tbs_certificate.as_ref(), read.public_key().raw);
+        let at = signed.windows(own.len()).position(|window| window == own);
+        let at = at.ok_or_else(|| unreadable(&"the public key is not in the certificate"))?;
+        let content = long_term::only(signed, long_term::SEQUENCE);
+        let content = content.map_err(|error| unreadable(&error))?;
+        let start = signed.len() - content.len();
+        let parts = [&signed[start..at], info, &signed[at + own.len()..]];
+        let signed = long_term::der(long_term::SEQUENCE, &parts);
+        let signature = rcgen::SigningKey::sign(&self.key.0, &signed);
+        let signature = signature.map_err(|error| unreadable(&error))?;
+        let signature = long_term::der(long_term::BITS, &[&[0], &signature]);
+        let parts: [&[u8]; 3] = [&signed, &SHA256_WITH_RSA, &signature];
+        Ok(long_term::der(long_term::SEQUENCE, &parts))
     }
 
     /// Makes a revocation list in PEM, in force for `days`. List numbers increase (RFC 5280

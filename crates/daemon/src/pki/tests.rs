@@ -293,3 +293,48 @@ fn a_revocation_whose_serial_number_cannot_be_read_is_an_error_that_names_it() {
     folder.pki("crl --ca @/pki").unwrap();
     assert_ne!(folder.text("pki/crl.pem"), list);
 }
+
+#[test]
+fn keys_for_skip_have_files_names_and_certificates() {
+    let folder = Folder::new("skip");
+    for (name, group) in [
+        ("10.18.3.17", ""),
+        ("fw.example", "--group skip1024 --legacy"),
+        ("ms1", "--group skip2048 --legacy"),
+    ] {
+        let told = folder
+            .pki(&format!("skip --name {name} {group} --out @ --ca @/pki"))
+            .unwrap();
+        let shown = ["key", "pub", "pem"]
+            .map(|end| folder.pki(&format!("show @/{name}.skip.{end}")).unwrap());
+        let of_value = told
+            .split_whitespace()
+            .find(|word| word.starts_with("8/"))
+            .unwrap();
+        for shown in shown {
+            assert!(shown.contains(of_value), "{told}{shown}");
+        }
+        let has = |text: &str| told.contains(text);
+        assert_eq!(has("1/10.18.3.17"), name == "10.18.3.17");
+        // MD5 of "fw.example".
+        assert_eq!(
+            has("4/f9d353e9bd5a5daea2d7318a47632215"),
+            name == "fw.example"
+        );
+        let key = folder.0.join(format!("{name}.skip.key"));
+        assert_eq!(
+            fs::metadata(&key).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        let text = folder.text(&format!("{name}.skip.key"));
+        assert!(crypto::cert::long_term::read_private(&text).is_ok());
+        assert!(folder.text("pki/index.json").contains(name));
+    }
+    let again = folder.pki("skip --name ms1 --out @").unwrap_err();
+    assert!(again.to_string().contains("already exists"), "{again}");
+    let legacy = folder
+        .pki("skip --name ms2 --group skip2048 --out @")
+        .unwrap_err();
+    assert!(legacy.to_string().contains("--legacy"), "{legacy}");
+    assert!(folder.pki("skip --name ../ms2 --out @").is_err());
+}
