@@ -3,6 +3,7 @@
 //!
 //! [`association`] authenticates messages, [`identification`] protects them from replays,
 //! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall.
+//! [`revocation`] ends registrations early.
 //! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
 //! bindings. [`carriers`] turns what they agree on into SAs of the packet planes. The owner sends
 //! the datagrams, answers ARP for home addresses, and owns the planes.
@@ -14,4 +15,8 @@ pub mod foreign_agent;
 pub mod home_agent;
 pub mod identification;
 pub mod mobile_node;
+pub mod revocation;
 pub mod tunnel;
+
+#[cfg(test)]
+mod tests;

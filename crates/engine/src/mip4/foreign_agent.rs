@@ -7,20 +7,25 @@
 mod advertise;
 mod check;
 mod relay;
+mod revoke;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
-use wire::mip4::Code;
+use wire::mip4::{Code, Message};
 
 use super::association::Associations;
+use super::identification::Clock;
+use super::revocation::{Fault, Outbox, Policy};
 use super::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
 use advertise::Advertiser;
 use relay::{Key, Pending, Visit};
+pub use revoke::REVOKED_MAX;
+use revoke::Revoked;
 
 /// Requests that wait for a reply, in all.
 pub const PENDING_MAX: usize = 1_024;
@@ -57,6 +62,11 @@ pub struct Config {
     pub mobile_nodes: BTreeMap<Ipv4Addr, Associations>,
     /// Shared with home agents, by address.
     pub home_agents: BTreeMap<Ipv4Addr, Associations>,
+    /// Whether home agents with an association and we tell each other of ended registrations (RFC
+    /// 3543).
+    pub revocation: Option<Policy>,
+    /// Calendar time, for revocations.
+    pub clock: Clock,
 }
 
 /// A UDP payload for port 434.
@@ -94,7 +104,7 @@ pub struct Visitor {
 /// What the owner must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Relay a request to a home agent.
+    /// Send to a home agent: a relayed request, a revocation or its acknowledgment.
     Relay {
         /// From our care-of address and port 434.
         from: SocketAddrV4,
@@ -114,10 +124,33 @@ pub enum Output {
     },
     /// Send an advertisement, an ICMP message, to all on the link with TTL 1.
     Advertise(Vec<u8>),
+    /// Send an advertisement, an ICMP message, to one node on the link with TTL 1.
+    Inform {
+        /// Its link-layer address.
+        mac: Mac,
+        /// Its home address.
+        to: Ipv4Addr,
+        /// The message.
+        icmp: Vec<u8>,
+    },
     /// A visitor has come, or its entry has changed.
     Came(Visitor),
     /// A visitor's registration has ended.
     Left(Ipv4Addr),
+    /// A registration is revoked: [`Self::Left`] follows.
+    Revoked {
+        /// Whose.
+        home_address: Ipv4Addr,
+        /// By its home agent, not by us.
+        is_by_home_agent: bool,
+    },
+    /// Nobody has acknowledged our revocation.
+    Unacknowledged {
+        /// Whose registration it was.
+        home_address: Ipv4Addr,
+        /// Its home agent.
+        home_agent: Ipv4Addr,
+    },
     /// A message was not served.
     Refused {
         /// Its source.
@@ -138,6 +171,11 @@ pub enum Refusal {
     Unexpected,
     /// A challenge without an authenticator for us (RFC 4721 §3.2).
     UnprovenChallenge,
+    /// A mobile node supports revocation, which only agents and co-located nodes do (RFC 3543
+    /// §4.2.1).
+    UnexpectedRevocationSupport,
+    /// A revocation, or an acknowledgment of one, that changed nothing.
+    Revocation(Fault),
     /// Denied with this code.
     Denied(Code),
 }
@@ -150,6 +188,8 @@ pub struct ForeignAgent {
     visits: BTreeMap<Ipv4Addr, Visit>,
     /// When "too distant" was last said (RFC 3024 §4.1 bounds it to once a second).
     told_distant: Option<Instant>,
+    revocations: Outbox,
+    revoked: BTreeMap<Ipv4Addr, Revoked>,
     outputs: VecDeque<Output>,
 }
 
@@ -162,8 +202,15 @@ impl ForeignAgent {
             pending: BTreeMap::new(),
             visits: BTreeMap::new(),
             told_distant: None,
+            revocations: Outbox::default(),
+            revoked: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The calendar time was set.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.config.clock = clock;
     }
 
     /// A UDP payload for port 434 that is not tunnelled data.
@@ -171,7 +218,13 @@ impl ForeignAgent {
         self.expire(now);
         let result = match datagram.mac {
             Some(mac) => self.relay_request(datagram, mac, now),
-            None => self.relay_reply(datagram, now),
+            None => match Message::parse(datagram.payload) {
+                Ok((Message::Revocation(it), at)) => self.hear_revocation(&it, at, datagram, now),
+                Ok((Message::RevocationAcknowledgment(it), at)) => {
+                    self.hear_acknowledgment(&it, at, datagram)
+                }
+                _ => self.relay_reply(datagram, now),
+            },
         };
         if let Err(why) = result {
             let from = datagram.from;
@@ -195,6 +248,7 @@ impl ForeignAgent {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire(now);
+        self.send_revocations(now);
         self.advertise(now);
     }
 
@@ -210,6 +264,7 @@ impl ForeignAgent {
         [
             (visit, "end a visit"),
             (pending, "give up a relayed request"),
+            (self.revocations.next(), "repeat a revocation"),
         ]
         .into_iter()
         .filter_map(|(at, why)| at.map(|at| Deadline { at, why }))
@@ -235,6 +290,7 @@ impl ForeignAgent {
 
     fn expire(&mut self, now: Instant) {
         self.pending.retain(|_, one| one.end > now);
+        self.revoked.retain(|_, one| one.is_remembered(now));
         let ended: Vec<Ipv4Addr> = self
             .visits
             .iter()

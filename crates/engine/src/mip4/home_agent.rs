@@ -7,16 +7,18 @@
 mod bindings;
 mod check;
 mod register;
+mod revoke;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
-use wire::mip4::Code;
+use wire::mip4::{Code, Message};
 
 use super::association::Associations;
 use super::firewall::Outside;
 use super::identification::{Clock, Guard};
+use super::revocation::{Outbox, Past, Policy};
 use super::tunnel::{ReverseTunnel, Tunnel};
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Instant};
@@ -67,6 +69,9 @@ pub struct Config {
     /// Firewalls that a request may name for its care-of address. A request that names another one
     /// is denied: without the firewall, packets would leave the home network unprotected.
     pub trusts_traversal: BTreeSet<Ipv4Addr>,
+    /// Whether we tell foreign agents and co-located nodes of ended bindings, and listen to agents
+    /// (RFC 3543).
+    pub revocation: Option<Policy>,
 }
 
 /// A received UDP payload.
@@ -106,6 +111,13 @@ pub enum Output {
         /// Why they changed.
         why: Change,
     },
+    /// Nobody has acknowledged a revocation. The binding has ended here all the same.
+    Unacknowledged {
+        /// Whose binding.
+        home_address: Ipv4Addr,
+        /// The care-of address.
+        care_of: Ipv4Addr,
+    },
     /// A message was not served.
     Refused {
         /// Its source.
@@ -126,6 +138,8 @@ pub enum Change {
     Deregistered,
     /// A lifetime has ended.
     Expired,
+    /// Our administrator or a foreign agent has ended it.
+    Revoked,
 }
 
 /// A home agent.
@@ -137,6 +151,7 @@ pub struct HomeAgent {
     nodes: BTreeMap<Ipv4Addr, Node>,
     /// No binding ends before. So a message costs no look at all nodes.
     first_end: Option<Instant>,
+    revocations: Outbox,
     outputs: VecDeque<Output>,
 }
 
@@ -148,6 +163,8 @@ struct Node {
     /// What the last request of each association got.
     answers: BTreeMap<u32, (Code, Option<UdpAnswer>)>,
     bindings: Bindings,
+    /// The last revocation by a foreign agent.
+    revoked: Option<Past>,
 }
 
 impl HomeAgent {
@@ -171,6 +188,7 @@ impl HomeAgent {
                 guards,
                 answers: BTreeMap::new(),
                 bindings: Bindings::default(),
+                revoked: None,
             };
             nodes.insert(client.home_address, node);
         }
@@ -181,6 +199,7 @@ impl HomeAgent {
             by_nai,
             nodes,
             first_end: None,
+            revocations: Outbox::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -193,7 +212,15 @@ impl HomeAgent {
     /// A datagram for UDP port 434 that is not tunnelled data.
     pub fn handle(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.expire(now);
-        let Err(denied) = self.register(datagram, now) else {
+        let result = match Message::parse(datagram.payload) {
+            Ok((Message::Revocation(it), at)) => self.hear_revocation(&it, at, datagram, now),
+            Ok((Message::RevocationAcknowledgment(it), at)) => {
+                self.hear_acknowledgment(&it, at, datagram)
+            }
+            _ => self.register(datagram, now),
+        };
+        self.send_revocations(now);
+        let Err(denied) = result else {
             return;
         };
         self.put(Output::Refused {
@@ -206,6 +233,7 @@ impl HomeAgent {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire(now);
+        self.send_revocations(now);
     }
 
     /// The next thing to do.
@@ -219,8 +247,15 @@ impl HomeAgent {
             .nodes
             .values()
             .filter_map(|node| node.bindings.next_end());
-        let why = "end a binding";
-        at.min().map(|at| Deadline { at, why })
+        let ends = at.min().map(|at| Deadline {
+            at,
+            why: "end a binding",
+        });
+        let revocation = self.revocations.next().map(|at| Deadline {
+            at,
+            why: "repeat a revocation",
+        });
+        ends.into_iter().chain(revocation).min()
     }
 
     /// The bindings of a home address.

@@ -6,6 +6,7 @@
 
 mod agents;
 mod registration;
+mod revocation;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -16,6 +17,7 @@ use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 use super::association::Associations;
 use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
+use super::revocation::Agreement;
 use super::tunnel::Tunnel;
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
@@ -52,6 +54,9 @@ pub struct Config {
     pub udp: UdpWish,
     /// What is between the home agent and care-of addresses outside of the home network.
     pub firewall: Option<Firewall>,
+    /// Whether its home agent may tell it that a registration has ended, while it is co-located
+    /// (RFC 3543).
+    pub hears_revocations: bool,
 }
 
 /// Whether a mobile node asks for a tunnel in UDP.
@@ -121,6 +126,8 @@ pub enum Output {
     State(State),
     /// A registration was denied. It is tried again, later and later.
     Denied(Code),
+    /// The home agent has ended the registration. The node registers again.
+    Revoked,
 }
 
 /// Counted messages that the node has not accepted.
@@ -132,6 +139,8 @@ pub struct Ignored {
     pub unexpected: u64,
     /// A wrong authenticator, or none.
     pub unauthenticated: u64,
+    /// A revocation of another registration than ours, or an old one.
+    pub stale: u64,
 }
 
 /// A mobile node.
@@ -152,6 +161,8 @@ pub struct MobileNode {
     asked: Option<Instant>,
     /// When the registration that holds must be renewed, and when it ends.
     renewal: Option<(Instant, Instant)>,
+    /// What was agreed on about revocation in the registration that holds.
+    agreement: Option<Agreement>,
     ignored: Ignored,
     outputs: VecDeque<Output>,
 }
@@ -174,6 +185,7 @@ impl MobileNode {
             pending: None,
             asked: None,
             renewal: None,
+            agreement: None,
             ignored: Ignored::default(),
             outputs: VecDeque::new(),
         }
@@ -253,7 +265,16 @@ impl MobileNode {
         }
         let has_restarted = self.agents.hear(from, &advertisement, now);
         let is_ours = self.through == Some(from);
-        if is_ours && has_restarted && self.pending.is_none() {
+        let is_told = is_ours && has_restarted;
+        if is_told && flags.has(AgentFlags::BUSY) && self.agents.best(now).is_some() {
+            // RFC 3543 §4.1: the agent has ended our registration, and another one takes us.
+            self.through = None;
+            self.pending = None;
+            self.lose();
+            self.choose(now);
+            return;
+        }
+        if is_told && self.pending.is_none() {
             // Not sooner than a second after the last request, however often the agent restarts.
             let due = self
                 .asked
@@ -374,6 +395,7 @@ impl MobileNode {
 
     fn lose(&mut self) {
         self.renewal = None;
+        self.agreement = None;
         self.set(State::Unreachable);
     }
 

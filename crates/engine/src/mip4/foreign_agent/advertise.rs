@@ -75,23 +75,14 @@ impl Advertiser {
         let random = self.random.u32() % 256;
         self.due = now + longest * 3 / 4 + longest / 4 * random / 256;
         let challenge = config.challenges.then(|| self.challenge());
-        let icmp = AgentAdvertisement {
-            routes_common_traffic: true,
-            lifetime: config.advertised_lifetime,
-            routers: vec![Router {
-                address: config.address,
-                preference: 0,
-                prefix_len: None,
-            }],
-            agent: MobilityAgent {
-                sequence,
-                registration_lifetime: config.max_lifetime,
-                flags: flags(config, is_busy),
-                care_of_addresses: vec![config.care_of],
-            },
-            challenge,
-        };
-        Some(icmp.to_icmp())
+        Some(advertisement(config, sequence, is_busy, challenge))
+    }
+
+    /// An advertisement for one node, as after a restart (RFC 3543 §4.1). Others count on.
+    pub(super) fn reset(&self, config: &Config, is_busy: bool) -> Vec<u8> {
+        let newest = self.challenges.window.back();
+        let challenge = newest.map(|(_, challenge)| challenge.clone());
+        advertisement(config, 0, is_busy, challenge)
     }
 
     fn challenge(&mut self) -> Vec<u8> {
@@ -145,12 +136,38 @@ impl Advertiser {
     }
 }
 
+fn advertisement(
+    config: &Config,
+    sequence: u16,
+    is_busy: bool,
+    challenge: Option<Vec<u8>>,
+) -> Vec<u8> {
+    let advertisement = AgentAdvertisement {
+        routes_common_traffic: true,
+        lifetime: config.advertised_lifetime,
+        routers: vec![Router {
+            address: config.address,
+            preference: 0,
+            prefix_len: None,
+        }],
+        agent: MobilityAgent {
+            sequence,
+            registration_lifetime: config.max_lifetime,
+            flags: flags(config, is_busy),
+            care_of_addresses: vec![config.care_of],
+        },
+        challenge,
+    };
+    advertisement.to_icmp()
+}
+
 fn flags(config: &Config, is_busy: bool) -> AgentFlags {
     let offers = |one| config.encapsulations.contains(&one);
     let set = [
         (true, AgentFlags::FOREIGN_AGENT),
         (config.is_required, AgentFlags::REGISTRATION_REQUIRED),
         (is_busy, AgentFlags::BUSY),
+        (config.revocation.is_some(), AgentFlags::REVOCATION),
         (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
         (offers(Encapsulation::Gre), AgentFlags::GRE),
         (

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use wire::mip4::{Authentication, Code, Extension, INFINITE, Located, Request, RequestFlags};
 
 use super::Config;
+use crate::mip4::revocation;
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
 
@@ -18,6 +19,8 @@ pub(super) struct Asked<'a> {
     pub(super) challenge: Option<&'a [u8]>,
     pub(super) encapsulates_delivery: bool,
     pub(super) nai: Option<&'a [u8]>,
+    /// Whether the mobile node supports revocation.
+    pub(super) supports_revocation: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -47,6 +50,7 @@ impl<'a> Asked<'a> {
             challenge,
             encapsulates_delivery: said.iter().any(is_delivery),
             nai,
+            supports_revocation: revocation::support(before).is_some(),
         })
     }
 }

@@ -1,4 +1,5 @@
-//! A request on its way to the home agent, and the reply on its way back (RFC 5944 §3.7.2, §3.7.3).
+//! A request on its way to the home agent, and the reply on its way back (RFC 5944 §3.7.2,
+//! §3.7.3).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -13,6 +14,7 @@ use super::{
     Datagram, ForeignAgent, INTERVAL_MIN, Mac, Output, PENDING_EACH_MAX, PENDING_MAX, Refusal,
     Visitor,
 };
+use crate::mip4::revocation::Agreement;
 use crate::time::{Duration, Instant};
 
 /// A visitor, and the registration that it has.
@@ -21,6 +23,8 @@ pub(super) struct Visit {
     pub(super) end: Option<Instant>,
     /// The low half of the accepted request's.
     identification: u32,
+    /// What the home agent and we have agreed on about revocation.
+    pub(super) revocation: Option<Agreement>,
 }
 
 impl Visit {
@@ -69,6 +73,9 @@ impl ForeignAgent {
         let asked = sorted.as_ref().ok_or(Code::ForeignBadRequest);
         let result = match asked {
             Ok(asked) if self.is_unproven(asked) => return Err(Refusal::UnprovenChallenge),
+            Ok(asked) if is_unexpected(asked) => {
+                return Err(Refusal::UnexpectedRevocationSupport);
+            }
             Ok(asked) => self.accept(asked, it, mac, now),
             Err(code) => Err(code),
         };
@@ -171,7 +178,7 @@ impl ForeignAgent {
             end: now + span.min(PENDING_SPAN_MAX),
         };
         self.pending.insert(key, pending);
-        let payload = self.relayed(asked, it.payload);
+        let payload = self.relayed(asked, it.payload, now);
         self.outputs.push_back(Output::Relay {
             from: SocketAddrV4::new(self.config.care_of, PORT),
             to: SocketAddrV4::new(request.home_agent, PORT),
@@ -200,7 +207,7 @@ impl ForeignAgent {
     }
 
     /// The request up to its authenticator for the home agent, then ours.
-    fn relayed(&self, asked: &Asked<'_>, payload: &[u8]) -> Vec<u8> {
+    fn relayed(&self, asked: &Asked<'_>, payload: &[u8], now: Instant) -> Vec<u8> {
         let request = &asked.request;
         let mut w = Writer::new();
         w.bytes(&payload[..asked.relayed_end]);
@@ -208,6 +215,9 @@ impl ForeignAgent {
         let is_ours = request.care_of_address == self.config.care_of;
         let shared = self.config.home_agents.get(&request.home_agent);
         if let Some(shared) = shared.filter(|_| is_ours && request.lifetime > 0) {
+            if let Some(support) = self.support(now) {
+                support.write(&mut w);
+            }
             shared.first().sign(Authentication::ForeignHome, &mut w);
         }
         w.into_vec()
@@ -234,6 +244,7 @@ impl ForeignAgent {
         let pending = self.pending.remove(&key).expect("it waits");
         let is_ours = pending.request.care_of_address == self.config.care_of;
         let shared = self.config.home_agents.get(&pending.request.home_agent);
+        let mut agreement = None;
         if let Some(shared) = shared.filter(|_| is_ours && pending.request.lifetime > 0) {
             let of = |one: &&Located| one.between() == Some(Authentication::ForeignHome);
             let mut own = list.iter().filter(of);
@@ -246,8 +257,9 @@ impl ForeignAgent {
                 self.deny(&pending.request, code, pending.visitor.mac, pending.port);
                 return Err(Refusal::Denied(code));
             }
+            agreement = self.agreed(&list, pending.since);
         }
-        if let Err(code) = self.update(&pending, &reply, now) {
+        if let Err(code) = self.update(&pending, &reply, agreement, now) {
             self.deny(&pending.request, code, pending.visitor.mac, pending.port);
             return Err(Refusal::Denied(code));
         }
@@ -275,7 +287,13 @@ impl ForeignAgent {
 
     /// The visitor list after a reply (RFC 5944 §3.7.3.2). A reply may name the home address of a
     /// node that had none, but not that of another visitor, of a node with an association, or ours.
-    fn update(&mut self, pending: &Pending, reply: &Reply, now: Instant) -> Result<(), Code> {
+    fn update(
+        &mut self,
+        pending: &Pending,
+        reply: &Reply,
+        revocation: Option<Agreement>,
+        now: Instant,
+    ) -> Result<(), Code> {
         let home_address = reply.home_address;
         let is_named = pending.request.home_address.is_unspecified();
         let is_protected = self.config.mobile_nodes.contains_key(&home_address);
@@ -310,7 +328,9 @@ impl ForeignAgent {
             visitor,
             end,
             identification,
+            revocation,
         };
+        self.revocations.cancel((home_address, visitor.home_agent));
         self.visits.insert(home_address, visit);
         self.outputs.push_back(Output::Came(visitor));
         Ok(())
@@ -362,6 +382,12 @@ impl ForeignAgent {
             payload: w.into_vec(),
         });
     }
+}
+
+/// RFC 3543 §4.2.1: a node that is not co-located must not support revocation.
+fn is_unexpected(asked: &Asked<'_>) -> bool {
+    let is_colocated = asked.request.flags.has(RequestFlags::DECAPSULATES);
+    asked.supports_revocation && !is_colocated
 }
 
 /// A relayed request: the home address in it, and the low half of its identification.

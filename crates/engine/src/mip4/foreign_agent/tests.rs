@@ -42,6 +42,8 @@ fn config() -> Config {
         advertised_lifetime: 30,
         mobile_nodes: BTreeMap::new(),
         home_agents: BTreeMap::new(),
+        revocation: None,
+        clock: Clock::new(Instant(0), Duration::from_secs(1_795_000_000)),
     }
 }
 
@@ -98,6 +100,7 @@ impl Trio {
             },
             outside: vec![],
             trusts_traversal: BTreeSet::new(),
+            revocation: None,
         };
         let node = mobile_node::Config {
             home_address: HOME,
@@ -116,6 +119,7 @@ impl Trio {
             is_simultaneous: false,
             udp: UdpWish::Never,
             firewall: None,
+            hears_revocations: false,
         };
         Self {
             node: MobileNode::new(node, clock, random("node")),
@@ -209,6 +213,9 @@ impl Trio {
             Output::Advertise(icmp) => self.node.hear(ADDRESS, &icmp, self.now),
             Output::Came(visitor) => self.came.push(visitor),
             Output::Left(_) => self.left += 1,
+            Output::Inform { .. } | Output::Revoked { .. } | Output::Unacknowledged { .. } => {
+                panic!("no revocation was agreed on")
+            }
             Output::Refused { why, .. } => self.refused.push(why),
         }
     }

@@ -1,7 +1,8 @@
 //! The mobility bindings of one node (RFC 5944 §3.8.1).
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
+use crate::mip4::revocation::Agreement;
 use crate::mip4::tunnel::Tunnel;
 use crate::time::Instant;
 
@@ -14,6 +15,10 @@ pub struct Binding {
     pub identification: u64,
     /// When it ends; never, if None.
     pub end: Option<Instant>,
+    /// Where the accepted request came from.
+    pub source: SocketAddrV4,
+    /// What its sender and we have agreed on about revocation.
+    pub revocation: Option<Agreement>,
 }
 
 /// All bindings of a node, the newest last.
@@ -38,20 +43,22 @@ impl Bindings {
         self.0.len() + usize::from(self.of(care_of).is_none())
     }
 
-    /// Adds or renews one; others stay only if they are simultaneous.
-    pub(super) fn bind(&mut self, binding: Binding, keeps_others: bool) {
+    /// Adds or renews one; others stay only if they are simultaneous. Returns those that end.
+    pub(super) fn bind(&mut self, binding: Binding, keeps_others: bool) -> Vec<Binding> {
         let care_of = binding.tunnel.care_of;
-        self.0
-            .retain(|one| keeps_others && one.tunnel.care_of != care_of);
+        self.0.retain(|one| one.tunnel.care_of != care_of);
+        let ended = match keeps_others {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.0),
+        };
         self.0.push(binding);
+        ended
     }
 
-    /// Ends all, or that of one care-of address. Whether there was one.
-    pub(super) fn unbind(&mut self, care_of: Option<Ipv4Addr>) -> bool {
-        let before = self.0.len();
-        self.0
-            .retain(|one| care_of.is_some_and(|it| one.tunnel.care_of != it));
-        self.0.len() != before
+    /// Ends all, or that of one care-of address. Returns those that end.
+    pub(super) fn unbind(&mut self, care_of: Option<Ipv4Addr>) -> Vec<Binding> {
+        let is_ended = |one: &mut Binding| care_of.is_none_or(|it| one.tunnel.care_of == it);
+        self.0.extract_if(.., is_ended).collect()
     }
 
     /// Ends those whose lifetime is over. Whether there was one.

@@ -10,6 +10,7 @@ use wire::mip4::{
 
 use super::Config;
 use crate::mip4::association::Associations;
+use crate::mip4::revocation::{self, Fault};
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
 
@@ -28,6 +29,8 @@ pub enum Refusal {
     UnexpectedForeignAuthenticator,
     /// The request names a firewall that we do not trust. It was denied.
     UntrustedFirewall(Ipv4Addr),
+    /// A revocation, or an acknowledgment of one, that changed nothing.
+    Revocation(Fault),
     /// Denied with this code in a reply.
     Denied(Code),
 }
@@ -43,6 +46,10 @@ pub(super) struct Asked<'a> {
     pub(super) udp: Option<UdpTunnelRequest>,
     /// The firewall that the mobile node names.
     pub(super) firewall: Option<Ipv4Addr>,
+    /// Whether the mobile node supports revocation: its I bit and timestamp.
+    pub(super) revocation: Option<(bool, u32)>,
+    /// The same of the foreign agent, before its authenticator.
+    pub(super) foreign_revocation: Option<(bool, u32)>,
     /// From the foreign agent, before its authenticator.
     pub(super) foreign_udp: Option<UdpTunnelRequest>,
 }
@@ -92,6 +99,8 @@ impl<'a> Asked<'a> {
             foreign: foreign.iter().filter(is_foreign).collect(),
             udp: udp(own),
             firewall,
+            revocation: revocation::support(own),
+            foreign_revocation: signed.and_then(|at| revocation::support(&foreign[..at])),
             foreign_udp: signed.and_then(|at| udp(&foreign[..at])),
         })
     }

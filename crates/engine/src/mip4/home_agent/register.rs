@@ -14,6 +14,7 @@ use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
 use crate::mip4::firewall::Outside;
 use crate::mip4::identification::Verdict;
+use crate::mip4::revocation::{self, Agreement};
 use crate::mip4::tunnel::Tunnel;
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
@@ -36,12 +37,15 @@ struct Answer {
     lifetime: u16,
     identification: u64,
     udp: Option<UdpAnswer>,
+    /// What is agreed on about revocation.
+    revocation: Option<Agreement>,
 }
 
 /// What a request gets that can be granted.
 struct Grant {
     tunnel: Tunnel,
     udp: Option<UdpAnswer>,
+    revocation: Option<Agreement>,
 }
 
 /// The answer to a request for a UDP tunnel.
@@ -87,7 +91,7 @@ impl HomeAgent {
         };
         let is_proven = foreign.is_ok();
         let (spi, answer) = self.answer(&asked, it, is_proven, now);
-        self.send(&asked, it, spi, &answer);
+        self.send(&asked, it, (spi, &answer), now);
         let why = match (answer.code, asked.firewall(&self.config)) {
             (code, _) if code.is_accepted() => return Ok(()),
             (UNTRUSTED, Err(untrusted)) => untrusted,
@@ -138,6 +142,7 @@ impl HomeAgent {
             lifetime: request.lifetime,
             identification,
             udp: None,
+            revocation: None,
         };
         let ntp = self.clock.ntp(now);
         let home_address = request.home_address;
@@ -163,18 +168,19 @@ impl HomeAgent {
         };
         guard.accept(request.identification, reply);
         let granted = match is_agent_proven {
-            true => self.grant(asked, it),
+            true => self.grant(asked, it, now),
             false => Err(Code::HomeForeignAuthentication),
         };
         let answer = match granted {
             Ok(grant) => {
                 let lifetime = request.lifetime.min(self.config.max_lifetime);
-                self.change(request, &grant, lifetime, now);
+                self.change(request, &grant, it.from, lifetime, now);
                 Answer {
                     code: self.accepted(),
                     lifetime,
                     identification: reply,
                     udp: grant.udp,
+                    revocation: grant.revocation,
                 }
             }
             Err(code) => deny(code, reply),
@@ -198,11 +204,16 @@ impl HomeAgent {
             true => self.remaining(request, now)?,
             false => request.lifetime,
         };
+        let node = self.nodes.get(&request.home_address)?;
+        let binding = node.bindings.of(request.care_of_address);
         Some(Answer {
             code,
             lifetime,
             identification,
             udp,
+            revocation: binding
+                .filter(|_| code.is_accepted() && lifetime > 0)
+                .and_then(|it| it.revocation),
         })
     }
 
@@ -227,7 +238,7 @@ impl HomeAgent {
     }
 
     /// What an authentic and new request gets.
-    fn grant(&self, asked: &Asked<'_>, it: Datagram<'_>) -> Result<Grant, Code> {
+    fn grant(&self, asked: &Asked<'_>, it: Datagram<'_>, now: Instant) -> Result<Grant, Code> {
         let request = &asked.request;
         let ours = self.config.address;
         if request.home_agent != ours || *it.to.ip() != ours {
@@ -237,7 +248,7 @@ impl HomeAgent {
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         let care_of = request.care_of_address;
         let named = asked.firewall(&self.config).map_err(|_| UNTRUSTED)?;
-        let mut tunnel = Tunnel {
+        let tunnel = Tunnel {
             care_of,
             encapsulation,
             udp: None,
@@ -246,8 +257,13 @@ impl HomeAgent {
             has_broadcasts: request.flags.has(RequestFlags::BROADCASTS),
             is_colocated,
         };
+        let mut grant = Grant {
+            tunnel,
+            udp: None,
+            revocation: None,
+        };
         if request.lifetime == 0 {
-            return Ok(Grant { tunnel, udp: None });
+            return Ok(grant);
         }
         let node = &self.nodes[&request.home_address];
         let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
@@ -257,20 +273,20 @@ impl HomeAgent {
         }
         let from_node = asked.udp.map(|request| (request, false));
         let from_agent = asked.foreign_udp.map(|request| (request, true));
-        let Some((request, is_from_agent)) = from_node.or(from_agent) else {
-            return Ok(Grant { tunnel, udp: None });
-        };
-        let wish = UdpAsked {
-            request,
-            is_from_agent,
-            from: it.from,
-        };
-        let reply = self.udp_tunnel(&wish, &mut tunnel)?;
-        let udp = Some(UdpAnswer {
-            reply,
-            is_for_agent: is_from_agent,
-        });
-        Ok(Grant { tunnel, udp })
+        if let Some((request, is_from_agent)) = from_node.or(from_agent) {
+            let wish = UdpAsked {
+                request,
+                is_from_agent,
+                from: it.from,
+            };
+            let reply = self.udp_tunnel(&wish, &mut grant.tunnel)?;
+            grant.udp = Some(UdpAnswer {
+                reply,
+                is_for_agent: is_from_agent,
+            });
+        }
+        grant.revocation = self.agree(asked, &grant.tunnel, *it.from.ip(), now);
+        Ok(grant)
     }
 
     /// Decides on a UDP tunnel (RFC 3519 §4.6, §4.7) and puts it into `tunnel`.
@@ -314,32 +330,42 @@ impl HomeAgent {
     }
 
     /// Changes the bindings as an accepted request says (RFC 5944 §3.8.2.2).
-    fn change(&mut self, request: &Request, grant: &Grant, lifetime: u16, now: Instant) {
+    fn change(
+        &mut self,
+        request: &Request,
+        grant: &Grant,
+        source: SocketAddrV4,
+        lifetime: u16,
+        now: Instant,
+    ) {
         let home_address = request.home_address;
+        let care_of = request.care_of_address;
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
-        let why = if request.lifetime == 0 {
-            let is_all = request.care_of_address == home_address;
-            let had = node
-                .bindings
-                .unbind((!is_all).then_some(request.care_of_address));
-            if !had {
+        let (ended, why) = if request.lifetime == 0 {
+            let is_all = care_of == home_address;
+            let ended = node.bindings.unbind((!is_all).then_some(care_of));
+            if ended.is_empty() {
                 return;
             }
-            Change::Deregistered
+            (ended, Change::Deregistered)
         } else {
             let span = Duration::from_secs(lifetime.into());
             let binding = Binding {
                 tunnel: grant.tunnel,
                 identification: request.identification,
                 end: (lifetime != INFINITE).then(|| now + span),
+                source,
+                revocation: grant.revocation,
             };
             let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
             let keeps_others = is_simultaneous && self.config.max_bindings > 1;
-            node.bindings.bind(binding, keeps_others);
+            let ended = node.bindings.bind(binding, keeps_others);
             self.first_end = [self.first_end, binding.end].into_iter().flatten().min();
-            Change::Registered
+            self.revocations.cancel((home_address, care_of));
+            (ended, Change::Registered)
         };
         let tunnels = node.bindings.tunnels();
+        self.release(home_address, &ended, *source.ip(), now);
         self.put(Output::Tunnels {
             home_address,
             tunnels,
@@ -348,7 +374,13 @@ impl HomeAgent {
     }
 
     /// Sends the reply to where the request came from (RFC 5944 §3.8.3).
-    fn send(&mut self, asked: &Asked<'_>, it: Datagram<'_>, spi: u32, answer: &Answer) {
+    fn send(
+        &mut self,
+        asked: &Asked<'_>,
+        it: Datagram<'_>,
+        (spi, answer): (u32, &Answer),
+        now: Instant,
+    ) {
         let request = &asked.request;
         let home_address = request.home_address;
         let mut w = Writer::new();
@@ -370,10 +402,21 @@ impl HomeAgent {
             }
         };
         udp(false, &mut w);
+        let is_agents = !request.flags.has(RequestFlags::DECAPSULATES);
+        let support = answer.revocation.map(|it| Extension::RevocationSupport {
+            informs: it.has_inform,
+            timestamp: revocation::timestamp(self.clock, now),
+        });
+        if let Some(support) = support.as_ref().filter(|_| !is_agents) {
+            support.write(&mut w);
+        }
         let association = self.nodes[&home_address].associations.get(spi);
         let association = association.expect("an association of this node");
         association.sign(Authentication::MobileHome, &mut w);
         udp(true, &mut w);
+        if let Some(support) = support.filter(|_| is_agents) {
+            support.write(&mut w);
+        }
         if let Some(agent) = self.agent_of(request, *it.from.ip()) {
             let used = asked.foreign.iter().find_map(|one| agent.used(one));
             let used = used.unwrap_or_else(|| agent.first());

@@ -51,6 +51,7 @@ fn config() -> Config {
         foreign_agents: [(AGENT, agent)].into(),
         outside: vec![],
         trusts_traversal: BTreeSet::new(),
+        revocation: None,
     }
 }
 

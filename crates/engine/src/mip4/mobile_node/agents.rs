@@ -54,7 +54,10 @@ impl Agents {
         }
         let sequence = agent.sequence;
         let before = self.0.insert(from, agent);
-        before.is_some_and(|one| sequence < one.sequence && sequence < FIRST_AFTER_WRAP)
+        // RFC 3543 §4.1: 0 a second time says that the registration has ended.
+        before.is_some_and(|one| {
+            sequence == 0 || sequence < one.sequence && sequence < FIRST_AFTER_WRAP
+        })
     }
 
     pub(super) fn get(&self, address: Ipv4Addr) -> Option<&Agent> {

@@ -37,9 +37,16 @@ impl MobileNode {
 
     /// A UDP payload from port 434.
     pub fn handle(&mut self, from: SocketAddrV4, payload: &[u8], now: Instant) {
-        let Ok((Message::Reply(reply), at)) = Message::parse(payload) else {
-            self.ignored.malformed += 1;
-            return;
+        let (reply, at) = match Message::parse(payload) {
+            Ok((Message::Reply(reply), at)) => (reply, at),
+            Ok((Message::Revocation(it), at)) => {
+                self.hear_revocation(&it, at, from, payload, now);
+                return;
+            }
+            _ => {
+                self.ignored.malformed += 1;
+                return;
+            }
         };
         let Ok(list) = extensions(payload, at) else {
             self.ignored.malformed += 1;
@@ -82,7 +89,7 @@ impl MobileNode {
         let Some(request) = self.request(now) else {
             return;
         };
-        let payload = self.signed(&request);
+        let payload = self.signed(&request, now);
         self.asked = Some(now);
         self.send(payload.clone());
         self.pending = Some(Pending {
@@ -141,7 +148,7 @@ impl MobileNode {
     }
 
     /// The request with its extensions, in the order of RFC 5944 §3.6.1.3.
-    fn signed(&self, request: &Request) -> Vec<u8> {
+    fn signed(&self, request: &Request, now: Instant) -> Vec<u8> {
         let config = &self.config;
         let agent = self.through.and_then(|it| self.agents.get(it));
         let mut w = Writer::new();
@@ -161,6 +168,9 @@ impl MobileNode {
         }
         if let Some(firewall) = self.firewall() {
             Extension::Traversal { firewall }.write(&mut w);
+        }
+        if let Some(support) = self.revocation_support(request, now) {
+            support.write(&mut w);
         }
         let own = config.associations.first();
         own.sign(Authentication::MobileHome, &mut w);
@@ -258,6 +268,7 @@ impl MobileNode {
         let request = &pending.request;
         if request.lifetime == 0 {
             self.renewal = None;
+            self.agreement = None;
             self.set(State::Home);
             return;
         }
@@ -276,6 +287,8 @@ impl MobileNode {
         }
         // What is behind the first authenticator is not the home agent's.
         let signed = list.iter().take_while(|one| one.covered().is_none());
+        let signed: Vec<&Located> = signed.collect();
+        self.agreement = self.agreed(request, &signed, pending.sent);
         let udp = signed.into_iter().find_map(|one| match one.extension {
             Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
             _ => None,

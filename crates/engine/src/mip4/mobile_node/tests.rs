@@ -44,6 +44,7 @@ fn config(replay: ReplayProtection) -> Config {
         is_simultaneous: false,
         udp: UdpWish::Never,
         firewall: None,
+        hears_revocations: false,
     }
 }
 
@@ -77,6 +78,7 @@ fn home_agent(replay: ReplayProtection) -> HomeAgent {
         foreign_agents: BTreeMap::new(),
         outside: vec![],
         trusts_traversal: [FIREWALL].into(),
+        revocation: None,
     };
     let random = Seed::new([3; 32]).stream("home agent", 0);
     HomeAgent::new(config, clock(0), Instant(0), random)
@@ -316,6 +318,7 @@ fn forged_and_foreign_replies_are_ignored_and_counted() {
         malformed: 1,
         unexpected: 2,
         unauthenticated: 2,
+        stale: 0,
     };
     assert_eq!(node.ignored(), expected);
     assert_eq!(

@@ -1,0 +1,4 @@
+//! The three machines together: revocation (RFC 3543).
+
+mod revocation;
+mod world;
