@@ -119,6 +119,9 @@ impl Guard {
 pub struct Identifier {
     replay: ReplayProtection,
     last: u64,
+    /// Our corrected time at the last request. The request says another one if our clock was set
+    /// back.
+    time: u64,
     /// Added to our NTP time, after the home agent has told its own.
     correction: u64,
     nonce: u32,
@@ -130,6 +133,7 @@ impl Identifier {
         Self {
             replay,
             last: 0,
+            time: 0,
             correction: 0,
             nonce: random.u32(),
         }
@@ -139,12 +143,8 @@ impl Identifier {
     pub fn next(&mut self, ntp: u64, random: &mut Stream) -> u64 {
         self.last = match self.replay {
             ReplayProtection::Timestamps => {
-                let time = ntp.wrapping_add(self.correction);
-                if time > self.last {
-                    time
-                } else {
-                    self.last + 1
-                }
+                self.time = ntp.wrapping_add(self.correction);
+                self.time.max(self.last.saturating_add(1))
             }
             ReplayProtection::Nonces => {
                 let low = (self.last as u32).wrapping_add(1 | random.u32() >> 1);
@@ -160,17 +160,23 @@ impl Identifier {
     }
 
     /// Learns from the identification of an authentic reply that matches. `is_mismatch`: the home
-    /// agent has refused the request for its identification.
-    pub fn learn(&mut self, reply: u64, is_mismatch: bool) {
+    /// agent has refused the request for its identification. Whether the next one has a better
+    /// chance, because it is of another time or has another nonce.
+    pub fn learn(&mut self, reply: u64, is_mismatch: bool) -> bool {
         match self.replay {
             ReplayProtection::Timestamps if is_mismatch => {
-                let behind = (reply & !LOW).wrapping_sub(self.last & !LOW);
+                let behind = (reply & !LOW).wrapping_sub(self.time & !LOW);
                 self.correction = self.correction.wrapping_add(behind);
                 // The home agent's clock may be behind ours: then times may go back once.
                 self.last = reply;
+                (behind as i64).unsigned_abs() >> 32 > 1
             }
-            ReplayProtection::Timestamps => {}
-            ReplayProtection::Nonces => self.nonce = (reply >> 32) as u32,
+            ReplayProtection::Timestamps => false,
+            ReplayProtection::Nonces => {
+                let before = self.nonce;
+                self.nonce = (reply >> 32) as u32;
+                self.nonce != before
+            }
         }
     }
 }
@@ -228,6 +234,29 @@ mod tests {
         let guard = Guard::new(ReplayProtection::Timestamps, NOW, &mut random);
         let earlier = guard.judge(NOW - 1, NOW + SECOND, &mut random);
         assert!(matches!(earlier, Verdict::Mismatch(_)));
+    }
+
+    /// Its times go on from where they were, but the correction is that of its clock.
+    #[test]
+    fn a_node_whose_clock_is_set_back_is_refused_once() {
+        let mut random = random();
+        let mut node = Identifier::new(ReplayProtection::Timestamps, &mut random);
+        let mut guard = Guard::new(ReplayProtection::Timestamps, 0, &mut random);
+        let mut verdicts = vec![];
+        for step in 0..8 {
+            let now = NOW + step * 10 * SECOND;
+            let day = if step < 2 { 0 } else { 86_400 * SECOND };
+            let id = node.next(now - day, &mut random);
+            let verdict = guard.judge(id, now, &mut random);
+            if let Verdict::Fresh(reply) = verdict {
+                guard.accept(id, reply);
+            } else if let Verdict::Mismatch(reply) = verdict {
+                assert!(node.learn(reply, true));
+            }
+            verdicts.push(matches!(verdict, Verdict::Fresh(_)));
+        }
+        let refused = verdicts.iter().filter(|is_fresh| !**is_fresh).count();
+        assert_eq!(refused, 1, "{verdicts:?}");
     }
 
     /// Both kinds, a node whose clock is wrong by any time: one refusal, then accepted, and no

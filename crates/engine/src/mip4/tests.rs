@@ -1,4 +1,5 @@
-//! The three machines together: revocation (RFC 3543).
+//! The three machines together: revocation (RFC 3543), and storms.
 
 mod revocation;
+mod storm;
 mod world;

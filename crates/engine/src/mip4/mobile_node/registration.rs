@@ -240,19 +240,20 @@ impl MobileNode {
             return;
         };
         let is_mismatch = reply.code == Code::IdentificationMismatch;
-        if !reply.code.is_from_foreign_agent() {
-            self.identifier.learn(reply.identification, is_mismatch);
-        }
+        let is_corrected = !reply.code.is_from_foreign_agent()
+            && self.identifier.learn(reply.identification, is_mismatch)
+            && is_mismatch;
         if reply.code.is_accepted() {
             self.accept(&pending, reply, list);
             return;
         }
         // A refused identification was corrected just now; other reasons need time, or somebody.
-        let interval = match is_mismatch {
-            true => pending.interval,
-            false => (pending.interval * 2).min(INTERVAL_MAX),
+        let interval = match (is_mismatch, is_corrected) {
+            (true, true) => INTERVAL_MIN,
+            (true, false) => pending.interval,
+            (false, _) => (pending.interval * 2).min(INTERVAL_MAX),
         };
-        if !is_mismatch || pending.interval > INTERVAL_MIN {
+        if !is_mismatch || interval > INTERVAL_MIN {
             self.outputs.push_back(Output::Denied(reply.code));
         }
         let due = (pending.sent + interval).max(now);

@@ -247,6 +247,9 @@ fn a_repeated_revocation_is_acknowledged_again() {
     }
 }
 
+/// One of a revocation's addresses.
+type End = fn(&mut Forged) -> &mut Ipv4Addr;
+
 /// A message between the agents that an attacker may write, if he has the key.
 struct Forged {
     revocation: Revocation,
@@ -349,10 +352,7 @@ fn what_is_forged_stale_reflected_or_for_others_changes_nothing() {
             Fault::NoBinding,
         );
         let other = Ipv4Addr::new(198, 51, 100, 66);
-        let (own, peer): (
-            fn(&mut Forged) -> &mut Ipv4Addr,
-            fn(&mut Forged) -> &mut Ipv4Addr,
-        ) = match is_by_home_agent {
+        let (own, peer): (End, End) = match is_by_home_agent {
             true => (
                 |it| &mut it.revocation.foreign_domain,
                 |it| &mut it.revocation.home_domain,
