@@ -10,6 +10,7 @@
 mod checksum;
 mod coalesce;
 pub mod datagrams;
+mod ends;
 pub mod hold;
 pub mod inbound;
 mod inner;
@@ -28,6 +29,7 @@ mod stall;
 mod table;
 mod tail;
 mod toobig;
+pub mod trouble;
 mod unwrap;
 mod vnet;
 
@@ -44,12 +46,16 @@ pub use inbound::{InboundPlane, Received};
 pub use outbound::OutboundPlane;
 pub use packets::{Control, Packets, Slice, Write};
 pub use path_mtu::TooBig;
-pub use shape::{Shape, wire_bytes};
+pub use shape::{Shape, TunnelShape, wire_bytes};
+pub use trouble::Undelivered;
+
+/// Most SAs that one packet goes through.
+pub const MAX_NESTED: usize = 4;
 
 /// What the outbound plane did with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it was sealed.
+    /// All of it was sealed; where it goes into several tunnels, for at least one of them.
     Sealed,
     /// Nothing is to be sealed yet, or at all: a fragment waits for the others, or the packet must
     /// not leave its link.

@@ -124,6 +124,15 @@ impl Encapsulation {
         }
     }
 
+    /// As in status and in device files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IpInIp => "ip-in-ip",
+            Self::Minimal => "minimal",
+            Self::Gre => "gre",
+        }
+    }
+
     /// Its IP protocol number.
     pub fn protocol(self) -> u8 {
         match self {

@@ -7,7 +7,7 @@ use crypto::hash::Hash;
 use crypto::packet::Protection;
 use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
-use crate::sa::Protocol;
+use crate::sa::{Encapsulation, Protocol};
 
 /// An operation and its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +16,10 @@ pub enum Task {
     Seal(Protocol, Protection),
     /// A packet opened.
     Open(Protocol, Protection),
+    /// A packet put into a tunnel of Mobile IPv4.
+    Encapsulate(Encapsulation),
+    /// A packet taken out of one.
+    Decapsulate(Encapsulation),
     /// A Diffie-Hellman pair generated.
     KeyPair(Group),
     /// A shared secret computed.

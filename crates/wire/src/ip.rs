@@ -1,7 +1,7 @@
 //! IP, TCP, UDP and ICMP headers (RFC 791, 8200, 9293, 768, 792, 4443), minimal encapsulation and
 //! GRE (RFC 2004, 2784): in-place accessors checked once by length, checksums, flows, fragments.
 //!
-//! Nothing here allocates except the two ICMP errors. Left out: reassembly, IPv6 fragmentation
+//! Nothing here allocates except the ICMP errors. Left out: reassembly, IPv6 fragmentation
 //! (a gateway may not do it), jumbograms.
 
 pub mod checksum;

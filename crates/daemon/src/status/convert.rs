@@ -190,6 +190,8 @@ fn task_name(task: Task) -> String {
     match task {
         Task::Seal(protocol, protection) => format!("seal {}", EspSuite::new(protocol, protection)),
         Task::Open(protocol, protection) => format!("open {}", EspSuite::new(protocol, protection)),
+        Task::Encapsulate(form) => format!("encapsulate {}", form.name()),
+        Task::Decapsulate(form) => format!("decapsulate {}", form.name()),
         Task::KeyPair(group) => format!("key-pair {}", suite::of_group(group)),
         Task::Agree(group) => format!("agree {}", suite::of_group(group)),
         Task::Sign(bits) => format!("sign rsa-{bits}"),

@@ -9,6 +9,7 @@ use wire::ip::protocol::FRAGMENT;
 
 use crate::plane::Notice;
 use crate::plane::inner::{put16, put32};
+use crate::plane::vnet;
 use crate::sa::{Path, Via};
 
 /// Most datagrams of a run: the kernel's UDP_MAX_SEGMENTS.
@@ -102,6 +103,35 @@ impl Datagrams {
     /// What control must know.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// Adds a packet for the TUN device.
+    pub(crate) fn answer(&mut self, packet: &[u8], has_vnet_header: bool) {
+        let start = self.reply_bytes.len();
+        if has_vnet_header {
+            self.reply_bytes.extend_from_slice(&vnet::PLAIN);
+        }
+        self.reply_bytes.extend_from_slice(packet);
+        self.replies.push(start..self.reply_bytes.len());
+    }
+
+    /// Forgets all but the first `keep` of [`Self::replies`].
+    pub(crate) fn take_back_answers(&mut self, keep: usize) {
+        if let Some(first) = self.replies.get(keep) {
+            self.reply_bytes.truncate(first.start);
+            self.replies.truncate(keep);
+        }
+    }
+
+    /// Adds what `other` has for the TUN device and for control.
+    pub(crate) fn take_answers(&mut self, other: &Self) {
+        for range in &other.replies {
+            let start = self.reply_bytes.len();
+            self.reply_bytes
+                .extend_from_slice(&other.reply_bytes[range.clone()]);
+            self.replies.push(start..self.reply_bytes.len());
+        }
+        self.notices.extend(other.notices.iter().cloned());
     }
 
     /// Room for one more datagram, in the last run if it fits, otherwise in its own run.

@@ -1,22 +1,25 @@
 //! From the network to the TUN device: SA lookup, replay, ICV, decryption, checks, coalescing.
 
+mod tunnels;
+
 use std::collections::BTreeSet;
 
 use wire::esp::{KEEPALIVE, NON_ESP_MARKER};
 use wire::ip::protocol;
+use wire::mip4::TunnelHeader;
 
 use crate::ah;
 use crate::counters::DropReason;
 use crate::esp;
+use crate::plane::ends::{OwnEnds, Tunnels};
 use crate::plane::inner::Inner;
 use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
-use crate::plane::{InboundChange, Notice, Offloads, PlaneReport, SaReport};
-use crate::sa::{ChildId, Direction, Path, Protocol, Via};
+use crate::plane::{InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, SaReport};
+use crate::sa::{ChildId, Direction, Encapsulation, Path, Protocol, Via};
 use crate::time::{Duration, Instant};
-use crate::work::Task;
 
 /// [`Notice::UnknownSpi`] is given at most this often. After a gateway's restart, this is enough to
 /// answer hundreds of clients within seconds.
@@ -45,8 +48,17 @@ pub struct InboundPlane {
     offloads: Offloads,
     table: Table,
     by_child: BTreeSet<(ChildId, u32)>,
+    tunnels: Tunnels,
+    own: OwnEnds,
     unknown_told: Option<Instant>,
     report: PlaneReport,
+}
+
+/// What is around the packet of a datagram.
+#[derive(Clone, Copy)]
+enum Carried {
+    Ipsec(Protocol),
+    Tunnel(Encapsulation),
 }
 
 /// One datagram.
@@ -66,6 +78,8 @@ impl InboundPlane {
             offloads,
             table: Table::default(),
             by_child: BTreeSet::new(),
+            tunnels: Tunnels::default(),
+            own: OwnEnds::default(),
             unknown_told: None,
             report: PlaneReport::default(),
         }
@@ -77,19 +91,25 @@ impl InboundPlane {
         match change {
             InboundChange::Install(sa) => {
                 self.remove(sa.child, sa.spi());
-                if let Some(opener) = Opener::new(*sa) {
-                    self.by_child.insert((opener.child, opener.spi));
-                    self.table.insert(Box::new(opener));
+                self.own.add(&sa.path);
+                let opener = Opener::new(*sa);
+                if opener.encapsulation().is_some() {
+                    self.tunnels.insert(opener);
+                    return None;
                 }
+                self.by_child.insert((opener.child, opener.spi));
+                self.table.insert(Box::new(opener));
             }
             InboundChange::Remove(child, spi) => {
                 return Some(self.remove(child, spi));
             }
-            InboundChange::Move(child, path) => self.each_of(child, |opener| {
+            InboundChange::Move(child, path) => self.each_of(child, |opener, own| {
+                own.remove(&opener.path);
                 opener.path = opener.path.led_to(path);
+                own.add(&opener.path);
             }),
             InboundChange::Proven(child, address) => {
-                self.each_of(child, |opener| opener.know(address))
+                self.each_of(child, |opener, _| opener.know(address))
             }
         }
         None
@@ -126,7 +146,7 @@ impl InboundPlane {
     /// Counts of the plane and of each SA.
     pub fn report(&self) -> PlaneReport {
         PlaneReport {
-            associations: self.table.iter().map(Opener::report).collect(),
+            associations: self.openers().map(Opener::report).collect(),
             ..self.report.clone()
         }
     }
@@ -137,20 +157,56 @@ impl InboundPlane {
         now: Instant,
         out: &mut Packets,
     ) -> Result<(), DropReason> {
-        let via = datagram.path.via;
-        let (protocol, at) = match via {
+        let mut datagram = datagram;
+        for _ in 0..MAX_NESTED {
+            match self.open_layer(datagram, now, out)? {
+                Some(inside) => datagram = inside,
+                None => return Ok(()),
+            }
+        }
+        Err(DropReason::NestedTooDeep)
+    }
+
+    /// Takes off what is around a packet, and hands the packet on. Returns it if it is to be opened
+    /// again.
+    fn open_layer<'a>(
+        &mut self,
+        datagram: Datagram<'a>,
+        now: Instant,
+        out: &mut Packets,
+    ) -> Result<Option<Datagram<'a>>, DropReason> {
+        let (carried, at) = match datagram.path.via {
             Via::UdpWithMarker if *datagram.bytes == KEEPALIVE => {
                 self.report.keepalives += 1;
-                return Ok(());
+                return Ok(None);
             }
             Via::UdpWithMarker if datagram.bytes.starts_with(&NON_ESP_MARKER) => {
                 out.control.push(datagram.as_control());
-                return Ok(());
+                return Ok(None);
             }
-            Via::UdpWithMarker => (Protocol::Esp, 0),
+            Via::UdpWithMarker => (Carried::Ipsec(Protocol::Esp), 0),
+            Via::UdpWithType if TunnelHeader::starts(datagram.bytes) => datagram.tunnelled()?,
+            Via::UdpWithType => {
+                out.control.push(datagram.as_control());
+                return Ok(None);
+            }
             Via::Raw => datagram.header_at()?,
-            Via::Udp | Via::UdpWithType => return Err(DropReason::WrongEncapsulation),
+            Via::Udp => return Err(DropReason::WrongEncapsulation),
         };
+        match carried {
+            Carried::Ipsec(protocol) => self.open_ipsec(datagram, (protocol, at), now, out),
+            Carried::Tunnel(form) => self.open_tunnel(datagram, (form, at), now, out),
+        }
+    }
+
+    fn open_ipsec<'a>(
+        &mut self,
+        datagram: Datagram<'a>,
+        (protocol, at): (Protocol, usize),
+        now: Instant,
+        out: &mut Packets,
+    ) -> Result<Option<Datagram<'a>>, DropReason> {
+        let via = datagram.path.via;
         let peeked = match protocol {
             Protocol::Ah => ah::peek(datagram.bytes, at),
             Protocol::Esp => esp::peek(datagram.bytes, at),
@@ -168,8 +224,8 @@ impl InboundPlane {
             return Err(DropReason::UnknownSpi);
         };
         let opened = opener.open((via, protocol), datagram.bytes, at, low, now)?;
-        let task = Task::Open(opener.shape.protocol, opener.shape.protection);
-        self.report.work.count(task, opened.clear.len() as u64);
+        let bytes = opened.clear.len() as u64;
+        self.report.work.count(opener.task(), bytes);
         let may_move = opened.is_newest && via != Via::Raw;
         if may_move && opener.follows(datagram.path, now) {
             let (child, path) = (opener.child, datagram.path);
@@ -185,7 +241,7 @@ impl InboundPlane {
             out.notices.push(Notice::SoftLimit { child });
         }
         if opened.next_header == protocol::NO_NEXT_HEADER {
-            return Ok(()); // a dummy packet (RFC 4303 §2.6)
+            return Ok(None); // a dummy packet (RFC 4303 §2.6)
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
         let mut unwrap = Unwrap {
@@ -199,22 +255,31 @@ impl InboundPlane {
             buffer: datagram.buffer,
             start: datagram.start + opened.clear.start,
         };
-        unwrap.deliver(self.offloads, out)
+        let inside = unwrap.deliver(&self.own, self.offloads, out)?;
+        Ok(inside.map(|inner| datagram.inside(opened.clear.start, &inner)))
     }
 
-    fn each_of(&mut self, child: ChildId, mut change: impl FnMut(&mut Opener)) {
+    fn openers(&self) -> impl Iterator<Item = &Opener> {
+        self.table.iter().chain(self.tunnels.iter())
+    }
+
+    fn each_of(&mut self, child: ChildId, mut change: impl FnMut(&mut Opener, &mut OwnEnds)) {
         let range = (child, 0)..=(child, u32::MAX);
         for (_, spi) in self.by_child.range(range) {
             if let Some(opener) = self.table.find(*spi) {
-                change(opener);
+                change(opener, &mut self.own);
             }
         }
     }
 
     fn remove(&mut self, child: ChildId, spi: u32) -> Notice {
-        let removed = self.table.remove(spi);
+        let removed = self.tunnels.remove(child, spi);
+        let removed = removed.or_else(|| self.table.remove(spi));
         let counted = match &removed {
-            Some(opener) => opener.report(),
+            Some(opener) => {
+                self.own.remove(&opener.path);
+                opener.report()
+            }
             None => SaReport::nothing(child, spi),
         };
         self.by_child.remove(&(counted.child, spi));
@@ -229,7 +294,18 @@ impl InboundPlane {
     }
 }
 
-impl Datagram<'_> {
+impl<'a> Datagram<'a> {
+    /// The packet that starts at `start` in this one, whose headers are `inner`.
+    fn inside(self, start: usize, inner: &Inner) -> Self {
+        Self {
+            buffer: self.buffer,
+            start: self.start + start,
+            path: Path::raw(inner.flow.destination, inner.flow.source),
+            traffic_class: inner.traffic_class,
+            bytes: &mut self.bytes[start..start + inner.flow.total_len],
+        }
+    }
+
     fn as_control(&self) -> Control {
         Control {
             path: self.path,
@@ -240,16 +316,18 @@ impl Datagram<'_> {
         }
     }
 
-    /// Which of ESP and AH a whole IP packet carries, and where it starts.
-    fn header_at(&self) -> Result<(Protocol, usize), DropReason> {
+    /// What a whole IP packet carries, and where that starts.
+    fn header_at(&self) -> Result<(Carried, usize), DropReason> {
         let outer = Inner::parse(self.bytes).ok_or(DropReason::Truncated)?;
         if outer.flow.total_len != self.bytes.len() {
             return Err(DropReason::WrongEncapsulation);
         }
-        match outer.flow.protocol {
-            protocol::ESP => Ok((Protocol::Esp, outer.flow.transport)),
-            protocol::AH => Ok((Protocol::Ah, outer.flow.transport)),
-            _ => Err(DropReason::WrongEncapsulation),
-        }
+        let tunnel = || Encapsulation::of(outer.flow.protocol).filter(|_| !outer.is_v6());
+        let carried = match outer.flow.protocol {
+            protocol::ESP => Carried::Ipsec(Protocol::Esp),
+            protocol::AH => Carried::Ipsec(Protocol::Ah),
+            _ => Carried::Tunnel(tunnel().ok_or(DropReason::WrongEncapsulation)?),
+        };
+        Ok((carried, outer.flow.transport))
     }
 }

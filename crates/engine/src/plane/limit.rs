@@ -7,7 +7,6 @@ use wire::vnet::{Gso, VnetHeader};
 use crate::plane::hold::Hold;
 use crate::plane::inner::Inner;
 use crate::plane::sealer::Sealer;
-use crate::plane::shape::wire_bytes;
 
 /// Room for inner headers and padding. No honest sender has longer ones.
 const SLACK_BYTES: usize = 128;
@@ -36,7 +35,7 @@ impl Limit {
         // What must be cut is cut into pieces of nearly the largest size.
         let cut = (sealer.largest / 2).max(LEAST_PIECE_BYTES);
         let pieces = length.div_ceil(segment.min(cut).max(1)) + 1;
-        let beside = inner.flow.transport + SLACK_BYTES + wire_bytes(&sealer.shape, 0);
+        let beside = inner.flow.transport + SLACK_BYTES + sealer.overhead();
         (length + pieces * beside) as u64 <= self.left
     }
 

@@ -1,4 +1,5 @@
-//! One inbound SA at work: encapsulation, replay, ICV, window, path.
+//! One inbound SA at work: encapsulation, replay, ICV, window, path. A tunnel of Mobile IPv4 has
+//! only the first.
 
 use core::ops::Range;
 
@@ -9,12 +10,15 @@ use crypto::packet::PacketKey;
 use crate::counters::DropReason;
 use crate::plane::SaReport;
 use crate::plane::path_mtu::least;
-use crate::plane::shape::Shape;
+use crate::plane::shape::{Shape, TunnelShape};
 use crate::plane::soft_limit::SoftLimit;
 use crate::replay::Window;
-use crate::sa::{ChildId, Layer, OriginalAddresses, Path, Protocol, Sa, Via};
+use crate::sa::{
+    ChildId, Encapsulation, Ipsec, Layer, Mode, OriginalAddresses, Path, Protocol, Sa, Via,
+};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
+use crate::work::Task;
 use crate::{ah, esp};
 
 /// A peer is followed to another address or port at most this often. Each move costs control a
@@ -26,7 +30,9 @@ const MOVE_INTERVAL: Duration = Duration::from_millis(200);
 pub(crate) struct Opener {
     pub(crate) child: ChildId,
     pub(crate) spi: u32,
-    pub(crate) shape: Shape,
+    pub(crate) mode: Mode,
+    /// What is around its packets, and how to take it off.
+    wrap: Wrap,
     pub(crate) path: Path,
     /// The address under which our own stack knows the peer of a transport-mode SA. It does not
     /// come from the packets' source, which the peer can choose freely.
@@ -37,14 +43,29 @@ pub(crate) struct Opener {
     pub(crate) remote: Box<[TrafficSelector]>,
     /// The largest packet that our side can answer with: what SYNs are clamped to.
     pub(crate) largest: usize,
-    key: PacketKey,
-    window: Window,
-    has_esn: bool,
     soft_limit: SoftLimit,
     packets: u64,
     bytes: u64,
     last: Option<Instant>,
     moved: Option<Instant>,
+}
+
+/// What is around the packets of an SA.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "openers are boxed, and one more pointer would cost each packet"
+)]
+enum Wrap {
+    Ipsec(Check),
+    Tunnel(Encapsulation),
+}
+
+/// What ESP or AH needs to check packets.
+struct Check {
+    shape: Shape,
+    key: PacketKey,
+    window: Window,
+    has_esn: bool,
 }
 
 /// A packet that proved itself.
@@ -61,39 +82,54 @@ pub(crate) struct Opened {
 }
 
 impl Opener {
-    pub(crate) fn new(sa: Sa) -> Option<Self> {
-        let Layer::Ipsec(ipsec) = &sa.layer else {
-            return None;
+    pub(crate) fn new(sa: Sa) -> Self {
+        let path_mtu = usize::from(sa.path_mtu.max(least(sa.path.remote.is_ipv6())));
+        let (wrap, largest) = match &sa.layer {
+            Layer::Ipsec(ipsec) => {
+                let check = Check::new(ipsec, &sa);
+                let largest = check.shape.largest_packet(path_mtu);
+                (Wrap::Ipsec(check), largest)
+            }
+            Layer::Tunnel { encapsulation, .. } => {
+                let shape = TunnelShape::of(*encapsulation, &sa.path);
+                let largest = path_mtu.saturating_sub(shape.header_bytes());
+                (Wrap::Tunnel(*encapsulation), largest)
+            }
         };
-        // Without integrity anyone could move the window (RFC 4303 §3.4.3).
-        let packets = match ipsec.protection.is_authenticated() {
-            false => 0,
-            // ESN needs a window to tell the upper half (RFC 4303 §3.4.3)
-            true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
-            true => sa.replay_window,
-        };
-        let shape = Shape::of(&sa)?;
-        let path_mtu = sa.path_mtu.max(least(shape.is_outer_v6));
-        Some(Self {
+        Self {
             child: sa.child,
-            spi: ipsec.spi,
-            largest: shape.largest_packet(path_mtu.into()),
-            shape,
+            spi: sa.spi(),
+            mode: sa.mode,
+            wrap,
+            largest,
             path: sa.path,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,
-            key: ipsec.packet_key(),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
-            window: Window::new(packets, sa.has_esn),
-            has_esn: sa.has_esn,
             soft_limit: SoftLimit::new(sa.soft_packets, sa.soft_bytes),
             packets: 0,
             bytes: 0,
             last: None,
             moved: None,
-        })
+        }
+    }
+
+    /// Its form, if it is a tunnel of Mobile IPv4.
+    pub(crate) fn encapsulation(&self) -> Option<Encapsulation> {
+        match &self.wrap {
+            Wrap::Ipsec(_) => None,
+            Wrap::Tunnel(encapsulation) => Some(*encapsulation),
+        }
+    }
+
+    /// What it does to a packet.
+    pub(crate) fn task(&self) -> Task {
+        match &self.wrap {
+            Wrap::Ipsec(Check { shape, .. }) => Task::Open(shape.protocol, shape.protection),
+            Wrap::Tunnel(encapsulation) => Task::Decapsulate(*encapsulation),
+        }
     }
 
     /// The largest TCP segment that answers may have, behind IP headers of `ip` octets.
@@ -110,28 +146,15 @@ impl Opener {
         low: u32,
         now: Instant,
     ) -> Result<Opened, DropReason> {
-        if via != self.path.via || protocol != self.shape.protocol {
+        let Wrap::Ipsec(check) = &mut self.wrap else {
+            return Err(DropReason::WrongEncapsulation);
+        };
+        if via != self.path.via || protocol != check.shape.protocol {
             return Err(DropReason::WrongEncapsulation);
         }
-        let sequence = self.window.expand(low).ok_or(DropReason::OutsideWindow)?;
-        self.window.check(sequence)?;
-        let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
-        // An error before the ICV was found right moves nothing.
-        let (is_newest, clear, next_header) = if protocol == Protocol::Ah {
-            let (clear, next_header) = ah::open(&self.key, packet, at, esn_high)?;
-            (self.window.accept(sequence), clear, next_header)
-        } else {
-            let packet = &mut packet[at..];
-            let text = esp::open(&self.key, packet, esn_high)?;
-            // The number is used even if the padding is wrong.
-            let is_newest = self.window.accept(sequence);
-            let (clear, next_header) = esp::strip(packet, text)?;
-            (is_newest, clear.start + at..clear.end + at, next_header)
-        };
+        let (is_newest, clear, next_header) = check.open(packet, at, low)?;
         let is_first = is_newest && self.packets == 0;
-        self.packets += 1;
-        self.bytes += clear.len() as u64;
-        self.last = Some(now);
+        self.count(clear.len(), now);
         Ok(Opened {
             clear,
             next_header,
@@ -139,6 +162,13 @@ impl Opener {
             is_first,
             reaches_soft_limit: self.soft_limit.reach(self.packets, self.bytes),
         })
+    }
+
+    /// Counts a packet that it took.
+    pub(crate) fn count(&mut self, bytes: usize, now: Instant) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+        self.last = Some(now);
     }
 
     /// The peer has proven this address.
@@ -173,6 +203,49 @@ impl Opener {
 
     /// See the plane.
     pub(crate) fn fixed_sequence_for_testing(&mut self, sequence: u64) {
-        self.window.accept(sequence);
+        if let Wrap::Ipsec(check) = &mut self.wrap {
+            check.window.accept(sequence);
+        }
+    }
+}
+
+impl Check {
+    fn new(ipsec: &Ipsec, sa: &Sa) -> Self {
+        // Without integrity anyone could move the window (RFC 4303 §3.4.3).
+        let packets = match ipsec.protection.is_authenticated() {
+            false => 0,
+            // ESN needs a window to tell the upper half (RFC 4303 §3.4.3)
+            true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
+            true => sa.replay_window,
+        };
+        Self {
+            shape: Shape::of(ipsec, sa.mode, &sa.path),
+            key: ipsec.packet_key(),
+            window: Window::new(packets, sa.has_esn),
+            has_esn: sa.has_esn,
+        }
+    }
+
+    /// Whether it is the newest packet, where its clear text lies, and the next header.
+    fn open(
+        &mut self,
+        packet: &mut [u8],
+        at: usize,
+        low: u32,
+    ) -> Result<(bool, Range<usize>, u8), DropReason> {
+        let sequence = self.window.expand(low).ok_or(DropReason::OutsideWindow)?;
+        self.window.check(sequence)?;
+        let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
+        // An error before the ICV was found right moves nothing.
+        if self.shape.protocol == Protocol::Ah {
+            let (clear, next_header) = ah::open(&self.key, packet, at, esn_high)?;
+            return Ok((self.window.accept(sequence), clear, next_header));
+        }
+        let packet = &mut packet[at..];
+        let text = esp::open(&self.key, packet, esn_high)?;
+        // The number is used even if the padding is wrong.
+        let is_newest = self.window.accept(sequence);
+        let (clear, next_header) = esp::strip(packet, text)?;
+        Ok((is_newest, clear.start + at..clear.end + at, next_header))
     }
 }

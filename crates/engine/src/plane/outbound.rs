@@ -1,5 +1,6 @@
 //! From the TUN device to the network: policy lookup, segmentation and encryption in one pass.
 
+mod nested;
 mod paths;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::net::IpAddr;
 use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
 
+use self::nested::Level;
 use self::paths::look;
 use crate::counters::DropReason;
 use crate::plane::hold::{Held, Hold};
@@ -19,12 +21,12 @@ use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
 use crate::plane::split::{Burst, Sealed};
 use crate::plane::stall::Stall;
+use crate::plane::trouble::Trouble;
 use crate::plane::vnet::PLAIN;
 use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport, Verdict};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
-use crate::work::Task;
 
 /// A child that is not up is requested at most this often.
 const ACQUIRE_INTERVAL: Duration = Duration::from_millis(500);
@@ -50,6 +52,8 @@ pub struct OutboundPlane {
     /// Packets whose children have come up.
     released: Vec<Held>,
     sizes: PathSizes,
+    /// Buffers for packets that are sealed more than once; their memory is reused.
+    levels: Vec<Level>,
     report: PlaneReport,
 }
 
@@ -69,6 +73,8 @@ struct Child {
     stall: Stall,
     /// Control wants to know about the first packet after this moment.
     watched_from: Option<Instant>,
+    /// Set while the other end of its tunnel seems out of reach.
+    trouble: Option<Box<Trouble>>,
 }
 
 /// Traffic that must not leave unencrypted.
@@ -92,6 +98,7 @@ impl OutboundPlane {
             fragments: Reassembly::default(),
             released: Vec::new(),
             sizes: PathSizes::default(),
+            levels: Vec::new(),
             report: PlaneReport::default(),
         }
     }
@@ -273,6 +280,22 @@ impl OutboundPlane {
                 false => Err(DropReason::NoPolicy),
             };
         };
+        match self.is_plain(slot) {
+            true => self.seal_by(slot, offload, inner, packet, now, out),
+            false => self.seal_onward(slot, offload, inner, packet, (0, now), out),
+        }
+    }
+
+    /// Seals a packet with the newest SA of its child.
+    fn seal_by(
+        &mut self,
+        slot: Slot,
+        offload: &VnetHeader,
+        inner: &Inner,
+        packet: &mut [u8],
+        now: Instant,
+        out: &mut Datagrams,
+    ) -> Result<Verdict, DropReason> {
         let child = self.children[slot as usize]
             .as_mut()
             .ok_or(DropReason::NoPolicy)?;
@@ -296,10 +319,10 @@ impl OutboundPlane {
         };
         let (sealed, result) = burst.seal(offload, inner, packet);
         if sealed.packets > 0 {
-            let task = Task::Seal(sealer.shape.protocol, sealer.shape.protection);
-            self.report.work.add(task, sealed.packets, sealed.bytes);
+            let (packets, bytes) = (sealed.packets, sealed.bytes);
+            self.report.work.add(sealer.task(), packets, bytes);
             if let Some(limit) = &mut child.limit {
-                let headers = sealer.shape.headers_outside() as u64;
+                let headers = sealer.headers_outside() as u64;
                 limit.spend(sealed.sealed_bytes + sealed.packets * headers);
             }
         }
@@ -324,15 +347,16 @@ impl OutboundPlane {
         let child = |slot: Slot| self.children[slot as usize].as_ref();
         self.index
             .candidates(inner.flow.destination)
+            .map(|(_, slot)| slot)
             .filter(|slot| child(*slot).is_some_and(|child| child.admits(inner)))
             .min_by_key(|slot| child(*slot).is_some_and(Child::takes_any_protocol))
     }
 
     fn leads_to_transport(&self, destination: IpAddr) -> bool {
-        let is_transport = |slot: Slot| {
+        let is_transport = |(_, slot): (_, Slot)| {
             let child = self.children[slot as usize].as_ref();
             let sealer = child.and_then(|child| child.sealers.last());
-            sealer.is_some_and(|sealer| sealer.shape.mode == Mode::Transport)
+            sealer.is_some_and(|sealer| sealer.mode == Mode::Transport)
         };
         self.index.candidates(destination).any(is_transport)
     }
@@ -341,7 +365,7 @@ impl OutboundPlane {
     fn hold(&mut self, frame: &mut [u8], reason: DropReason, since: Instant, now: Instant) {
         let parsed = crate::plane::vnet::take(frame, self.offloads);
         let inner = parsed.ok().and_then(|(_, packet)| Inner::parse(packet));
-        let slot = inner.and_then(|inner| self.find(&inner));
+        let slot = inner.and_then(|inner| self.find_last(&inner));
         let child = slot.and_then(|slot| self.children[slot as usize].as_mut());
         let hold = child.and_then(|child| match reason {
             DropReason::UnprovenPath => child.limit.as_mut().map(|limit| &mut limit.hold),
@@ -369,12 +393,9 @@ impl OutboundPlane {
         let held = self.take_hold(sa.child);
         self.released.extend(held.into_frames());
         let mtu = self.sizes.install(&sa);
-        let child = sa.child;
-        let Some(mut sealer) = Sealer::new(sa).map(Box::new) else {
-            return;
-        };
-        self.edit_or_add(child, |child| {
-            child.sealers.retain(|old| old.spi != sealer.spi);
+        self.edit_or_add(sa.child, |child| {
+            child.sealers.retain(|old| old.spi != sa.spi());
+            let mut sealer = Box::new(Sealer::new(sa));
             sealer.set_path_mtu(mtu);
             child.sealers.push(sealer);
             child.sealers.shrink_to_fit();
@@ -390,6 +411,7 @@ impl OutboundPlane {
                 limit: None,
                 stall: Stall::default(),
                 watched_from: None,
+                trouble: None,
             };
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.children.push(None);
@@ -433,7 +455,7 @@ impl Child {
     /// Calls `each` with the ranges of destination addresses that are this child's.
     fn each_destination(&self, mut each: impl FnMut(IpAddr, IpAddr)) {
         match (self.sealers.last(), &self.expected) {
-            (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
+            (Some(sealer), _) if sealer.mode == Mode::Transport => {
                 each(sealer.peer, sealer.peer);
             }
             (Some(sealer), _) => sealer.remote.iter().for_each(|s| each(s.first, s.last)),
@@ -444,7 +466,7 @@ impl Child {
 
     fn admits(&self, inner: &Inner) -> bool {
         match (self.sealers.last(), &self.expected) {
-            (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
+            (Some(sealer), _) if sealer.mode == Mode::Transport => {
                 let own = sealer.path.local.ip();
                 (own.is_unspecified() || own == inner.flow.source)
                     && policy::admits(inner, &sealer.local, &sealer.remote, true)

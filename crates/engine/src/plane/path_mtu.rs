@@ -7,7 +7,11 @@
 //! An ICMP report is proven if it quotes the SPI and a recent sequence number, because nobody off
 //! the path knows both. A report that quotes too little for that, as RFC 792 allows, can lower a
 //! path only to [`LEAST_CLAIM`] and only for [`CLAIM_HOLDS`], so forging it gains little. A report
-//! that quotes a packet that we did not send is ignored.
+//! that quotes a packet that we did not send is ignored. A raw tunnel of Mobile IPv4 has no such
+//! numbers: its report is proven by the identification of one of its last large packets, which is
+//! drawn at random. A tunnel in UDP has nothing to prove a report with.
+//!
+//! A nested SA's own link is the SA that carries it on.
 //!
 //! Searching the path with probes (RFC 8899) is left out.
 
@@ -16,7 +20,7 @@ use std::net::SocketAddr;
 
 use wire::ip::protocol::{AH, ESP};
 
-use crate::sa::{ChildId, Path, Sa, Via};
+use crate::sa::{ChildId, Encapsulation, Path, Sa, Via};
 use crate::time::{Duration, Instant};
 
 /// What every IPv4 host accepts (RFC 791 §3.1). No path goes below it.
@@ -54,7 +58,8 @@ impl TooBig<'_> {
     /// SPI and sequence number, if so much is quoted.
     pub(crate) fn numbers(&self) -> Option<(u32, u32)> {
         let (protocol, at) = match self.via {
-            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => (ESP, 0),
+            Via::Udp | Via::UdpWithMarker => (ESP, 0),
+            Via::UdpWithType => return None,
             Via::Raw => quoted_payload(self.quoted)?,
         };
         // AH: next header, length and a reserved field come first (RFC 4302 §2).
@@ -65,6 +70,13 @@ impl TooBig<'_> {
         };
         Some((word(at)?, word(at + 4)?))
     }
+}
+
+/// The form of a raw tunnel's packet and its identification, if that is what a report quotes.
+pub(crate) fn quoted_tunnel(via: Via, quoted: &[u8]) -> Option<(Encapsulation, u16)> {
+    let is_v4 = via == Via::Raw && quoted.first()? >> 4 == 4;
+    let encapsulation = Encapsulation::of(*quoted.get(9).filter(|_| is_v4)?)?;
+    Some((encapsulation, u16::from_be_bytes([quoted[4], quoted[5]])))
 }
 
 /// Protocol and place of what follows the quoted IP header, if that is ESP or AH. A quotation is
@@ -110,8 +122,9 @@ struct Known {
     path: Path,
     /// What its SA allows.
     most: u16,
-    /// What our own link carries.
+    /// What our own link carries, or the SA that a nested one goes through.
     link: u16,
+    is_nested: bool,
     /// What lowers it; of most paths nothing.
     lowered: Option<Box<[Option<Lowered>; Why::COUNT]>>,
     spis: Vec<u32>,
@@ -148,8 +161,8 @@ impl Known {
 pub(crate) struct PathSizes {
     /// Boxed: a tree of ever newer keys is half empty.
     children: BTreeMap<ChildId, Box<Known>>,
-    /// By where packets go and the peer's SPI, as a report quotes them.
-    by_spi: BTreeMap<(SocketAddr, u32), ChildId>,
+    /// By where packets go and the peer's SPI, as a report quotes them. Tunnels may share both.
+    by_spi: BTreeSet<(SocketAddr, u32, ChildId)>,
     to_ask: BTreeSet<(Instant, ChildId)>,
     to_grow: BTreeSet<(Instant, ChildId)>,
 }
@@ -170,9 +183,10 @@ impl PathSizes {
             path: sa.path,
             most: sa.path_mtu,
             link: u16::MAX,
+            is_nested: sa.is_nested,
             lowered,
             spis,
-            ask_at: Some(Instant(0)),
+            ask_at: (!sa.is_nested).then_some(Instant(0)),
             grows_at: None,
         };
         self.keep(sa.child, known)
@@ -187,7 +201,7 @@ impl PathSizes {
             path: known.path.led_to(path),
             link: u16::MAX,
             lowered: known.lowered.filter(|_| is_same),
-            ask_at: Some(Instant(0)),
+            ask_at: (!known.is_nested).then_some(Instant(0)),
             ..known
         };
         Some(self.keep(child, known))
@@ -207,14 +221,22 @@ impl PathSizes {
     pub(crate) fn link(&mut self, child: ChildId, mtu: u16, now: Instant) -> Option<u16> {
         self.change(child, |known| {
             known.link = mtu;
-            known.ask_at = (mtu < known.most).then(|| now + REPORT_HOLDS);
+            let is_asked = mtu < known.most && !known.is_nested;
+            known.ask_at = is_asked.then(|| now + REPORT_HOLDS);
         })
+    }
+
+    /// What its link is known to carry.
+    pub(crate) fn link_of(&self, child: ChildId) -> Option<u16> {
+        self.children.get(&child).map(|known| known.link)
     }
 
     /// Our link towards this peer carries less than we believed: ask for it.
     pub(crate) fn doubt_link(&mut self, remote: SocketAddr) {
         for child in self.of_peer(remote) {
-            self.change(child, |known| known.ask_at = Some(Instant(0)));
+            self.change(child, |known| {
+                known.ask_at = (!known.is_nested).then_some(Instant(0));
+            });
         }
     }
 
@@ -238,13 +260,14 @@ impl PathSizes {
 
     /// The child whose packet a report quotes.
     pub(crate) fn child_of(&self, remote: SocketAddr, spi: u32) -> Option<ChildId> {
-        self.by_spi.get(&(remote, spi)).copied()
+        let all = (remote, spi, ChildId(0))..=(remote, spi, ChildId(u32::MAX));
+        self.by_spi.range(all).next().map(|place| place.2)
     }
 
     /// The children whose packets go there.
     pub(crate) fn of_peer(&self, remote: SocketAddr) -> Vec<ChildId> {
-        let all = self.by_spi.range((remote, 0)..=(remote, u32::MAX));
-        let mut children: Vec<ChildId> = all.map(|(_, child)| *child).collect();
+        let all = (remote, 0, ChildId(0))..=(remote, u32::MAX, ChildId(u32::MAX));
+        let mut children: Vec<ChildId> = self.by_spi.range(all).map(|place| place.2).collect();
         children.sort_unstable();
         children.dedup();
         children
@@ -302,7 +325,7 @@ impl PathSizes {
     /// Takes in a child that is in none of the tables.
     fn keep(&mut self, child: ChildId, known: Known) -> u16 {
         let (remote, ask_at) = (known.path.remote, known.ask_at);
-        let places = known.spis.iter().map(|spi| ((remote, *spi), child));
+        let places = known.spis.iter().map(|spi| (remote, *spi, child));
         self.by_spi.extend(places);
         let out_of_tables = Known {
             ask_at: None,
@@ -317,7 +340,7 @@ impl PathSizes {
     fn forget(&mut self, child: ChildId) -> Option<Known> {
         let known = self.children.remove(&child)?;
         for spi in &known.spis {
-            self.by_spi.remove(&(known.path.remote, *spi));
+            self.by_spi.remove(&(known.path.remote, *spi, child));
         }
         renew(&mut self.to_ask, child, known.ask_at, None);
         renew(&mut self.to_grow, child, known.grows_at, None);

@@ -52,17 +52,18 @@ impl Index {
         }
     }
 
-    /// Children that list `address`, the narrowest first.
-    pub(crate) fn candidates(&self, address: IpAddr) -> impl Iterator<Item = Slot> {
+    /// Children that list `address`, the narrowest first, each with the number of addresses that it
+    /// lists together with this one, less one.
+    pub(crate) fn candidates(&self, address: IpAddr) -> impl Iterator<Item = (u128, Slot)> {
         let hosts = self
             .hosts
             .range((address, 0)..=(address, Slot::MAX))
-            .map(|host| host.1);
+            .map(|host| (0, host.1));
         let wide = self
             .wide
             .iter()
             .filter(move |wide| wide.first <= address && address <= wide.last)
-            .map(|wide| wide.slot);
+            .map(|wide| (wide.span, wide.slot));
         hosts.chain(wide)
     }
 }

@@ -1,23 +1,27 @@
-//! One outbound SA at work: sequence numbers, the outer header, sealing in place.
+//! One outbound SA at work: its numbers, and what it puts around packets, in place.
+
+mod encapsulate;
+mod protect;
 
 use std::net::IpAddr;
 
-use crypto::packet::PacketKey;
 use crypto::rand::Stream;
-use wire::ip::protocol::{AH, ESP, IPV4, IPV6};
+use wire::ip::protocol::{IPV4, IPV6};
 
+use self::encapsulate::Capsule;
+use self::protect::{Protector, last_sequence};
 use crate::counters::DropReason;
 use crate::plane::SaReport;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
-use crate::plane::shape::Shape;
+use crate::plane::shape::{TunnelShape, wire_bytes};
 use crate::plane::soft_limit::SoftLimit;
-use crate::sa::{ChildId, Layer, Mode, Path, Protocol, Sa, Via};
+use crate::sa::{ChildId, Encapsulation, Layer, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
-use crate::{ah, esp};
+use crate::work::Task;
 
 /// TTL and hop limit of outer headers.
 pub(crate) const OUTER_TTL: u8 = 64;
@@ -28,8 +32,10 @@ const DONT_FRAGMENT: u16 = 0x4000;
 pub(crate) struct Sealer {
     pub(crate) child: ChildId,
     pub(crate) spi: u32,
-    pub(crate) shape: Shape,
+    pub(crate) mode: Mode,
     pub(crate) path: Path,
+    /// Its packets go through the outbound plane again.
+    pub(crate) is_nested: bool,
     /// Our address and the peer's when the SA was made: what transport-mode checksums cover, as
     /// the peer repairs them from these (RFC 3948 §3.1.2).
     pub(crate) view: (IpAddr, IpAddr),
@@ -44,12 +50,25 @@ pub(crate) struct Sealer {
     /// The largest packet that a small path carries.
     pub(crate) small: usize,
     pub(crate) path_mtu: u16,
-    key: PacketKey,
-    has_esn: bool,
+    wrap: Wrap,
+    /// Packets so far; of ESP and AH, the last number.
     sequence: u64,
     soft_limit: SoftLimit,
     bytes: u64,
     last: Option<Instant>,
+}
+
+/// What an SA puts around a packet, decided once for all its packets.
+enum Wrap {
+    Ipsec(Protector),
+    Tunnel(Capsule),
+}
+
+/// Where sealed packets go, and what fits there.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    path: &'a Path,
+    path_mtu: u16,
 }
 
 /// What the outer header takes from the inner packet.
@@ -60,12 +79,14 @@ pub(crate) struct Outer<'a> {
     pub(crate) header: &'a [u8],
     pub(crate) protocol_at: usize,
     pub(crate) next_header: u8,
+    /// Octets of minimal encapsulation, where the packet gets it.
+    minimal: Option<usize>,
 }
 
 impl<'a> Outer<'a> {
     /// For `packet`, whose headers are `inner`.
     pub(crate) fn of(sealer: &Sealer, inner: &Inner, packet: &'a [u8]) -> Self {
-        let is_tunnel = sealer.shape.mode == Mode::Tunnel;
+        let is_tunnel = sealer.mode == Mode::Tunnel;
         let of_tunnel = if inner.is_v6() { IPV6 } else { IPV4 };
         Self {
             traffic_class: inner.traffic_class,
@@ -81,49 +102,95 @@ impl<'a> Outer<'a> {
             } else {
                 inner.flow.protocol
             },
+            minimal: match &sealer.wrap {
+                Wrap::Ipsec(_) => None,
+                Wrap::Tunnel(capsule) => capsule.minimal_bytes(&sealer.path, packet),
+            },
         }
     }
 }
 
 impl Sealer {
-    pub(crate) fn new(sa: Sa) -> Option<Self> {
-        let Layer::Ipsec(ipsec) = &sa.layer else {
-            return None;
-        };
+    pub(crate) fn new(sa: Sa) -> Self {
         let last = last_sequence(sa.has_esn);
         // Control must renew the SA before its numbers are used up.
         let near_end = last - (last >> 4);
         let mut sealer = Self {
             child: sa.child,
-            spi: ipsec.spi,
-            shape: Shape::of(&sa)?,
+            spi: sa.spi(),
+            mode: sa.mode,
             path: sa.path,
+            is_nested: sa.is_nested,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,
             peer: sa.known_as(),
-            key: ipsec.packet_key(),
+            wrap: match &sa.layer {
+                Layer::Ipsec(ipsec) => Wrap::Ipsec(Protector::new(ipsec, &sa)),
+                Layer::Tunnel { encapsulation, .. } => {
+                    Wrap::Tunnel(Capsule::new(TunnelShape::of(*encapsulation, &sa.path)))
+                }
+            },
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
             copies_df: sa.copies_df,
             largest: 0,
             small: 0,
             path_mtu: 0,
-            has_esn: sa.has_esn,
             sequence: 0,
             soft_limit: SoftLimit::new(sa.soft_packets.min(near_end), sa.soft_bytes),
             bytes: 0,
             last: None,
         };
         sealer.set_path_mtu(sa.path_mtu);
-        Some(sealer)
+        sealer
     }
 
     /// No path goes below the minimum of its family.
     pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
-        let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
+        let path_mtu = path_mtu.max(least(self.path.remote.is_ipv6()));
         self.path_mtu = path_mtu;
-        self.small = self.shape.largest_packet(LEAST_CLAIM.into());
-        self.largest = self.shape.largest_packet(path_mtu.into());
+        self.small = self.largest_packet(LEAST_CLAIM.into());
+        self.largest = self.largest_packet(path_mtu.into());
+    }
+
+    /// Octets on the wire before and after each packet, at least.
+    pub(crate) fn overhead(&self) -> usize {
+        match &self.wrap {
+            Wrap::Ipsec(protector) => wire_bytes(&protector.shape, 0),
+            Wrap::Tunnel(capsule) => capsule.shape.header_bytes(),
+        }
+    }
+
+    /// Octets of headers on the wire that the sealed datagrams do not contain.
+    pub(crate) fn headers_outside(&self) -> usize {
+        match &self.wrap {
+            Wrap::Ipsec(protector) => protector.shape.headers_outside(),
+            Wrap::Tunnel(capsule) => capsule.shape.headers_outside(),
+        }
+    }
+
+    /// What it does to a packet.
+    pub(crate) fn task(&self) -> Task {
+        match &self.wrap {
+            Wrap::Ipsec(Protector { shape, .. }) => Task::Seal(shape.protocol, shape.protection),
+            Wrap::Tunnel(capsule) => Task::Encapsulate(capsule.shape.encapsulation),
+        }
+    }
+
+    /// The IP protocol of its packets.
+    pub(crate) fn protocol(&self) -> u8 {
+        match &self.wrap {
+            Wrap::Ipsec(protector) => protector.protocol(),
+            Wrap::Tunnel(capsule) => capsule.shape.encapsulation.protocol(),
+        }
+    }
+
+    /// Its form, if it is a tunnel of Mobile IPv4.
+    pub(crate) fn encapsulation(&self) -> Option<Encapsulation> {
+        match &self.wrap {
+            Wrap::Ipsec(_) => None,
+            Wrap::Tunnel(capsule) => Some(capsule.shape.encapsulation),
+        }
     }
 
     /// Whether the SA reaches its soft limit: true only once.
@@ -140,6 +207,11 @@ impl Sealer {
             last: self.last,
             path_mtu: self.path_mtu,
         }
+    }
+
+    /// Whether one of the last large packets of a tunnel bore this identification.
+    pub(crate) fn has_sent(&self, id: u16) -> bool {
+        matches!(&self.wrap, Wrap::Tunnel(capsule) if capsule.has_sent(id))
     }
 
     /// Whether this is the lower half of a number that the last `most` packets bore.
@@ -164,132 +236,31 @@ impl Sealer {
         out: &mut Datagrams,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<usize, DropReason> {
-        // The counter never wraps (RFC 4303 §3.3.3): the SA ends with the last number.
-        if self.sequence >= last_sequence(self.has_esn) {
-            return Err(DropReason::SequenceExhausted);
-        }
-        let sequence = self.sequence + 1;
-        let headers = self.headers_before(outer);
-        let length = headers + self.shape.sealed(clear);
-        if length > usize::from(u16::MAX) {
-            return Err(DropReason::TooBig);
-        }
-        let is_too_long = length + self.shape.headers_outside() > self.path_mtu.into();
-        let packet = out.push(&self.path, outer.traffic_class, length, is_too_long);
-        if headers > 0 {
-            // What may be sealed although it is too long may be cut: an IPv6 packet of 1280 octets
-            // has DF, and no sender makes it smaller.
-            let dont_fragment = outer.dont_fragment && !is_too_long;
-            let sizes = (length, dont_fragment);
-            self.write_header(&mut packet[..headers], outer, sizes, random);
-        }
-        let sealed = match self.shape.protocol {
-            Protocol::Esp => {
-                let packet = &mut packet[headers..];
-                let start = esp::Layout::of(&self.shape.protection).clear_at();
-                fill(&mut packet[start..start + clear]);
-                let (spi, has_esn) = (self.spi, self.has_esn);
-                let iv = |iv: &mut [u8]| random.fill(iv);
-                let next = outer.next_header;
-                esp::seal(&self.key, packet, clear, spi, sequence, has_esn, next, iv);
-                Ok(())
+        let way = Way {
+            path: &self.path,
+            path_mtu: self.path_mtu,
+        };
+        let sealed = match &mut self.wrap {
+            Wrap::Ipsec(protector) => {
+                protector.seal(way, &mut self.sequence, outer, random, out, (clear, fill))?
             }
-            Protocol::Ah => {
-                fill(&mut packet[length - clear..]);
-                let (spi, next) = (self.spi, outer.next_header);
-                ah::seal(
-                    &self.key,
-                    packet,
-                    headers,
-                    next,
-                    spi,
-                    sequence,
-                    self.has_esn,
-                )
+            Wrap::Tunnel(capsule) => {
+                let sealed = capsule.seal(way, outer, random, out, (clear, fill))?;
+                self.sequence += 1;
+                sealed
             }
         };
-        sealed.inspect_err(|_| out.unpush(length))?;
-        self.sequence = sequence;
         self.bytes += clear as u64;
         self.last = Some(now);
-        if is_too_long && self.path.via == Via::Raw {
-            // UDP is fragmented by the kernel, which takes raw packets only as they are.
-            let cut = self.fragment_last((headers, outer), random, out);
-            return cut.inspect_err(|_| out.unpush(length));
+        Ok(sealed)
+    }
+
+    /// The largest packet that a path carries.
+    fn largest_packet(&self, path_mtu: usize) -> usize {
+        match &self.wrap {
+            Wrap::Ipsec(protector) => protector.shape.largest_packet(path_mtu),
+            Wrap::Tunnel(capsule) => path_mtu.saturating_sub(capsule.shape.header_bytes()),
         }
-        Ok(length)
-    }
-
-    fn fragment_last(
-        &self,
-        (headers, outer): (usize, &Outer<'_>),
-        random: &mut Stream,
-        out: &mut Datagrams,
-    ) -> Result<usize, DropReason> {
-        let mtu = self.path_mtu.into();
-        let cut = if self.shape.is_outer_v6 {
-            let named_at = match self.shape.mode {
-                Mode::Tunnel => 6,
-                Mode::Transport => outer.protocol_at,
-            };
-            out.fragment_last_v6(mtu, (headers, named_at), random.u32())
-        } else {
-            out.fragment_last(mtu)
-        };
-        cut.map_err(|_refused| DropReason::TooBig)
-    }
-
-    fn headers_before(&self, outer: &Outer<'_>) -> usize {
-        match self.shape.mode {
-            _ if self.shape.is_udp_encapsulated => 0,
-            Mode::Tunnel => self.shape.ip_header_bytes(),
-            Mode::Transport => outer.header.len(),
-        }
-    }
-
-    /// The outer IP header of a raw path.
-    fn write_header(
-        &self,
-        header: &mut [u8],
-        outer: &Outer<'_>,
-        (length, dont_fragment): (usize, bool),
-        random: &mut Stream,
-    ) {
-        let protocol = match self.shape.protocol {
-            Protocol::Esp => ESP,
-            Protocol::Ah => AH,
-        };
-        let (local, remote) = (self.path.local.ip(), self.path.remote.ip());
-        if self.shape.mode == Mode::Tunnel {
-            // AH covers the identification, and a sender of whole packets must not leave it 0.
-            let id = (random.u32() as u16).max(1);
-            let flags = if dont_fragment { DONT_FRAGMENT } else { 0 };
-            write_ip_header(
-                header,
-                (local, remote),
-                protocol,
-                outer.traffic_class,
-                (id, flags),
-            );
-        } else {
-            header.copy_from_slice(outer.header);
-            header[outer.protocol_at] = protocol;
-            put_destination(header, remote);
-            if remote.is_ipv4() && !dont_fragment {
-                header[6] &= !((DONT_FRAGMENT >> 8) as u8);
-            }
-            if remote.is_ipv4() && header[4..6] == [0, 0] {
-                put16(header, 4, (random.u32() as u16).max(1));
-            }
-        }
-        finish_ip_header(header, length);
-    }
-}
-
-fn last_sequence(has_esn: bool) -> u64 {
-    match has_esn {
-        true => u64::MAX,
-        false => u32::MAX.into(),
     }
 }
 
@@ -335,13 +306,5 @@ pub(crate) fn finish_ip_header(header: &mut [u8], length: usize) {
     } else {
         put16(header, 2, length as u16);
         checksum::put_v4(header);
-    }
-}
-
-/// Rewrites the destination of an IP header.
-fn put_destination(header: &mut [u8], destination: IpAddr) {
-    match destination {
-        IpAddr::V4(v4) => header[16..20].copy_from_slice(&v4.octets()),
-        IpAddr::V6(v6) => header[24..40].copy_from_slice(&v6.octets()),
     }
 }

@@ -1,14 +1,16 @@
 //! How large packets become on the wire, for the sealing code, path MTU and the lab.
 
 use crypto::packet::Protection;
+use wire::ip::{gre, ipv4};
+use wire::mip4::TUNNEL_HEADER_LEN;
 
 use crate::ah;
 use crate::esp::Layout;
-use crate::sa::{Layer, Mode, Protocol, Sa, Via};
+use crate::sa::{Encapsulation, Ipsec, Mode, Path, Protocol, Via};
 
 const UDP_HEADER_BYTES: usize = 8;
 
-/// What decides the size of a packet under an SA.
+/// What decides the size of a packet under an SA of ESP or AH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Algorithms.
@@ -23,32 +25,30 @@ pub struct Shape {
     pub is_outer_v6: bool,
 }
 
+/// What decides the size of a packet in a tunnel of Mobile IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelShape {
+    /// The form.
+    pub encapsulation: Encapsulation,
+    /// In UDP (RFC 3519).
+    pub is_in_udp: bool,
+}
+
 impl Shape {
-    /// Of this SA; `None` if it is a tunnel of Mobile IPv4.
-    pub fn of(sa: &Sa) -> Option<Self> {
-        let Layer::Ipsec(ipsec) = &sa.layer else {
-            return None;
-        };
-        Some(Self {
+    /// Of an SA with this layer, mode and path.
+    pub fn of(ipsec: &Ipsec, mode: Mode, path: &Path) -> Self {
+        Self {
             protection: ipsec.protection,
             protocol: ipsec.protocol,
-            mode: sa.mode,
-            is_udp_encapsulated: sa.path.via != Via::Raw,
-            is_outer_v6: sa.path.remote.is_ipv6(),
-        })
+            mode,
+            is_udp_encapsulated: path.via != Via::Raw,
+            is_outer_v6: path.remote.is_ipv6(),
+        }
     }
 
     /// Octets of the outer IP header that an SA makes itself.
     pub fn ip_header_bytes(&self) -> usize {
         if self.is_outer_v6 { 40 } else { 20 }
-    }
-
-    /// Octets of headers on the wire that the sealed datagrams do not contain.
-    pub(crate) fn headers_outside(&self) -> usize {
-        match self.is_udp_encapsulated {
-            true => self.ip_header_bytes() + UDP_HEADER_BYTES,
-            false => 0,
-        }
     }
 
     /// Octets of the ESP packet, or of AH with its payload, for this many octets of payload.
@@ -63,12 +63,7 @@ impl Shape {
     /// for IP headers without options.
     pub fn largest_packet(&self, path_mtu: usize) -> usize {
         let ip = self.ip_header_bytes();
-        let udp = if self.is_udp_encapsulated {
-            UDP_HEADER_BYTES
-        } else {
-            0
-        };
-        let room = path_mtu.saturating_sub(ip + udp);
+        let room = path_mtu.saturating_sub(ip + self.udp_header_bytes());
         let payload = match self.protocol {
             Protocol::Esp => Layout::of(&self.protection).largest_clear(room),
             Protocol::Ah => {
@@ -78,6 +73,53 @@ impl Shape {
         match self.mode {
             Mode::Tunnel => payload,
             Mode::Transport => payload + ip,
+        }
+    }
+
+    /// Octets of headers on the wire that the sealed datagrams do not contain.
+    pub(crate) fn headers_outside(&self) -> usize {
+        match self.is_udp_encapsulated {
+            true => self.ip_header_bytes() + UDP_HEADER_BYTES,
+            false => 0,
+        }
+    }
+
+    fn udp_header_bytes(&self) -> usize {
+        match self.is_udp_encapsulated {
+            true => UDP_HEADER_BYTES,
+            false => 0,
+        }
+    }
+}
+
+impl TunnelShape {
+    /// Of a tunnel of this form on this path.
+    pub fn of(encapsulation: Encapsulation, path: &Path) -> Self {
+        Self {
+            encapsulation,
+            is_in_udp: path.via != Via::Raw,
+        }
+    }
+
+    /// Octets on the wire before a packet, from the outer IP header on. Minimal encapsulation adds
+    /// fewer to most packets, but as many to fragments.
+    pub fn header_bytes(&self) -> usize {
+        let gre = match self.encapsulation {
+            Encapsulation::Gre => gre::LEN,
+            Encapsulation::IpInIp | Encapsulation::Minimal => 0,
+        };
+        let udp = match self.is_in_udp {
+            true => UDP_HEADER_BYTES + TUNNEL_HEADER_LEN,
+            false => 0,
+        };
+        ipv4::HEADER_LEN + udp + gre
+    }
+
+    /// Octets of headers on the wire that the datagrams do not contain.
+    pub(crate) fn headers_outside(&self) -> usize {
+        match self.is_in_udp {
+            true => ipv4::HEADER_LEN + UDP_HEADER_BYTES,
+            false => 0,
         }
     }
 }
@@ -90,10 +132,5 @@ pub fn wire_bytes(shape: &Shape, packet: usize) -> usize {
         Mode::Tunnel => packet,
         Mode::Transport => packet.saturating_sub(ip),
     };
-    let udp = if shape.is_udp_encapsulated {
-        UDP_HEADER_BYTES
-    } else {
-        0
-    };
-    ip + udp + shape.sealed(payload)
+    ip + shape.udp_header_bytes() + shape.sealed(payload)
 }

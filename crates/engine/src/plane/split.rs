@@ -1,6 +1,8 @@
 //! Cuts a frame into packets that fit: TCP and UDP super-packets, plain packets, IPv4 fragments
 //! (RFC 791 §3.2). Each packet is written once, to the place where it is sealed.
 
+use std::net::IpAddr;
+
 use crypto::rand::Stream;
 use wire::ip::fragment::Fragments;
 use wire::ip::protocol::{TCP, UDP};
@@ -82,7 +84,10 @@ impl Burst<'_> {
         packet: &mut [u8],
     ) -> Result<(), DropReason> {
         let packet = &mut packet[..inner.flow.total_len];
-        if self.sealer.shape.mode == Mode::Transport {
+        if self.sealer.encapsulation().is_some() {
+            self.check_for_tunnel(inner)?;
+        }
+        if self.sealer.mode == Mode::Transport {
             // ESP and AH protect whole packets only (RFC 4303 §3.3.4, RFC 4302 §3.3.4).
             if inner.flow.is_fragment {
                 return Err(DropReason::BadInnerPacket);
@@ -107,6 +112,16 @@ impl Burst<'_> {
         }
     }
 
+    /// Whether a tunnel of Mobile IPv4 may carry the packet. One from the other end of the tunnel
+    /// has been through it already (RFC 2003 §3.2, RFC 5944 §4.2.3).
+    fn check_for_tunnel(&self, inner: &Inner) -> Result<(), DropReason> {
+        match inner.flow.source {
+            IpAddr::V6(_) => Err(DropReason::NoPolicy),
+            source if source == self.sealer.path.remote.ip() => Err(DropReason::RoutingLoop),
+            IpAddr::V4(_) => Ok(()),
+        }
+    }
+
     /// Makes the upper layer's checksum right for the peer. Completes a checksum that the device
     /// left to us. In transport mode, uses the addresses from which the peer repairs it.
     fn complete_checksum(
@@ -119,7 +134,7 @@ impl Burst<'_> {
             return Ok(());
         }
         let actual = (inner.flow.source, inner.flow.destination);
-        let covered = match self.sealer.shape.mode {
+        let covered = match self.sealer.mode {
             Mode::Tunnel => actual,
             Mode::Transport => self.sealer.view,
         };
@@ -142,7 +157,7 @@ impl Burst<'_> {
     }
 
     fn pseudo(&self, inner: &Inner) -> Sum {
-        let ends = match self.sealer.shape.mode {
+        let ends = match self.sealer.mode {
             Mode::Tunnel => (inner.flow.source, inner.flow.destination),
             Mode::Transport => self.sealer.view,
         };
@@ -154,7 +169,7 @@ impl Burst<'_> {
             return self.seal_whole(inner, packet);
         }
         let is_free_to_cut = !inner.is_v6() && !inner.dont_fragment;
-        match self.sealer.shape.mode {
+        match self.sealer.mode {
             Mode::Tunnel if is_free_to_cut => self.seal_fragments(inner, packet),
             _ if self.must_refuse(inner, packet.len()) => self.refuse(inner, packet),
             // The outer packet is fragmented (RFC 4303 §3.3.4); by the kernel where it is UDP.
@@ -247,7 +262,7 @@ impl Burst<'_> {
         if must_cut && self.must_refuse(inner, plan.headers + plan.segment) {
             return self.refuse(inner, packet);
         }
-        let is_cut_inside = must_cut && self.sealer.shape.mode == Mode::Tunnel;
+        let is_cut_inside = must_cut && self.sealer.mode == Mode::Tunnel;
         let (headers, data) = packet.split_at_mut(plan.headers);
         let first_id = be16(headers, 4);
         for (number, part) in data.chunks(plan.segment).enumerate() {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod hold;
 mod limit;
+mod nested;
 mod reports;
 mod round_trip;
 mod sizes;
@@ -10,4 +11,5 @@ mod stalls;
 mod super_packets;
 mod support;
 mod transport;
+mod tunnels;
 mod vectors;

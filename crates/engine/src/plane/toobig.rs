@@ -7,7 +7,6 @@ use wire::ip::icmp;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::Inner;
 use crate::plane::path_mtu::LEAST_V6;
-use crate::plane::vnet;
 
 /// What an IPv4 link must carry (RFC 791 §3.2).
 const MIN_V4_MTU: usize = 68;
@@ -30,11 +29,7 @@ pub(crate) fn reply(
         IpAddr::V6(from) if from.is_multicast() => None,
         IpAddr::V6(from) => icmp::packet_too_big(packet, from, largest.max(LEAST_V6.into()) as u32),
     };
-    let Some(icmp) = icmp else { return };
-    let start = out.reply_bytes.len();
-    if has_vnet_header {
-        out.reply_bytes.extend_from_slice(&vnet::PLAIN);
+    if let Some(icmp) = icmp {
+        out.answer(&icmp, has_vnet_header);
     }
-    out.reply_bytes.extend_from_slice(&icmp);
-    out.replies.push(start..out.reply_bytes.len());
 }

@@ -10,6 +10,7 @@ use wire::ip::{AddressChange, ChecksumState, Flow, flow, tcp};
 use crate::counters::DropReason;
 use crate::plane::checksum;
 use crate::plane::coalesce::Delivery;
+use crate::plane::ends::OwnEnds;
 use crate::plane::inner::{Inner, be16, put16};
 use crate::plane::opener::Opener;
 use crate::plane::packets::Packets;
@@ -39,19 +40,26 @@ pub(crate) struct Unwrap<'a> {
 }
 
 impl Unwrap<'_> {
-    /// Checks the packet and hands it on.
+    /// Checks the packet and hands it on. Returns its headers if it is for one of our own ends of
+    /// SAs: such a packet is not handed on, but opened again.
     pub(crate) fn deliver(
         &mut self,
+        own: &OwnEnds,
         offloads: Offloads,
         out: &mut Packets,
-    ) -> Result<(), DropReason> {
-        match self.opener.shape.mode {
-            Mode::Tunnel => self.deliver_tunnel(offloads, out),
-            Mode::Transport => self.deliver_transport(offloads, out),
+    ) -> Result<Option<Inner>, DropReason> {
+        match self.opener.mode {
+            Mode::Tunnel => self.deliver_tunnel(own, offloads, out),
+            Mode::Transport => self.deliver_transport(offloads, out).map(|()| None),
         }
     }
 
-    fn deliver_tunnel(&mut self, offloads: Offloads, out: &mut Packets) -> Result<(), DropReason> {
+    fn deliver_tunnel(
+        &mut self,
+        own: &OwnEnds,
+        offloads: Offloads,
+        out: &mut Packets,
+    ) -> Result<Option<Inner>, DropReason> {
         let inner = Inner::parse(self.clear).ok_or(DropReason::BadInnerPacket)?;
         let is_of_family = match self.next_header {
             IPV4 => !inner.is_v6(),
@@ -71,6 +79,9 @@ impl Unwrap<'_> {
         tcp::clamp_mss(packet, &inner.flow, room, ChecksumState::Full);
         let (ip, upper) = packet.split_at_mut(inner.flow.transport);
         decapsulate_ecn(ip, &inner, outer_class)?;
+        if own.take(&inner) {
+            return Ok(Some(inner));
+        }
         let delivery = Delivery {
             inner: &inner,
             ip,
@@ -79,7 +90,7 @@ impl Unwrap<'_> {
             start: self.start + inner.flow.transport,
         };
         delivery.deliver(offloads, out);
-        Ok(())
+        Ok(None)
     }
 
     fn deliver_transport(
@@ -178,15 +189,15 @@ impl Unwrap<'_> {
         Ok((header, inner))
     }
 
-    /// RFC 3948 §3.1.2: the checksum covers the addresses that the peer saw. If they are known, the
-    /// checksum is translated, so a wrong one stays wrong. Otherwise it is computed again, because
-    /// the packet is authentic.
+    /// RFC 3948 §3.1.2: the checksum covers the addresses that the peer saw. If they are known,
+    /// the checksum is translated, so a wrong one stays wrong. Otherwise it is computed again,
+    /// because the packet is authentic.
     fn repair_checksum(&mut self, inner: &Inner) -> Result<(), DropReason> {
         let protocol = inner.flow.protocol;
         let ends = (inner.flow.source, inner.flow.destination);
         let seen = match self.opener.original {
             Some(original) => (original.peer, original.own),
-            None if self.opener.shape.is_udp_encapsulated => return self.renew_checksum(inner),
+            None if self.opener.path.via != Via::Raw => return self.renew_checksum(inner),
             None => self.outer_ends(),
         };
         if seen != ends {

@@ -316,6 +316,8 @@ impl Device {
                 let policy = policy.with(protocol, protection);
                 return Ok(self.service(&policy, Direction::Open)?.at(bytes));
             }
+            Task::Encapsulate(form) => cell(form.name(), "encapsulate"),
+            Task::Decapsulate(form) => cell(form.name(), "decapsulate"),
             Task::KeyPair(group) => cell(names::of_agreement(group), "generate"),
             Task::Agree(group) => cell(names::of_agreement(group), "agree"),
             Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
@@ -382,6 +384,8 @@ fn in_words(task: Task) -> String {
     match task {
         Task::Seal(..) => "sealing a packet".to_owned(),
         Task::Open(..) => "opening a packet".to_owned(),
+        Task::Encapsulate(form) => format!("a packet into {}", form.name()),
+        Task::Decapsulate(form) => format!("a packet out of {}", form.name()),
         Task::KeyPair(group) => format!("a Diffie-Hellman key pair of {}", names::of_group(group)),
         Task::Agree(group) => format!("a Diffie-Hellman secret of {}", names::of_group(group)),
         Task::Sign(bits) => format!("an RSA signature of {bits} bits"),

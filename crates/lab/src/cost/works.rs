@@ -55,7 +55,7 @@ fn names() -> impl Iterator<Item = String> {
 
 type Kind = (&'static [&'static str], &'static [&'static str]);
 
-const OPERATIONS: [Kind; 4] = [
+const OPERATIONS: [Kind; 5] = [
     (
         &[
             "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "x25519", "p256",
@@ -73,5 +73,9 @@ const OPERATIONS: [Kind; 4] = [
     (
         &["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"],
         &["generate", "sign", "verify"],
+    ),
+    (
+        &["ip-in-ip", "minimal", "gre"],
+        &["encapsulate", "decapsulate"],
     ),
 ];

@@ -1,4 +1,5 @@
-//! ICMP errors that tell a sender about a smaller path MTU (RFC 792, RFC 1191 §4, RFC 4443 §3.2).
+//! ICMP errors that tell a sender about a smaller path MTU (RFC 792, RFC 1191 §4, RFC 4443 §3.2),
+//! or that a tunnel leads nowhere (RFC 2003 §4).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,6 +12,10 @@ pub const MAX_V6_LEN: usize = 1280;
 
 /// Destination unreachable.
 pub const V4_UNREACHABLE: u8 = 3;
+/// Code of [`V4_UNREACHABLE`]: no way to the network.
+pub const V4_NETWORK: u8 = 0;
+/// Code of [`V4_UNREACHABLE`]: no way to the host.
+pub const V4_HOST: u8 = 1;
 /// Code of [`V4_UNREACHABLE`]: fragmentation needed and DF set.
 pub const V4_FRAGMENTATION_NEEDED: u8 = 4;
 /// Packet too big.
@@ -20,6 +25,16 @@ pub const V6_PACKET_TOO_BIG: u8 = 2;
 /// fragmented. None if RFC 1812 §4.3.2.7 forbids one: the packet is an ICMP error, a later
 /// fragment, multicast or broadcast, or malformed.
 pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<Vec<u8>> {
+    unreachable_v4(packet, from, V4_FRAGMENTATION_NEEDED, mtu)
+}
+
+/// The answer, sent from `from`, to an IPv4 packet that cannot be delivered for the reason that
+/// `code` names. None as for [`fragmentation_needed`].
+pub fn undeliverable(packet: &[u8], from: Ipv4Addr, code: u8) -> Option<Vec<u8>> {
+    unreachable_v4(packet, from, code, 0)
+}
+
+fn unreachable_v4(packet: &[u8], from: Ipv4Addr, code: u8, mtu: u16) -> Option<Vec<u8>> {
     let cause = Ipv4::new(packet).ok()?;
     if cause.fragment_offset() != 0 || !is_host_v4(cause.source()) {
         return None;
@@ -48,7 +63,7 @@ pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<V
     .write(&mut reply);
     let message = &mut reply[ipv4::HEADER_LEN..];
     message[0] = V4_UNREACHABLE;
-    message[1] = V4_FRAGMENTATION_NEEDED;
+    message[1] = code;
     put16(message, 6, mtu);
     message[ICMP_LEN..].copy_from_slice(quoted);
     let sum = Sum::new().bytes(message).finish();
@@ -56,9 +71,9 @@ pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<V
     Some(reply)
 }
 
-/// The answer, sent from `from`, to an IPv6 packet that is larger than `mtu`. None if RFC 4443 §2.4
-/// (e) forbids one: the packet is an ICMPv6 error or redirect, not from a single host, or
-/// malformed.
+/// The answer, sent from `from`, to an IPv6 packet that is larger than `mtu`. None if
+/// RFC 4443 §2.4 (e) forbids one: the packet is an ICMPv6 error or redirect, not from a single
+/// host, or malformed.
 pub fn packet_too_big(packet: &[u8], from: Ipv6Addr, mtu: u32) -> Option<Vec<u8>> {
     let cause = Ipv6::new(packet).ok()?;
     let upper = cause.upper().ok()?;

@@ -19,6 +19,11 @@ impl TunnelHeader {
         Ok(Self { next_header })
     }
 
+    /// Whether a UDP payload begins with the header, whole or cut off.
+    pub fn starts(datagram: &[u8]) -> bool {
+        datagram.first() == Some(&TUNNEL)
+    }
+
     /// The header's octets.
     pub const fn octets(self) -> [u8; TUNNEL_HEADER_LEN] {
         [TUNNEL, self.next_header, 0, 0]

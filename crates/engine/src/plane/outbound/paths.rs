@@ -8,11 +8,12 @@ use wire::vnet::{Gso, VnetHeader};
 use super::OutboundPlane;
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
-use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why};
+use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_tunnel};
 use crate::plane::sealer::Sealer;
 use crate::plane::stall::{Sign, Stall};
+use crate::plane::trouble::{Trouble, Undelivered};
 use crate::plane::{Datagrams, Notice};
-use crate::sa::{ChildId, Path};
+use crate::sa::{ChildId, Encapsulation, Path, Via};
 use crate::time::Instant;
 
 /// What a packet that is about to be sealed shows of the path.
@@ -51,6 +52,9 @@ impl OutboundPlane {
     /// is counted as a drop.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
         self.grow(now);
+        if let Some((encapsulation, id)) = quoted_tunnel(report.via, report.quoted) {
+            return self.too_big_for_tunnels(report, (encapsulation, id), now);
+        }
         let Some((spi, sequence)) = report.numbers() else {
             let children = self.sizes.of_peer(report.remote);
             if children.is_empty() {
@@ -69,6 +73,62 @@ impl OutboundPlane {
             return false;
         };
         self.lower(child, report.mtu, Why::Report, now)
+    }
+
+    /// A report about a raw tunnel: all tunnels of this form to the same place share the path.
+    fn too_big_for_tunnels(
+        &mut self,
+        report: &TooBig<'_>,
+        (encapsulation, id): (Encapsulation, u16),
+        now: Instant,
+    ) -> bool {
+        let tunnels = self.tunnels_to(report.remote, Some(encapsulation));
+        if tunnels.is_empty() {
+            self.report.drops.count(DropReason::ForgedReport);
+        }
+        let mut newest = tunnels.iter().filter_map(|child| self.newest(*child));
+        let why = match newest.any(|sealer| sealer.has_sent(id)) {
+            true => Why::Report,
+            false => Why::Claim,
+        };
+        let lowered = tunnels
+            .iter()
+            .map(|it| self.lower(*it, report.mtu, why, now));
+        lowered.fold(false, |any, is_lowered| any | is_lowered)
+    }
+
+    /// Takes an ICMP report that a datagram did not reach the other end of a tunnel of Mobile
+    /// IPv4. Senders of later packets are told (RFC 2003 §5). Other reports are ignored.
+    pub fn undelivered(&mut self, report: &Undelivered<'_>, now: Instant) {
+        let quoted = quoted_tunnel(report.via, report.quoted);
+        let form = quoted.map(|(encapsulation, _)| encapsulation);
+        if report.via == Via::Raw && form.is_none() {
+            return;
+        }
+        for child in self.tunnels_to(report.remote, form) {
+            if let Some(child) = self.child_mut(child) {
+                child.trouble = Trouble::new(report.unreachable, now).map(Box::new);
+            }
+        }
+    }
+
+    /// Children whose packets travel to `remote` in tunnels of this form.
+    fn tunnels_to(&self, remote: SocketAddr, form: Option<Encapsulation>) -> Vec<ChildId> {
+        let mut children = self.sizes.of_peer(remote);
+        children.retain(|child| {
+            let own = self.newest(*child).and_then(Sealer::encapsulation);
+            // Fragments in a minimal tunnel travel as IP in IP.
+            let is_mixed =
+                own == Some(Encapsulation::Minimal) && form == Some(Encapsulation::IpInIp);
+            own.is_some() && (own == form || form.is_none() || is_mixed)
+        });
+        children
+    }
+
+    fn newest(&self, child: ChildId) -> Option<&Sealer> {
+        let slot = *self.by_id.get(&child)?;
+        let child = self.children[slot as usize].as_ref()?;
+        child.sealers.last().map(|sealer| &**sealer)
     }
 
     pub(super) fn allow(&mut self, child: ChildId, bytes: u64) {

@@ -158,7 +158,10 @@ pub(super) fn layer(protection: Protection) -> Ipsec {
 
 /// The shape of an SA that has an IPsec layer.
 pub(super) fn shape_of(sa: &Sa) -> Shape {
-    Shape::of(sa).expect("IPsec")
+    match &sa.layer {
+        Layer::Ipsec(ipsec) => Shape::of(ipsec, sa.mode, &sa.path),
+        Layer::Tunnel { .. } => panic!("no IPsec"),
+    }
 }
 
 /// The same layer with the same keys.
