@@ -1,5 +1,6 @@
-//! The packet planes: what one seals the other opens. Arbitrary clear text of a peer with keys
-//! becomes packets as long as their headers say, or a counted drop.
+//! The packet planes: what one seals the other opens. Arbitrary clear text of a peer with keys, and
+//! arbitrary octets in a tunnel of Mobile IPv4, become packets as long as their headers say, or a
+//! counted drop.
 #![no_main]
 
 use std::net::IpAddr;
@@ -13,7 +14,9 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Keys, Ipsec, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{
+    ChildId, Direction, Encapsulation, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret,
+};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
 use libfuzzer_sys::fuzz_target;
@@ -36,6 +39,9 @@ fuzz_target!(|input: &[u8]| {
     let Some((&[first, ..], rest)) = input.split_at_checked(1) else {
         return;
     };
+    if first & 4 != 0 {
+        return tunnels(first, rest);
+    }
     let mode = if first & 1 == 0 {
         Mode::Tunnel
     } else {
@@ -81,6 +87,86 @@ fn frame(mode: Mode, input: &[u8], receiver: &mut InboundPlane, packets: &mut Pa
     }
 }
 
+const FORMS: [Encapsulation; 3] = [
+    Encapsulation::IpInIp,
+    Encapsulation::Minimal,
+    Encapsulation::Gre,
+];
+
+/// One frame through a tunnel, or octets from the network behind their lengths. Raw tunnels may be
+/// in each other and in ESP.
+fn tunnels(first: u8, input: &[u8]) {
+    let is_udp = first & 1 != 0;
+    let mut receiver = InboundPlane::new(OFFLOADS);
+    let esp = Sa {
+        path: tunnel_path(false, Direction::Inbound),
+        ..sa(Mode::Tunnel, Direction::Inbound)
+    };
+    receiver.apply(InboundChange::Install(Box::new(esp)));
+    for form in FORMS {
+        let sa = tunnel(form, is_udp, Direction::Inbound);
+        receiver.apply(InboundChange::Install(Box::new(sa)));
+    }
+    let mut packets = Packets::new();
+    if first & 2 != 0 {
+        let mut input = input;
+        while let Some((&length, rest)) = input.split_first() {
+            let (octets, rest) = rest.split_at(rest.len().min(length.into()));
+            input = rest;
+            let path = tunnel_path(is_udp, Direction::Inbound);
+            open_from(
+                path,
+                &mut octets.to_vec(),
+                usize::MAX,
+                &mut receiver,
+                &mut packets,
+            );
+        }
+        return;
+    }
+    let random = Seed::new([1; 32]).stream("iv", 0);
+    let mut sender = OutboundPlane::new(random, OFFLOADS);
+    let form = FORMS[usize::from(first >> 3) % FORMS.len()];
+    let sa = tunnel(form, is_udp, Direction::Outbound);
+    sender.apply(OutboundChange::Install(Box::new(sa)), NOW);
+    let mut datagrams = Datagrams::new();
+    sender.seal(&mut input.to_vec(), NOW, &mut datagrams);
+    let mut sent = 0;
+    for run in datagrams.runs() {
+        let mut bytes = datagrams.bytes(run).to_vec();
+        sent += bytes.len().div_ceil(run.segment_bytes) as u64;
+        let path = run.path.reversed();
+        open_from(
+            path,
+            &mut bytes,
+            run.segment_bytes,
+            &mut receiver,
+            &mut packets,
+        );
+    }
+    // A packet to the end of a tunnel is taken more than once.
+    let reports = receiver.report().associations;
+    let taken: u64 = reports.iter().map(|report| report.packets).sum();
+    assert!(taken >= sent, "{taken} of {sent}");
+}
+
+fn tunnel_path(is_udp: bool, direction: Direction) -> Path {
+    let path = path(direction);
+    match is_udp {
+        true => Path::udp_with_type(path.local, path.remote),
+        false => Path::raw(path.local.ip(), path.remote.ip()),
+    }
+}
+
+fn tunnel(form: Encapsulation, is_udp: bool, direction: Direction) -> Sa {
+    let all = || sa(Mode::Tunnel, direction).local;
+    let name = (direction, ChildId(2), form.protocol().into());
+    let path = tunnel_path(is_udp, direction);
+    let mut sa = Sa::tunnel(name, form, path, all(), all());
+    sa.path_mtu = 1400;
+    sa
+}
+
 /// Clear texts, each behind its length and next header.
 fn clear_texts(mut input: &[u8], receiver: &mut InboundPlane, packets: &mut Packets) {
     let key = PacketKey::new(PROTECTION, &[], &[7; 16]);
@@ -108,10 +194,20 @@ fn clear_texts(mut input: &[u8], receiver: &mut InboundPlane, packets: &mut Pack
 }
 
 fn open(bytes: &mut [u8], segment: usize, receiver: &mut InboundPlane, packets: &mut Packets) {
+    open_from(path(Direction::Inbound), bytes, segment, receiver, packets);
+}
+
+fn open_from(
+    path: Path,
+    bytes: &mut [u8],
+    segment: usize,
+    receiver: &mut InboundPlane,
+    packets: &mut Packets,
+) {
     packets.clear();
     let length = bytes.len();
     let received = Received {
-        path: path(Direction::Inbound),
+        path,
         traffic_class: 3,
         segment_bytes: segment.min(length).max(1),
         bytes,
