@@ -152,12 +152,12 @@ enum InboundOrder {
 enum OutboundOrder {
     Change(OutboundChange),
     Report(oneshot::Sender<Report>),
-    TooBig(TooBigReport),
+    Icmp(IcmpReport),
     Stop,
 }
 
 /// An ICMP report passed from one direction to the other, with the packet that it quotes.
-struct TooBigReport {
+struct IcmpReport {
     via: Via,
     error: QueuedError,
 }

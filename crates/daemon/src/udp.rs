@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::ike::{NotReached, Unreachable};
 use engine::plane::Run;
+use engine::plane::trouble::Unreached;
 use engine::sa::{Path, Via};
 use nix::libc;
 use socket2::{Domain, Socket, Type};
@@ -30,7 +31,7 @@ const BUFFER_BYTES: usize = 8 << 20;
 const PMTUDISC_PROBE: i32 = 3;
 /// Clear DF, fragment what is larger than the link, and learn nothing from ICMP.
 const PMTUDISC_OMIT: i32 = 5;
-/// The MTU of every IPv6 path (RFC 8200 §5). Routers do not fragment, so we fragment to it at once.
+/// The MTU of every IPv6 path (RFC 8200 §5). Routers do not fragment: we fragment to it at once.
 const LEAST_V6_MTU: i32 = 1_280;
 /// Groups that nobody joins (RFC 6676 §2, RFC 3849). A socket bound to one receives nothing but
 /// still sends from its port.
@@ -346,6 +347,18 @@ pub fn unreachable(error: &QueuedError) -> Option<Unreachable> {
         _ => return None,
     };
     Some(Unreachable { why, by: icmp.by })
+}
+
+/// The same for a tunnel of Mobile IPv4, where more errors matter (RFC 2003 §4).
+pub fn unreached(error: &QueuedError) -> Option<Unreached> {
+    const DESTINATION_UNREACHABLE: u8 = 3;
+    const TIME_EXCEEDED: u8 = 11;
+    let icmp = error.icmp.filter(|_| error.destination.is_ipv4())?;
+    match icmp.kind {
+        DESTINATION_UNREACHABLE if !is_too_big(error) => Some(Unreached::Code(icmp.code)),
+        TIME_EXCEEDED => Some(Unreached::TimeExceeded),
+        _ => None,
+    }
 }
 
 fn open_one(is_v4: bool, mark: Option<u32>) -> io::Result<Socket> {

@@ -12,9 +12,12 @@ use engine::plane::{
     Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{
+    ChildId, Direction, Encapsulation, Ipsec, Keys, Layer, Mode, Path, Protocol, Sa, Secret,
+};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
+use engine::work::Task;
 
 const NOW: Instant = Instant(1);
 /// Until buffers have reached their size.
@@ -48,6 +51,88 @@ fn packets_and_super_packets_ask_for_no_memory() {
                     let place = format!("{name}, {protocol:?} {protection:?} {mode:?} {is_udp}");
                     assert_eq!((sealing, opening), (0, 0), "{place}");
                 }
+            }
+        }
+    }
+}
+
+/// Neither do tunnels of Mobile IPv4: alone, as simultaneous bindings, and in ESP.
+#[test]
+fn tunnels_ask_for_no_memory() {
+    let protection = suites()[0].1;
+    let [here, there] = OUTER.map(IpAddr::from);
+    let tunnel = |form, path, child: u32, direction| {
+        let all = || vec![TrafficSelector::everything(here)];
+        let mut sa = Sa::tunnel((direction, ChildId(child), child), form, path, all(), all());
+        sa.path_mtu = 1_400;
+        sa
+    };
+    let forms = [
+        Encapsulation::IpInIp,
+        Encapsulation::Minimal,
+        Encapsulation::Gre,
+    ];
+    for form in forms {
+        let raw = Path::raw(here, there);
+        for path in [raw, Path::udp_with_type((here, 434), (there, 434))] {
+            for (is_nested, has_copy) in [(false, false), (false, true), (true, false)] {
+                if is_nested && path != raw {
+                    continue;
+                }
+                let mut pair = Pair::new(Protocol::Esp, protection, Mode::Tunnel, true);
+                // ESP takes what goes between the ends of the tunnel.
+                let mut esp = sa(
+                    Protocol::Esp,
+                    protection,
+                    Mode::Transport,
+                    true,
+                    Direction::Outbound,
+                );
+                let mut opened = sa(
+                    Protocol::Esp,
+                    protection,
+                    Mode::Transport,
+                    true,
+                    Direction::Inbound,
+                );
+                (esp.mode, opened.mode) = (Mode::Tunnel, Mode::Tunnel);
+                let mut outer = tunnel(form, path, 2, Direction::Outbound);
+                outer.is_nested = is_nested;
+                outer.local = vec![TrafficSelector::host([10, 1, 0, 1].into())];
+                outer.remote = vec![TrafficSelector::host([10, 2, 0, 1].into())];
+                let mut copy = tunnel(
+                    form,
+                    Path::raw(here, [203, 0, 113, 2].into()),
+                    3,
+                    Direction::Outbound,
+                );
+                (copy.local, copy.remote) = (outer.local.clone(), outer.remote.clone());
+                let mut sas = vec![esp, outer];
+                sas.extend(has_copy.then_some(copy));
+                for sa in sas {
+                    pair.sender
+                        .apply(OutboundChange::Install(Box::new(sa)), NOW);
+                }
+                let inner = tunnel(form, path.reversed(), 2, Direction::Inbound);
+                for sa in [opened, inner] {
+                    pair.receiver.apply(InboundChange::Install(Box::new(sa)));
+                }
+                for (name, frame) in [
+                    ("64 bytes", frame(pair.ends, UDP, 36, 0)),
+                    (
+                        "a TCP super-packet",
+                        frame(pair.ends, TCP, 40 * 1_200, 1_200),
+                    ),
+                ] {
+                    let place = format!("{name}, {form:?} {path:?} {is_nested} {has_copy}");
+                    assert_eq!(pair.count(&frame), (0, 0), "{place}");
+                }
+                let work = pair.sender.report().work;
+                let tunnelled = work
+                    .entries()
+                    .iter()
+                    .any(|it| it.0 == Task::Encapsulate(form));
+                assert!(tunnelled && work.entries().len() == 1 + usize::from(is_nested));
             }
         }
     }

@@ -9,15 +9,15 @@ use engine::sa::{Path, Protocol, Via};
 
 use super::news::Line;
 use super::{
-    Clock, Devices, InboundOrder, IoReport, News, OrderQueue, Orders, OutboundOrder, Report,
-    TooBigReport,
+    Clock, Devices, IcmpReport, InboundOrder, IoReport, News, OrderQueue, Orders, OutboundOrder,
+    Report,
 };
 use crate::capture::Tap;
 use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
 use crate::sys::datagram::{Batch, Incoming, receive_error};
 use crate::sys::gather::Gather;
 use crate::tun::Tun;
-use crate::udp::{Role, UdpSockets, is_too_big, unreachable};
+use crate::udp::{Role, UdpSockets, is_too_big, unreachable, unreached};
 
 /// Buffers of one `recvmmsg` with and without GRO in the kernel.
 const GATHERED_BATCH: usize = 16;
@@ -234,7 +234,7 @@ impl Inbound {
     }
 
     /// Reads ICMP reports about our datagrams. A smaller path MTU concerns the outbound thread,
-    /// which knows what it sent.
+    /// which knows what it sent, and so does a tunnel of Mobile IPv4 that leads nowhere.
     pub(super) fn read_errors(&mut self, source: Source, fd: BorrowedFd<'_>) {
         let via = match source {
             Source::Udp(role) => role.via,
@@ -249,10 +249,11 @@ impl Inbound {
                 let news = News::Unreachable { remote, what };
                 self.line.tell(news, &mut self.io.unheard);
             }
-            if is_too_big(&error) {
-                // If the queue is full, the next oversized datagram causes another report.
-                let report = TooBigReport { via, error };
-                self.outbound.offer(OutboundOrder::TooBig(report));
+            let may_be_tunnel = matches!(via, Via::Raw | Via::UdpWithType);
+            if is_too_big(&error) || may_be_tunnel && unreached(&error).is_some() {
+                // If the queue is full, the next such datagram causes another report.
+                let report = IcmpReport { via, error };
+                self.outbound.offer(OutboundOrder::Icmp(report));
             }
         }
     }

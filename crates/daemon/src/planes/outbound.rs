@@ -3,16 +3,16 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{Datagrams, Notice, OutboundChange, OutboundPlane, Run, TooBig};
+use engine::plane::{Datagrams, Notice, OutboundChange, OutboundPlane, Run, TooBig, Undelivered};
 use engine::sa::{Direction, Via};
 
 use super::news::Line;
-use super::{Clock, Devices, IoReport, News, OrderQueue, OutboundOrder, Report, TooBigReport};
+use super::{Clock, Devices, IcmpReport, IoReport, News, OrderQueue, OutboundOrder, Report};
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
 use crate::tun::{FRAME_BYTES, Tun};
-use crate::udp::{Sent, UdpSockets};
+use crate::udp::{Sent, UdpSockets, unreached};
 
 /// Frames of one turn.
 const BURST: usize = 64;
@@ -167,7 +167,7 @@ impl Outbound {
                     io: self.io,
                 });
             }
-            OutboundOrder::TooBig(report) => self.shrink(&report),
+            OutboundOrder::Icmp(report) => self.learn(&report),
             OutboundOrder::Stop => return true,
         }
         false
@@ -219,15 +219,25 @@ impl Outbound {
         }
     }
 
-    fn shrink(&mut self, report: &TooBigReport) {
-        let error = &report.error;
+    /// Takes an ICMP report.
+    fn learn(&mut self, report: &IcmpReport) {
+        let (via, error) = (report.via, &report.error);
         let mut remote = error.destination;
-        if report.via == Via::Raw {
+        if via == Via::Raw {
             remote.set_port(0);
+        }
+        if let Some(unreachable) = unreached(error) {
+            let report = Undelivered {
+                remote,
+                via,
+                unreachable,
+                quoted: error.quoted(),
+            };
+            return self.plane.undelivered(&report, self.clock.now());
         }
         let report = TooBig {
             remote,
-            via: report.via,
+            via,
             mtu: error.mtu,
             quoted: error.quoted(),
         };
