@@ -5,6 +5,7 @@
 
 mod bundle;
 mod skip;
+mod token;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -64,8 +65,12 @@ pub enum Command {
     /// Make a long-term Diffie-Hellman key for SKIP, and print its names
     #[command(after_help = "Examples:\n  \
         caravan pki skip --name 10.18.3.17\n  \
-        With a certificate:  caravan pki skip --name fw.example --ca pki")]
+        With a certificate:  caravan pki skip --name fw.example --ca pki\n  \
+        On a token:          caravan pki skip --name ms1 --module libsofthsm2.so \\\n    \
+        --token caravan --pin-file pin")]
     Skip(skip::SkipArgs),
+    /// Print a value by which two ends see that their keys for SKIP belong together
+    SkipCheck(skip::CheckArgs),
     /// Show what a PEM file contains
     Show {
         /// Certificate, request, revocation list or key
@@ -166,6 +171,7 @@ pub fn run(command: &Command) -> anyhow::Result<String> {
             write_list(ca, &authority, &mut index, *days, now)
         }
         Command::Skip(args) => skip::run(args, now),
+        Command::SkipCheck(args) => skip::check(args),
         Command::Show { file } => {
             let text = read(file)?;
             crypto::cert::describe(&text).with_context(|| file.display().to_string())

@@ -39,12 +39,9 @@ pub fn private_pem(key: &LongTermKey) -> Zeroizing<String> {
     Zeroizing::new(pem::encode(&pem::Pem::new(PRIVATE, &info[..])))
 }
 
-/// The public value in PEM.
-pub fn public_pem(key: &LongTermKey) -> String {
-    pem::encode(&pem::Pem::new(
-        PUBLIC,
-        public_info(key.group(), key.public()),
-    ))
+/// A public value in PEM.
+pub fn public_pem(group: Group, public: &[u8]) -> String {
+    pem::encode(&pem::Pem::new(PUBLIC, public_info(group, public)))
 }
 
 /// Reads what [`private_pem`] has written.

@@ -17,7 +17,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::long_term;
-use crate::dh::long_term::LongTermKey;
+use crate::dh::long_term::Group;
 use crate::hash::Hash;
 
 /// Certificates are valid from a little before they are made, because clocks differ.
@@ -108,7 +108,12 @@ pub enum KeyMaterial<'a> {
     /// One of ours.
     Pair(&'a SigningKey),
     /// A long-term Diffie-Hellman key of SKIP.
-    LongTerm(&'a LongTermKey),
+    LongTerm {
+        /// Its group.
+        group: Group,
+        /// Its public value.
+        public: &'a [u8],
+    },
     /// PEM text of another party's public key (`PUBLIC KEY`) or private key.
     Pem(&'a str),
     /// A PKCS #10 request, whose signature is checked.
@@ -241,7 +246,9 @@ impl Authority {
         let issuer = self.issuer()?;
         let signed = match request.key {
             KeyMaterial::Pair(pair) => params.signed_by(&pair.0, &issuer),
-            KeyMaterial::LongTerm(key) => return self.certify_long_term(params, key),
+            KeyMaterial::LongTerm { group, public } => {
+                return self.certify_long_term(params, group, public);
+            }
             KeyMaterial::Pem(text) if text.contains("PRIVATE KEY") => {
                 params.signed_by(&SigningKey::from_pem(text)?.0, &issuer)
             }
@@ -267,11 +274,12 @@ impl Authority {
     fn certify_long_term(
         &self,
         mut params: CertificateParams,
-        key: &LongTermKey,
+        group: Group,
+        public: &[u8],
     ) -> Result<String, MakeFault> {
         params.key_usages = vec![KeyUsagePurpose::KeyAgreement];
         params.extended_key_usages = Vec::new();
-        let info = long_term::public_info(key.group(), key.public());
+        let info = long_term::public_info(group, public);
         let digest = Hash::Sha256.digest(&[&info]);
         params.key_identifier_method = KeyIdMethod::PreSpecified(digest.as_ref()[..20].to_vec());
         // rcgen knows no such key: it makes the certificate with the authority's own key.

@@ -1,18 +1,21 @@
-//! `caravan pki skip`: long-term Diffie-Hellman keys for SKIP.
+//! `caravan pki skip` and `skip-check`: long-term Diffie-Hellman keys for SKIP, in files or on a
+//! token.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use crypto::cert::long_term::{mkid, private_pem, public_pem};
+use crypto::cert::long_term::{mkid, private_pem, public_pem, read_private, read_public};
 use crypto::cert::{KeyMaterial, Request};
 use crypto::dh::long_term::{Group, LongTermKey};
 use crypto::hash::Hash;
 use crypto::rand::Seed;
 use wire::skip::{Name, Nsid};
+use zeroize::Zeroizing;
 
-use super::{Issued, hex, new_serial, open, random, write, write_index};
+use super::token::TokenArgs;
+use super::{Issued, hex, new_serial, open, random, read, write, write_index};
 
 /// `caravan pki skip`
 #[derive(Debug, Args)]
@@ -32,6 +35,8 @@ pub struct SkipArgs {
     /// Also issue a certificate; the authority's folder
     #[arg(long, value_name = "DIR")]
     ca: Option<PathBuf>,
+    #[command(flatten)]
+    token: TokenArgs,
     /// Days of validity of the certificate
     #[arg(long, default_value_t = 730)]
     days: u32,
@@ -69,35 +74,41 @@ pub(super) fn run(args: &SkipArgs, now: i64) -> anyhow::Result<String> {
     }
     let place = |end: &str| args.out.join(format!("{}.skip.{end}", args.name));
     let (private, public, certificate) = (place("key"), place("pub"), place("pem"));
-    if let Some(there) = [&private, &public, &certificate]
-        .into_iter()
-        .find(|path| path.exists())
-    {
+    let mut all = [&private, &public, &certificate].into_iter();
+    if let Some(there) = all.find(|path| path.exists()) {
         bail!("{} already exists: remove it first", there.display());
+    }
+    let token = args.token.open()?;
+    if token.is_some() && group != Group::Curve25519 {
+        bail!("a token keeps only keys on Curve25519");
     }
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}", args.out.display()))?;
-    let mut random = Seed::new(*random()?).stream("long-term key", 0);
-    let key = LongTermKey::generate(group, &mut random);
-    if args.ca.is_some() {
-        write(&certificate, &certify(args, &key, now)?, 0o644)?;
+    let (value, secret) = match token {
+        Some(token) => (token.generate(&args.name)?, "the token".to_owned()),
+        None => {
+            let mut random = Seed::new(*random()?).stream("long-term key", 0);
+            let key = LongTermKey::generate(group, &mut random);
+            write(&private, &private_pem(&key), 0o600)?;
+            (key.public().to_vec(), private.display().to_string())
+        }
+    };
+    write(&public, &public_pem(group, &value), 0o644)?;
+    if let Some(folder) = &args.ca {
+        write(&certificate, &certify(args, folder, &value, now)?, 0o644)?;
     }
-    write(&private, &private_pem(&key), 0o600)?;
-    write(&public, &public_pem(&key), 0o644)?;
-    let names: String = names(&args.name, &key)
+    let names: String = names(&args.name, &value)
         .into_iter()
         .map(|(what, name)| format!("  {name}  ({what})\n"))
         .collect();
-    let private = private.display();
-    let public = public.display();
     Ok(format!(
-        "{private} is the secret: it stays here\n{public} is for the peers\n\
-         names of this key, as NSID/MKID:\n{names}"
+        "{secret} has the secret: it stays there\n{} is for the peers\n\
+         names of this key, as NSID/MKID:\n{names}",
+        public.display()
     ))
 }
 
-fn certify(args: &SkipArgs, key: &LongTermKey, now: i64) -> anyhow::Result<String> {
-    let folder = args.ca.as_ref().context("--ca")?;
+fn certify(args: &SkipArgs, folder: &Path, value: &[u8], now: i64) -> anyhow::Result<String> {
     let (authority, mut index, _alone) = open(folder)?;
     let serial = new_serial()?;
     let is_place = args.name.parse::<Ipv4Addr>().is_ok() || args.name.contains('.');
@@ -105,7 +116,10 @@ fn certify(args: &SkipArgs, key: &LongTermKey, now: i64) -> anyhow::Result<Strin
     let certificate = authority.issue(&Request {
         subject: &format!("CN={}", args.name),
         alternative_names: &alternative_names,
-        key: KeyMaterial::LongTerm(key),
+        key: KeyMaterial::LongTerm {
+            group: args.group.group(),
+            public: value,
+        },
         serial: &serial,
         now,
         days: args.days,
@@ -120,9 +134,50 @@ fn certify(args: &SkipArgs, key: &LongTermKey, now: i64) -> anyhow::Result<Strin
     Ok(certificate)
 }
 
+/// `caravan pki skip-check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Our secret: NAME.skip.key, or with --module the name of the key on the token
+    own: String,
+    /// The peer's public value: NAME.skip.pub or NAME.skip.pem
+    peer: PathBuf,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+/// What both ends of a pair can compare: a few octets of a hash of their secret.
+pub(super) fn check(args: &CheckArgs) -> anyhow::Result<String> {
+    let peer = read(&args.peer)?;
+    let (group, peer) = read_public(&peer).with_context(|| args.peer.display().to_string())?;
+    let (own, shared) = match args.token.open()? {
+        Some(_) if group != Group::Curve25519 => bail!("a token keeps only keys on Curve25519"),
+        Some(token) => token.agree(&args.own, &peer)?,
+        None => {
+            let text = Zeroizing::new(read(Path::new(&args.own))?);
+            let key = read_private(&text).with_context(|| args.own.clone())?;
+            if key.group() != group {
+                bail!("the two keys are of different groups");
+            }
+            let shared = key.agree(&peer)?;
+            (key.public().to_vec(), Zeroizing::new(*shared.low_256()))
+        }
+    };
+    let digest = Hash::Sha256.digest(&[CHECKED, &shared[..]]);
+    Ok(format!(
+        "own key    8/{}\npeer's key 8/{}\nthe pair   {}  (the other end must print the same)\n",
+        hex(&mkid(&own)),
+        hex(&mkid(&peer)),
+        hex(&digest.as_ref()[..CHECK_BYTES])
+    ))
+}
+
+/// What the hash of a check value starts with.
+const CHECKED: &[u8] = b"caravan pki skip-check";
+const CHECK_BYTES: usize = 8;
+
 /// The names that the key may have: of its value, and of its owner's name.
-fn names(name: &str, key: &LongTermKey) -> Vec<(&'static str, Name)> {
-    let of_value = Name::new(Nsid::Md5PublicValue, &mkid(key.public()));
+fn names(name: &str, value: &[u8]) -> Vec<(&'static str, Name)> {
+    let of_value = Name::new(Nsid::Md5PublicValue, &mkid(value));
     let of_dns = || {
         let digest = Hash::Md5.digest(&[name.as_bytes()]);
         Name::new(Nsid::Md5Dns, digest.as_ref())

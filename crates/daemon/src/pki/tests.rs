@@ -330,6 +330,19 @@ fn keys_for_skip_have_files_names_and_certificates() {
         assert!(crypto::cert::long_term::read_private(&text).is_ok());
         assert!(folder.text("pki/index.json").contains(name));
     }
+    // Both ends of a pair print the same value, another pair another one.
+    let checked = |own: &str, peer: &str| {
+        let line = format!("skip-check @/{own}.skip.key @/{peer}");
+        folder
+            .pki(&line)
+            .map(|text| text.lines().last().unwrap().to_owned())
+    };
+    folder.pki("skip --name ms3 --out @").unwrap();
+    let value = checked("10.18.3.17", "ms3.skip.pub").unwrap();
+    assert_eq!(value, checked("ms3", "10.18.3.17.skip.pem").unwrap());
+    folder.pki("skip --name ms4 --out @").unwrap();
+    assert_ne!(value, checked("ms4", "ms3.skip.pub").unwrap());
+    assert!(checked("ms1", "ms3.skip.pub").is_err());
     let again = folder.pki("skip --name ms1 --out @").unwrap_err();
     assert!(again.to_string().contains("already exists"), "{again}");
     let legacy = folder

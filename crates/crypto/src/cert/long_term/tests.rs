@@ -17,7 +17,7 @@ fn keys_are_read_as_they_were_written() {
         let again = read_private(&pem).unwrap();
         assert_eq!((again.group(), again.public()), (group, key.public()));
         assert_eq!(again.secret(), key.secret());
-        let public = public_pem(&key);
+        let public = public_pem(group, key.public());
         assert_eq!(read_public(&public), Ok((group, key.public().to_vec())));
         assert_eq!(
             read_public(&pem),
@@ -90,7 +90,10 @@ fn a_certificate_holds_the_public_value_and_is_signed() {
         let request = Request {
             subject: "CN=ms1",
             alternative_names: &["10.18.3.17".to_owned()],
-            key: KeyMaterial::LongTerm(&key),
+            key: KeyMaterial::LongTerm {
+                group,
+                public: key.public(),
+            },
             serial: &[7; 16],
             now: NOW,
             days: 30,

@@ -1,0 +1,173 @@
+//! A long-term key on a PKCS #11 token: it is made there and never leaves it.
+//!
+//! Curve25519 alone, as an Edwards key with ECDH, which is how SoftHSM has it. Left out: SKIP's own
+//! groups, because the safe interface to PKCS #11 has no name for their derivation.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use crypto::dh::long_term::{Group, SHARED_LEN};
+use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
+use cryptoki::mechanism::Mechanism;
+use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
+use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
+use cryptoki::session::{Session, UserType};
+use cryptoki::types::AuthPin;
+use zeroize::Zeroizing;
+
+/// Where the token is.
+#[derive(Debug, Args)]
+pub(super) struct TokenArgs {
+    /// Keep the secret on a PKCS #11 token; the module's library
+    #[arg(long, value_name = "LIBRARY", requires_all = ["token", "pin_file"])]
+    module: Option<PathBuf>,
+    /// Label of the token
+    #[arg(long, value_name = "LABEL", requires = "module")]
+    token: Option<String>,
+    /// File with the user's PIN
+    #[arg(long, value_name = "FILE", requires = "module")]
+    pin_file: Option<PathBuf>,
+}
+
+/// A session with a token, logged in.
+pub(super) struct Token {
+    session: Session,
+    _module: Pkcs11,
+}
+
+/// The object identifier of X25519, 1.3.101.110, in DER.
+const X25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x6e];
+/// A DER OCTET STRING of 32 octets.
+const POINT_HEAD: [u8; 2] = [0x04, 32];
+
+impl TokenArgs {
+    /// Logs in; none without a module.
+    pub(super) fn open(&self) -> anyhow::Result<Option<Token>> {
+        let (Some(module), Some(label), Some(pin)) = (&self.module, &self.token, &self.pin_file)
+        else {
+            return Ok(None);
+        };
+        let library =
+            Pkcs11::new(module).with_context(|| format!("cannot load {}", module.display()))?;
+        library
+            .initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK))
+            .with_context(|| format!("cannot start {}", module.display()))?;
+        let mut found = None;
+        for slot in library.get_slots_with_token()? {
+            if library.get_token_info(slot)?.label() == label {
+                found = Some(slot);
+            }
+        }
+        let slot = found.with_context(|| format!("no token has the label {label:?}"))?;
+        let text = fs::read_to_string(pin)
+            .with_context(|| format!("cannot read {}", pin.display()))
+            .map(Zeroizing::new)?;
+        let session = library.open_rw_session(slot)?;
+        session
+            .login(UserType::User, Some(&AuthPin::from(text.trim_end())))
+            .with_context(|| format!("the token {label:?} refuses the PIN"))?;
+        Ok(Some(Token {
+            session,
+            _module: library,
+        }))
+    }
+}
+
+impl Token {
+    /// Makes a key of this name. Returns its public value.
+    pub(super) fn generate(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+        if !self.find(name, ObjectClass::PRIVATE_KEY)?.is_empty() {
+            bail!("the token has a key {name:?} already: remove it first");
+        }
+        let label = || Attribute::Label(name.as_bytes().to_vec());
+        let public = [
+            Attribute::Token(true),
+            Attribute::EcParams(X25519.to_vec()),
+            label(),
+        ];
+        let private = [
+            Attribute::Token(true),
+            Attribute::Private(true),
+            Attribute::Sensitive(true),
+            Attribute::Extractable(false),
+            Attribute::Derive(true),
+            label(),
+        ];
+        let (public, _) = self
+            .session
+            .generate_key_pair(&Mechanism::EccEdwardsKeyPairGen, &public, &private)
+            .context("the token makes no key on Curve25519")?;
+        self.value(public)
+    }
+
+    /// The public value of the key of this name, and what it shares with a peer's value.
+    pub(super) fn agree(
+        &self,
+        name: &str,
+        peer: &[u8],
+    ) -> anyhow::Result<(Vec<u8>, Zeroizing<[u8; SHARED_LEN]>)> {
+        Group::Curve25519.check(peer)?;
+        let one = |class| -> anyhow::Result<ObjectHandle> {
+            match self.find(name, class)?[..] {
+                [one] => Ok(one),
+                [] => bail!("the token has no key {name:?}"),
+                _ => bail!("the token has several keys {name:?}"),
+            }
+        };
+        let public = self.value(one(ObjectClass::PUBLIC_KEY)?)?;
+        let how = Mechanism::Ecdh1Derive(Ecdh1DeriveParams::new(EcKdf::null(), peer));
+        let what = [
+            Attribute::Class(ObjectClass::SECRET_KEY),
+            Attribute::KeyType(KeyType::GENERIC_SECRET),
+            Attribute::Token(false),
+            Attribute::Sensitive(false),
+            Attribute::Extractable(true),
+            Attribute::ValueLen((SHARED_LEN as u64).into()),
+        ];
+        let private = one(ObjectClass::PRIVATE_KEY)?;
+        let shared = self
+            .session
+            .derive_key(&how, private, &what)
+            .context("the token derives no secret")?;
+        let attributes = self
+            .session
+            .get_attributes(shared, &[AttributeType::Value])?;
+        let mut octets = Zeroizing::new([0; SHARED_LEN]);
+        let mut attributes = attributes.into_iter();
+        let Some(Attribute::Value(value)) = attributes.next() else {
+            bail!("the token keeps what it derives");
+        };
+        let value = Zeroizing::new(value);
+        if value.len() != SHARED_LEN || value.iter().all(|octet| *octet == 0) {
+            bail!("the token derives no secret of 256 bits");
+        }
+        octets.copy_from_slice(&value);
+        self.session.destroy_object(shared)?;
+        Ok((public, octets))
+    }
+
+    fn find(&self, name: &str, class: ObjectClass) -> anyhow::Result<Vec<ObjectHandle>> {
+        let label = Attribute::Label(name.as_bytes().to_vec());
+        Ok(self
+            .session
+            .find_objects(&[Attribute::Class(class), label])?)
+    }
+
+    /// The octets of a public key: its point, in a DER OCTET STRING.
+    fn value(&self, public: ObjectHandle) -> anyhow::Result<Vec<u8>> {
+        let attributes = self
+            .session
+            .get_attributes(public, &[AttributeType::EcPoint])?;
+        let Some(Attribute::EcPoint(point)) = attributes.into_iter().next() else {
+            bail!("the token does not tell the public value");
+        };
+        let value = point
+            .strip_prefix(&POINT_HEAD[..])
+            .unwrap_or(&point)
+            .to_vec();
+        Group::Curve25519.check(&value)?;
+        Ok(value)
+    }
+}
