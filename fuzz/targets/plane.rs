@@ -127,8 +127,19 @@ fn tunnels(first: u8, input: &[u8]) {
     let random = Seed::new([1; 32]).stream("iv", 0);
     let mut sender = OutboundPlane::new(random, OFFLOADS);
     let form = FORMS[usize::from(first >> 3) % FORMS.len()];
-    let sa = tunnel(form, is_udp, Direction::Outbound);
-    sender.apply(OutboundChange::Install(Box::new(sa)), NOW);
+    let mut outer = tunnel(form, is_udp, Direction::Outbound);
+    outer.is_nested = !is_udp && first & 0x40 != 0;
+    if outer.is_nested {
+        let ends = outer.path;
+        let esp = Sa {
+            path: ends,
+            local: vec![TrafficSelector::host(ends.local.ip())],
+            remote: vec![TrafficSelector::host(ends.remote.ip())],
+            ..sa(Mode::Tunnel, Direction::Outbound)
+        };
+        sender.apply(OutboundChange::Install(Box::new(esp)), NOW);
+    }
+    sender.apply(OutboundChange::Install(Box::new(outer)), NOW);
     let mut datagrams = Datagrams::new();
     sender.seal(&mut input.to_vec(), NOW, &mut datagrams);
     let mut sent = 0;
