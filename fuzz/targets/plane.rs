@@ -93,8 +93,8 @@ const FORMS: [Encapsulation; 3] = [
     Encapsulation::Gre,
 ];
 
-/// One frame through a tunnel, or octets from the network behind their lengths. Raw tunnels may be
-/// in each other and in ESP.
+/// One frame through a tunnel, which may go through ESP, or octets from the network behind their
+/// lengths: raw tunnels in each other and in ESP.
 fn tunnels(first: u8, input: &[u8]) {
     let is_udp = first & 1 != 0;
     let mut receiver = InboundPlane::new(OFFLOADS);

@@ -194,7 +194,7 @@ pub enum Layer {
     /// A tunnel of Mobile IPv4, without keys.
     Tunnel {
         /// Its form. With [`Encapsulation::Minimal`], a packet that is a fragment travels as
-        /// [`Encapsulation::IpInIp`] (RFC 2004 §2), and so does every packet in UDP.
+        /// [`Encapsulation::IpInIp`] (RFC 2004 §3), and so does every packet in UDP.
         encapsulation: Encapsulation,
         /// Tells the tunnels of one child and direction apart, as an SPI does. Control chooses it.
         number: u32,
@@ -238,7 +238,7 @@ pub struct Sa {
     /// Its direction.
     pub direction: Direction,
     /// Its child. A newer outbound SA of the same child takes over. Tunnels of several children for
-    /// the same traffic are simultaneous bindings: each gets every packet (RFC 5944 §4.3.4).
+    /// the same traffic are simultaneous bindings: each gets every packet (RFC 5944 §4.2.3).
     pub child: ChildId,
     /// What is around its packets.
     pub layer: Layer,

@@ -2,7 +2,7 @@
 //! and GRE (RFC 2784). IP in IP and GRE may be in UDP (RFC 3519).
 //!
 //! Nothing proves who sent such a packet. It is taken only if it comes from the other end of a
-//! known tunnel, in its form, with the home address that the tunnel is for (RFC 3024 §4.4).
+//! known tunnel, in its form, with the home address that the tunnel is for (RFC 3024 §4.3.2).
 
 use wire::codec::Malformed;
 use wire::ip::protocol::IPV4;

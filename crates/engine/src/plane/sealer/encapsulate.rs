@@ -42,7 +42,7 @@ impl Capsule {
     }
 
     /// Octets of minimal encapsulation for this packet, of which at least the header is given.
-    /// `None`: it gets another form. Fragments get IP in IP (RFC 2004 §2).
+    /// `None`: it gets another form. Fragments get IP in IP (RFC 2004 §3).
     pub(super) fn minimal_bytes(&self, path: &Path, packet: &[u8]) -> Option<usize> {
         if self.shape.encapsulation != Encapsulation::Minimal || self.shape.is_in_udp {
             return None;
