@@ -10,6 +10,7 @@
 
 pub mod association;
 pub mod carriers;
+pub mod endpoint;
 pub mod firewall;
 pub mod foreign_agent;
 pub mod home_agent;

@@ -2,6 +2,8 @@ use std::net::SocketAddrV4;
 
 use super::*;
 use crate::mip4::foreign_agent::Mac;
+use crate::plane::{InboundPlane, Offloads, OutboundPlane};
+use crate::time::Instant;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 2);
@@ -232,4 +234,37 @@ fn a_visitor_has_its_tunnel_and_encapsulating_delivery() {
             "in 0.0.0.0/0 -> 10.18.3.17 via 10.18.3.17",
         ]
     );
+}
+
+/// The planes end with what the carriers say, however often tunnels change.
+#[test]
+fn the_planes_follow_any_changes() {
+    let mut random = crypto::rand::Seed::new([3; 32]).stream("carriers", 0);
+    let seed = crypto::rand::Seed::new([4; 32]);
+    let mut outbound = OutboundPlane::new(seed.stream("outbound", 0), Offloads::default());
+    let mut inbound = InboundPlane::new(Offloads::default());
+    let mut home_agent = home_agent(Vec::new());
+    for _ in 0..2_000 {
+        let home = Ipv4Addr::new(10, 18, 3, (random.u32() % 5) as u8 + 10);
+        let count = random.u32() % 4;
+        let mut tunnels: Vec<Tunnel> = (0..count)
+            .map(|number| Tunnel {
+                is_reverse: random.u32().is_multiple_of(2),
+                firewall: random.u32().is_multiple_of(2).then_some(FIREWALL),
+                ..tunnel(Ipv4Addr::new(203, 0, 113, number as u8 + 1))
+            })
+            .collect();
+        tunnels.truncate(random.u32() as usize % 4);
+        for change in home_agent.follow(home, &tunnels) {
+            match change {
+                Change::Inbound(change) => drop(inbound.apply(change)),
+                Change::Outbound(change) => drop(outbound.apply(change, Instant(0))),
+            }
+        }
+        let all = || home_agent.carriers().iter();
+        let into = all().filter(|(.., it)| it.outbound.is_some()).count();
+        let from = all().filter(|(.., it)| it.inbound.is_some()).count();
+        assert_eq!(outbound.report().associations.len(), into);
+        assert_eq!(inbound.report().associations.len(), from);
+    }
 }

@@ -1,0 +1,388 @@
+//! A mobile node or a home agent with both packet planes on one thread: what such a host does,
+//! without its sockets, its links and its clock. The lab and tests drive a host through this, as
+//! they drive a [`Node`](crate::node::Node) through [`crate::endpoint`].
+//!
+//! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: foreign
+//! agents.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Seed;
+use wire::mip4::{Code, PORT};
+
+use super::carriers::{Carriers, Change, HomeCarriers, HomeNetwork, Owner, of_node};
+use super::home_agent::{self, HomeAgent};
+use super::identification::Clock;
+use super::mobile_node::{self, Attachment, MobileNode, State};
+use crate::counters::DropCounters;
+use crate::plane::{Datagrams, InboundPlane, Offloads, OutboundPlane, Packets, Received, Verdict};
+use crate::sa::Path;
+use crate::time::{Deadline, Instant};
+use crate::work::Work;
+
+/// A host of Mobile IPv4.
+pub struct Endpoint {
+    machine: Machine,
+    inbound: InboundPlane,
+    outbound: OutboundPlane,
+    sealed: Datagrams,
+    packets: Packets,
+    effects: VecDeque<Effect>,
+}
+
+enum Machine {
+    Node {
+        node: Box<MobileNode>,
+        own: HomeNetwork,
+        home_agent: Ipv4Addr,
+        encapsulates_delivery: bool,
+        carriers: Carriers,
+    },
+    HomeAgent {
+        agent: Box<HomeAgent>,
+        carriers: HomeCarriers,
+        /// Home addresses with bindings: their packets are intercepted.
+        away: BTreeSet<Ipv4Addr>,
+    },
+}
+
+/// What a host does, as its driver sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// A UDP payload to send.
+    Datagram {
+        /// From this address of ours.
+        from: SocketAddrV4,
+        /// To this one.
+        to: SocketAddrV4,
+        /// The TTL, if it is not the usual one.
+        ttl: Option<u8>,
+        /// Past all tunnels: it is for a node that has come home.
+        is_direct: bool,
+        /// The payload.
+        payload: Vec<u8>,
+    },
+    /// An Agent Solicitation to send.
+    Solicit,
+    /// A packet in its tunnel, to send: a UDP payload, or a whole IP packet if the path is raw.
+    Sealed(Path, Vec<u8>),
+    /// A packet for our own stack or for a neighbour, out of a tunnel or about one.
+    Opened(Vec<u8>),
+    /// From now on we answer ARP for this address, or do no more. At first, neighbours are told.
+    AnswerArp(Ipv4Addr, bool),
+    /// What a mobile node's home address can do has changed.
+    State(State),
+    /// A home address has so many bindings now.
+    Bound(Ipv4Addr, usize),
+    /// A request of this mobile node was denied.
+    Denied(Code),
+    /// The registration of this mobile node was revoked (RFC 3543).
+    Revoked,
+    /// The home agent did not serve a message.
+    Refused(home_agent::Refusal),
+}
+
+impl Endpoint {
+    /// A mobile node that is attached to nothing. `prefix_len`: that of its home network.
+    pub fn mobile_node(
+        config: mobile_node::Config,
+        prefix_len: u8,
+        clock: Clock,
+        seed: &Seed,
+    ) -> Self {
+        let own = HomeNetwork {
+            address: config.home_address,
+            prefix_len,
+        };
+        let home_agent = config.home_agent;
+        let encapsulates_delivery = config.encapsulates_delivery;
+        let node = MobileNode::new(config, clock, seed.stream("mobile-node", 0));
+        let machine = Machine::Node {
+            node: Box::new(node),
+            own,
+            home_agent,
+            encapsulates_delivery,
+            carriers: Carriers::default(),
+        };
+        Self::new(machine, seed)
+    }
+
+    /// A home agent without bindings.
+    pub fn home_agent(config: home_agent::Config, clock: Clock, now: Instant, seed: &Seed) -> Self {
+        let own = HomeNetwork {
+            address: config.address,
+            prefix_len: config.prefix_len,
+        };
+        let mut carriers = HomeCarriers::new(own, config.outside.clone());
+        let begun = carriers.begin();
+        let agent = HomeAgent::new(config, clock, now, seed.stream("home-agent", 0));
+        let machine = Machine::HomeAgent {
+            agent: Box::new(agent),
+            carriers,
+            away: BTreeSet::new(),
+        };
+        let mut endpoint = Self::new(machine, seed);
+        endpoint.apply(begun, now);
+        endpoint
+    }
+
+    fn new(machine: Machine, seed: &Seed) -> Self {
+        Self {
+            machine,
+            inbound: InboundPlane::new(Offloads::default()),
+            outbound: OutboundPlane::new(seed.stream("outbound", 0), Offloads::default()),
+            sealed: Datagrams::new(),
+            packets: Packets::new(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// A mobile node has moved, or its address has changed. Nothing happens at a home agent.
+    pub fn attach(&mut self, attachment: Attachment, now: Instant) {
+        if let Machine::Node { node, .. } = &mut self.machine {
+            node.attach(attachment, now);
+        }
+        self.follow(now);
+    }
+
+    /// An ICMP message that came from `from` on the link of a mobile node, with a TTL of 1.
+    pub fn hear(&mut self, from: Ipv4Addr, icmp: &[u8], now: Instant) {
+        if let Machine::Node { node, .. } = &mut self.machine {
+            node.hear(from, icmp, now);
+        }
+        self.follow(now);
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &mut self.machine {
+            Machine::Node { node, .. } => node.handle_timeout(now),
+            Machine::HomeAgent { agent, .. } => agent.handle_timeout(now),
+        }
+        self.follow(now);
+    }
+
+    /// Takes what came for us: a UDP payload of port 434, or a whole IP packet if the path is raw.
+    pub fn receive(&mut self, path: Path, octets: &mut [u8], now: Instant) {
+        let received = Received {
+            path,
+            traffic_class: 0,
+            segment_bytes: octets.len(),
+            bytes: &mut *octets,
+        };
+        self.inbound.open(0, received, now, &mut self.packets);
+        let mut packets = core::mem::take(&mut self.packets);
+        for write in packets.writes() {
+            let mut packet = write.header.to_vec();
+            for slice in write.slices {
+                packet.extend_from_slice(&octets[slice.range.clone()]);
+            }
+            self.effects.push_back(Effect::Opened(packet));
+        }
+        for message in packets.control() {
+            self.take(message.path, &octets[message.slice.range.clone()], now);
+        }
+        packets.clear();
+        self.packets = packets;
+        self.follow(now);
+    }
+
+    /// Whether a packet between these addresses goes into a tunnel.
+    pub fn carries(&self, source: IpAddr, destination: IpAddr) -> bool {
+        let carriers = match &self.machine {
+            Machine::Node { carriers, .. } => carriers,
+            Machine::HomeAgent { carriers, .. } => carriers.carriers(),
+        };
+        let mut outbound = carriers
+            .iter()
+            .filter_map(|(.., one)| one.outbound.as_ref());
+        outbound.any(|traffic| {
+            let has = |list: &[crate::selector::TrafficSelector], address| {
+                list.iter().any(|one| one.contains_address(address))
+            };
+            has(&traffic.local, source) && has(&traffic.remote, destination)
+        })
+    }
+
+    /// Whether a home agent takes packets for this address, which is another's.
+    pub fn intercepts(&self, destination: IpAddr) -> bool {
+        match (&self.machine, destination) {
+            (Machine::HomeAgent { away, .. }, IpAddr::V4(address)) => away.contains(&address),
+            _ => false,
+        }
+    }
+
+    /// Puts a packet into its tunnel. Returns whether all of it went.
+    pub fn send(&mut self, frame: &mut [u8], now: Instant) -> bool {
+        self.sealed.clear();
+        let verdict = self.outbound.seal(frame, now, &mut self.sealed);
+        for run in self.sealed.runs() {
+            for octets in self.sealed.bytes(run).chunks(run.segment_bytes.max(1)) {
+                let effect = Effect::Sealed(run.path, octets.to_vec());
+                self.effects.push_back(effect);
+            }
+        }
+        let replies = self.sealed.replies();
+        self.effects
+            .extend(replies.map(|packet| Effect::Opened(packet.to_vec())));
+        verdict == Verdict::Sealed
+    }
+
+    /// The next effect. `None`: it waits for [`Endpoint::deadline`] or an input.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Endpoint::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Deadline> {
+        match &self.machine {
+            Machine::Node { node, .. } => node.deadline(),
+            Machine::HomeAgent { agent, .. } => agent.deadline(),
+        }
+    }
+
+    /// Packets dropped, by reason.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.outbound.report().drops;
+        all.merge(&self.inbound.report().drops);
+        all
+    }
+
+    /// All work of the planes so far.
+    pub fn work(&self) -> Work {
+        let mut all = self.outbound.report().work;
+        all.merge(&self.inbound.report().work);
+        all
+    }
+
+    fn take(&mut self, path: Path, payload: &[u8], now: Instant) {
+        let (IpAddr::V4(from), IpAddr::V4(to)) = (path.remote.ip(), path.local.ip()) else {
+            return;
+        };
+        match &mut self.machine {
+            Machine::Node { node, .. } => {
+                let from = SocketAddrV4::new(from, path.remote.port());
+                node.handle(from, payload, now);
+            }
+            Machine::HomeAgent { agent, .. } => {
+                let datagram = home_agent::Datagram {
+                    from: SocketAddrV4::new(from, path.remote.port()),
+                    to: SocketAddrV4::new(to, path.local.port()),
+                    payload,
+                };
+                agent.handle(datagram, now);
+            }
+        }
+    }
+
+    /// Does what the machine wants after an input.
+    fn follow(&mut self, now: Instant) {
+        loop {
+            let changes = match &mut self.machine {
+                Machine::Node {
+                    node,
+                    own,
+                    home_agent,
+                    encapsulates_delivery,
+                    carriers,
+                } => {
+                    let Some(output) = node.poll() else { return };
+                    let mut changes = Vec::new();
+                    if let mobile_node::Output::State(state) = &output {
+                        let wanted = of_node(*own, *home_agent, *encapsulates_delivery, state);
+                        changes = carriers.follow(Owner::Home(own.address), wanted);
+                    }
+                    self.effects.push_back(Effect::of_node(own.address, output));
+                    changes
+                }
+                Machine::HomeAgent {
+                    agent,
+                    carriers,
+                    away,
+                } => {
+                    let Some(output) = agent.poll() else { return };
+                    let home_agent::Output::Tunnels {
+                        home_address,
+                        tunnels,
+                        ..
+                    } = &output
+                    else {
+                        self.effects.extend(Effect::of_home_agent(output));
+                        continue;
+                    };
+                    let changes = carriers.follow(*home_address, tunnels);
+                    let has_changed = match tunnels.is_empty() {
+                        true => away.remove(home_address),
+                        false => away.insert(*home_address),
+                    };
+                    if has_changed {
+                        let arp = Effect::AnswerArp(*home_address, !tunnels.is_empty());
+                        self.effects.push_back(arp);
+                    }
+                    let bound = Effect::Bound(*home_address, tunnels.len());
+                    self.effects.push_back(bound);
+                    changes
+                }
+            };
+            self.apply(changes, now);
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<Change>, now: Instant) {
+        for change in changes {
+            match change {
+                Change::Inbound(change) => drop(self.inbound.apply(change)),
+                Change::Outbound(change) => drop(self.outbound.apply(change, now)),
+            }
+        }
+    }
+}
+
+impl Effect {
+    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output) -> Self {
+        match output {
+            mobile_node::Output::Send {
+                from,
+                to,
+                ttl,
+                payload,
+                firewall: _,
+            } => Self::Datagram {
+                from: SocketAddrV4::new(from, PORT),
+                to,
+                ttl,
+                is_direct: true,
+                payload,
+            },
+            mobile_node::Output::Solicit => Self::Solicit,
+            mobile_node::Output::AnswerArp(answers) => Self::AnswerArp(home_address, answers),
+            mobile_node::Output::State(state) => Self::State(state),
+            mobile_node::Output::Denied(code) => Self::Denied(code),
+            mobile_node::Output::Revoked => Self::Revoked,
+        }
+    }
+
+    fn of_home_agent(output: home_agent::Output) -> Option<Self> {
+        match output {
+            home_agent::Output::Send {
+                from,
+                to,
+                is_at_home,
+                payload,
+                firewall: _,
+            } => Some(Self::Datagram {
+                from,
+                to,
+                ttl: None,
+                is_direct: is_at_home,
+                payload,
+            }),
+            home_agent::Output::Refused { why, .. } => Some(Self::Refused(why)),
+            home_agent::Output::Tunnels { .. } | home_agent::Output::Unacknowledged { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
