@@ -117,6 +117,8 @@ mod kind {
     /// A packet arrives at port 0 to 15.
     pub(super) const ARRIVAL: u8 = 0;
     pub(super) const TIMER: u8 = 16;
+    pub(super) const CLAIM: u8 = 17;
+    pub(super) const YIELD: u8 = 18;
 }
 
 impl Default for Kernel {
@@ -258,12 +260,19 @@ impl Kernel {
             (Element::Fork(fork), What::Arrives(_, packet)) => {
                 self.stage.through_fork(fork, lane, packet);
             }
+            (Element::Fork(fork), What::Claims(address, element)) => {
+                let port = Port(0);
+                fork.lead_one(address.into(), Target { element, port });
+            }
+            (Element::Fork(fork), What::Yields(address, element)) => {
+                fork.forget_of(address.into(), element);
+            }
             (Element::Host(host), _) => {
                 host.on(event, lane, &mut self.stage);
                 return self.stage.check_room(MAX_REAL_UNDER_WAY);
             }
             (Element::Source(_), What::Arrives(_, packet)) => self.stage.packets.free(packet),
-            (_, What::Timer(_)) => {}
+            (_, What::Timer(_) | What::Claims(..) | What::Yields(..)) => {}
         }
         Ok(())
     }
@@ -328,6 +337,8 @@ impl Kernel {
                 (kind::ARRIVAL + port.0, self.stage.packets.get(packet).bytes)
             }
             What::Timer(token) => (kind::TIMER, token),
+            What::Claims(_, element) => (kind::CLAIM, element),
+            What::Yields(_, element) => (kind::YIELD, element),
         };
         fingerprint.add(event.at, event.element, kind, bytes);
     }

@@ -15,7 +15,9 @@ mod address;
 mod catalogue;
 mod edit;
 pub mod graph;
+mod layers;
 mod link;
+mod mobile;
 mod motion;
 mod name;
 mod named;
@@ -43,7 +45,9 @@ pub use address::Network;
 pub use catalogue::{Catalogue, Entry, Kind};
 pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use graph::Graph;
+use layers::Layers;
 pub use link::{Link, LinkFile, Rate};
+pub use mobile::{MobileIp, Skip};
 pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
 pub use named::named;
 pub use resolved::Resolved;
@@ -84,6 +88,10 @@ pub struct Scenario {
     /// The tunnels, if layers state them; otherwise each station has a tunnel to the nearest
     /// gateway.
     pub layers: Option<Vec<Tunnel>>,
+    /// The stations that keep their address, with their home agents.
+    pub mobile: Vec<MobileIp>,
+    /// The stations with keys in their packets, with their firewalls.
+    pub skip: Vec<Skip>,
     /// Whether it is in the short form, with `[traffic]`.
     pub is_short: bool,
     /// SHA-256 of every catalogue file that it names, so that the scenario's hash includes them.
@@ -114,6 +122,10 @@ pub struct Node {
     pub computer: Option<Computer>,
     /// The time after which a NAT removes an idle UDP mapping.
     pub udp_timeout_s: Option<f64>,
+    /// Whether a router drops what comes from the stations' side with an address that is not of
+    /// that side.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub filters_sources: bool,
 }
 
 /// A device of the catalogue at a clock rate.
@@ -137,7 +149,7 @@ pub enum Speed {
 
 /// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// The client: it initiates the tunnel and protects its packets.
     Station,
@@ -151,15 +163,24 @@ pub enum Role {
     Gateway,
     /// Answers the station, behind the gateway.
     Server,
+    /// Keeps the bindings of mobile nodes, on the link that is their home (RFC 5944).
+    HomeAgent,
+    /// A router that serves visiting mobile nodes (RFC 5944).
+    ForeignAgent,
+    /// Ends SKIP between a private network, behind it, and the others. It forwards nothing else.
+    Firewall,
 }
 
-const ROLES: [(&str, Role); 6] = [
+const ROLES: [(&str, Role); 9] = [
     ("station", Role::Station),
     ("relay", Role::Relay),
     ("router", Role::Router),
     ("nat", Role::Nat),
     ("gateway", Role::Gateway),
     ("server", Role::Server),
+    ("home-agent", Role::HomeAgent),
+    ("foreign-agent", Role::ForeignAgent),
+    ("firewall", Role::Firewall),
 ];
 
 /// The slowest processor, in MIPS, that a scenario may have.
@@ -221,6 +242,8 @@ impl Scenario {
             flows: Vec::new(),
             moves: Vec::new(),
             layers: None,
+            mobile: Vec::new(),
+            skip: Vec::new(),
             is_short,
             files: Vec::new(),
             places: document.places(),
@@ -242,8 +265,15 @@ impl Scenario {
         files.sort();
         files.dedup();
         scenario.files = files;
-        policies[0].text()?.clone_into(&mut scenario.policy);
-        if scenario.gateway().is_none() && scenario.policy != "none" {
+        match policies.first() {
+            Some(policy) => policy.text()?.clone_into(&mut scenario.policy),
+            // Every layer of such a scenario only moves packets.
+            None => "none".clone_into(&mut scenario.policy),
+        }
+        if scenario.gateway().is_none()
+            && scenario.policy != "none"
+            && scenario.layers.as_ref().is_none_or(|it| !it.is_empty())
+        {
             let what = "a policy needs a gateway at its other end: add a node with that role, or \
                         use the policy 'none'";
             return Err(policies[0].fault(what));
@@ -308,20 +338,27 @@ impl Scenario {
             );
             return Err(self.fault(&[&format!("link.{name}.from"), "link"], what));
         }
-        let (policies, layers) = match table.find("layer") {
-            None => (vec![table.need("policy")?], None),
+        let layers = match table.find("layer") {
+            None => Layers::of(table.need("policy")?),
             Some(layer) => {
                 table.refuse("policy", "a scenario has either [[layer]] or policy")?;
-                let (policies, tunnels) = motion::layers(layer, &topology)?.into_iter().unzip();
-                (policies, Some(tunnels))
+                Layers::read(layer, &topology)?
             }
         };
+        let Layers {
+            policies,
+            tunnels,
+            mobile,
+            skip,
+        } = layers;
         let scenario = Self {
             nodes: topology.nodes,
             links: topology.links,
             flows,
             moves,
-            layers,
+            layers: tunnels,
+            mobile,
+            skip,
             ..self
         };
         Ok((policies, scenario))
@@ -379,6 +416,23 @@ impl Scenario {
     }
 }
 
+impl Role {
+    /// Whether its processor protects or wraps packets.
+    pub const fn computes(self) -> bool {
+        !matches!(self, Self::Relay | Self::Router | Self::Nat | Self::Server)
+    }
+
+    /// Whether it forwards what comes to it.
+    pub const fn is_router(self) -> bool {
+        matches!(self, Self::Router | Self::ForeignAgent)
+    }
+
+    /// Whether it has routes to what lies on both of its sides.
+    pub const fn has_routes(self) -> bool {
+        self.is_router() || matches!(self, Self::Nat | Self::Gateway | Self::Firewall)
+    }
+}
+
 impl Run {
     fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
@@ -425,11 +479,14 @@ impl Node {
     ) -> Result<Self, Fault> {
         let table = item.table()?;
         let role = table.need("role")?.choice("role", &ROLES)?;
-        let computes = matches!(role, Role::Station | Role::Gateway);
-        if !computes {
+        if !role.computes() {
             for key in ["device", "mips", "clock"] {
-                table.refuse(key, "only a station or a gateway can have this key")?;
+                let what = "only a station, a gateway, an agent or a firewall can have this key";
+                table.refuse(key, what)?;
             }
+        }
+        if role != Role::Router {
+            table.refuse("filters_sources", "only a router can have this key")?;
         }
         if role != Role::Nat {
             table.refuse("udp_timeout", "only a NAT can have this key")?;
@@ -444,6 +501,7 @@ impl Node {
                     timeout_s => Ok(Some(timeout_s)),
                 }
             })?,
+            filters_sources: table.or("filters_sources", false, Item::boolean)?,
         };
         table.finish()?;
         Ok(node)

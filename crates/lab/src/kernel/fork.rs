@@ -35,6 +35,14 @@ impl Fork {
         self.ways.retain(|way| !is_of(way));
     }
 
+    /// Removes the route of this address if it leads to this element.
+    pub fn forget_of(&mut self, address: IpAddr, element: u32) {
+        let is_of = |way: &(IpAddr, IpAddr, Target)| {
+            (way.0, way.1) == (address, address) && way.2.element == element
+        };
+        self.ways.retain(|way| !is_of(way));
+    }
+
     /// The target of an IP packet.
     pub fn way(&self, octets: &[u8]) -> Option<Target> {
         let flow = Flow::of(octets).ok()?;

@@ -7,6 +7,7 @@
 //! of IPv6 packets at the source: a packet that is too large for a link is dropped there.
 
 pub mod control;
+pub mod mobile;
 pub mod stack;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use super::{Costs, Port, Stage, Target, nat};
 use crate::time::nanoseconds;
 
 pub use control::{Control, Log, Message};
+pub use mobile::Mobile;
 pub use stack::Stack;
 
 /// The configuration of a host.
@@ -41,6 +43,9 @@ pub struct HostConfig {
     pub costs: Costs,
     /// Jobs that may wait for the processor.
     pub queue: usize,
+    /// The element that leads packets to the hosts of its link, which ARP tells where addresses
+    /// are.
+    pub neighbours: Option<u32>,
 }
 
 /// Packets that a host itself dropped; the planes have separate counts.
@@ -61,6 +66,8 @@ pub struct Host {
     config: HostConfig,
     /// The control plane and the packet planes.
     pub control: Option<Control>,
+    /// A mobile node or a home agent; it has no `control`.
+    pub mobile: Option<Mobile>,
     /// Its own TCP, UDP and ping.
     pub stack: Option<Stack>,
     reassembly: Reassembly,
@@ -110,6 +117,7 @@ impl HostConfig {
             published: Vec::new(),
             costs: Costs::free(),
             queue: QUEUE,
+            neighbours: None,
         }
     }
 }
@@ -123,6 +131,7 @@ impl Host {
         Self {
             config,
             control,
+            mobile: None,
             stack,
             reassembly: Reassembly::default(),
             jobs: VecDeque::new(),
@@ -133,6 +142,17 @@ impl Host {
             dropped: Dropped::default(),
             unpriced: None,
         }
+    }
+
+    /// The same host as a mobile node or a home agent. It learns its address when it is woken.
+    #[must_use]
+    pub fn with_mobile(mut self, mobile: Mobile) -> Self {
+        if let (Some(stack), Some(home)) = (&mut self.stack, mobile.home_address()) {
+            stack.set_address(home);
+        }
+        self.mobile = Some(mobile);
+        self.jobs.push_back(Job::Address);
+        self
     }
 
     /// The packets that it dropped.
@@ -156,6 +176,7 @@ impl Host {
         self.config.addresses[0] = address;
         self.config.targets[0] = outer;
         match (&mut self.control, &mut self.stack) {
+            _ if self.mobile.is_some() => self.jobs.push_back(Job::Address),
             (Some(control), _) => {
                 control.attach(address);
                 self.jobs.push_back(Job::Address);
@@ -198,11 +219,12 @@ impl Host {
             }
             What::Timer(_) => {
                 self.armed = self.armed.filter(|at| *at > stage.now);
-                let is_due = |control: &Control| control.due().is_some_and(|at| at <= stage.now);
-                if self.control.as_ref().is_some_and(is_due) {
+                if self.due().is_some_and(|at| at <= stage.now) {
                     self.queue(Job::Wake);
                 }
             }
+            // ARP is for the element that leads to the hosts of a link.
+            What::Claims(..) | What::Yields(..) => {}
         }
         self.work(lane, stage);
         self.arm(event.element, stage);
@@ -227,6 +249,7 @@ impl Host {
                 return;
             };
             let ns = nanoseconds(self.run(job, stage.now));
+            self.claim(stage);
             if let Some(control) = &mut self.control {
                 control.stamp_sent(Instant(stage.now.0.saturating_add(ns)));
             }
@@ -288,7 +311,7 @@ impl Host {
 
     /// Schedules an event for the earliest deadline of control and stack.
     fn arm(&mut self, element: u32, stage: &mut Stage) {
-        let control = self.control.as_ref().and_then(Control::due);
+        let control = self.due();
         let stack = self.stack.as_mut().and_then(|stack| stack.due(stage.now));
         let Some(due) = [control, stack].into_iter().flatten().min() else {
             return;
@@ -304,17 +327,44 @@ impl Host {
         stage.queue.schedule(None, Event { at, element, what });
     }
 
+    /// When control wants to be woken.
+    fn due(&self) -> Option<Instant> {
+        let control = self.control.as_ref().and_then(Control::due);
+        control.or_else(|| self.mobile.as_ref().and_then(Mobile::due))
+    }
+
+    /// Tells the link which addresses lead here by now, as ARP does.
+    fn claim(&mut self, stage: &mut Stage) {
+        let claims = self.mobile.as_mut().map(Mobile::take_claims);
+        let Some(fork) = self.config.neighbours else {
+            return;
+        };
+        for (address, answers) in claims.unwrap_or_default() {
+            let what = match answers {
+                true => What::Claims(address, stage.element),
+                false => What::Yields(address, stage.element),
+            };
+            let (at, element) = (stage.now, fork);
+            stage.queue.schedule(None, Event { at, element, what });
+        }
+    }
+
     /// Does a job, and returns its seconds.
     fn run(&mut self, job: Job, now: Instant) -> f64 {
         match job {
             Job::Link(port, octets) => return self.link_job(port, octets, now),
             Job::Stack(octets) => return self.outward(octets, now),
             Job::Wake => {
-                if let Some(control) = &mut self.control {
+                if let Some(mobile) = &mut self.mobile {
+                    mobile.wake(now, &mut self.sends);
+                } else if let Some(control) = &mut self.control {
                     control.wake(now, &mut self.sends);
                 }
             }
             Job::Address => {
+                if let Some(mobile) = &mut self.mobile {
+                    mobile.attach(self.config.addresses[0], now, &mut self.sends);
+                }
                 if let Some(control) = &mut self.control {
                     control.moved(now, &mut self.sends);
                 }
@@ -349,6 +399,9 @@ impl Host {
             return self.outward(octets, now);
         }
         let is_ours = self.config.addresses.contains(&flow.destination);
+        if self.mobile.is_some() {
+            return self.mobile_job(octets, &flow, is_ours, now);
+        }
         let Some(control) = &mut self.control else {
             self.inward(octets);
             return 0.0;
@@ -374,6 +427,45 @@ impl Host {
             self.inward(packet);
         }
         seconds
+    }
+
+    /// Handles a packet from the link of a mobile node or a home agent.
+    fn mobile_job(&mut self, octets: Vec<u8>, flow: &Flow, is_ours: bool, now: Instant) -> f64 {
+        let Some(mobile) = &mut self.mobile else {
+            return 0.0;
+        };
+        let is_home_address = mobile.home_address() == Some(flow.destination);
+        if is_ours && Mobile::takes(flow) {
+            for packet in mobile.open(octets, flow, now, &mut self.sends) {
+                let to = Flow::of(&packet).ok().map(|flow| flow.destination);
+                let is_own = to.is_some_and(|to| {
+                    self.config.addresses.contains(&to) || mobile.home_address() == Some(to)
+                });
+                self.sends.push(match is_own {
+                    true => Send::Own(packet),
+                    false => Send::Out(packet),
+                });
+            }
+        } else if is_ours || is_home_address {
+            self.sends.push(Send::Own(octets));
+        } else if mobile.intercepts(flow.destination) {
+            mobile.seal(octets, now, &mut self.sends);
+        } else {
+            self.dropped.clear += 1;
+        }
+        self.mobile_seconds()
+    }
+
+    /// Seconds of the last work with tunnels.
+    fn mobile_seconds(&mut self) -> f64 {
+        let Some(mobile) = &mut self.mobile else {
+            return 0.0;
+        };
+        let time = (self.config.costs.control)(&mobile.take_work());
+        if let Some(missing) = time.missing {
+            self.unpriced.get_or_insert_with(|| missing.to_string());
+        }
+        time.seconds
     }
 
     /// Handles a clear packet from the outer side or out of a tunnel: passes it to our stack, or
@@ -408,6 +500,16 @@ impl Host {
     /// plane.
     fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
         self.unpublish(&mut octets);
+        if let (Some(mobile), Ok(flow)) = (&mut self.mobile, Flow::of(&octets)) {
+            if mobile.carries(&flow) {
+                mobile.seal(octets, now, &mut self.sends);
+            } else if mobile.sends_plain() {
+                self.sends.push(Send::Out(octets));
+            } else {
+                self.dropped.clear += 1;
+            }
+            return self.mobile_seconds();
+        }
         let Some(control) = &mut self.control else {
             self.sends.push(Send::Out(octets));
             return 0.0;

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque, binary_heap::PeekMut};
+use std::net::Ipv4Addr;
 
 use engine::time::Instant;
 
@@ -23,6 +24,10 @@ pub enum What {
     Arrives(Port, PacketId),
     /// A timer of the element.
     Timer(u32),
+    /// ARP: this address leads to this element from now on.
+    Claims(Ipv4Addr, u32),
+    /// ARP: this element answers for this address no more.
+    Yields(Ipv4Addr, u32),
 }
 
 /// An event of an element.

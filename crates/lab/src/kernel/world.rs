@@ -9,6 +9,7 @@
 mod blueprint;
 mod build;
 pub mod flows;
+pub mod mobility;
 mod outcome;
 mod protection;
 #[cfg(test)]

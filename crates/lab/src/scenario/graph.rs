@@ -10,6 +10,7 @@
 //! router joins networks of both families and translates nothing. Left out: segments with both
 //! families.
 
+mod range;
 pub mod route;
 pub mod setup;
 
@@ -18,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use document::Fault;
 use serde::Serialize;
 
+use self::range::SegmentKind;
 use super::address::Network;
 use super::motion::{Change, Tunnel};
 use super::{Role, Scenario};
@@ -83,8 +85,6 @@ pub struct Hop {
     pub segments: usize,
 }
 
-/// RFC 5737 §3: TEST-NET-1 to 3.
-const PUBLIC: [[u8; 4]; 3] = [[192, 0, 2, 0], [198, 51, 100, 0], [203, 0, 113, 0]];
 /// What inner addresses begin with.
 const POOLS_OCTETS: [u8; 2] = [10, 99];
 const POOLS_V6_WORD: u16 = 0xfd99;
@@ -115,8 +115,9 @@ impl Graph {
         let nodes = 0..scenario.nodes.len();
         graph.addresses = nodes.map(|node| graph.first_address(node)).collect();
         graph.check_families(scenario)?;
+        graph.check_homes(scenario)?;
         for (index, node) in scenario.nodes.iter().enumerate() {
-            if matches!(node.role, Role::Router | Role::Nat | Role::Gateway) {
+            if node.role.has_routes() {
                 graph.hops.extend(graph.reach(index, scenario));
             }
         }
@@ -194,7 +195,11 @@ impl Graph {
                 Change::Station { node, to } if to == link => Some(node),
                 _ => None,
             });
-            let near = joint.near.iter().copied().chain(brought);
+            // A mobile node has its address at home, even if it is never there.
+            let mobile = scenario.mobile.iter();
+            let at_home = mobile.filter(|it| joint.near.contains(&it.agent));
+            let at_home = at_home.map(|it| it.station);
+            let near = joint.near.iter().copied().chain(brought).chain(at_home);
             let ends = near.map(|node| (node, true)).chain([(joint.far, false)]);
             for (node, is_near) in ends {
                 let is_relay = scenario.nodes[node].role == Role::Relay;
@@ -289,10 +294,7 @@ impl Graph {
     /// if that is a server, a node on the near side that forwards.
     fn head(&self, segment: usize, scenario: &Scenario) -> Option<IpAddr> {
         let ports = self.ports.iter().filter(|port| port.segment == segment);
-        let forwards = |port: &&Port| {
-            let role = scenario.nodes[port.node].role;
-            matches!(role, Role::Router | Role::Nat | Role::Gateway)
-        };
+        let forwards = |port: &&Port| scenario.nodes[port.node].role.has_routes();
         let first = self.segments[segment].network.host(1);
         let (of_first, others): (Vec<&Port>, Vec<&Port>) =
             ports.partition(|port| Some(port.address) == first);
@@ -336,6 +338,19 @@ impl Graph {
         Ok(())
     }
 
+    /// Checks that mobile nodes have IPv4 at home.
+    fn check_homes(&self, scenario: &Scenario) -> Result<(), Fault> {
+        let is_v6 = |agent: usize| self.address(agent).is_some_and(|address| address.is_ipv6());
+        match scenario.mobile.iter().find(|it| is_v6(it.agent)) {
+            Some(layer) => {
+                let agent = &scenario.nodes[layer.agent].name;
+                let what = format!("the home of '{agent}' is IPv6, and mobile-ip is for IPv4");
+                Err(scenario.fault(&["family", "layer"], what))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn kind(&self, scenario: &Scenario, segment: usize) -> SegmentKind {
         if self.segments[segment].behind.is_some() {
             return SegmentKind::Behind;
@@ -346,7 +361,7 @@ impl Graph {
         };
         match scenario.nodes[head.node].role {
             Role::Nat => SegmentKind::Private,
-            Role::Gateway | Role::Server => SegmentKind::Public,
+            Role::Gateway | Role::Firewall | Role::Server => SegmentKind::Public,
             _ if self.meets_nat(scenario, head.node, self.segments.len()) => SegmentKind::Private,
             _ => SegmentKind::Between,
         }
@@ -364,8 +379,7 @@ impl Graph {
         });
         head.is_some_and(|head| match scenario.nodes[head.node].role {
             Role::Nat => true,
-            Role::Router => depth > 0 && self.meets_nat(scenario, head.node, depth - 1),
-            _ => false,
+            role => role.is_router() && depth > 0 && self.meets_nat(scenario, head.node, depth - 1),
         })
     }
 
@@ -389,7 +403,7 @@ impl Graph {
             let entrances = self.ports.iter().filter(|port| port.segment == hop.to);
             for entrance in entrances.filter(|port| port.node != node) {
                 let onward = |port: &&Port| match scenario.nodes[entrance.node].role {
-                    Role::Router => port.node == entrance.node,
+                    role if role.is_router() => port.node == entrance.node,
                     Role::Nat => port.node == entrance.node && !entrance.is_near && port.is_near,
                     _ => false,
                 };
@@ -459,6 +473,10 @@ impl Graph {
             let end = self.outer_end(other);
             let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
             let name = |node: usize| &scenario.nodes[node].name;
+            // A mobile node is reached by way of its home, wherever it is.
+            let mut mobile = scenario.mobile.iter();
+            let start = mobile.find(|it| it.station == station);
+            let start = start.map_or(station, |it| it.agent);
             let what = match tunnel {
                 Some(tunnel) if tunnel.to != end => format!(
                     "the tunnel of '{}' ends at '{}', which does not lead to '{}'",
@@ -466,7 +484,7 @@ impl Graph {
                     name(tunnel.to),
                     name(other)
                 ),
-                _ if self.distance(station, end, scenario).is_none() => {
+                _ if self.distance(start, end, scenario).is_none() => {
                     format!(
                         "no path leads from '{}' to '{}'",
                         name(station),
@@ -493,53 +511,6 @@ impl Scenario {
             .collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         self.fault(&keys, what)
-    }
-}
-
-/// What determines the addresses of a segment.
-#[derive(Clone, Copy)]
-enum SegmentKind {
-    /// Before a NAT.
-    Private,
-    /// Before a gateway.
-    Public,
-    /// Before a router.
-    Between,
-    /// Behind a gateway.
-    Behind,
-}
-
-impl SegmentKind {
-    /// The next range of this kind that overlaps none of those in use. There are more ranges than
-    /// links.
-    fn range(self, is_v6: bool, taken: &mut [u8; 4], used: &[Network]) -> Option<Network> {
-        let next = &mut taken[self as usize];
-        let is_free = |network: &Network| !used.iter().any(|other| other.overlaps(*network));
-        let ranges = (*next..u8::MAX).map(|number| (number, self.numbered(number, is_v6)));
-        let (number, network) = ranges.into_iter().find(|(_, it)| is_free(it))?;
-        *next = number + 1;
-        Some(network)
-    }
-
-    /// The range of this kind with a number.
-    fn numbered(self, number: u8, is_v6: bool) -> Network {
-        if is_v6 {
-            let number = u16::from(number);
-            return match self {
-                Self::Public => Network::v6([0x2001, 0xdb8, 0, number]),
-                // only an IPv4 NAT makes a range private
-                Self::Private => Network::v6([0x2001, 0xdb8, 1, number]),
-                Self::Between => Network::v6([0x2001, 0xdb8, 2, number]),
-                Self::Behind => Network::v6([0xfd10, 0, 0, number]),
-            };
-        }
-        match (self, PUBLIC.get(usize::from(number))) {
-            (Self::Private, _) => Network::v4([10, 0, number, 0]),
-            (Self::Public, Some(range)) => Network::v4(*range),
-            (Self::Public, None) => Network::v4([100, 65, number, 0]),
-            (Self::Between, _) => Network::v4([100, 64, number, 0]),
-            (Self::Behind, _) => Network::v4([10, 10, number, 0]),
-        }
     }
 }
 

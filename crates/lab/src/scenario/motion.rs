@@ -95,15 +95,8 @@ pub const POLICIES_MAX: usize = 4;
 const LIST_MAX: usize = 1024;
 /// The properties of a link that a move may change.
 const CHANGES: [&str; 4] = ["rate", "delay", "loss", "up"];
-/// The values of a layer's key for the kind of protection; the lab runs only IPsec.
-const LAYERS: [(&str, bool); 4] = [
-    ("access", false),
-    ("link-cipher", false),
-    ("ipsec", true),
-    ("transport", false),
-];
 
-fn members<'a>(item: &'a Item, what: &str) -> Result<&'a [Item], Fault> {
+pub(super) fn members<'a>(item: &'a Item, what: &str) -> Result<&'a [Item], Fault> {
     let items = item.list()?;
     match items.len() {
         0..=LIST_MAX => Ok(items),
@@ -201,7 +194,8 @@ fn attachment(
     let item = table.need("to")?;
     let to = link_of(item, &topology.links)?;
     let joint = &topology.links[to];
-    let is_access = joint.near.iter().all(|near| role(*near) == Role::Station);
+    let may_share = |near: &usize| matches!(role(*near), Role::Station | Role::HomeAgent);
+    let is_access = joint.near.iter().all(may_share);
     if !is_access || role(joint.far) == Role::Server {
         let what = format!("stations cannot be on '{}'", joint.name);
         return Err(item.fault(what));
@@ -233,48 +227,4 @@ fn link_change(item: &Item, table: &Table<'_>) -> Result<LinkChange, Fault> {
         "loss" => LinkChange::Loss(value.number(0.0, 1.0)?),
         _ => LinkChange::Up(value.boolean()?),
     })
-}
-
-/// The tunnels that the layers of a graph state, each with the position of its policy in the file.
-pub(super) fn layers<'a>(
-    item: &'a Item,
-    topology: &Topology,
-) -> Result<Vec<(&'a Item, Tunnel)>, Fault> {
-    let mut tunnels: Vec<(&Item, Tunnel)> = Vec::new();
-    for item in members(item, "layers")? {
-        let table = item.table()?;
-        let kind = table.need("kind")?;
-        if !kind.choice("layer", &LAYERS)? {
-            let what = "this layer is not available yet: the lab supports only ipsec, between a \
-                        station and a gateway";
-            return Err(kind.fault(what));
-        }
-        let named = table.need("policy")?;
-        let policy = named.text()?.to_owned();
-        let from = node_of(table.need("from")?, &topology.nodes)?;
-        let to = node_of(table.need("to")?, &topology.nodes)?;
-        let roles = (topology.nodes[from].role, topology.nodes[to].role);
-        if roles != (Role::Station, Role::Gateway) {
-            let what = "ipsec goes from a station to a gateway";
-            return Err(item.fault_of(&["from", "to"], what));
-        }
-        if tunnels.iter().any(|(_, tunnel)| tunnel.from == from) {
-            return Err(item.fault_of(&["from"], "this station already has a tunnel"));
-        }
-        let others = tunnels.iter().filter(|(_, other)| other.to == to);
-        let mut others: Vec<&str> = others.map(|(_, other)| &*other.policy).collect();
-        others.push(&policy);
-        others.sort_unstable();
-        others.dedup();
-        if others.len() > POLICIES_MAX {
-            let what = format!("more than {POLICIES_MAX} policies at one gateway");
-            return Err(named.fault(what));
-        }
-        tunnels.push((named, Tunnel { from, to, policy }));
-        table.finish()?;
-    }
-    match tunnels.is_empty() {
-        true => Err(item.fault("there must be at least one layer")),
-        false => Ok(tunnels),
-    }
 }

@@ -155,7 +155,7 @@ fn impossible_values_are_refused_where_they_stand() {
         (
             "role = \"server\"",
             "role = \"server\"\nmips = 5",
-            "only a station or a gateway",
+            "only a station, a gateway, an agent or a firewall",
         ),
         (
             "device = \"paper-u\"\nmips = 100",
@@ -165,7 +165,7 @@ fn impossible_values_are_refused_where_they_stand() {
         (
             "role = \"gateway\"",
             "role = \"relay\"",
-            "only a station or a gateway",
+            "only a station, a gateway, an agent or a firewall",
         ),
         ("mips = 100", "mips = 1e300", "1e300 is outside"),
         ("name = \"umts\"", "name = ", "umts.toml:2:8: "),

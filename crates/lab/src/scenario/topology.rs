@@ -215,6 +215,11 @@ impl<'a> Written<'a> {
                     return fault(at, what);
                 }
                 Role::Server | Role::Nat | Role::Relay => {}
+                Role::HomeAgent | Role::ForeignAgent | Role::Firewall => {
+                    let what = "a chain cannot have this role: a scenario with mobile nodes needs \
+                                [[flow]] instead of [traffic]";
+                    return fault(at, what);
+                }
             }
         }
         Ok(())
@@ -237,6 +242,16 @@ impl<'a> Written<'a> {
                 Some("a relay joins exactly two links: use a router where paths branch")
             }
             Role::Router if onward + inward < 2 => Some("a router must join at least two links"),
+            Role::HomeAgent if (onward, inward) != (1, 0) => {
+                Some("a home agent needs exactly one link, which starts from it: the home link")
+            }
+            Role::ForeignAgent if onward == 0 || inward == 0 => {
+                Some("a foreign agent needs a link to its visitors, which ends at it, and another")
+            }
+            Role::Firewall if onward == 0 || inward == 0 => Some(
+                "a firewall needs a link to the private network, which starts from it, and one \
+                 from outside, which ends at it",
+            ),
             Role::Nat if (onward, inward) != (1, 1) => {
                 Some("a NAT needs one link on its inside and one on its outside")
             }

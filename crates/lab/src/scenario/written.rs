@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::address::Network;
-use super::{Flow, Joint, Link, Move, Node, Run, Scenario, Traffic};
+use super::{Flow, Joint, Link, MobileIp, Move, Node, Run, Scenario, Skip, Traffic};
 
 /// The form that is hashed: keys that the short form does not have are left out.
 #[derive(Serialize)]
@@ -27,6 +27,10 @@ struct Written<'a> {
     moves: Option<&'a [Move]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     layers: Option<Vec<Layer<'a>>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    mobile: &'a [MobileIp],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    skip: &'a [Skip],
     files: &'a [(String, String)],
 }
 
@@ -95,6 +99,8 @@ impl Serialize for Scenario {
                 });
                 layers.collect()
             }),
+            mobile: &self.mobile,
+            skip: &self.skip,
             files: &self.files,
         };
         written.serialize(serializer)

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crypto::hash::Hash;
+use crypto::rand::Seed;
 use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
@@ -106,6 +108,29 @@ const WINDOW_PRODUCTS: f64 = 2.0;
 /// What TCP's timer and delayed acknowledgements need in addition to the path's delay.
 const SLACK_S: f64 = 0.05;
 
+/// Refuses what no element simulates.
+fn check_roles(scenario: &Scenario) -> Result<(), Fault> {
+    let missing = [
+        (Role::ForeignAgent, "foreign agents"),
+        (Role::Firewall, "firewalls"),
+    ];
+    for (role, name) in missing {
+        if let Some(index) = scenario.with_role(role).next() {
+            let key = format!("node.{}.role", scenario.nodes[index].name);
+            let what = format!("the event kernel has no {name} yet");
+            return Err(scenario.fault(&[&key], what));
+        }
+    }
+    let mut filters = scenario.nodes.iter().filter(|node| node.filters_sources);
+    match filters.next() {
+        Some(node) => {
+            let key = format!("node.{}.filters_sources", node.name);
+            Err(scenario.fault(&[&key], "routers of the event kernel do not filter yet"))
+        }
+        None => Ok(()),
+    }
+}
+
 impl Blueprint {
     /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
     /// checked here and read again during the run.
@@ -128,6 +153,7 @@ impl Blueprint {
             let why = "a second NAT: in a chain, the event kernel supports only one";
             return Err(scenario.fault(&[&key], why).into());
         }
+        check_roles(scenario)?;
         let nodes = scenario.nodes.iter().enumerate();
         let nodes = nodes.map(|(index, node)| {
             let own = setup.tunnels.iter();
@@ -157,6 +183,14 @@ impl Blueprint {
             moves: moves.clone(),
             is_short: scenario.is_short,
         })
+    }
+
+    /// The seed of one host's secrets.
+    pub(super) fn secrets(&self, name: &str) -> Seed {
+        let digest = Hash::Sha256.digest(&[&self.seed.to_be_bytes(), name.as_bytes()]);
+        let mut octets = [0; 32];
+        octets.copy_from_slice(digest.as_ref());
+        Seed::new(octets)
     }
 
     /// The first flow; in a chain it is the only one.

@@ -3,11 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use crypto::hash::Hash;
-use crypto::rand::Seed;
 use engine::selector::TrafficSelector;
 
 use super::blueprint::{Blueprint, NodeBlueprint};
+use super::mobility;
 use super::tunnel::Tunnel;
 use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
@@ -114,7 +113,8 @@ impl<'a> Builder<'a> {
 
     /// A node as the target of one of its links.
     fn node(&self, index: usize, is_up: bool) -> Target {
-        let is_station = self.blueprint.nodes[index].role == Role::Station;
+        let role = self.blueprint.nodes[index].role;
+        let is_station = matches!(role, Role::Station | Role::HomeAgent);
         Target {
             element: (2 * self.blueprint.joints.len() + index) as u32,
             port: Port(u8::from(!is_up && !is_station)),
@@ -159,12 +159,12 @@ impl<'a> Builder<'a> {
 
     fn element(&self, index: usize, node: &NodeBlueprint) -> Element {
         match node.role {
-            Role::Station | Role::Gateway | Role::Server => {
+            Role::Station | Role::Gateway | Role::Server | Role::HomeAgent | Role::Firewall => {
                 Element::Host(Box::new(self.host(index, node)))
             }
             // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
-            Role::Router => Element::Fork(self.router(index)),
+            Role::Router | Role::ForeignAgent => Element::Fork(self.router(index)),
             Role::Nat => self.nat(index, node),
         }
     }
@@ -218,7 +218,7 @@ impl<'a> Builder<'a> {
         let unspecified = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let address = graph.address(index).unwrap_or(unspecified);
         let is_station = node.role == Role::Station;
-        let outward = |port: &&End| port.is_near == is_station;
+        let outward = |port: &&End| port.is_near == is_station || node.role == Role::HomeAgent;
         let mut outer = graph.ports_of(index).filter(outward);
         let first = outer.next();
         let outer = first.map_or(self.node(index, false), |port| self.onto(port));
@@ -232,9 +232,14 @@ impl<'a> Builder<'a> {
         if node.role == Role::Gateway {
             self.ports_of_gateway(index, &mut host);
         }
+        host.neighbours = first.and_then(|port| self.forks[port.link]);
         let control = self.control(index, node, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
-        Host::new(host, control, Some(stack))
+        let host = Host::new(host, control, Some(stack));
+        match mobility::of(blueprint, index) {
+            Some(mobile) => host.with_mobile(mobile),
+            None => host,
+        }
     }
 
     /// Port 1 leads behind the gateway; further outer links use the following ports.
@@ -279,7 +284,7 @@ impl<'a> Builder<'a> {
         } else {
             Tunnel::gateway(&tunnels, inside, mtu_of)
         };
-        let seed = seed(blueprint.seed, &node.name);
+        let seed = blueprint.secrets(&node.name);
         Some(Control::new(config, own, &seed, blueprint.calendar))
     }
 
@@ -305,11 +310,3 @@ fn link(joint: usize, is_up: bool) -> Target {
 
 /// Ethernet's MTU, which TCP uses if a link states none.
 const DEFAULT_MTU: u32 = 1500;
-
-/// The seed of one host's secrets.
-fn seed(seed: u64, name: &str) -> Seed {
-    let digest = Hash::Sha256.digest(&[&seed.to_be_bytes(), name.as_bytes()]);
-    let mut octets = [0; 32];
-    octets.copy_from_slice(digest.as_ref());
-    Seed::new(octets)
-}

@@ -11,6 +11,7 @@ use engine::link::{self, Counters};
 use engine::time::{Duration, Instant};
 use serde::Serialize;
 
+use super::mobility::Moved;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{QUIET, World, seconds};
 use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
@@ -23,6 +24,9 @@ pub struct Flowed {
     pub tunnels: Vec<Tunnelled>,
     /// In the order of the scenario. Empty unless all tunnels are up.
     pub flows: Vec<Flow>,
+    /// What each mobile node did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mobile: Vec<Moved>,
     /// What each link carried from the flows' beginning to the end.
     pub links: Vec<Carried>,
     /// Dropped packets, by element and reason.
@@ -105,6 +109,7 @@ impl World {
             outcome.links = carried.map(|(all, before)| all.since(&before)).collect();
         }
         outcome.tunnels = self.tunnelled(exchanges);
+        outcome.mobile = self.moved();
         outcome.drops = self.drops();
         outcome.unpriced = self.unpriced();
         outcome.events = self.kernel.events();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD};
 use crate::cost::Policy;
 use crate::scenario::address::Network;
-use crate::scenario::{Model, NODES_MAX, Role, Scenario, Tunnel};
+use crate::scenario::{Flow, MobileIp, Model, NODES_MAX, Role, Scenario, Tunnel};
 
 /// The TCP port of the first flow: iperf3's.
 pub const SERVER_PORT: u16 = 5201;
@@ -28,6 +28,25 @@ pub struct Setup {
     pub published: Vec<Published>,
     /// One for each flow, in the order of the scenario.
     pub flows: Vec<Destination>,
+    /// The mobile nodes, in the order of the scenario.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mobile: Vec<MobileSetup>,
+}
+
+/// A mobile node, and where its home is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MobileSetup {
+    /// What its layer says.
+    #[serde(flatten)]
+    pub layer: MobileIp,
+    /// Its home address.
+    pub home: Ipv4Addr,
+    /// Address of its home agent.
+    pub home_agent: Ipv4Addr,
+    /// The home network.
+    pub network: Network,
+    /// Index of the home link.
+    pub link: usize,
 }
 
 /// What a tunnel protects.
@@ -96,6 +115,11 @@ impl Setup {
             tunnels: Vec::new(),
             published: Vec::new(),
             flows: Vec::new(),
+            mobile: scenario
+                .mobile
+                .iter()
+                .filter_map(|layer| MobileSetup::of(*layer, graph))
+                .collect(),
         };
         for (tunnel, policy) in graph.tunnels.iter().zip(policies) {
             let mode = policy.mode;
@@ -127,37 +151,46 @@ impl Setup {
             });
         }
         for (number, flow) in scenario.flows.iter().enumerate() {
-            let (station, server) = flow.ends();
-            let end = graph.outer_end(server);
-            let tunnel = setup.tunnels.iter().find(|tunnel| tunnel.from == station);
-            let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
-            let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
-            let port = port(number, is_tcp);
-            setup.flows.push(Destination {
-                station,
-                server,
-                server_address: match is_inner {
-                    true => address(server),
-                    false => some(graph.address_for(station, end)),
-                },
-                station_address: match tunnel {
-                    Some(tunnel) if tunnel.is_tunnel => None,
-                    Some(tunnel) => tunnel.pool.host(1),
-                    None => Some(address(station)),
-                },
-                port,
-            });
-            // what the server sends by itself leaves the gateway from its published port too
-            if !is_inner && end != server {
-                setup.published.push(Published {
-                    gateway: end,
-                    is_tcp,
-                    port,
-                    address: address(server),
-                });
-            }
+            setup.lead(number, flow, graph);
         }
         setup
+    }
+
+    /// Where the packets of a flow go, and what is published for it.
+    fn lead(&mut self, number: usize, flow: &Flow, graph: &Graph) {
+        let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let address = |node: usize| some(graph.address(node));
+        let (station, server) = flow.ends();
+        let end = graph.outer_end(server);
+        let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
+        let mut mobile = self.mobile.iter();
+        let mobile = mobile.find(|it| it.layer.station == station);
+        let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
+        let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
+        let port = port(number, is_tcp);
+        self.flows.push(Destination {
+            station,
+            server,
+            server_address: match is_inner {
+                true => address(server),
+                false => some(graph.address_for(station, end)),
+            },
+            station_address: match tunnel {
+                Some(tunnel) if tunnel.is_tunnel => None,
+                Some(tunnel) => tunnel.pool.host(1),
+                None => Some(mobile.map_or(address(station), |it| it.home.into())),
+            },
+            port,
+        });
+        // what the server sends by itself leaves the gateway from its published port too
+        if !is_inner && end != server {
+            self.published.push(Published {
+                gateway: end,
+                is_tcp,
+                port,
+                address: address(server),
+            });
+        }
     }
 
     /// Number of the next tunnel's policy. In other address families a policy counts as another.
@@ -170,6 +203,24 @@ impl Setup {
         let known = others.clone().find(is_alike).map(|other| other.rank);
         let most = others.map(|other| other.rank + 1).max();
         known.or(most).unwrap_or_default()
+    }
+}
+
+impl MobileSetup {
+    /// None for a network of IPv6, which [`Graph::of`] refuses.
+    fn of(layer: MobileIp, graph: &Graph) -> Option<Self> {
+        let own = graph.ports_of(layer.agent).next()?;
+        let home = graph.port(layer.station, own.link)?;
+        let (IpAddr::V4(home), IpAddr::V4(home_agent)) = (home.address, own.address) else {
+            return None;
+        };
+        Some(Self {
+            layer,
+            home,
+            home_agent,
+            network: graph.segments[own.segment].network,
+            link: own.link,
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use crate::scenario::{Catalogue, Kind};
 
 const HANDOVER: &str =
     include_str!("../../../../../python/caravan/catalogue/scenarios/handover.toml");
+const MVPN: &str = include_str!("tests/mvpn.toml");
 const UMTS: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/umts.toml");
 
 fn catalogue() -> Catalogue {
@@ -213,6 +214,11 @@ fn refuses(cases: &[(&str, &str, &str)]) {
 fn layers_that_are_not_there_yet_are_named() {
     let missing = "layer.ms2.kind: this layer is not available yet";
     for (kind, said) in [
+        (
+            "mobile-ip",
+            "mobile-ip goes from a station to its home agent",
+        ),
+        ("skip", "skip goes from a station to a firewall"),
         ("access", missing),
         ("link-cipher", missing),
         ("transport", missing),
@@ -581,4 +587,107 @@ fn the_names_of_other_texts_are_found_in_every_place() {
     let policies = ["./other.toml", "3des-md5"].map(|text| name((Kind::Policy, text)));
     assert_eq!(named(&edits).expect("a text"), policies);
     assert!(named(&["node.nobody.device=x"]).is_err());
+}
+
+#[test]
+fn a_mobile_node_has_an_address_at_home_and_one_on_each_link_that_it_takes() {
+    let scenario = scenario(MVPN, &[]).expect("a scenario");
+    let graph = Graph::of(&scenario).expect("a graph");
+    let node = |name: &str| {
+        scenario
+            .nodes
+            .iter()
+            .position(|it| it.name == name)
+            .expect(name)
+    };
+    let of_node = graph.ports.iter().filter(|port| port.node == node("mn"));
+    let addresses: Vec<String> = of_node.map(|port| port.address.to_string()).collect();
+    assert_eq!(
+        addresses,
+        ["10.18.3.2", "10.18.7.2", "203.0.113.2", "10.0.0.2"]
+    );
+    assert_eq!(graph.address(node("ha")), Some([10, 18, 3, 3].into()));
+    let away = MVPN.replacen("from = [\"mn\", \"ha\"]", "from = [\"ha\"]", 1);
+    let away = away.replacen(
+        "name = \"u\"\nfrom = []",
+        "name = \"u\"\nfrom = [\"mn\"]",
+        1,
+    );
+    let graph = self::graph(&away, &[]).expect("a node that is never at home");
+    let of_node = graph.ports.iter().filter(|port| port.node == node("mn"));
+    let first: Vec<_> = of_node.filter(|port| port.is_first).collect();
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].address.to_string(), "203.0.113.2");
+    let home = graph
+        .ports
+        .iter()
+        .any(|port| port.address.to_string() == "10.18.3.3");
+    assert!(home, "it has its home address all the same");
+}
+
+#[test]
+fn a_firewall_leads_from_neither_side_to_the_other() {
+    let scenario = scenario(MVPN, &[]).expect("a scenario");
+    let graph = Graph::of(&scenario).expect("a graph");
+    let node = |name: &str| {
+        scenario
+            .nodes
+            .iter()
+            .position(|it| it.name == name)
+            .expect(name)
+    };
+    let knows = |from: &str, to: &str| {
+        let address = graph.address(node(to)).expect(to);
+        let port = graph.ports.iter().find(|port| port.address == address);
+        graph.hop(node(from), port.expect(to).segment).is_some()
+    };
+    for (from, to) in [("r2", "cn1"), ("fw", "cn1"), ("fw", "cn3"), ("r1", "cn3")] {
+        assert!(knows(from, to), "{from} leads to {to}");
+    }
+    for (from, to) in [("r1", "cn1"), ("net", "ha"), ("r2", "cn3"), ("h5", "cn2")] {
+        assert!(!knows(from, to), "{from} leads to {to}");
+    }
+}
+
+#[test]
+fn mobile_nodes_and_their_agents_have_their_places() {
+    for (from, to, said) in [
+        (
+            "to = \"ha\"",
+            "to = \"fw\"",
+            "mobile-ip goes from a station to its home agent",
+        ),
+        (
+            "kind = \"mobile-ip\"",
+            "kind = \"mobile-ip\"\nlifetime = \"0 s\"",
+            "from 1 s",
+        ),
+        (
+            "kind = \"mobile-ip\"",
+            "kind = \"mobile-ip\"\nudp = \"no\"",
+            "'never'",
+        ),
+        (
+            "from = \"r1\"\nto = \"fw\"",
+            "from = \"r1\"\nto = \"cn3\"",
+            "a firewall needs a link",
+        ),
+        (
+            "[\"mn\", \"ha\"]",
+            "[\"mn\"]",
+            "a home agent needs exactly one link",
+        ),
+        (
+            "role = \"nat\"",
+            "role = \"nat\"\nfilters_sources = true",
+            "only a router",
+        ),
+    ] {
+        assert!(MVPN.contains(from), "{from}");
+        let fault = scenario(&MVPN.replacen(from, to, 1), &[]).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
+    let second = "\n[[layer]]\nkind = \"mobile-ip\"\nfrom = \"mn\"\nto = \"ha\"\n";
+    let fault = scenario(&(MVPN.to_owned() + second), &[]).expect_err("two homes");
+    assert!(fault.contains("already has a home agent"), "{fault}");
 }

@@ -1,0 +1,243 @@
+//! A host's part in Mobile IPv4: a mobile node or a home agent with its packet planes. Left out:
+//! foreign agents, so also the TTLs of messages to them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use engine::counters::DropCounters;
+use engine::mip4::endpoint::{Effect, Endpoint};
+use engine::mip4::mobile_node::{Attachment, State};
+use engine::sa::{Encapsulation, Path, Via};
+use engine::time::Instant;
+use engine::work::Work;
+use wire::ip::{Flow, protocol, udp};
+use wire::mip4::PORT;
+
+use super::Send;
+use super::control::{LOG_ENTRIES, since};
+use crate::kernel::ip;
+
+/// What happened, for results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// When a mobile node's state changed, and to what: the first ones.
+    pub states: Vec<(Instant, State)>,
+    /// UDP payload octets of registrations that were sent.
+    pub sent_bytes: u64,
+    /// Registrations that were sent.
+    pub sent: u64,
+    /// The codes and reasons of what was denied or refused, each a word: the first ones.
+    pub failures: Vec<String>,
+}
+
+/// A mobile node or a home agent.
+pub struct Mobile {
+    endpoint: Endpoint,
+    /// A mobile node's home address and the prefix of its home network.
+    home: Option<(Ipv4Addr, Network)>,
+    /// Whether a mobile node is on its home link.
+    is_home: bool,
+    next_id: u16,
+    work: Work,
+    /// Addresses that this host claims by ARP, or gives up.
+    claims: Vec<(Ipv4Addr, bool)>,
+    /// The events so far.
+    pub log: Log,
+}
+
+/// First and last address.
+pub type Network = (IpAddr, IpAddr);
+
+impl Mobile {
+    /// A mobile node, with its home address and the range of its home network.
+    pub fn node(endpoint: Endpoint, home: (Ipv4Addr, Network)) -> Self {
+        Self::new(endpoint, Some(home))
+    }
+
+    /// A home agent.
+    pub fn home_agent(endpoint: Endpoint) -> Self {
+        Self::new(endpoint, None)
+    }
+
+    fn new(endpoint: Endpoint, home: Option<(Ipv4Addr, Network)>) -> Self {
+        Self {
+            endpoint,
+            home,
+            is_home: false,
+            next_id: 1,
+            work: Work::default(),
+            claims: Vec::new(),
+            log: Log::default(),
+        }
+    }
+
+    /// Messages and packets dropped, by reason.
+    pub fn drops(&self) -> DropCounters {
+        self.endpoint.drops()
+    }
+
+    /// The address of its programs, whatever link it is on.
+    pub(super) fn home_address(&self) -> Option<IpAddr> {
+        self.home.map(|(address, _)| address.into())
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.endpoint.deadline().map(|deadline| deadline.at)
+    }
+
+    /// What this host claims by ARP since the last call.
+    pub(super) fn take_claims(&mut self) -> Vec<(Ipv4Addr, bool)> {
+        std::mem::take(&mut self.claims)
+    }
+
+    /// The work of the planes since the last call.
+    pub(super) fn take_work(&mut self) -> Work {
+        let new = since(&self.endpoint.work(), &self.work);
+        self.work.merge(&new);
+        new
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        self.endpoint.handle_timeout(now);
+        self.drain(now, sends);
+    }
+
+    /// The host has this address on its present link.
+    pub(super) fn attach(&mut self, address: IpAddr, now: Instant, sends: &mut Vec<Send>) {
+        let (IpAddr::V4(care_of), Some((_, (first, last)))) = (address, self.home) else {
+            return;
+        };
+        self.is_home = (first..=last).contains(&address);
+        let attachment = match self.is_home {
+            true => Attachment::Home,
+            false => Attachment::Colocated(care_of),
+        };
+        self.endpoint.attach(attachment, now);
+        self.drain(now, sends);
+    }
+
+    /// Whether a packet for our address is for the machine or its planes.
+    pub(super) fn takes(flow: &Flow) -> bool {
+        path_of(flow).is_some()
+    }
+
+    /// Handles a packet that [`Mobile::takes`]. Returns the packets that come out of it.
+    pub(super) fn open(
+        &mut self,
+        mut octets: Vec<u8>,
+        flow: &Flow,
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) -> Vec<Vec<u8>> {
+        let Some(path) = path_of(flow) else {
+            return Vec::new();
+        };
+        let start = match path.via {
+            Via::UdpWithType => (flow.transport + udp::HEADER_LEN).min(flow.total_len),
+            _ => 0,
+        };
+        let bytes = &mut octets[start..flow.total_len];
+        self.endpoint.receive(path, bytes, now);
+        self.drain(now, sends)
+    }
+
+    /// Whether a packet goes into a tunnel.
+    pub(super) fn carries(&self, flow: &Flow) -> bool {
+        self.endpoint.carries(flow.source, flow.destination)
+    }
+
+    /// Whether packets of the home address may leave as they are. Where a node is a guest, only its
+    /// home agent may send for it if it has a reverse tunnel.
+    pub(super) fn sends_plain(&self) -> bool {
+        let is_one_way = match self.log.states.last() {
+            Some((_, State::Registered { tunnel, .. })) => !tunnel.is_reverse,
+            _ => false,
+        };
+        self.home.is_none() || self.is_home || is_one_way
+    }
+
+    /// Whether it takes packets for another's address.
+    pub(super) fn intercepts(&self, destination: IpAddr) -> bool {
+        self.endpoint.intercepts(destination)
+    }
+
+    /// Puts a packet into its tunnel. Returns whether all of it went.
+    pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
+        let is_sealed = self.endpoint.send(&mut clear, now);
+        for packet in self.drain(now, sends) {
+            sends.push(Send::Own(packet));
+        }
+        is_sealed
+    }
+
+    /// Does everything that follows from the last input. Returns the packets that came out of
+    /// tunnels.
+    fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) -> Vec<Vec<u8>> {
+        let mut opened = Vec::new();
+        while let Some(effect) = self.endpoint.poll() {
+            match effect {
+                Effect::Datagram {
+                    from,
+                    to,
+                    is_direct,
+                    payload,
+                    ..
+                } => {
+                    self.log.sent += 1;
+                    self.log.sent_bytes += payload.len() as u64;
+                    let mut packet = self.datagram(
+                        ((*from.ip()).into(), from.port()),
+                        ((*to.ip()).into(), to.port()),
+                        &payload,
+                    );
+                    let (own, other) = ((*from.ip()).into(), (*to.ip()).into());
+                    match !is_direct && self.endpoint.carries(own, other) {
+                        true => drop(self.endpoint.send(&mut packet, now)),
+                        false => sends.push(Send::Out(packet)),
+                    }
+                }
+                Effect::Sealed(path, octets) => sends.push(Send::Out(match path.via {
+                    Via::UdpWithType => {
+                        let (local, remote) = (path.local, path.remote);
+                        let from = (local.ip(), local.port());
+                        self.datagram(from, (remote.ip(), remote.port()), &octets)
+                    }
+                    _ => octets,
+                })),
+                Effect::Opened(packet) => opened.push(packet),
+                Effect::AnswerArp(address, answers) => {
+                    self.claims.push((address, answers));
+                }
+                Effect::State(state) if self.log.states.len() < LOG_ENTRIES => {
+                    self.log.states.push((now, state));
+                }
+                Effect::Denied(code) => self.fail(format!("denied: {code:?}")),
+                Effect::Revoked => self.fail("revoked".to_owned()),
+                Effect::Refused(why) => self.fail(format!("refused: {why:?}")),
+                Effect::State(_) | Effect::Bound(..) | Effect::Solicit => {}
+            }
+        }
+        opened
+    }
+
+    fn fail(&mut self, what: String) {
+        if self.log.failures.len() < LOG_ENTRIES {
+            self.log.failures.push(what);
+        }
+    }
+
+    fn datagram(&mut self, from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
+        self.next_id = self.next_id.wrapping_add(1);
+        ip::udp(from, to, payload, self.next_id)
+    }
+}
+
+/// How a packet came, if it is a message of Mobile IPv4, or in a tunnel.
+fn path_of(flow: &Flow) -> Option<Path> {
+    if flow.protocol == protocol::UDP {
+        let (from, to) = flow.ports?;
+        let ends = ((flow.destination, to), (flow.source, from));
+        return (to == PORT).then(|| Path::udp_with_type(ends.0, ends.1));
+    }
+    let tunnel = Encapsulation::of(flow.protocol);
+    tunnel.map(|_| Path::raw(flow.destination, flow.source))
+}

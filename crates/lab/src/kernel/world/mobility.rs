@@ -1,0 +1,160 @@
+//! The machines of Mobile IPv4 in a world: mobile nodes and home agents with common keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use engine::mip4::association::{
+    Algorithm, Association, Associations, FIRST_SPI, ReplayProtection,
+};
+use engine::mip4::endpoint::Endpoint;
+use engine::mip4::identification::Clock;
+use engine::mip4::tunnel::ReverseTunnel;
+use engine::mip4::{home_agent, mobile_node};
+use engine::sa::Encapsulation;
+use engine::time::{Duration, Instant};
+use serde::Serialize;
+
+use super::blueprint::Blueprint;
+use super::{World, seconds};
+use crate::kernel::host::Mobile;
+use crate::scenario::Role;
+use crate::scenario::graph::setup::MobileSetup;
+
+/// The longest lifetime that home agents grant: they take what a scenario asks for.
+const MAX_LIFETIME_S: u16 = u16::MAX - 1;
+/// Seconds between keepalives in UDP tunnels (RFC 3519 §4.9).
+const KEEPALIVE_S: u16 = 110;
+
+/// What a mobile node did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moved {
+    /// Name of the station.
+    pub station: String,
+    /// What its home address could do, and since when.
+    pub states: Vec<Since>,
+    /// Registration requests that it sent.
+    pub requests: u64,
+    /// The octets of their UDP payloads.
+    pub request_bytes: u64,
+    /// Why requests were denied.
+    pub failures: Vec<String>,
+}
+
+/// A state of a mobile node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Since {
+    /// Seconds after the beginning of the simulation.
+    pub at_s: f64,
+    /// Its care-of address; none at home.
+    pub care_of: Option<IpAddr>,
+    /// Whether packets reach it.
+    pub is_reachable: bool,
+}
+
+/// The machine of a node, if it has one.
+pub(super) fn of(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
+    let all = &blueprint.setup.mobile;
+    if let Some(own) = all.iter().find(|it| it.layer.station == index) {
+        return Some(node(blueprint, own));
+    }
+    let is_agent = blueprint.nodes[index].role == Role::HomeAgent;
+    let of_agent = all.iter().filter(|it| it.layer.agent == index);
+    let clients: Vec<&MobileSetup> = of_agent.collect();
+    let first = clients.first().filter(|_| is_agent)?;
+    let config = home_agent::Config {
+        address: first.home_agent,
+        prefix_len: first.network.bits,
+        max_lifetime: MAX_LIFETIME_S,
+        max_bindings: 1,
+        encapsulations: [Encapsulation::Minimal, Encapsulation::Gre].into(),
+        reverse_tunnel: ReverseTunnel::Allowed,
+        udp_keepalive: Some(KEEPALIVE_S),
+        clients: clients
+            .iter()
+            .map(|one| home_agent::Client {
+                home_address: one.home,
+                nai: None,
+                associations: associations(blueprint, one),
+            })
+            .collect(),
+        foreign_agents: BTreeMap::new(),
+        outside: Vec::new(),
+        trusts_traversal: BTreeSet::new(),
+        revocation: None,
+    };
+    let seed = blueprint.secrets(&blueprint.nodes[index].name);
+    let endpoint = Endpoint::home_agent(config, clock(blueprint), Instant(0), &seed);
+    Some(Mobile::home_agent(endpoint))
+}
+
+fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
+    let layer = &own.layer;
+    let config = mobile_node::Config {
+        home_address: own.home,
+        home_agent: own.home_agent,
+        nai: None,
+        associations: associations(blueprint, own),
+        foreign_agents: BTreeMap::new(),
+        lifetime: layer.lifetime_s,
+        encapsulation: layer.encapsulation,
+        is_reverse: layer.is_reverse,
+        encapsulates_delivery: false,
+        wants_broadcasts: false,
+        is_simultaneous: false,
+        udp: layer.udp,
+        firewall: None,
+        hears_revocations: false,
+    };
+    let seed = blueprint.secrets(&blueprint.nodes[layer.station].name);
+    let bits = own.network.bits;
+    let endpoint = Endpoint::mobile_node(config, bits, clock(blueprint), &seed);
+    let network = (own.network.first, own.network.last());
+    Mobile::node(endpoint, (own.home, network))
+}
+
+/// A key of 128 bits that the node and its home agent have in common.
+fn associations(blueprint: &Blueprint, own: &MobileSetup) -> Associations {
+    let name = &blueprint.nodes[own.layer.station].name;
+    let mut key = [0; 16];
+    let mut stream = blueprint.secrets(name).stream("association", 0);
+    stream.fill(&mut key);
+    let replay = ReplayProtection::Timestamps;
+    let one = Association::new(FIRST_SPI, Algorithm::HmacMd5, replay, &key);
+    let list = Associations::new(one.into_iter().collect());
+    list.expect("an association with a free SPI and a key")
+}
+
+fn clock(blueprint: &Blueprint) -> Clock {
+    let since_1970 = u64::try_from(blueprint.calendar.0).unwrap_or(0);
+    Clock::new(Instant(0), Duration::from_secs(since_1970))
+}
+
+impl World {
+    /// What each mobile node did.
+    pub(super) fn moved(&self) -> Vec<Moved> {
+        let all = self.blueprint.setup.mobile.iter();
+        let all = all.filter_map(|own| {
+            let host = self.host(self.number(own.layer.station))?;
+            let log = &host.mobile.as_ref()?.log;
+            let states = log.states.iter().map(|(at, state)| Since {
+                at_s: seconds(Instant(0), *at),
+                care_of: match state {
+                    mobile_node::State::Registered { tunnel, .. } => Some(tunnel.care_of.into()),
+                    _ => None,
+                },
+                is_reachable: *state != mobile_node::State::Unreachable,
+            });
+            Some(Moved {
+                station: self.blueprint.nodes[own.layer.station].name.clone(),
+                states: states.collect(),
+                requests: log.sent,
+                request_bytes: log.sent_bytes,
+                failures: log.failures.clone(),
+            })
+        });
+        all.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

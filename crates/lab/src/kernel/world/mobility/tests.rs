@@ -1,0 +1,127 @@
+//! Tests of mobile nodes and home agents with their real machines.
+
+use super::super::flows::Flowed;
+use super::*;
+use crate::kernel::trace::held;
+use crate::scenario::{Catalogue, Scenario};
+
+/// A node goes from its home to another network of its company, and comes back.
+const MOBILE: &str =
+    include_str!("../../../../../../python/caravan/catalogue/scenarios/mobile.toml");
+
+fn run(edits: &[(&str, &str)]) -> Flowed {
+    let mut text = MOBILE.to_owned();
+    for (from, to) in edits {
+        assert!(text.contains(from), "{from}");
+        text = text.replacen(from, to, 1);
+    }
+    let catalogue = Catalogue::new([]);
+    let scenario = Scenario::parse("mobile.toml", &text, &catalogue).expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("a network");
+    let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held()).expect("a blueprint");
+    let world = World::new(blueprint).expect("a world");
+    world.run_flows().expect("runs")
+}
+
+/// Where a node was reachable, in order.
+fn places(flowed: &Flowed) -> Vec<String> {
+    let states = flowed.mobile[0].states.iter();
+    let reachable = states.filter(|state| state.is_reachable);
+    let places = reachable.map(|state| match state.care_of {
+        Some(care_of) => care_of.to_string(),
+        None => "home".to_owned(),
+    });
+    places.collect()
+}
+
+#[test]
+fn a_download_survives_leaving_home_and_coming_back() {
+    for (reverse, form) in [
+        (true, "ip-in-ip"),
+        (false, "ip-in-ip"),
+        (true, "minimal"),
+        (true, "gre"),
+    ] {
+        let layer =
+            format!("kind = \"mobile-ip\"\nreverse_tunnel = {reverse}\nencapsulation = \"{form}\"");
+        let flowed = run(&[("kind = \"mobile-ip\"", &layer)]);
+        assert_eq!(places(&flowed), ["home", "10.18.7.2", "home"], "{form}");
+        let moved = flowed.flows[0].transferred.as_ref().expect("a transfer");
+        assert!(
+            moved.is_complete,
+            "{form} {reverse}: {moved:?} {:?}",
+            flowed.drops
+        );
+        assert!(flowed.mobile[0].failures.is_empty());
+        assert_eq!(flowed.unpriced, None);
+    }
+}
+
+/// The node is reachable again after one round trip to its home agent: 2 ms each way over the two
+/// links, and what serialisation takes.
+#[test]
+fn a_move_takes_one_registration() {
+    let flowed = run(&[]);
+    let states = &flowed.mobile[0].states;
+    let away = states
+        .iter()
+        .position(|state| state.care_of.is_some())
+        .expect("away");
+    let gap_s = states[away].at_s - states[away - 1].at_s;
+    assert!(!states[away - 1].is_reachable);
+    assert!((0.004..0.006).contains(&gap_s), "{gap_s}");
+    // One away, one at home again, and two at home in the beginning: the home agent refuses times
+    // that are not later than its own start, and tells its clock.
+    assert_eq!(flowed.mobile[0].requests, 4);
+}
+
+/// Minimal encapsulation adds 12 octets where IP in IP adds 20 and GRE 24.
+#[test]
+fn each_form_of_tunnel_has_its_size_on_the_wire() {
+    let up = |form: &str| {
+        let layer = format!("kind = \"mobile-ip\"\nencapsulation = \"{form}\"");
+        let flow = "from = \"mn\"\nto = \"cn\"\nmodel = \"constant\"\nrate = \"80 kbit/s\"\n\
+                    sizes = { model = \"fixed\", bytes = \"100 B\" }";
+        let flowed = run(&[
+            ("kind = \"mobile-ip\"", &layer),
+            (
+                "from = \"cn\"\nto = \"mn\"\nmodel = \"tcp\"\nbytes = \"12 MB\"",
+                flow,
+            ),
+        ]);
+        let link = flowed
+            .links
+            .iter()
+            .find(|link| link.name == "elsewhere")
+            .expect("a link");
+        let registration = u64::from(flowed.mobile[0].request_bytes > 0);
+        (link.up.delivered_bytes, link.up.delivered - registration)
+    };
+    let (plain, packets) = up("ip-in-ip");
+    assert!(packets > 400, "{packets}");
+    let (minimal, same) = up("minimal");
+    assert_eq!(same, packets);
+    assert_eq!(plain - minimal, 8 * packets);
+    assert_eq!(up("gre").0 - plain, 4 * packets);
+}
+
+#[test]
+fn what_the_kernel_does_not_simulate_is_refused_where_it_stands() {
+    let refused = |from: &str, to: &str| {
+        let text = MOBILE.replacen(from, to, 1);
+        assert_ne!(text, MOBILE);
+        let catalogue = Catalogue::new([]);
+        let scenario = Scenario::parse("mobile.toml", &text, &catalogue).expect("a scenario");
+        let resolved = scenario.resolved(&catalogue).expect("a network");
+        let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
+        blueprint.err().expect("refused").to_string()
+    };
+    let fault = refused(
+        "name = \"r2\"\nrole = \"router\"",
+        "name = \"r2\"\nrole = \"foreign-agent\"",
+    );
+    assert!(
+        fault.contains("node.r2.role: the event kernel has no foreign agents yet"),
+        "{fault}"
+    );
+}
