@@ -12,6 +12,7 @@ pub mod config;
 pub mod counters;
 pub mod endpoint;
 pub mod esp;
+pub mod firewall;
 pub mod identity;
 pub mod ike;
 pub mod ikev1;
