@@ -194,7 +194,7 @@ impl Installed {
             InboundChange::Remove(child, spi) => {
                 self.0.remove(&(*child, *spi, Direction::Inbound));
             }
-            InboundChange::Move(..) | InboundChange::Proven(..) => {}
+            InboundChange::Move(..) | InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
         }
         false
     }

@@ -95,7 +95,7 @@ fn is_covered(algorithms: Algorithms, at: usize, bits: u8) -> bool {
 }
 
 fn sealed(mobile: &Association, clear: &[u8]) -> Vec<u8> {
-    let mut sealer = Sealer::new(mobile, 0, TIME);
+    let mut sealer = Sealer::new(mobile, 0);
     if let Some(bound) = sealer.n_to_store() {
         sealer.n_is_stored(bound);
     }

@@ -61,11 +61,12 @@ pub enum DropReason {
     SkipOldN,
     SkipFutureN,
     SkipUnstoredN,
+    SkipNoCalendar,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::SkipUnstoredN as usize + 1;
+    pub const COUNT: usize = Self::SkipNoCalendar as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -120,6 +121,7 @@ impl DropReason {
         Self::SkipOldN,
         Self::SkipFutureN,
         Self::SkipUnstoredN,
+        Self::SkipNoCalendar,
     ];
 
     /// Kebab-case name.
@@ -176,6 +178,7 @@ impl DropReason {
             Self::SkipOldN => "skip-old-n",
             Self::SkipFutureN => "skip-future-n",
             Self::SkipUnstoredN => "skip-unstored-n",
+            Self::SkipNoCalendar => "skip-no-calendar",
         }
     }
 }

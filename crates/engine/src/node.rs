@@ -269,6 +269,8 @@ impl Node {
             Notice::LargeUnanswered { child } => self.large_unanswered(child, now),
             Notice::PathShrank { child, mtu } => self.path_shrank(child, mtu),
             Notice::Removed(direction, counted) => self.on_removed(direction, &counted),
+            // No exchange makes SAs of SKIP: their owner is another.
+            Notice::StoreN { .. } => {}
         }
     }
 

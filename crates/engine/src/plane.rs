@@ -38,7 +38,7 @@ use std::net::IpAddr;
 use crate::counters::{DropCounters, DropReason};
 use crate::sa::{ChildId, Direction, Path, Sa};
 use crate::selector::TrafficSelector;
-use crate::time::Instant;
+use crate::time::{Calendar, Instant};
 use crate::work::Work;
 
 pub use datagrams::{Datagrams, Run};
@@ -78,7 +78,7 @@ pub struct Offloads {
 pub enum InboundChange {
     /// A new SA.
     Install(Box<Sa>),
-    /// An SA ends, by our SPI or a tunnel's number.
+    /// An SA ends, by our SPI or its number.
     Remove(ChildId, u32),
     /// The peer of this child's SAs moved (found by the plane itself, or by control). An SA that is
     /// raw stays so. Tunnels stay where they are: control installs others.
@@ -86,13 +86,15 @@ pub enum InboundChange {
     /// This child's peer has proven its address. If it is a peer of transport mode without a pool
     /// address, our own stack knows it by this address from now on.
     Proven(ChildId, IpAddr),
+    /// The calendar time of this moment, which SKIP needs. Its owner repeats it each minute.
+    Calendar(Calendar, Instant),
 }
 
 /// A change for the outbound plane.
 pub enum OutboundChange {
     /// A new SA: it takes over its child's traffic at once.
     Install(Box<Sa>),
-    /// An SA ends, by the peer's SPI or a tunnel's number. Two peers may choose the same one, so
+    /// An SA ends, by the peer's SPI or its number. Two peers may choose the same one, so
     /// the child is part of the name.
     Remove(ChildId, u32),
     /// The peer of this child's SAs moved (found by the inbound plane, or by control). An SA that
@@ -115,6 +117,10 @@ pub enum OutboundChange {
     /// The largest packet that our own link towards this child's peer carries: the answer to
     /// [`OutboundPlane::link_to_ask`].
     LinkMtu(ChildId, u16),
+    /// As [`InboundChange::Calendar`].
+    Calendar(Calendar, Instant),
+    /// The bound of [`Notice::StoreN`] was stored.
+    StoredN(ChildId, u32),
 }
 
 /// What a plane tells control.
@@ -167,6 +173,14 @@ pub enum Notice {
     },
     /// An SA was removed: what it has carried.
     Removed(Direction, SaReport),
+    /// `skip-paper` may send no n from this bound on until it is stored: answer with
+    /// [`OutboundChange::StoredN`].
+    StoreN {
+        /// Which child.
+        child: ChildId,
+        /// The bound.
+        bound: u32,
+    },
     /// ESP came for an SPI that we do not have.
     UnknownSpi {
         /// From where.
@@ -179,7 +193,7 @@ pub enum Notice {
 /// One SA's traffic so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaReport {
-    /// Which SA: its SPI, or a tunnel's number.
+    /// Which SA: its SPI, or its number.
     pub spi: u32,
     /// Its child.
     pub child: ChildId,
@@ -216,6 +230,8 @@ pub struct PlaneReport {
     pub drops: DropCounters,
     /// Keepalives seen (inbound).
     pub keepalives: u64,
+    /// Copies of authentic packets of SKIP, which has no replay window: they were handed on.
+    pub accepted_replays: u64,
     /// What was sealed or opened.
     pub work: Work,
 }

@@ -10,6 +10,7 @@ use wire::ip::protocol;
 use zeroize::ZeroizeOnDrop;
 
 use crate::selector::TrafficSelector;
+use crate::skip::Association;
 
 /// How a datagram travels. The receiving socket determines it, not the port: a peer behind a NAT
 /// may use any port.
@@ -199,6 +200,24 @@ pub enum Layer {
         /// Tells the tunnels of one child and direction apart, as an SPI does. Control chooses it.
         number: u32,
     },
+    /// SKIP: the packets of two names carry their keys.
+    Skip(Box<InLine>),
+}
+
+/// SKIP on an SA: AH and ESP of 1995 with keys in line.
+pub struct InLine {
+    /// Names, algorithms and the secret of both.
+    pub association: Association,
+    /// Tells the SAs of one child and direction apart, as an SPI does. Control chooses it.
+    pub number: u32,
+    /// Inbound: the outer addresses from which packets are taken. `None`: from any, and the SA
+    /// follows its peer, if its packets prove who sent them. An SA whose remote name is the address
+    /// needs one.
+    pub from: Option<TrafficSelector>,
+    /// Of `skip-paper`. Outbound: every n that was ever sent is below this
+    /// ([`crate::plane::Notice::StoreN`]). Inbound: the highest n of an authentic packet, 0 if none
+    /// is known.
+    pub stored_n: u32,
 }
 
 /// One header of ESP or AH, and what is behind it: what one SPI names.
@@ -308,11 +327,27 @@ impl Sa {
         }
     }
 
-    /// What tells the SAs of one child and direction apart: the SPI, or a tunnel's number.
+    /// SKIP between the ends of `path`, which is raw. Not nested.
+    pub fn skip(
+        (direction, child): (Direction, ChildId),
+        in_line: InLine,
+        path: Path,
+        local: Vec<TrafficSelector>,
+        remote: Vec<TrafficSelector>,
+    ) -> Self {
+        let name = (direction, child, in_line.number);
+        Self {
+            layer: Layer::Skip(Box::new(in_line)),
+            ..Self::tunnel(name, Encapsulation::IpInIp, path, local, remote)
+        }
+    }
+
+    /// What tells the SAs of one child and direction apart: the SPI, or a number.
     pub fn spi(&self) -> u32 {
         match &self.layer {
             Layer::Ipsec(ipsec) => ipsec.spi,
             Layer::Tunnel { number, .. } => *number,
+            Layer::Skip(in_line) => in_line.number,
         }
     }
 

@@ -22,6 +22,7 @@ pub mod words;
 
 pub use association::{Association, IvLen, Parts, Strength, Unfit};
 pub use keys::MasterKey;
+pub use layout::Layout;
 pub use opener::{Opened, Opener, peek};
 pub use profile::{Profile, Renewal};
 pub use sealer::Sealer;

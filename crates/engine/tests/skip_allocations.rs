@@ -56,7 +56,7 @@ fn check(profile: Profile, algorithms: Algorithms, master: MasterKey) {
         })
         .expect("it fits")
     };
-    let mut sealer = Sealer::new(&association(home, Name::NONE), 0, TIME);
+    let mut sealer = Sealer::new(&association(home, Name::NONE), 0);
     let mut opener = Opener::new(&association(Name::NONE, home), None);
     let mut random = Seed::new([1; 32]).stream("allocations", 0);
     let mut packet = vec![0; IP_LEN + sealer.sealed(CLEAR)];

@@ -136,7 +136,7 @@ impl Golden {
         golden.clear = octets(len);
         let [from, to] = [0, 1].map(|at| golden.name(at));
         let association = golden.association([from, to])?;
-        let mut sealer = Sealer::new(&association, 0, TIME);
+        let mut sealer = Sealer::new(&association, 0);
         if let Some(bound) = sealer.n_to_store() {
             sealer.n_is_stored(bound);
         }

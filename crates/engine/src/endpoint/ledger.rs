@@ -19,7 +19,7 @@ impl Ledger {
         match change {
             InboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.spi()),
             InboundChange::Remove(child, spi) => self.remove(*child, Direction::Inbound, *spi),
-            InboundChange::Move(..) | InboundChange::Proven(..) => {}
+            InboundChange::Move(..) | InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
         }
     }
 

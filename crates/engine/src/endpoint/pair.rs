@@ -252,7 +252,7 @@ impl Seen {
             InboundChange::Install(sa) => self.install(sa),
             InboundChange::Remove(_, spi) => drop(self.inbound.remove(spi)),
             InboundChange::Move(..) => self.trail.push(Act::Move(Direction::Inbound)),
-            InboundChange::Proven(..) => {}
+            InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
         }
     }
 
@@ -276,6 +276,7 @@ impl Seen {
             }
             Change::Doubt(child) => self.doubted.push(*child),
             Change::Proven(..) | Change::LinkMtu(..) | Change::Watch(..) => {}
+            Change::Calendar(..) | Change::StoredN(..) => {}
         }
     }
 

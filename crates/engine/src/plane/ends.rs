@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use wire::ip::protocol::{AH, ESP, GRE, IPV4, MINIMAL};
+use wire::ip::protocol::{AH, ESP, GRE, IPV4, MINIMAL, SKIP};
 
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
@@ -141,7 +141,7 @@ impl OwnEnds {
 
     /// Whether an opened packet is for one of them. The kernel reassembles fragments.
     pub(crate) fn take(&self, inner: &Inner) -> bool {
-        matches!(inner.flow.protocol, IPV4 | GRE | ESP | AH | MINIMAL)
+        matches!(inner.flow.protocol, IPV4 | GRE | ESP | AH | MINIMAL | SKIP)
             && !inner.flow.is_fragment
             && self.0.contains_key(&inner.flow.destination)
     }

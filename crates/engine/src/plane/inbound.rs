@@ -1,5 +1,6 @@
 //! From the network to the TUN device: SA lookup, replay, ICV, decryption, checks, coalescing.
 
+mod in_line;
 mod tunnels;
 
 use std::collections::BTreeSet;
@@ -8,6 +9,7 @@ use wire::esp::{KEEPALIVE, NON_ESP_MARKER};
 use wire::ip::protocol;
 use wire::mip4::TunnelHeader;
 
+use self::in_line::Names;
 use crate::ah;
 use crate::counters::DropReason;
 use crate::esp;
@@ -49,6 +51,7 @@ pub struct InboundPlane {
     table: Table,
     by_child: BTreeSet<(ChildId, u32)>,
     tunnels: Tunnels,
+    names: Names,
     own: OwnEnds,
     unknown_told: Option<Instant>,
     report: PlaneReport,
@@ -59,6 +62,7 @@ pub struct InboundPlane {
 enum Carried {
     Ipsec(Protocol),
     Tunnel(Encapsulation),
+    Skip,
 }
 
 /// One datagram.
@@ -79,6 +83,7 @@ impl InboundPlane {
             table: Table::default(),
             by_child: BTreeSet::new(),
             tunnels: Tunnels::default(),
+            names: Names::default(),
             own: OwnEnds::default(),
             unknown_told: None,
             report: PlaneReport::default(),
@@ -97,6 +102,10 @@ impl InboundPlane {
                     self.tunnels.insert(opener);
                     return None;
                 }
+                if opener.in_line().is_some() {
+                    self.names.insert(opener);
+                    return None;
+                }
                 self.by_child.insert((opener.child, opener.spi));
                 self.table.insert(Box::new(opener));
             }
@@ -111,6 +120,7 @@ impl InboundPlane {
             InboundChange::Proven(child, address) => {
                 self.each_of(child, |opener, _| opener.know(address))
             }
+            InboundChange::Calendar(calendar, moment) => self.names.tell(calendar, moment),
         }
         None
     }
@@ -145,10 +155,12 @@ impl InboundPlane {
 
     /// Counts of the plane and of each SA.
     pub fn report(&self) -> PlaneReport {
-        PlaneReport {
-            associations: self.openers().map(Opener::report).collect(),
-            ..self.report.clone()
+        let mut report = self.report.clone();
+        report.associations = self.openers().map(Opener::report).collect();
+        for in_line in self.names.iter().filter_map(Opener::in_line) {
+            report.work.merge(in_line.work());
         }
+        report
     }
 
     fn open_one(
@@ -196,6 +208,7 @@ impl InboundPlane {
         match carried {
             Carried::Ipsec(protocol) => self.open_ipsec(datagram, (protocol, at), now, out),
             Carried::Tunnel(form) => self.open_tunnel(datagram, (form, at), now, out),
+            Carried::Skip => self.open_skip(datagram, at, now, out),
         }
     }
 
@@ -225,7 +238,9 @@ impl InboundPlane {
         };
         let opened = opener.open((via, protocol), datagram.bytes, at, low, now)?;
         let bytes = opened.clear.len() as u64;
-        self.report.work.count(opener.task(), bytes);
+        if let Some(task) = opener.task() {
+            self.report.work.count(task, bytes);
+        }
         let may_move = opened.is_newest && via != Via::Raw;
         if may_move && opener.follows(datagram.path, now) {
             let (child, path) = (opener.child, datagram.path);
@@ -260,7 +275,8 @@ impl InboundPlane {
     }
 
     fn openers(&self) -> impl Iterator<Item = &Opener> {
-        self.table.iter().chain(self.tunnels.iter())
+        let others = self.tunnels.iter().chain(self.names.iter());
+        self.table.iter().chain(others)
     }
 
     fn each_of(&mut self, child: ChildId, mut change: impl FnMut(&mut Opener, &mut OwnEnds)) {
@@ -270,14 +286,21 @@ impl InboundPlane {
                 change(opener, &mut self.own);
             }
         }
+        for opener in self.names.of_child(child) {
+            change(opener, &mut self.own);
+        }
     }
 
     fn remove(&mut self, child: ChildId, spi: u32) -> Notice {
         let removed = self.tunnels.remove(child, spi);
+        let removed = removed.or_else(|| self.names.remove(child, spi));
         let removed = removed.or_else(|| self.table.remove(spi));
         let counted = match &removed {
             Some(opener) => {
                 self.own.remove(&opener.path);
+                if let Some(in_line) = opener.in_line() {
+                    self.report.work.merge(in_line.work());
+                }
                 opener.report()
             }
             None => SaReport::nothing(child, spi),
@@ -326,6 +349,7 @@ impl<'a> Datagram<'a> {
         let carried = match outer.flow.protocol {
             protocol::ESP => Carried::Ipsec(Protocol::Esp),
             protocol::AH => Carried::Ipsec(Protocol::Ah),
+            protocol::SKIP if !outer.is_v6() => Carried::Skip,
             _ => Carried::Tunnel(tunnel().ok_or(DropReason::WrongEncapsulation)?),
         };
         Ok((carried, outer.flow.transport))

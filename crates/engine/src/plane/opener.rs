@@ -1,12 +1,16 @@
 //! One inbound SA at work: encapsulation, replay, ICV, window, path. A tunnel of Mobile IPv4 has
-//! only the first.
+//! only the first, SKIP has no window.
+
+mod in_line;
 
 use core::ops::Range;
 
 use std::net::IpAddr;
 
 use crypto::packet::PacketKey;
+use wire::ip::ipv4;
 
+pub(crate) use self::in_line::InLineOpener;
 use crate::counters::DropReason;
 use crate::plane::SaReport;
 use crate::plane::path_mtu::least;
@@ -58,6 +62,7 @@ pub(crate) struct Opener {
 enum Wrap {
     Ipsec(Check),
     Tunnel(Encapsulation),
+    Skip(InLineOpener),
 }
 
 /// What ESP or AH needs to check packets.
@@ -95,6 +100,12 @@ impl Opener {
                 let largest = path_mtu.saturating_sub(shape.header_bytes());
                 (Wrap::Tunnel(*encapsulation), largest)
             }
+            Layer::Skip(in_line) => {
+                let room = path_mtu.saturating_sub(ipv4::HEADER_LEN);
+                let largest = in_line.association.layout().largest_clear(room);
+                let opener = InLineOpener::new(in_line);
+                (Wrap::Skip(opener), largest.unwrap_or(0))
+            }
         };
         Self {
             child: sa.child,
@@ -119,16 +130,33 @@ impl Opener {
     /// Its form, if it is a tunnel of Mobile IPv4.
     pub(crate) fn encapsulation(&self) -> Option<Encapsulation> {
         match &self.wrap {
-            Wrap::Ipsec(_) => None,
+            Wrap::Ipsec(_) | Wrap::Skip(_) => None,
             Wrap::Tunnel(encapsulation) => Some(*encapsulation),
         }
     }
 
-    /// What it does to a packet.
-    pub(crate) fn task(&self) -> Task {
+    /// What SKIP needs, if it is an SA of SKIP.
+    pub(crate) fn in_line(&self) -> Option<&InLineOpener> {
         match &self.wrap {
-            Wrap::Ipsec(Check { shape, .. }) => Task::Open(shape.protocol, shape.protection),
-            Wrap::Tunnel(encapsulation) => Task::Decapsulate(*encapsulation),
+            Wrap::Skip(in_line) => Some(in_line),
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
+        }
+    }
+
+    /// The same, to open a packet or to tell it the calendar time.
+    pub(crate) fn in_line_mut(&mut self) -> Option<&mut InLineOpener> {
+        match &mut self.wrap {
+            Wrap::Skip(in_line) => Some(in_line),
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
+        }
+    }
+
+    /// What it does to a packet. SKIP counts its work itself.
+    pub(crate) fn task(&self) -> Option<Task> {
+        match &self.wrap {
+            Wrap::Ipsec(Check { shape, .. }) => Some(Task::Open(shape.protocol, shape.protection)),
+            Wrap::Tunnel(encapsulation) => Some(Task::Decapsulate(*encapsulation)),
+            Wrap::Skip(_) => None,
         }
     }
 
@@ -153,15 +181,39 @@ impl Opener {
             return Err(DropReason::WrongEncapsulation);
         }
         let (is_newest, clear, next_header) = check.open(packet, at, low)?;
+        Ok(self.opened(is_newest, clear, next_header, now))
+    }
+
+    /// Opens a packet of SKIP in place whose header starts at `at`. Also returns whether it is a
+    /// copy.
+    pub(crate) fn open_in_line(
+        &mut self,
+        packet: &mut [u8],
+        at: usize,
+        now: Instant,
+    ) -> Result<(Opened, bool), DropReason> {
+        let in_line = self.in_line_mut().ok_or(DropReason::WrongEncapsulation)?;
+        let it = in_line.open(packet, at, now)?;
+        let opened = self.opened(it.is_newest, it.clear, it.next_header, now);
+        Ok((opened, it.is_repeated))
+    }
+
+    fn opened(
+        &mut self,
+        is_newest: bool,
+        clear: Range<usize>,
+        next_header: u8,
+        now: Instant,
+    ) -> Opened {
         let is_first = is_newest && self.packets == 0;
         self.count(clear.len(), now);
-        Ok(Opened {
+        Opened {
             clear,
             next_header,
             is_newest,
             is_first,
             reaches_soft_limit: self.soft_limit.reach(self.packets, self.bytes),
-        })
+        }
     }
 
     /// Counts a packet that it took.

@@ -1,5 +1,6 @@
 //! From the TUN device to the network: policy lookup, segmentation and encryption in one pass.
 
+mod in_line;
 mod nested;
 mod paths;
 
@@ -26,7 +27,7 @@ use crate::plane::vnet::PLAIN;
 use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport, Verdict};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
-use crate::time::{Duration, Instant};
+use crate::time::{Calendar, Duration, Instant};
 
 /// A child that is not up is requested at most this often.
 const ACQUIRE_INTERVAL: Duration = Duration::from_millis(500);
@@ -54,6 +55,8 @@ pub struct OutboundPlane {
     sizes: PathSizes,
     /// Buffers for packets that are sealed more than once; their memory is reused.
     levels: Vec<Level>,
+    /// What SKIP was told last.
+    calendar: Option<(Calendar, Instant)>,
     report: PlaneReport,
 }
 
@@ -99,6 +102,7 @@ impl OutboundPlane {
             released: Vec::new(),
             sizes: PathSizes::default(),
             levels: Vec::new(),
+            calendar: None,
             report: PlaneReport::default(),
         }
     }
@@ -111,16 +115,19 @@ impl OutboundPlane {
             OutboundChange::Remove(child, spi) => {
                 self.sizes.remove(child, spi);
                 let (mut lost, mut counted) = (None, SaReport::nothing(child, spi));
+                let mut work = None;
                 self.edit(child, |child| {
                     let mut removed = child.sealers.extract_if(.., |sa| sa.spi == spi);
                     if let Some(sealer) = removed.next() {
                         counted = sealer.report();
+                        work = sealer.in_line().map(|it| it.work().clone());
                     }
                     drop(removed);
                     lost = child.limit.take_if(|_| child.sealers.is_empty());
                 });
                 let lost = lost.map_or(0, |limit| limit.hold.len());
                 self.report.drops.add(DropReason::UnprovenPath, lost as u64);
+                work.iter().for_each(|work| self.report.work.merge(work));
                 return Some(Notice::Removed(Direction::Outbound, counted));
             }
             OutboundChange::Move(child, path) => {
@@ -163,6 +170,8 @@ impl OutboundPlane {
                 let mtu = self.sizes.link(child, mtu, now);
                 self.resize(child, mtu);
             }
+            OutboundChange::Calendar(calendar, moment) => self.tell(calendar, moment),
+            OutboundChange::StoredN(child, bound) => self.n_is_stored(child, bound),
         }
         None
     }
@@ -189,12 +198,13 @@ impl OutboundPlane {
     /// Counts of the plane and of each SA.
     pub fn report(&self) -> PlaneReport {
         let children = self.children.iter().flatten();
-        PlaneReport {
-            associations: children
-                .flat_map(|child| child.sealers.iter().map(|sa| sa.report()))
-                .collect(),
-            ..self.report.clone()
+        let sealers = || children.clone().flat_map(|child| &child.sealers);
+        let mut report = self.report.clone();
+        report.associations = sealers().map(|sa| sa.report()).collect();
+        for in_line in sealers().filter_map(|sa| sa.in_line()) {
+            report.work.merge(in_line.work());
         }
+        report
     }
 
     fn seal_or_hold(
@@ -320,11 +330,17 @@ impl OutboundPlane {
         let (sealed, result) = burst.seal(offload, inner, packet);
         if sealed.packets > 0 {
             let (packets, bytes) = (sealed.packets, sealed.bytes);
-            self.report.work.add(sealer.task(), packets, bytes);
+            if let Some(task) = sealer.task() {
+                self.report.work.add(task, packets, bytes);
+            }
             if let Some(limit) = &mut child.limit {
                 let headers = sealer.headers_outside() as u64;
                 limit.spend(sealed.sealed_bytes + sealed.packets * headers);
             }
+        }
+        if let Some(bound) = sealer.in_line_mut().and_then(|it| it.n_to_store()) {
+            let child = sealer.child;
+            out.notices.push(Notice::StoreN { child, bound });
         }
         if sealed.reaches_soft_limit {
             let child = sealer.child;
@@ -393,9 +409,13 @@ impl OutboundPlane {
         let held = self.take_hold(sa.child);
         self.released.extend(held.into_frames());
         let mtu = self.sizes.install(&sa);
+        let calendar = self.calendar;
         self.edit_or_add(sa.child, |child| {
             child.sealers.retain(|old| old.spi != sa.spi());
             let mut sealer = Box::new(Sealer::new(sa));
+            if let Some(in_line) = sealer.in_line_mut() {
+                in_line.tell(calendar);
+            }
             sealer.set_path_mtu(mtu);
             child.sealers.push(sealer);
             child.sealers.shrink_to_fit();

@@ -8,8 +8,8 @@
 //! the path knows both. A report that quotes too little for that, as RFC 792 allows, can lower a
 //! path only to [`LEAST_CLAIM`] and only for [`CLAIM_HOLDS`], so forging it gains little. A report
 //! that quotes a packet that we did not send is ignored. A raw tunnel of Mobile IPv4 has no such
-//! numbers: its report is proven by the identification of one of its last large packets, which is
-//! drawn at random. A tunnel in UDP has nothing to prove a report with.
+//! numbers, nor has SKIP: its report is proven by the identification of one of its last large
+//! packets, which is drawn at random. A tunnel in UDP has nothing to prove a report with.
 //!
 //! A nested SA's own link is the SA that carries it on.
 //!
@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use wire::ip::protocol::{AH, ESP};
+use wire::ip::protocol::{AH, ESP, SKIP};
 
 use crate::sa::{ChildId, Encapsulation, Path, Sa, Via};
 use crate::time::{Duration, Instant};
@@ -72,11 +72,13 @@ impl TooBig<'_> {
     }
 }
 
-/// The form of a raw tunnel's packet and its identification, if that is what a report quotes.
-pub(crate) fn quoted_tunnel(via: Via, quoted: &[u8]) -> Option<(Encapsulation, u16)> {
+/// The protocol of a raw tunnel's packet, or of SKIP's, and its identification, if that is what a
+/// report quotes.
+pub(crate) fn quoted_raw(via: Via, quoted: &[u8]) -> Option<(u8, u16)> {
     let is_v4 = via == Via::Raw && quoted.first()? >> 4 == 4;
-    let encapsulation = Encapsulation::of(*quoted.get(9).filter(|_| is_v4)?)?;
-    Some((encapsulation, u16::from_be_bytes([quoted[4], quoted[5]])))
+    let protocol = *quoted.get(9).filter(|_| is_v4)?;
+    let is_known = protocol == SKIP || Encapsulation::of(protocol).is_some();
+    is_known.then(|| (protocol, u16::from_be_bytes([quoted[4], quoted[5]])))
 }
 
 /// Protocol and place of what follows the quoted IP header, if that is ESP or AH. A quotation is

@@ -1,14 +1,17 @@
 //! One outbound SA at work: its numbers, and what it puts around packets, in place.
 
 mod encapsulate;
+mod in_line;
 mod protect;
+mod recent;
 
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
-use wire::ip::protocol::{IPV4, IPV6};
+use wire::ip::protocol::{IPV4, IPV6, SKIP};
 
 use self::encapsulate::Capsule;
+pub(crate) use self::in_line::InLineSealer;
 use self::protect::{Protector, last_sequence};
 use crate::counters::DropReason;
 use crate::plane::SaReport;
@@ -62,6 +65,7 @@ pub(crate) struct Sealer {
 enum Wrap {
     Ipsec(Protector),
     Tunnel(Capsule),
+    Skip(Box<InLineSealer>),
 }
 
 /// Where sealed packets go, and what fits there.
@@ -103,7 +107,7 @@ impl<'a> Outer<'a> {
                 inner.flow.protocol
             },
             minimal: match &sealer.wrap {
-                Wrap::Ipsec(_) => None,
+                Wrap::Ipsec(_) | Wrap::Skip(_) => None,
                 Wrap::Tunnel(capsule) => capsule.minimal_bytes(&sealer.path, packet),
             },
         }
@@ -129,6 +133,7 @@ impl Sealer {
                 Layer::Tunnel { encapsulation, .. } => {
                     Wrap::Tunnel(Capsule::new(TunnelShape::of(*encapsulation, &sa.path)))
                 }
+                Layer::Skip(in_line) => Wrap::Skip(Box::new(InLineSealer::new(in_line))),
             },
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),
@@ -158,6 +163,7 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => wire_bytes(&protector.shape, 0),
             Wrap::Tunnel(capsule) => capsule.shape.header_bytes(),
+            Wrap::Skip(in_line) => in_line.layout.wire_bytes(0),
         }
     }
 
@@ -166,14 +172,34 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.shape.headers_outside(),
             Wrap::Tunnel(capsule) => capsule.shape.headers_outside(),
+            Wrap::Skip(_) => 0,
         }
     }
 
-    /// What it does to a packet.
-    pub(crate) fn task(&self) -> Task {
+    /// What it does to a packet. SKIP counts its work itself.
+    pub(crate) fn task(&self) -> Option<Task> {
         match &self.wrap {
-            Wrap::Ipsec(Protector { shape, .. }) => Task::Seal(shape.protocol, shape.protection),
-            Wrap::Tunnel(capsule) => Task::Encapsulate(capsule.shape.encapsulation),
+            Wrap::Ipsec(Protector { shape, .. }) => {
+                Some(Task::Seal(shape.protocol, shape.protection))
+            }
+            Wrap::Tunnel(capsule) => Some(Task::Encapsulate(capsule.shape.encapsulation)),
+            Wrap::Skip(_) => None,
+        }
+    }
+
+    /// What SKIP needs, if it is an SA of SKIP.
+    pub(crate) fn in_line(&self) -> Option<&InLineSealer> {
+        match &self.wrap {
+            Wrap::Skip(in_line) => Some(in_line),
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub(crate) fn in_line_mut(&mut self) -> Option<&mut InLineSealer> {
+        match &mut self.wrap {
+            Wrap::Skip(in_line) => Some(in_line),
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) => None,
         }
     }
 
@@ -182,13 +208,14 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.protocol(),
             Wrap::Tunnel(capsule) => capsule.shape.encapsulation.protocol(),
+            Wrap::Skip(_) => SKIP,
         }
     }
 
     /// Its form, if it is a tunnel of Mobile IPv4.
     pub(crate) fn encapsulation(&self) -> Option<Encapsulation> {
         match &self.wrap {
-            Wrap::Ipsec(_) => None,
+            Wrap::Ipsec(_) | Wrap::Skip(_) => None,
             Wrap::Tunnel(capsule) => Some(capsule.shape.encapsulation),
         }
     }
@@ -209,9 +236,13 @@ impl Sealer {
         }
     }
 
-    /// Whether one of the last large packets of a tunnel bore this identification.
+    /// Whether one of the last large packets of a tunnel or of SKIP bore this identification.
     pub(crate) fn has_sent(&self, id: u16) -> bool {
-        matches!(&self.wrap, Wrap::Tunnel(capsule) if capsule.has_sent(id))
+        match &self.wrap {
+            Wrap::Ipsec(_) => false,
+            Wrap::Tunnel(capsule) => capsule.sent.has(id),
+            Wrap::Skip(in_line) => in_line.sent.has(id),
+        }
     }
 
     /// Whether this is the lower half of a number that the last `most` packets bore.
@@ -249,6 +280,11 @@ impl Sealer {
                 self.sequence += 1;
                 sealed
             }
+            Wrap::Skip(in_line) => {
+                let sealed = in_line.seal(way, outer, now, random, out, (clear, fill))?;
+                self.sequence += 1;
+                sealed
+            }
         };
         self.bytes += clear as u64;
         self.last = Some(now);
@@ -260,6 +296,7 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.shape.largest_packet(path_mtu),
             Wrap::Tunnel(capsule) => path_mtu.saturating_sub(capsule.shape.header_bytes()),
+            Wrap::Skip(in_line) => in_line.largest_packet(path_mtu),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod hold;
+mod in_line;
 mod limit;
 mod nested;
 mod reports;

@@ -4,6 +4,7 @@ use crypto::dh::long_term::Group;
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
 use super::keys::MasterKey;
+use super::layout::Layout;
 use super::profile::{Profile, Renewal, has_weak_wrapping};
 
 /// How long the IV of a block cipher is on the wire (RFC 1829 §2).
@@ -136,6 +137,12 @@ impl Association {
     /// Our name and the peer's.
     pub fn names(&self) -> (Name, Name) {
         (self.parts.local, self.parts.remote)
+    }
+
+    /// Where the parts of its packets are.
+    pub fn layout(&self) -> Layout {
+        let names = [self.parts.local.nsid(), self.parts.remote.nsid()];
+        Layout::new(self.parts.algorithms, names, self.parts.iv_len)
     }
 
     /// Whether packets prove their sender. One that does not must never bind a nomadic entry to an

@@ -1,10 +1,12 @@
 //! Where the parts of a packet are, and what of its outer header is authenticated.
 
+use wire::ip::ipv4;
 use wire::skip::{
-    AH_FIXED_LEN, Algorithms, CryptAlg, ESP_SPI_LEN, MAX_LEN, SkipHeader, TRAILER_LEN, padding,
+    AH_FIXED_LEN, Algorithms, CryptAlg, ESP_SPI_LEN, MAX_LEN, Nsid, SkipHeader, TRAILER_LEN,
+    padding,
 };
 
-use super::association::{Association, IvLen};
+use super::association::IvLen;
 
 /// Octets of the longest IPv4 header.
 pub(super) const MAX_IP_LEN: usize = 60;
@@ -15,8 +17,8 @@ pub(super) const SEQUENCE_LEN: usize = 8;
 pub(super) const MAX_ASSOCIATED_LEN: usize = MAX_IP_LEN + MAX_LEN + ESP_SPI_LEN + SEQUENCE_LEN;
 
 /// Sizes of the parts behind the outer IP header.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
     /// SKIP header.
     pub(super) skip: usize,
     /// AH, 0 without.
@@ -30,16 +32,15 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(association: &Association) -> Self {
-        let parts = association.parts();
-        let algorithms = parts.algorithms;
+    /// With these algorithms, between names of these spaces.
+    pub fn new(algorithms: Algorithms, names: [Nsid; 2], iv_len: IvLen) -> Self {
         let data = algorithms.mac().data_len();
         Self {
-            skip: SkipHeader::header_len(algorithms, parts.local.nsid(), parts.remote.nsid()),
+            skip: SkipHeader::header_len(algorithms, names[0], names[1]),
             ah: if data > 0 { AH_FIXED_LEN + data } else { 0 },
             esp: match algorithms.crypt() {
                 CryptAlg::None => 0,
-                _ => ESP_SPI_LEN + iv_len(algorithms, parts.iv_len),
+                _ => ESP_SPI_LEN + len_of_iv(algorithms, iv_len),
             },
             block: algorithms.crypt().block_len(),
             tag: match algorithms.crypt() {
@@ -49,13 +50,18 @@ impl Layout {
         }
     }
 
-    /// Octets before the clear text.
-    pub(super) fn clear_at(&self) -> usize {
+    /// Octets on the wire, from the outer IP header on, of a packet of `packet` octets.
+    pub fn wire_bytes(&self, packet: usize) -> usize {
+        ipv4::HEADER_LEN + self.sealed(packet)
+    }
+
+    /// Octets between the end of the outer IP header and the clear text.
+    pub fn clear_at(&self) -> usize {
         self.skip + self.ah + self.esp
     }
 
-    /// Octets of everything behind the IP header.
-    pub(super) fn sealed(&self, clear: usize) -> usize {
+    /// Octets of everything behind the outer IP header.
+    pub fn sealed(&self, clear: usize) -> usize {
         self.clear_at() + self.text(clear) + self.tag
     }
 
@@ -69,7 +75,7 @@ impl Layout {
 
     /// Most clear text for which [`Self::sealed`] is not over `room`. None if not even an empty
     /// one fits.
-    pub(super) fn largest_clear(&self, room: usize) -> Option<usize> {
+    pub fn largest_clear(&self, room: usize) -> Option<usize> {
         let text = room.checked_sub(self.clear_at() + self.tag)?;
         match self.esp {
             0 => Some(text),
@@ -78,7 +84,7 @@ impl Layout {
     }
 }
 
-fn iv_len(algorithms: Algorithms, iv_len: IvLen) -> usize {
+fn len_of_iv(algorithms: Algorithms, iv_len: IvLen) -> usize {
     match (algorithms.crypt(), iv_len) {
         (CryptAlg::None | CryptAlg::Rc4, _) => 0,
         (CryptAlg::AesGcmSiv, _) => SEQUENCE_LEN,

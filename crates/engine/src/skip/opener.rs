@@ -82,7 +82,7 @@ impl Opener {
     pub fn new(association: &Association, highest_n: Option<u32>) -> Self {
         let parts = association.parts().clone();
         Self {
-            layout: Layout::of(association),
+            layout: association.layout(),
             accepted: match parts.profile.counts_hours() {
                 true => Accepted::hours(),
                 false => Accepted::steps(highest_n),

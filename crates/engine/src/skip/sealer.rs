@@ -24,7 +24,8 @@ pub struct Sealer {
     sent: Sent,
     interval: Option<IntervalKey>,
     current: Option<Current>,
-    sequence: u64,
+    /// The last one of skip-x25519; none before its first packet.
+    sequence: Option<u64>,
     work: Work,
 }
 
@@ -42,10 +43,10 @@ struct Current {
 impl Sealer {
     /// A sender. `stored_n` is the bound that was last stored, 0 in the beginning. Only the paper's
     /// profile uses it, see [`Self::n_to_store`].
-    pub fn new(association: &Association, stored_n: u32, time: SkipTime) -> Self {
+    pub fn new(association: &Association, stored_n: u32) -> Self {
         let parts = association.parts().clone();
         Self {
-            layout: Layout::of(association),
+            layout: association.layout(),
             sent: match parts.profile.counts_hours() {
                 true => Sent::Hours,
                 false => Sent::steps(stored_n),
@@ -53,7 +54,7 @@ impl Sealer {
             parts,
             interval: None,
             current: None,
-            sequence: first_sequence(time.calendar),
+            sequence: None,
             work: Work::default(),
         }
     }
@@ -105,7 +106,9 @@ impl Sealer {
     ) -> Result<(), DropReason> {
         assert!((20..=60).contains(&header), "an IPv4 header");
         assert_eq!(packet.len(), header + self.layout.sealed(clear));
-        let sequence = self.sequence.checked_add(1);
+        let last = self.sequence;
+        let last = last.unwrap_or_else(|| first_sequence(time.calendar));
+        let sequence = last.checked_add(1);
         let sequence = sequence.ok_or(DropReason::SequenceExhausted)?;
         let n = self.sent.next(time, clear as u64)?;
         self.renew(n, clear as u64, time.now, random);
@@ -137,7 +140,7 @@ impl Sealer {
             let associated = concat(&mut associated, &[&outer[..outer_len], front]);
             let (sealed, tag) = sealed.split_last_chunk_mut().expect("room for the tag");
             key.seal(iv, associated, sealed, tag);
-            self.sequence = sequence;
+            self.sequence = Some(sequence);
         } else if layout.esp > 0 {
             let (front, sealed) = body.split_at_mut(text.start);
             let iv = &front[layout.skip + layout.ah + ESP_SPI_LEN..];

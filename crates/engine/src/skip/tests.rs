@@ -133,7 +133,7 @@ pub(super) struct Pair {
 impl Pair {
     pub(super) fn new(parts: [Parts; 2]) -> Self {
         let [mobile, gateway] = parts.map(|parts| Association::new(parts).expect("they fit"));
-        let mut sealer = Sealer::new(&mobile, 0, MID_HOUR);
+        let mut sealer = Sealer::new(&mobile, 0);
         store(&mut sealer);
         Self {
             sealer,

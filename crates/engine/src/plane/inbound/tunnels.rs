@@ -48,9 +48,9 @@ impl InboundPlane {
         };
         let opener = self.tunnels.find(ends, &inner)?;
         opener.count(inner.flow.total_len, now);
-        self.report
-            .work
-            .count(opener.task(), inner.flow.total_len as u64);
+        if let Some(task) = opener.task() {
+            self.report.work.count(task, inner.flow.total_len as u64);
+        }
         let (head, clear) = datagram.bytes.split_at_mut(start);
         // Minimal encapsulation has one IP header for both.
         let (outer, traffic_class) = match form {

@@ -8,7 +8,7 @@ use wire::vnet::{Gso, VnetHeader};
 use super::OutboundPlane;
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
-use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_tunnel};
+use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_raw};
 use crate::plane::sealer::Sealer;
 use crate::plane::stall::{Sign, Stall};
 use crate::plane::trouble::{Trouble, Undelivered};
@@ -52,8 +52,8 @@ impl OutboundPlane {
     /// is counted as a drop.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
         self.grow(now);
-        if let Some((encapsulation, id)) = quoted_tunnel(report.via, report.quoted) {
-            return self.too_big_for_tunnels(report, (encapsulation, id), now);
+        if let Some(quoted) = quoted_raw(report.via, report.quoted) {
+            return self.too_big_without_numbers(report, quoted, now);
         }
         let Some((spi, sequence)) = report.numbers() else {
             let children = self.sizes.of_peer(report.remote);
@@ -75,14 +75,17 @@ impl OutboundPlane {
         self.lower(child, report.mtu, Why::Report, now)
     }
 
-    /// A report about a raw tunnel: all tunnels of this form to the same place share the path.
-    fn too_big_for_tunnels(
+    /// A report about a raw tunnel or SKIP: all of this form to the same place share the path.
+    fn too_big_without_numbers(
         &mut self,
         report: &TooBig<'_>,
-        (encapsulation, id): (Encapsulation, u16),
+        (protocol, id): (u8, u16),
         now: Instant,
     ) -> bool {
-        let tunnels = self.tunnels_to(report.remote, Some(encapsulation));
+        let tunnels = match Encapsulation::of(protocol) {
+            Some(encapsulation) => self.tunnels_to(report.remote, Some(encapsulation)),
+            None => self.in_line_to(report.remote),
+        };
         if tunnels.is_empty() {
             self.report.drops.count(DropReason::ForgedReport);
         }
@@ -100,8 +103,8 @@ impl OutboundPlane {
     /// Takes an ICMP report that a datagram did not reach the other end of a tunnel of Mobile
     /// IPv4. Senders of later packets are told (RFC 2003 §5). Other reports are ignored.
     pub fn undelivered(&mut self, report: &Undelivered<'_>, now: Instant) {
-        let quoted = quoted_tunnel(report.via, report.quoted);
-        let form = quoted.map(|(encapsulation, _)| encapsulation);
+        let quoted = quoted_raw(report.via, report.quoted);
+        let form = quoted.and_then(|(protocol, _)| Encapsulation::of(protocol));
         if report.via == Via::Raw && form.is_none() {
             return;
         }
@@ -122,6 +125,13 @@ impl OutboundPlane {
                 own == Some(Encapsulation::Minimal) && form == Some(Encapsulation::IpInIp);
             own.is_some() && (own == form || form.is_none() || is_mixed)
         });
+        children
+    }
+
+    /// Children of SKIP whose packets travel to `remote`.
+    fn in_line_to(&self, remote: SocketAddr) -> Vec<ChildId> {
+        let mut children = self.sizes.of_peer(remote);
+        children.retain(|child| self.newest(*child).is_some_and(|it| it.in_line().is_some()));
         children
     }
 

@@ -13,31 +13,25 @@ use crypto::rand::Stream;
 use wire::ip::{gre, ipv4, minimal};
 use wire::mip4::{TUNNEL_HEADER_LEN, TunnelHeader};
 
+use super::recent::Recent;
 use super::{DONT_FRAGMENT, Outer, Way, finish_ip_header, write_ip_header};
 use crate::counters::DropReason;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::be16;
-use crate::plane::path_mtu::LEAST_CLAIM;
 use crate::plane::shape::TunnelShape;
 use crate::sa::{Encapsulation, Path};
-
-/// Identifications that are remembered: of the last packets that a small path would not carry.
-const REMEMBERED: usize = 32;
 
 /// What a tunnel puts before packets.
 pub(super) struct Capsule {
     pub(super) shape: TunnelShape,
-    /// What an ICMP report must quote to be believed (`path_mtu.rs`). 0: none yet.
-    sent: [u16; REMEMBERED],
-    sent_at: usize,
+    pub(super) sent: Recent,
 }
 
 impl Capsule {
     pub(super) fn new(shape: TunnelShape) -> Self {
         Self {
             shape,
-            sent: [0; REMEMBERED],
-            sent_at: 0,
+            sent: Recent::default(),
         }
     }
 
@@ -116,16 +110,8 @@ impl Capsule {
             finish_ip_header(header, length);
             id
         };
-        if length > LEAST_CLAIM.into() {
-            self.sent[self.sent_at] = id;
-            self.sent_at = (self.sent_at + 1) % REMEMBERED;
-        }
+        self.sent.note(id, length);
         Ok(length)
-    }
-
-    /// Whether one of the last large packets bore this identification.
-    pub(super) fn has_sent(&self, id: u16) -> bool {
-        id != 0 && self.sent.contains(&id)
     }
 
     /// Octets that the datagram has before GRE's header or the packet.

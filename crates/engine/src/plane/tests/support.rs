@@ -152,7 +152,7 @@ fn key(length: usize, seed: u8) -> Secret {
 pub(super) fn layer(protection: Protection) -> Ipsec {
     match tunnel_sa(protection).layer {
         Layer::Ipsec(ipsec) => ipsec,
-        Layer::Tunnel { .. } => panic!("no IPsec"),
+        Layer::Tunnel { .. } | Layer::Skip(_) => panic!("no IPsec"),
     }
 }
 
@@ -160,7 +160,7 @@ pub(super) fn layer(protection: Protection) -> Ipsec {
 pub(super) fn shape_of(sa: &Sa) -> Shape {
     match &sa.layer {
         Layer::Ipsec(ipsec) => Shape::of(ipsec, sa.mode, &sa.path),
-        Layer::Tunnel { .. } => panic!("no IPsec"),
+        Layer::Tunnel { .. } | Layer::Skip(_) => panic!("no IPsec"),
     }
 }
 
@@ -178,6 +178,7 @@ pub(super) fn copied(layer: &Layer) -> Layer {
             encapsulation: *encapsulation,
             number: *number,
         },
+        Layer::Skip(_) => panic!("each end has its own association"),
     }
 }
 

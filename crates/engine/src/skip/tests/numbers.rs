@@ -110,7 +110,7 @@ fn no_n_is_sent_again_after_a_restart() {
     pair.opener = Opener::new(&Association::new(gateway).unwrap(), None);
     let (mut disk, mut highest, mut writes) = (0, None, 0);
     for life in 0..40_u64 {
-        pair.sealer = Sealer::new(&mobile, disk, MID_HOUR);
+        pair.sealer = Sealer::new(&mobile, disk);
         // Nothing is sent before the first bound is on the disk.
         assert_eq!(pair.seal(b"x", MID_HOUR), Err(DropReason::SkipUnstoredN));
         for step in 0..life * 11 {
@@ -151,7 +151,7 @@ fn a_sender_whose_disk_is_slow_stops_at_the_bound() {
 fn the_last_n_ends_the_association() {
     let [mobile, _] = parts_of(Profile::Paper, algorithms(DES_MD5));
     let mut pair = paper();
-    pair.sealer = Sealer::new(&Association::new(mobile).unwrap(), u32::MAX - 2, MID_HOUR);
+    pair.sealer = Sealer::new(&Association::new(mobile).unwrap(), u32::MAX - 2);
     store(&mut pair.sealer);
     let mut outcomes = Vec::new();
     for step in 0..4 {

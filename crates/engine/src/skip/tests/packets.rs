@@ -57,7 +57,7 @@ fn sizes_are_those_of_the_formats() {
     let [mut parts, _] = parts_of(Profile::Draft, algorithms(DES_MD5));
     let sealer = |parts: &Parts| {
         let association = Association::new(parts.clone()).unwrap();
-        Sealer::new(&association, 0, MID_HOUR)
+        Sealer::new(&association, 0)
     };
     // SKIP 32, AH 8 + 16, SPI 4 and IV 8.
     assert_eq!(sealer(&parts).clear_at(), 32 + 24 + 12);

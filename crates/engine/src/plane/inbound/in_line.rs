@@ -1,0 +1,152 @@
+//! Packets of SKIP: the names in the header say which SA opens them, never the outer addresses,
+//! except where an address is the name (draft-ietf-ipsec-skip-06).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use wire::skip::{Name, Nsid};
+
+use super::{Datagram, InboundPlane, Notice};
+use crate::counters::DropReason;
+use crate::plane::Packets;
+use crate::plane::inner::Inner;
+use crate::plane::opener::Opener;
+use crate::plane::unwrap::Unwrap;
+use crate::sa::{ChildId, Path};
+use crate::skip;
+use crate::time::{Calendar, Instant};
+
+/// The sender's name, the receiver's, the number of addresses that packets may come from less one,
+/// and which SA.
+type Place = (Name, Name, u32, usize);
+
+/// SAs of SKIP by the names in their packets.
+#[derive(Default)]
+pub(super) struct Names {
+    openers: Vec<Option<Box<Opener>>>,
+    free: Vec<usize>,
+    by_id: BTreeMap<(ChildId, u32), usize>,
+    places: BTreeSet<Place>,
+    calendar: Option<(Calendar, Instant)>,
+}
+
+impl Names {
+    /// Adds an SA, which has no namesake.
+    pub(super) fn insert(&mut self, mut opener: Opener) {
+        let slot = self.free.pop().unwrap_or(self.openers.len());
+        self.by_id.insert((opener.child, opener.spi), slot);
+        self.places.extend(place(&opener, slot));
+        let calendar = self.calendar;
+        if let Some(in_line) = opener.in_line_mut() {
+            in_line.tell(calendar);
+        }
+        if slot == self.openers.len() {
+            self.openers.push(None);
+        }
+        self.openers[slot] = Some(Box::new(opener));
+    }
+
+    pub(super) fn remove(&mut self, child: ChildId, number: u32) -> Option<Box<Opener>> {
+        let slot = self.by_id.remove(&(child, number))?;
+        let opener = self.openers[slot].take()?;
+        if let Some(place) = place(&opener, slot) {
+            self.places.remove(&place);
+        }
+        self.free.push(slot);
+        Some(opener)
+    }
+
+    /// The calendar time of a moment.
+    pub(super) fn tell(&mut self, calendar: Calendar, moment: Instant) {
+        self.calendar = Some((calendar, moment));
+        for opener in self.openers.iter_mut().flatten() {
+            if let Some(in_line) = opener.in_line_mut() {
+                in_line.tell(Some((calendar, moment)));
+            }
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Opener> {
+        self.openers.iter().flatten().map(|opener| &**opener)
+    }
+
+    pub(super) fn of_child(&mut self, child: ChildId) -> impl Iterator<Item = &mut Opener> {
+        let openers = self.openers.iter_mut().flatten();
+        let own = openers.filter(move |opener| opener.child == child);
+        own.map(|opener| &mut **opener)
+    }
+
+    /// The SA of a packet with these names: the one that takes packets from the fewest addresses.
+    fn find(&mut self, names: (Name, Name), path: &Path) -> Option<&mut Opener> {
+        let (source, own) = (path.remote.ip(), path.local.ip());
+        let all = (names.0, names.1, 0, 0)..=(names.0, names.1, u32::MAX, usize::MAX);
+        let listed = self.places.range(all).map(|place| place.3);
+        let mut fits = listed.filter(|slot| {
+            let opener = self.openers[*slot].as_ref();
+            opener.is_some_and(|it| it.takes(source, own, names.1))
+        });
+        let slot = fits.next()?;
+        self.openers[slot].as_deref_mut()
+    }
+}
+
+impl Opener {
+    fn takes(&self, source: IpAddr, own: IpAddr, local: Name) -> bool {
+        let is_ours = local.nsid() != Nsid::None || own == self.path.local.ip();
+        is_ours && self.in_line().is_some_and(|it| it.takes_from(source))
+    }
+}
+
+fn place(opener: &Opener, slot: usize) -> Option<Place> {
+    let in_line = opener.in_line()?;
+    let (remote, local) = in_line.names();
+    Some((remote, local, in_line.span(), slot))
+}
+
+impl InboundPlane {
+    /// Opens a packet of SKIP whose header starts at `at`: names, n, key, AH, ESP, and only then
+    /// the selectors.
+    pub(super) fn open_skip<'a>(
+        &mut self,
+        datagram: Datagram<'a>,
+        at: usize,
+        now: Instant,
+        out: &mut Packets,
+    ) -> Result<Option<Datagram<'a>>, DropReason> {
+        let (header, _) = skip::peek(datagram.bytes, at)?;
+        let names = (header.source, header.destination);
+        let opener = self.names.find(names, &datagram.path);
+        let opener = opener.ok_or(DropReason::SkipUnknownName)?;
+        let (opened, is_copy) = opener.open_in_line(datagram.bytes, at, now)?;
+        self.report.accepted_replays += u64::from(is_copy);
+        let may_move = opened.is_newest
+            && (opener.in_line()).is_some_and(|in_line| in_line.follows_its_peer());
+        let path = Path::raw(opener.path.local.ip(), datagram.path.remote.ip());
+        if may_move && opener.follows(path, now) {
+            let (child, bytes) = (opener.child, datagram.bytes.len() as u64);
+            out.notices.push(Notice::PathMoved { child, path, bytes });
+        }
+        if opened.is_first {
+            let (child, spi) = (opener.child, opener.spi);
+            out.notices.push(Notice::InboundUsed { child, spi });
+        }
+        if opened.reaches_soft_limit {
+            let child = opener.child;
+            out.notices.push(Notice::SoftLimit { child });
+        }
+        let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
+        let mut unwrap = Unwrap {
+            opener,
+            path: datagram.path,
+            traffic_class: datagram.traffic_class,
+            outer: &mut head[..at],
+            next_header: opened.next_header,
+            id: 0,
+            clear: &mut rest[..opened.clear.len()],
+            buffer: datagram.buffer,
+            start: datagram.start + opened.clear.start,
+        };
+        let inside: Option<Inner> = unwrap.deliver(&self.own, self.offloads, out)?;
+        Ok(inside.map(|inner| datagram.inside(opened.clear.start, &inner)))
+    }
+}
