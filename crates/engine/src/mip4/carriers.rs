@@ -347,7 +347,10 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
     let home = host(visitor.home_address);
     let mut carriers = vec![Carrier {
         encapsulation: visitor.encapsulation,
-        path: Path::raw(care_of.into(), visitor.home_agent.into()),
+        path: match visitor.udp {
+            Some(udp) => Path::udp_with_type((care_of, PORT), udp),
+            None => Path::raw(care_of.into(), visitor.home_agent.into()),
+        },
         inbound: Some(Traffic {
             local: vec![home],
             remote: vec![any()],

@@ -18,7 +18,7 @@ use wire::mip4::{Code, Message};
 use super::association::Associations;
 use super::identification::Clock;
 use super::revocation::{Fault, Outbox, Policy};
-use super::tunnel::ReverseTunnel;
+use super::tunnel::{ReverseTunnel, UdpWish};
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
@@ -65,6 +65,9 @@ pub struct Config {
     /// Whether home agents with an association and we tell each other of ended registrations (RFC
     /// 3543).
     pub revocation: Option<Policy>,
+    /// Tunnels in UDP between home agents and us (RFC 3519 §4.5). Behind a NAT that changes all
+    /// addresses, require reverse tunnels, too.
+    pub udp: UdpWish,
     /// Calendar time, for revocations.
     pub clock: Clock,
 }
@@ -99,6 +102,10 @@ pub struct Visitor {
     pub is_reverse: bool,
     /// Whether it encapsulates them to us (RFC 3024 §5.2).
     pub encapsulates_delivery: bool,
+    /// The tunnel is in UDP, from our port 434 to this address.
+    pub udp: Option<SocketAddrV4>,
+    /// Seconds between keepalives in UDP; 0 leaves it to the owner.
+    pub keepalive: u16,
 }
 
 /// What the owner must do.

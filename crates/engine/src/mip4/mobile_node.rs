@@ -19,6 +19,7 @@ use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
 use super::revocation::Agreement;
 use super::tunnel::Tunnel;
+pub use super::tunnel::UdpWish;
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 
@@ -57,17 +58,6 @@ pub struct Config {
     /// Whether its home agent may tell it that a registration has ended, while it is co-located
     /// (RFC 3543).
     pub hears_revocations: bool,
-}
-
-/// Whether a mobile node asks for a tunnel in UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UdpWish {
-    /// No.
-    Never,
-    /// If there is a NAT.
-    BehindNat,
-    /// Always.
-    Always,
 }
 
 /// To what the node is attached.

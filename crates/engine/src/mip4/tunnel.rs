@@ -23,6 +23,17 @@ pub struct Tunnel {
     pub is_colocated: bool,
 }
 
+/// Whether a mobile node, or a foreign agent, asks for a tunnel in UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpWish {
+    /// No.
+    Never,
+    /// If there is a NAT.
+    BehindNat,
+    /// Always.
+    Always,
+}
+
 /// Whether packets of a mobile node come through its tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReverseTunnel {

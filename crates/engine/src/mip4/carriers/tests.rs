@@ -223,6 +223,8 @@ fn a_visitor_has_its_tunnel_and_encapsulating_delivery() {
         encapsulation: Encapsulation::Gre,
         is_reverse: true,
         encapsulates_delivery: true,
+        udp: None,
+        keepalive: 0,
     };
     let address = Ipv4Addr::new(203, 0, 113, 1);
     let carriers = of_visitor(address, CARE_OF, &visitor);
@@ -232,6 +234,19 @@ fn a_visitor_has_its_tunnel_and_encapsulating_delivery() {
             "in 10.18.3.17 -> 0.0.0.0/0 via 10.18.3.2",
             "out 10.18.3.17 -> 0.0.0.0/0 via 10.18.3.2",
             "in 0.0.0.0/0 -> 10.18.3.17 via 10.18.3.17",
+        ]
+    );
+    let behind = Visitor {
+        udp: Some(SocketAddrV4::new(AGENT, PORT)),
+        encapsulates_delivery: false,
+        ..visitor
+    };
+    let carriers = of_visitor(address, CARE_OF, &behind);
+    assert_eq!(
+        said(&Carriers::default().follow(Owner::Home(HOME), carriers)),
+        [
+            "in 10.18.3.17 -> 0.0.0.0/0 via 10.18.3.2:434",
+            "out 10.18.3.17 -> 0.0.0.0/0 via 10.18.3.2:434",
         ]
     );
 }

@@ -7,7 +7,7 @@ use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code, MobilityAgent, Router};
 
 use super::{Config, INTERVAL_MIN};
-use crate::mip4::tunnel::ReverseTunnel;
+use crate::mip4::tunnel::{ReverseTunnel, UdpWish};
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 
@@ -168,6 +168,7 @@ fn flags(config: &Config, is_busy: bool) -> AgentFlags {
         (config.is_required, AgentFlags::REGISTRATION_REQUIRED),
         (is_busy, AgentFlags::BUSY),
         (config.revocation.is_some(), AgentFlags::REVOCATION),
+        (config.udp != UdpWish::Never, AgentFlags::UDP_TUNNEL),
         (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
         (offers(Encapsulation::Gre), AgentFlags::GRE),
         (

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use wire::codec::Writer;
 use wire::mip4::{
     Authentication, Code, Extension, INFINITE, Located, Message, PORT, Reply, Request,
-    RequestFlags, extensions,
+    RequestFlags, UdpTunnelReply, UdpTunnelRequest, extensions,
 };
 
 use super::check::{self, Asked};
@@ -15,6 +15,7 @@ use super::{
     Visitor,
 };
 use crate::mip4::revocation::Agreement;
+use crate::mip4::tunnel::UdpWish;
 use crate::time::{Duration, Instant};
 
 /// A visitor, and the registration that it has.
@@ -142,6 +143,8 @@ impl ForeignAgent {
             encapsulation,
             is_reverse: flags.has(RequestFlags::REVERSE_TUNNEL),
             encapsulates_delivery: asked.encapsulates_delivery,
+            udp: None,
+            keepalive: 0,
         };
         let is_known = self.visits.contains_key(&request.home_address);
         if request.lifetime > 0 && !is_known && self.visits.len() >= self.config.max_visitors {
@@ -214,6 +217,16 @@ impl ForeignAgent {
         // RFC 5944 §3.8.2.2: none for a care-of address that is not ours.
         let is_ours = request.care_of_address == self.config.care_of;
         let shared = self.config.home_agents.get(&request.home_agent);
+        // RFC 3519 §4.5: a co-located node asks for its own tunnel.
+        let is_end = is_ours && !request.flags.has(RequestFlags::DECAPSULATES);
+        if is_end && request.lifetime > 0 && self.config.udp != UdpWish::Never {
+            Extension::UdpTunnelRequest(UdpTunnelRequest {
+                is_forced: self.config.udp == UdpWish::Always,
+                is_through_foreign_agent: false,
+                encapsulation: 0,
+            })
+            .write(&mut w);
+        }
         if let Some(shared) = shared.filter(|_| is_ours && request.lifetime > 0) {
             if let Some(support) = self.support(now) {
                 support.write(&mut w);
@@ -241,7 +254,7 @@ impl ForeignAgent {
         else {
             return Err(Refusal::Unexpected);
         };
-        let pending = self.pending.remove(&key).expect("it waits");
+        let mut pending = self.pending.remove(&key).expect("it waits");
         let is_ours = pending.request.care_of_address == self.config.care_of;
         let shared = self.config.home_agents.get(&pending.request.home_agent);
         let mut agreement = None;
@@ -259,6 +272,11 @@ impl ForeignAgent {
             }
             agreement = self.agreed(&list, pending.since);
         }
+        if let Some(granted) = self.granted_udp(&list).filter(|_| is_ours) {
+            let home_agent = pending.request.home_agent;
+            pending.visitor.udp = Some(SocketAddrV4::new(home_agent, PORT));
+            pending.visitor.keepalive = granted.keepalive;
+        }
         if let Err(code) = self.update(&pending, &reply, agreement, now) {
             self.deny(&pending.request, code, pending.visitor.mac, pending.port);
             return Err(Refusal::Denied(code));
@@ -271,6 +289,23 @@ impl ForeignAgent {
         }
         self.reply(w, reply.home_address, pending.visitor.mac, pending.port);
         Ok(())
+    }
+
+    /// The home agent's answer to our wish for a tunnel in UDP: it stands behind its authenticator
+    /// for the node and before the one for us.
+    fn granted_udp(&self, list: &[Located]) -> Option<UdpTunnelReply> {
+        let is = |one: &Located, between| one.between() == Some(between);
+        let behind = list
+            .iter()
+            .skip_while(|one| !is(one, Authentication::MobileHome))
+            .take_while(|one| !is(one, Authentication::ForeignHome));
+        let mut answers = behind.filter_map(|one| match one.extension {
+            Extension::UdpTunnelReply(reply) => Some(reply),
+            _ => None,
+        });
+        answers
+            .next()
+            .filter(|it| it.is_granted() && self.config.udp != UdpWish::Never)
     }
 
     /// The request that a reply answers: one of its home address or, if the node had none, one

@@ -43,6 +43,7 @@ fn config() -> Config {
         mobile_nodes: BTreeMap::new(),
         home_agents: BTreeMap::new(),
         revocation: None,
+        udp: UdpWish::Never,
         clock: Clock::new(Instant(0), Duration::from_secs(1_795_000_000)),
     }
 }
@@ -70,6 +71,8 @@ struct Trio {
     refused: Vec<Refusal>,
     came: Vec<Visitor>,
     left: u32,
+    /// What a NAT writes over the foreign agent's address.
+    nat: Option<Ipv4Addr>,
     /// Whether the home agent hears anything.
     is_home_reachable: bool,
 }
@@ -92,7 +95,7 @@ impl Trio {
             max_bindings: 1,
             encapsulations: [Encapsulation::Gre].into(),
             reverse_tunnel: ReverseTunnel::Allowed,
-            udp_keepalive: None,
+            udp_keepalive: Some(60),
             clients: vec![client],
             foreign_agents: match is_shared {
                 true => [(CARE_OF, associations(0x3000))].into(),
@@ -129,6 +132,7 @@ impl Trio {
             refused: vec![],
             came: vec![],
             left: 0,
+            nat: None,
             is_home_reachable: true,
         }
     }
@@ -201,6 +205,10 @@ impl Trio {
             Output::Relay { from, to, payload } if self.is_home_reachable => {
                 self.now = self.now + Duration::from_millis(10);
                 let payload = &payload;
+                let from = match self.nat {
+                    Some(nat) => SocketAddrV4::new(nat, 60_000),
+                    None => from,
+                };
                 let datagram = home_agent::Datagram { from, to, payload };
                 self.home.handle(datagram, self.now);
             }
@@ -245,6 +253,8 @@ fn a_visitor_comes_renews_and_leaves() {
             encapsulation: Encapsulation::IpInIp,
             is_reverse: true,
             encapsulates_delivery: true,
+            udp: None,
+            keepalive: 0,
         };
         assert_eq!(trio.came, [visitor]);
         assert!(matches!(
@@ -544,4 +554,36 @@ fn advertisements_are_spread_and_solicitations_cannot_hurry_them() {
     }
     assert!((19..=21).contains(&sequences.len()), "{}", sequences.len());
     assert!(sequences.iter().copied().eq(0..sequences.len() as u16));
+}
+
+/// RFC 3519 §4.5: an agent behind a NAT, whose address and port the home agent sees.
+#[test]
+fn the_tunnel_to_an_agent_behind_a_nat_is_in_udp() {
+    let nat = Ipv4Addr::new(198, 51, 100, 1);
+    for (udp, nat, expected) in [
+        (UdpWish::BehindNat, Some(nat), Some(nat)),
+        (UdpWish::BehindNat, None, None),
+        (UdpWish::Always, None, Some(CARE_OF)),
+        (UdpWish::Never, None, None),
+    ] {
+        let home_agents = [(HOME_AGENT, associations(0x3000))].into();
+        let mut trio = Trio::new(Config {
+            udp,
+            home_agents,
+            ..config()
+        });
+        trio.nat = nat;
+        trio.node.attach(Attachment::Visiting, at(0));
+        trio.run(at(5_000));
+        let seen = trio.home.bindings(HOME).next().unwrap().tunnel.udp;
+        assert_eq!(seen.map(|it| *it.ip()), expected, "{udp:?}");
+        let home = expected.map(|_| SocketAddrV4::new(HOME_AGENT, PORT));
+        let visitor = trio.came[0];
+        let keepalive = if expected.is_some() { 60 } else { 0 };
+        assert_eq!((visitor.udp, visitor.keepalive), (home, keepalive));
+        // The node's own tunnel is none of that.
+        assert!(
+            matches!(trio.node.state(), State::Registered { tunnel, .. } if tunnel.udp.is_none())
+        );
+    }
 }

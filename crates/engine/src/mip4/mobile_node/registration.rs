@@ -157,11 +157,13 @@ impl MobileNode {
             Extension::Nai(nai.clone()).write(&mut w);
         }
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
-        if config.udp != UdpWish::Never && is_colocated && request.lifetime > 0 {
-            let is_required = |flags: AgentFlags| flags.has(AgentFlags::REGISTRATION_REQUIRED);
+        // RFC 3519 §4.4: not through an agent that does not offer it.
+        let is_offered = agent.is_none_or(|it| it.flags.has(AgentFlags::UDP_TUNNEL));
+        let is_wanted = config.udp != UdpWish::Never && is_offered;
+        if is_wanted && is_colocated && request.lifetime > 0 {
             Extension::UdpTunnelRequest(UdpTunnelRequest {
                 is_forced: config.udp == UdpWish::Always,
-                is_through_foreign_agent: agent.is_some_and(|agent| is_required(agent.flags)),
+                is_through_foreign_agent: agent.is_some(),
                 encapsulation: 0,
             })
             .write(&mut w);

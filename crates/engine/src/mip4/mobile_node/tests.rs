@@ -645,3 +645,26 @@ fn a_node_at_home_has_no_firewall_before_it() {
     let list = extensions(&payload, 24).unwrap();
     assert!(matches!(list[0].extension, Extension::Authenticator(_)));
 }
+
+/// RFC 3519 §4.4: through an agent only if it offers tunnels in UDP, and then says so.
+#[test]
+fn a_udp_tunnel_is_asked_for_through_an_agent_that_offers_it() {
+    for offers in [false, true] {
+        let mut node = node(Config {
+            udp: UdpWish::BehindNat,
+            ..config(ReplayProtection::Timestamps)
+        });
+        node.attach(Attachment::Colocated(CARE_OF), at(0));
+        drain(&mut node);
+        let offer = AgentFlags::UDP_TUNNEL * u16::from(offers);
+        let flags = FOREIGN | AgentFlags::REGISTRATION_REQUIRED | offer;
+        node.hear(AGENT, &advertisement(1, flags).to_icmp(), at(2_000));
+        let payload = sent(&drain(&mut node)).unwrap().2;
+        let list = extensions(&payload, 24).unwrap();
+        let asked = list.iter().find_map(|it| match it.extension {
+            Extension::UdpTunnelRequest(request) => Some(request.is_through_foreign_agent),
+            _ => None,
+        });
+        assert_eq!(asked, offers.then_some(true));
+    }
+}

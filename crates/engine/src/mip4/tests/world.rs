@@ -504,6 +504,7 @@ fn foreign_config(number: usize, revocation: Option<Policy>, ahead: u64) -> fore
         mobile_nodes: BTreeMap::new(),
         home_agents: [(HOME_AGENT, associations(SHARED))].into(),
         revocation,
+        udp: UdpWish::Never,
         clock: clock(ahead),
     }
 }
