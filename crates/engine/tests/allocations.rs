@@ -59,81 +59,34 @@ fn packets_and_super_packets_ask_for_no_memory() {
 /// Neither do tunnels of Mobile IPv4: alone, as simultaneous bindings, and in ESP.
 #[test]
 fn tunnels_ask_for_no_memory() {
-    let protection = suites()[0].1;
     let [here, there] = OUTER.map(IpAddr::from);
-    let tunnel = |form, path, child: u32, direction| {
-        let all = || vec![TrafficSelector::everything(here)];
-        let mut sa = Sa::tunnel((direction, ChildId(child), child), form, path, all(), all());
-        sa.path_mtu = 1_400;
-        sa
-    };
+    let raw = Path::raw(here, there);
+    let in_udp = Path::udp_with_type((here, 434), (there, 434));
     let forms = [
         Encapsulation::IpInIp,
         Encapsulation::Minimal,
         Encapsulation::Gre,
     ];
     for form in forms {
-        let raw = Path::raw(here, there);
-        for path in [raw, Path::udp_with_type((here, 434), (there, 434))] {
-            for (is_nested, has_copy) in [(false, false), (false, true), (true, false)] {
-                if is_nested && path != raw {
-                    continue;
-                }
-                let mut pair = Pair::new(Protocol::Esp, protection, Mode::Tunnel, true);
-                // ESP takes what goes between the ends of the tunnel.
-                let mut esp = sa(
-                    Protocol::Esp,
-                    protection,
-                    Mode::Transport,
-                    true,
-                    Direction::Outbound,
-                );
-                let mut opened = sa(
-                    Protocol::Esp,
-                    protection,
-                    Mode::Transport,
-                    true,
-                    Direction::Inbound,
-                );
-                (esp.mode, opened.mode) = (Mode::Tunnel, Mode::Tunnel);
-                let mut outer = tunnel(form, path, 2, Direction::Outbound);
-                outer.is_nested = is_nested;
-                outer.local = vec![TrafficSelector::host([10, 1, 0, 1].into())];
-                outer.remote = vec![TrafficSelector::host([10, 2, 0, 1].into())];
-                let mut copy = tunnel(
-                    form,
-                    Path::raw(here, [203, 0, 113, 2].into()),
-                    3,
-                    Direction::Outbound,
-                );
-                (copy.local, copy.remote) = (outer.local.clone(), outer.remote.clone());
-                let mut sas = vec![esp, outer];
-                sas.extend(has_copy.then_some(copy));
-                for sa in sas {
-                    pair.sender
-                        .apply(OutboundChange::Install(Box::new(sa)), NOW);
-                }
-                let inner = tunnel(form, path.reversed(), 2, Direction::Inbound);
-                for sa in [opened, inner] {
-                    pair.receiver.apply(InboundChange::Install(Box::new(sa)));
-                }
-                for (name, frame) in [
-                    ("64 bytes", frame(pair.ends, UDP, 36, 0)),
-                    (
-                        "a TCP super-packet",
-                        frame(pair.ends, TCP, 40 * 1_200, 1_200),
-                    ),
-                ] {
-                    let place = format!("{name}, {form:?} {path:?} {is_nested} {has_copy}");
-                    assert_eq!(pair.count(&frame), (0, 0), "{place}");
-                }
-                let work = pair.sender.report().work;
-                let tunnelled = work
-                    .entries()
-                    .iter()
-                    .any(|it| it.0 == Task::Encapsulate(form));
-                assert!(tunnelled && work.entries().len() == 1 + usize::from(is_nested));
+        for (path, is_nested, has_copy) in [
+            (raw, false, false),
+            (raw, false, true),
+            (raw, true, false),
+            (in_udp, false, false),
+            (in_udp, false, true),
+        ] {
+            let mut pair = Pair::with_tunnel(form, path, is_nested, has_copy);
+            for (name, frame) in [
+                ("64 bytes", frame(pair.ends, UDP, 36, 0)),
+                ("a super-packet", frame(pair.ends, TCP, 48_000, 1_200)),
+            ] {
+                let place = format!("{name}, {form:?} {path:?} {is_nested} {has_copy}");
+                assert_eq!(pair.count(&frame), (0, 0), "{place}");
             }
+            let work = pair.sender.report().work;
+            let tasks: Vec<Task> = work.entries().iter().map(|it| it.0).collect();
+            assert!(tasks.contains(&Task::Encapsulate(form)));
+            assert_eq!(tasks.len(), 1 + usize::from(is_nested));
         }
     }
 }
@@ -246,6 +199,40 @@ impl Pair {
             },
             delivered: 0,
         }
+    }
+
+    /// With a tunnel between its ends, which goes through ESP if it is nested, and another one for
+    /// the same traffic.
+    fn with_tunnel(form: Encapsulation, path: Path, is_nested: bool, has_copy: bool) -> Self {
+        let (protocol, protection) = suites()[0];
+        let mut pair = Self::new(protocol, protection, Mode::Tunnel, true);
+        let esp = |direction| Sa {
+            mode: Mode::Tunnel,
+            ..sa(protocol, protection, Mode::Transport, true, direction)
+        };
+        let hosts = |address: IpAddr| vec![TrafficSelector::host(address)];
+        let (source, destination) = pair.ends;
+        let outbound = |path, child| {
+            let name = (Direction::Outbound, ChildId(child), child);
+            let mut sa = Sa::tunnel(name, form, path, hosts(source), hosts(destination));
+            sa.path_mtu = 1_400;
+            sa
+        };
+        let mut tunnel = outbound(path, 2);
+        tunnel.is_nested = is_nested;
+        let elsewhere = Path::raw(OUTER[0].into(), [203, 0, 113, 2].into());
+        let copy = has_copy.then(|| outbound(elsewhere, 3));
+        for sa in [esp(Direction::Outbound), tunnel].into_iter().chain(copy) {
+            let install = OutboundChange::Install(Box::new(sa));
+            pair.sender.apply(install, NOW);
+        }
+        let name = (Direction::Inbound, ChildId(2), 2);
+        let (local, remote) = (hosts(destination), hosts(source));
+        let opening = Sa::tunnel(name, form, path.reversed(), local, remote);
+        for sa in [esp(Direction::Inbound), opening] {
+            pair.receiver.apply(InboundChange::Install(Box::new(sa)));
+        }
+        pair
     }
 
     /// Allocations of sealing and of opening, after the warm-up.
