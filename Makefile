@@ -48,12 +48,13 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/caravan
 	strip --strip-debug -o $(DESTDIR)$(PREFIX)/bin/caravan $(BINARY)
 	chmod 755 $(DESTDIR)$(PREFIX)/bin/caravan
-	for unit in caravan-gateway.service caravan@.service; do \
+	for unit in caravan-gateway.service caravan-home-agent.service \
+		caravan-foreign-agent.service caravan@.service; do \
 	  sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/$$unit \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	install -m 644 packaging/caravan.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/caravan.conf
-	install -m 644 packaging/gateway.toml packaging/client.toml docs/vpn-*.md \
+	install -m 644 packaging/*.toml docs/vpn-*.md \
 	  $(DESTDIR)$(PREFIX)/share/doc/caravan
 	@echo "next: systemd-sysusers makes the user caravan (or useradd --system caravan), then"
 	@echo "/etc/caravan/gateway.toml or client.toml, as in $(PREFIX)/share/doc/caravan"

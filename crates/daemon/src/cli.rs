@@ -76,8 +76,11 @@ impl Global {
     /// The steward's command line for a process with these options.
     fn steward(&self, config: &Path, role: Role) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["steward".into(), "--config".into(), config.into()];
-        if role == Role::Gateway {
-            all.push("--gateway".into());
+        match role {
+            Role::Gateway => all.push("--gateway".into()),
+            Role::HomeAgent => all.push("--home-agent".into()),
+            Role::ForeignAgent => all.push("--foreign-agent".into()),
+            Role::Station => {}
         }
         all.extend(["--runtime-dir".into(), self.runtime_dir.clone().into()]);
         all.extend(["--state-dir".into(), self.state_dir.clone().into()]);
@@ -117,7 +120,19 @@ enum Command {
         `caravan down NAME`, unless its connection has on_failure = \"pass\"."
     )]
     Gateway(RunArgs),
-    /// Bring the connections of a configuration up and keep them up
+    /// Run a home agent of Mobile IPv4, in the foreground
+    #[command(
+        after_help = "Example:\n  caravan home-agent -c /etc/caravan/home-agent.toml\n\n\
+        It serves the nodes of [mobile_nodes.NAME]. docs/vpn-mobile-ip.md shows how."
+    )]
+    HomeAgent(RunArgs),
+    /// Run a foreign agent of Mobile IPv4, in the foreground
+    #[command(
+        after_help = "Example:\n  caravan foreign-agent -c /etc/caravan/foreign-agent.toml\n\n\
+        It serves mobile nodes that visit its link. docs/vpn-mobile-ip.md shows how."
+    )]
+    ForeignAgent(RunArgs),
+    /// Bring the connections of a configuration up and keep them up; run a mobile node
     #[command(after_help = "Examples:\n  \
         caravan up -c ms1.toml            in the foreground; ^C takes it down\n  \
         caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why it is not\n\n\
@@ -225,9 +240,15 @@ struct StewardArgs {
     /// The configuration
     #[arg(long)]
     config: PathBuf,
-    /// For a gateway; without it, for a client
+    /// For a gateway; without any of these, for a client
     #[arg(long)]
     gateway: bool,
+    /// For a home agent
+    #[arg(long)]
+    home_agent: bool,
+    /// For a foreign agent
+    #[arg(long)]
+    foreign_agent: bool,
 }
 
 /// Reads the command line and runs the command; `run` is the main loop of `gateway` and `up`.
@@ -294,12 +315,9 @@ impl Cli {
         let runtime_dir = global.runtime_dir.clone();
         let folders = (runtime_dir.clone(), global.state_dir.clone());
         let text = match self.command {
-            Command::Gateway(args) => {
-                let ready = (Ready::new(false)?, Duration::MAX);
-                let options = args.options(Role::Gateway, &global, ready)?;
-                run(options)?;
-                String::new()
-            }
+            Command::Gateway(args) => serve(args, Role::Gateway, &global, run)?,
+            Command::HomeAgent(args) => serve(args, Role::HomeAgent, &global, run)?,
+            Command::ForeignAgent(args) => serve(args, Role::ForeignAgent, &global, run)?,
             Command::Up {
                 run: args,
                 detach,
@@ -337,9 +355,11 @@ impl Cli {
             }
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
-                    role: match args.gateway {
-                        true => Role::Gateway,
-                        false => Role::Station,
+                    role: match (args.gateway, args.home_agent, args.foreign_agent) {
+                        (true, _, _) => Role::Gateway,
+                        (_, true, _) => Role::HomeAgent,
+                        (_, _, true) => Role::ForeignAgent,
+                        _ => Role::Station,
                     },
                     config: args.config,
                     runtime_dir: global.runtime_dir,
@@ -355,6 +375,18 @@ impl Cli {
         console::say(&text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Runs a gateway or an agent, which have no background.
+fn serve(
+    args: RunArgs,
+    role: Role,
+    global: &Global,
+    run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
+) -> anyhow::Result<String> {
+    let ready = (Ready::new(false)?, Duration::MAX);
+    run(args.options(role, global, ready)?)?;
+    Ok(String::new())
 }
 
 /// In the background, it leaves its outcome for `status` and for the terminal.

@@ -9,6 +9,8 @@ mod credentials;
 pub mod file;
 mod keys;
 mod loaded;
+pub mod mobility;
+mod parts;
 mod read;
 pub mod values;
 
@@ -26,6 +28,7 @@ pub use check::own_fault;
 pub use credentials::Credentials;
 pub use keys::KeyValues;
 pub use loaded::{Loaded, PublishedPort};
+pub use parts::{HomeAgentSetup, MobileSetup, Mobility, VisitedLink};
 
 /// Octets of a text file at most. A wrong name could lead to an endless file.
 const MAX_FILE: u64 = 16 << 20;
@@ -211,10 +214,11 @@ impl Origin<'_> {
     }
 }
 
-/// The names of all connections, in the order of [`Loaded::on_failure`]. Nothing else is checked.
+/// The names of all connections, in the order of [`Loaded::on_failure`], and that of a part in
+/// Mobile IPv4. Nothing else is checked.
 pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
     let file = file::parse(path, &read(path, Origin::Files)?)?;
-    Ok(file.connections.into_keys().collect())
+    Ok(file.names())
 }
 
 /// The text of the configuration itself, which may hold secrets.

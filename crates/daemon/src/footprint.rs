@@ -21,7 +21,7 @@ use crate::control::check_name;
 use crate::dns::backup::Backup;
 use crate::files;
 use crate::nft::names::is_table_name;
-use crate::routes::entries::{Rule, TableRoute};
+use crate::routes::entries::{RoamingFootprint, Rule, TableRoute};
 use crate::routes::prefix::Prefix;
 
 pub use undo::undo;
@@ -49,6 +49,8 @@ pub struct Footprint {
     pub passing: BTreeSet<String>,
     /// nftables tables of family inet.
     pub nft_tables: BTreeSet<String>,
+    /// What Mobile IPv4 has on links.
+    pub roaming: RoamingFootprint,
     /// The former state of the resolvers.
     pub dns: Option<Backup>,
 }
@@ -60,6 +62,7 @@ impl Footprint {
             && self.routes.is_empty()
             && self.blocks.values().all(BTreeSet::is_empty)
             && self.nft_tables.is_empty()
+            && self.roaming.is_empty()
             && self.dns.is_none()
     }
 
@@ -71,6 +74,7 @@ impl Footprint {
         let mut tables = self.nft_tables.iter();
         names.all(|name| check_name(name).is_ok())
             && tables.all(|table| is_table_name(table))
+            && self.roaming.is_plain()
             && self.dns.as_ref().is_none_or(Backup::is_plain)
     }
 }

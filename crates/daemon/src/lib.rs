@@ -1,8 +1,8 @@
 //! All of the caravan program: the only crate that does IO, reads the clock, starts threads or runs
 //! async code.
 //!
-//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`]
-//! (packet threads around the engine's planes). `main.rs` only calls into here.
+//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`], [`ether`] (devices and sockets),
+//! [`planes`] (packet threads around the engine's planes). `main.rs` only calls into here.
 //!
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`console`].
@@ -18,6 +18,7 @@ pub mod config;
 pub mod console;
 pub mod control;
 pub mod dns;
+pub mod ether;
 pub mod files;
 pub mod footprint;
 pub mod leases;

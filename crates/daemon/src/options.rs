@@ -6,13 +6,29 @@ use std::time::Duration;
 
 use crate::service::Ready;
 
-/// Gateway or client.
+/// What a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `caravan gateway`
     Gateway,
     /// `caravan up`
     Station,
+    /// `caravan home-agent`
+    HomeAgent,
+    /// `caravan foreign-agent`
+    ForeignAgent,
+}
+
+impl Role {
+    /// Its command.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Station => "up",
+            Self::HomeAgent => "home-agent",
+            Self::ForeignAgent => "foreign-agent",
+        }
+    }
 }
 
 /// The options of the main loop.

@@ -1,5 +1,6 @@
 //! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations without UDP
-//! encapsulation. Packets include the IP header in both directions.
+//! encapsulation, and for 4, 47 and 55, the tunnels of Mobile IPv4. Packets include the IP header
+//! in both directions.
 //!
 //! Linux delivers only the payload to a raw IPv6 socket: the header is rebuilt from ancillary data.
 //! Extension headers of the peer are not rebuilt.
@@ -9,7 +10,6 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use engine::plane::Run;
-use engine::sa::Protocol as Ipsec;
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -20,29 +20,34 @@ use crate::udp::Sent;
 /// Octets of an IPv6 header: the headroom that received packets need.
 pub const HEADER_V6_BYTES: usize = 40;
 
-/// IP protocol numbers.
-const ESP: u8 = 50;
-const AH: u8 = 51;
+/// ESP and AH.
+pub const IPSEC: [u8; 2] = [50, 51];
+/// IP in IP, GRE and minimal encapsulation.
+pub const TUNNELS: [u8; 3] = [4, 47, 55];
 /// IPPROTO_RAW: such a socket only sends, and whole packets.
 const ANY: i32 = 255;
 
 /// All of them. Any thread may send. A socket that receives does not send: an ICMP error from
 /// anybody fails the next call of a socket that receives errors.
 pub struct RawSockets {
-    receiving: Vec<(Ipsec, Socket)>,
+    receiving: Vec<(u8, Socket)>,
     sending_v4: Socket,
     /// `None`: the machine has no IPv6.
     sending_v6: Option<Socket>,
 }
 
 impl RawSockets {
-    /// Opens protocols 50 and 51 for IPv4, and for IPv6 if the machine has it. Needs CAP_NET_RAW.
-    pub fn open(mark: Option<u32>) -> io::Result<Self> {
+    /// Opens these protocols for IPv4, and those of IPsec for IPv6 if the machine has it. Needs
+    /// CAP_NET_RAW.
+    pub fn open(protocols: &[u8], mark: Option<u32>) -> io::Result<Self> {
         let mut receiving = Vec::new();
-        for protocol in [Ipsec::Esp, Ipsec::Ah] {
-            let number = i32::from(number_of(protocol));
+        for protocol in protocols.iter().copied() {
+            let number = i32::from(protocol);
             let v4 = open_one(Domain::IPV4, number, mark)?;
-            let v6 = if_there(open_one(Domain::IPV6, number, mark))?;
+            let v6 = match IPSEC.contains(&protocol) {
+                true => if_there(open_one(Domain::IPV6, number, mark))?,
+                false => None,
+            };
             receiving.extend(
                 [Some(v4), v6]
                     .into_iter()
@@ -64,7 +69,7 @@ impl RawSockets {
     }
 
     /// Each socket with its protocol, for receiving.
-    pub fn iter(&self) -> impl Iterator<Item = (Ipsec, BorrowedFd<'_>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u8, BorrowedFd<'_>)> {
         let each = self.receiving.iter();
         each.map(|(protocol, socket)| (*protocol, socket.as_fd()))
     }
@@ -101,13 +106,6 @@ impl RawSockets {
     }
 }
 
-fn number_of(protocol: Ipsec) -> u8 {
-    match protocol {
-        Ipsec::Esp => ESP,
-        Ipsec::Ah => AH,
-    }
-}
-
 /// `None`: the machine does not have the family.
 fn if_there(opened: io::Result<Socket>) -> io::Result<Option<Socket>> {
     match opened {
@@ -117,7 +115,7 @@ fn if_there(opened: io::Result<Socket>) -> io::Result<Option<Socket>> {
 }
 
 /// Rebuilds the IPv6 header, which the kernel removed, in the headroom before a received payload.
-pub fn write_header_v6(packet: &mut [u8], protocol: Ipsec, incoming: &Incoming) {
+pub fn write_header_v6(packet: &mut [u8], protocol: u8, incoming: &Incoming) {
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (incoming.remote.ip(), incoming.local)
     else {
         return;
@@ -125,7 +123,7 @@ pub fn write_header_v6(packet: &mut [u8], protocol: Ipsec, incoming: &Incoming) 
     let class = u32::from(incoming.traffic_class);
     packet[..4].copy_from_slice(&(6u32 << 28 | class << 20).to_be_bytes());
     packet[4..6].copy_from_slice(&(incoming.len as u16).to_be_bytes());
-    packet[6] = number_of(protocol);
+    packet[6] = protocol;
     packet[7] = incoming.hop_limit;
     write_address(&mut packet[8..24], source);
     write_address(&mut packet[24..40], destination);

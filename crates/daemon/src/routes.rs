@@ -13,6 +13,7 @@ mod mtu;
 mod netlink;
 pub mod prefix;
 pub mod reach;
+pub mod roaming;
 pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +26,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::footprint::{Footprint, FootprintFile};
 
+use entries::Part;
 use full::Purpose;
 use netlink::Netlink;
+use roaming::Roaming;
 
 pub use entries::{Rule, TableRoute};
 pub use mtu::link_mtu;
@@ -72,13 +75,18 @@ pub struct Desired {
     pub passing: BTreeSet<String>,
     /// Rules of full tunnels, of IPv6 or not.
     pub rules: BTreeSet<(bool, Purpose)>,
+    /// What Mobile IPv4 needs on links.
+    #[serde(default)]
+    pub roaming: Roaming,
 }
 
 impl Desired {
-    fn rules(&self, fwmark: u32, table: u32) -> BTreeSet<Rule> {
+    fn rules(&self, fwmark: u32, table: u32, (tun, visited): (u32, u32)) -> BTreeSet<Rule> {
         let tunnel = self.taken().into_iter();
         let tunnel = tunnel.map(|prefix| (prefix.address.is_ipv6(), Purpose::Tunnel));
-        let all = tunnel.chain(self.rules.iter().copied());
+        let roaming = self.roaming.rules(tun, visited).into_iter();
+        let roaming = roaming.map(|purpose| (false, purpose));
+        let all = tunnel.chain(self.rules.iter().copied()).chain(roaming);
         all.map(|(is_ipv6, purpose)| Rule {
             purpose,
             is_ipv6,
@@ -128,15 +136,24 @@ impl Desired {
             blocks: blocks.filter(|it| !is_blocked(it)).copied().collect(),
             routes: routes
                 .map(|(&to, &source)| TableRoute { table, to, source })
+                .chain(self.route_of_visitors(table))
                 .collect(),
         }
     }
 
     fn table_routes(&self, table: u32) -> BTreeSet<TableRoute> {
         let routes = self.routes.iter();
-        routes
-            .map(|(&to, &source)| TableRoute { table, to, source })
-            .collect()
+        let routes = routes.map(|(&to, &source)| TableRoute { table, to, source });
+        routes.chain(self.route_of_visitors(table)).collect()
+    }
+
+    /// The next table leads packets of visitors into the tunnel.
+    fn route_of_visitors(&self, table: u32) -> Option<TableRoute> {
+        self.roaming.has_reverse().then(|| TableRoute {
+            table: table + 1,
+            to: Prefix::everything(false),
+            source: None,
+        })
     }
 }
 
@@ -162,6 +179,8 @@ pub struct Routes {
     link: u32,
     table: u32,
     fwmark: u32,
+    /// The mobile part of the configuration.
+    part: Option<Part>,
     addresses: BTreeSet<IpAddr>,
     /// What is there of the state that was applied last, or nothing if that is not known.
     known: Option<Desired>,
@@ -174,7 +193,12 @@ pub struct Routes {
 impl Routes {
     /// Opens the TUN device of this name, which must exist. Brings it up, keeps link-local
     /// addresses off it and loosens its reverse path filter. Must run within a tokio runtime.
-    pub async fn open(tun: &str, mtu: u16, table: u32, fwmark: u32) -> Result<Self, RouteError> {
+    pub async fn open(
+        tun: &str,
+        mtu: u16,
+        (table, fwmark): (u32, u32),
+        part: Option<Part>,
+    ) -> Result<Self, RouteError> {
         // Without an address family its file is missing. A filter that cannot be loosened stays.
         let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{tun}/rp_filter"), "2");
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{tun}/addr_gen_mode"), "1");
@@ -186,6 +210,7 @@ impl Routes {
             link,
             table,
             fwmark,
+            part,
             addresses: BTreeSet::new(),
             known: None,
             is_whole: false,
@@ -233,7 +258,7 @@ impl Routes {
         known: Option<&Desired>,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
-        let rules = desired.rules(self.fwmark, self.table);
+        let rules = self.rules(desired)?;
         let routes = desired.table_routes(self.table);
         let before = file.footprint.clone();
         file.update(|footprint| {
@@ -264,10 +289,22 @@ impl Routes {
                 .add_route(self.link, route, TUNNEL_METRIC)
                 .await?;
         }
+        if let Some(part) = &self.part {
+            let place = (part, self.table);
+            roaming::apply(&self.netlink, &desired.roaming, place, file).await?;
+        }
         for rule in &rules {
             self.netlink.add_rule(rule).await?;
         }
         self.remove_superfluous(desired, &before, file).await
+    }
+
+    fn rules(&self, desired: &Desired) -> Result<BTreeSet<Rule>, RouteError> {
+        let visited = match &self.part {
+            Some(part) => roaming::visited(part)?,
+            None => 0,
+        };
+        Ok(desired.rules(self.fwmark, self.table, (self.link, visited)))
     }
 
     async fn remove_superfluous(
@@ -277,7 +314,7 @@ impl Routes {
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
         let routes = desired.table_routes(self.table);
-        let rules = desired.rules(self.fwmark, self.table);
+        let rules = self.rules(desired)?;
         for rule in before.rules.iter().rev() {
             if !rules.contains(rule) && !file.shares_rule(rule) {
                 self.netlink.remove_rule(rule).await?;
@@ -285,7 +322,8 @@ impl Routes {
         }
         for route in before.routes.difference(&routes) {
             // A route to the same destination from another address has already replaced it.
-            if !desired.routes.contains_key(&route.to) {
+            let is_replaced = route.table == self.table && desired.routes.contains_key(&route.to);
+            if !is_replaced {
                 self.netlink.remove_route(route, TUNNEL_METRIC).await?;
             }
         }
@@ -320,7 +358,7 @@ pub async fn block(
 ) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let before = file.footprint.clone();
-    let rules = desired.rules(fwmark, table);
+    let rules = desired.rules(fwmark, table, (0, 0));
     file.update(|footprint| {
         footprint.table = table;
         footprint.rules.extend(&rules);
@@ -354,6 +392,7 @@ pub async fn block(
 pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let footprint = file.footprint.clone();
+    roaming::undo(&netlink, file).await?;
     for route in &footprint.routes {
         netlink.remove_route(route, TUNNEL_METRIC).await?;
     }

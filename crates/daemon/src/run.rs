@@ -14,6 +14,7 @@ mod former;
 mod host;
 mod inbox;
 mod keeper;
+mod mobility;
 mod outputs;
 mod quota;
 mod readiness;
@@ -31,9 +32,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use engine::config::Start;
 use engine::node::{Command, Input, Node};
+use engine::plane::Notice;
+use engine::sa::Via;
 use engine::time::{Calendar, Deadline};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
+use wire::mip4::PORT as MOBILE_PORT;
 
 use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
@@ -52,6 +56,7 @@ use entropy::Entropy;
 use host::Host;
 use inbox::Inbox;
 use keeper::KeeperEvent;
+use mobility::{Input as MobileInput, MobilePart};
 use quota::Quota;
 use readiness::Progress;
 use reload::Reloads;
@@ -100,6 +105,8 @@ struct Process {
     loaded: Loaded,
     clock: Clock,
     node: Node,
+    /// Its part in Mobile IPv4, until it is taken down.
+    mobility: Option<MobilePart>,
     planes: Planes,
     inbox: Inbox,
     udp: Arc<UdpSockets>,
@@ -139,6 +146,7 @@ impl Process {
         self.remind().await?;
         self.host.ask_ways(&self.node);
         self.update_host();
+        self.mobile_input(&MobileInput::Look)?;
         while !self.is_stopped {
             self.give_up()?;
             self.keep_peers();
@@ -150,7 +158,14 @@ impl Process {
                 }
                 Some(asked) = self.asked.recv() => self.on_call(asked).await?,
                 // Which addresses lead to each peer, and from which do our own programs speak?
-                Some(()) = changes.recv() => self.host.ask_ways(&self.node),
+                Some(()) = changes.recv() => {
+                    self.host.ask_ways(&self.node);
+                    self.mobile_input(&MobileInput::Look)?;
+                }
+                heard = MobilePart::hear(self.mobility.as_ref()) => {
+                    let (number, frame) = heard?;
+                    self.mobile_input(&MobileInput::Frame(number, &frame))?;
+                }
                 event = self.host.next_event() => self.on_keeper(event).await?,
                 Some(loaded) = self.reloads.next() => self.on_reloaded(loaded).await?,
                 signalled = signals.next() => match signalled {
@@ -161,6 +176,7 @@ impl Process {
                     if tokio::time::Instant::now() >= self.calendar_at {
                         self.tell_calendar().await?;
                     }
+                    self.mobile_input(&MobileInput::Wake)?;
                     self.input(Input::Wake).await?;
                 }
             }
@@ -265,8 +281,12 @@ impl Process {
         let due = self
             .deadline
             .map(|deadline| now + deadline.at.since(self.clock.now()));
+        let mobile = self.mobility.as_ref().and_then(MobilePart::deadline);
+        let mobile = mobile.map(|deadline| now + deadline.at.since(self.clock.now()));
         let given_up = self.patience_left().map(|left| now + left);
-        let others = [due, given_up, self.peers.due()].into_iter().flatten();
+        let others = [due, mobile, given_up, self.peers.due()]
+            .into_iter()
+            .flatten();
         others.fold(self.calendar_at, tokio::time::Instant::min)
     }
 
@@ -279,6 +299,9 @@ impl Process {
             .unwrap_or_default();
         let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         self.progress.calendar = calendar;
+        if let Some(part) = &mut self.mobility {
+            part.set_clock(self.clock.now());
+        }
         self.input(Input::Calendar(calendar)).await?;
         // What the host refused is tried again.
         if self.host.forget_refusal() {
@@ -296,9 +319,25 @@ impl Process {
 
     async fn on_news(&mut self, news: News) -> anyhow::Result<()> {
         match news {
+            News::Message { path, bytes } if path.via == Via::UdpWithType => {
+                self.mobile_message(&path, &bytes)
+            }
+            News::Notice(
+                Notice::PathMoved { child, .. }
+                | Notice::InboundUsed { child, .. }
+                | Notice::SoftLimit { child }
+                | Notice::Acquire { child }
+                | Notice::LargeUnanswered { child }
+                | Notice::PathShrank { child, .. }
+                | Notice::OutboundUsed { child, .. },
+            ) if mobility::is_tunnel(child) => Ok(()),
+            News::Notice(Notice::Removed(_, report)) if mobility::is_tunnel(report.child) => Ok(()),
             News::Message { path, bytes } => self.input(Input::Datagram(path, &bytes)).await,
             News::Notice(notice) => self.input(Input::Notice(notice)).await,
             News::Unreachable { remote, what } => {
+                if let (IpAddr::V4(host), MOBILE_PORT) = (remote.ip(), remote.port()) {
+                    self.mobile_input(&MobileInput::Unreachable(host, what))?;
+                }
                 self.on_unreachable(remote, what);
                 Ok(())
             }
@@ -321,6 +360,7 @@ impl Process {
                         false => self.late.push((waits_for, asked, reply)),
                     }
                 }
+                self.mobile_applied()?;
                 self.become_ready()
             }
             KeeperEvent::Refused(number, error) => self.on_host_refused(number, error).await,

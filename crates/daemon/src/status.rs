@@ -4,12 +4,15 @@
 //! never renamed or removed. Times are seconds, sizes bytes; absent values are `null`.
 
 pub mod convert;
+mod mobility;
 pub mod text;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+
+pub use mobility::{BindingStatus, MobilityStatus, VisitorStatus, form};
 
 /// The state of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,9 @@ pub struct StatusReport {
     pub drops: BTreeMap<String, u64>,
     /// Cryptographic operations, by algorithm.
     pub work: Vec<WorkStatus>,
+    /// The part in Mobile IPv4.
+    #[serde(default)]
+    pub mobility: Option<MobilityStatus>,
     /// Warnings, as sentences.
     pub warnings: Vec<String>,
 }
@@ -37,7 +43,7 @@ pub struct ProcessStatus {
     pub version: String,
     /// Process number.
     pub pid: u32,
-    /// "gateway" or "client".
+    /// "gateway", "client", "home agent" or "foreign agent".
     pub role: String,
     /// Time since the start.
     pub uptime_s: f64,

@@ -39,10 +39,10 @@ const NO_GROUP_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(233, 252, 0, 255));
 const NO_GROUP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x0db8, 0xffff));
 
 /// The ports and mark of the sockets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct UdpConfig {
     /// Our ports, and how datagrams travel over each.
-    pub ports: [(u16, Via); 2],
+    pub ports: Vec<(u16, Via)>,
     /// SO_MARK of everything that we send, so that it bypasses routes into the tunnel.
     pub mark: Option<u32>,
 }
@@ -104,7 +104,7 @@ impl Sent {
 impl Default for UdpConfig {
     fn default() -> Self {
         Self {
-            ports: engine::node::SOCKETS,
+            ports: engine::node::SOCKETS.to_vec(),
             mark: None,
         }
     }
@@ -127,7 +127,7 @@ fn taken(port: u16, fault: io::Error) -> io::Error {
 }
 
 impl UdpSockets {
-    /// Binds both ports for IPv4, and for IPv6 if the machine has it.
+    /// Binds each port for IPv4, and for IPv6 if the machine has it.
     pub fn bind(config: UdpConfig) -> io::Result<Self> {
         let mut sockets = Vec::new();
         let mut has_gro = true;
@@ -199,7 +199,10 @@ impl UdpSockets {
 
     /// Sends a run of sealed datagrams, in one call if the kernel can. Waits for room.
     pub fn send_run(&self, run: &Run, bytes: &[u8]) -> Sent {
-        debug_assert_eq!(run.path.via, Via::UdpWithMarker);
+        debug_assert!(matches!(
+            run.path.via,
+            Via::UdpWithMarker | Via::UdpWithType
+        ));
         let count = bytes.len().div_ceil(run.segment_bytes.max(1)) as u32;
         let Ok(port) = self.of(&run.path) else {
             return Sent::none(count);

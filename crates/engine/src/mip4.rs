@@ -16,6 +16,7 @@ pub mod foreign_agent;
 pub mod home_agent;
 pub mod identification;
 pub mod mobile_node;
+mod pace;
 pub mod revocation;
 pub mod tunnel;
 

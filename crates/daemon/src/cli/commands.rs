@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use engine::identity::Identity;
 
-use crate::config::Names;
+use crate::config::{Mobility, Names};
 use crate::console::complain;
 use crate::control::client::{
     PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, none_runs, running,
@@ -35,13 +35,10 @@ pub(super) fn detach(
     // Report errors here, where the user sees them, before anything is started.
     let loaded = config::load(config, Names::Unasked)?;
     run::check_role(Role::Station, config, &loaded)?;
-    let Some((first, _)) = loaded.on_failure.first() else {
-        bail!(
-            "{}: no [connections.NAME]: there is nothing to bring up",
-            config.display()
-        );
-    };
     let names = loaded.names();
+    let Some(first) = names.first() else {
+        bail!("{}: there is nothing to bring up", config.display());
+    };
     none_runs(runtime_dir, &names)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -300,14 +297,28 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
     for sentence in loaded.descriptions() {
         text += &format!("note: {sentence}\n");
     }
-    text += &format!(
-        "{} is valid: {} ({})\n",
-        file.display(),
-        match names.len() {
-            1 => "1 connection".to_owned(),
-            count => format!("{count} connections"),
-        },
-        names.join(", ")
-    );
+    let connections = match names.len() {
+        0 => None,
+        1 => Some(format!("1 connection ({})", names[0])),
+        count => Some(format!("{count} connections ({})", names.join(", "))),
+    };
+    let part = loaded.mobility.as_ref().map(describe);
+    let all: Vec<String> = connections.into_iter().chain(part).collect();
+    text += &format!("{} is valid: {}\n", file.display(), all.join(", "));
     Ok(text)
+}
+
+/// A part in Mobile IPv4, in one phrase.
+fn describe(mobility: &Mobility) -> String {
+    match mobility {
+        Mobility::HomeAgent(it) => {
+            let count = it.config.clients.len();
+            let nodes = if count == 1 { "node" } else { "nodes" };
+            format!("home agent {} of {count} mobile {nodes}", it.config.address)
+        }
+        Mobility::ForeignAgent(it) => {
+            format!("foreign agent, care-of address {}", it.config.care_of)
+        }
+        Mobility::MobileNode(it) => format!("mobile node {}", it.config.home_address),
+    }
 }

@@ -2,6 +2,7 @@
 //! checks what types cannot.
 
 mod auth;
+mod mobility;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -50,6 +51,9 @@ const DEFAULT_ESP: [&str; 6] = [
     "aes128-sha256",
 ];
 
+const NOTHING: &str = "there is none: add [connections.NAME], [mobile], [home_agent] or \
+                       [foreign_agent]";
+
 /// Builds from a parsed file. File names are relative to the folder of the file.
 pub fn build(
     path: &Path,
@@ -82,6 +86,8 @@ pub fn build(
         },
         daemon: file.daemon.clone(),
         publish: Vec::new(),
+        mobility: None,
+        notes: Vec::new(),
         on_failure: Vec::new(),
         full_tunnels: BTreeMap::new(),
         clear: Vec::new(),
@@ -90,9 +96,14 @@ pub fn build(
         warnings: Vec::new(),
     };
     loaded.engine.limits.half_open = loaded.daemon.half_open;
-    if file.connections.is_empty() {
-        faults.push(builder.value("connections", "there is none: add [connections.NAME]"));
+    if file.names().is_empty() {
+        faults.push(builder.value("connections", NOTHING));
     }
+    let mobility = builder.mobility(&mut loaded, &file);
+    loaded.mobility = mobility.unwrap_or_else(|fault| {
+        faults.push(fault);
+        None
+    });
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }

@@ -1,6 +1,8 @@
 //! The text of a configuration file, key by key. Unknown keys are errors that name the nearest
 //! valid one.
 
+mod parts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,6 +12,9 @@ use document::{Fault, Item, Value};
 use serde::Serialize;
 
 use super::ConfigError;
+use super::mobility::{
+    AgentTable, ForeignAgentTable, HomeAgentTable, MobileNodeTable, MobileTable,
+};
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Size, Span};
 use crate::routes::full::{Lan, OtherFamily};
@@ -25,12 +30,35 @@ pub struct ConfigFile {
     pub pools: BTreeMap<String, PoolTable>,
     /// Ports of this gateway that are forwarded to servers inside.
     pub publish: Vec<PublishTable>,
+    /// This process is a home agent.
+    pub home_agent: Option<HomeAgentTable>,
+    /// This process is a foreign agent.
+    pub foreign_agent: Option<ForeignAgentTable>,
+    /// This process is a mobile node.
+    pub mobile: Option<MobileTable>,
+    /// Mobile nodes, by name: those of a home agent, or those that share keys with a foreign agent.
+    pub mobile_nodes: BTreeMap<String, MobileNodeTable>,
+    /// Home agents that share keys with us, by name.
+    pub home_agents: BTreeMap<String, AgentTable>,
+    /// Foreign agents that share keys with us, by name.
+    pub foreign_agents: BTreeMap<String, AgentTable>,
 }
 
 impl ReadTable for ConfigFile {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         // A mistyped header is reported before what it was to hold is missed.
-        keys.only(&["daemon", "connections", "pools", "publish"])?;
+        keys.only(&[
+            "daemon",
+            "connections",
+            "pools",
+            "publish",
+            "home_agent",
+            "foreign_agent",
+            "mobile",
+            "mobile_nodes",
+            "home_agents",
+            "foreign_agents",
+        ])?;
         keys.refuse_table(
             "publish",
             "write [[publish]], with two brackets: there may be several",
@@ -40,6 +68,12 @@ impl ReadTable for ConfigFile {
             connections: keys.given("connections")?,
             pools: keys.given("pools")?,
             publish: keys.given("publish")?,
+            home_agent: keys.given("home_agent")?,
+            foreign_agent: keys.given("foreign_agent")?,
+            mobile: keys.given("mobile")?,
+            mobile_nodes: keys.given("mobile_nodes")?,
+            home_agents: keys.given("home_agents")?,
+            foreign_agents: keys.given("foreign_agents")?,
         })
     }
 }
@@ -49,10 +83,12 @@ impl ConfigFile {
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
         let ends = tables.flat_map(|table| [&table.local, &table.remote]);
-        ends.flat_map(|end| {
+        let of_ends = ends.flat_map(|end| {
             let lists = [&end.certs, &end.cacerts, &end.crls].into_iter().flatten();
             lists.chain(&end.key).chain(&end.secret_file)
-        })
+        });
+        let shared = self.associations().into_iter();
+        of_ends.chain(shared.filter_map(|(_, it)| it.key_file.as_ref()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use engine::config::Config;
 
+use super::parts::Mobility;
 use super::{Credentials, KeyValues, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
@@ -17,6 +18,8 @@ pub struct Loaded {
     pub daemon: file::DaemonTable,
     /// For the gateway's own nftables table.
     pub publish: Vec<PublishedPort>,
+    /// The part of this process in Mobile IPv4.
+    pub mobility: Option<Mobility>,
     /// Per connection: what happens to traffic without a tunnel.
     pub on_failure: Vec<(String, file::OnFailure)>,
     /// Connections that take all of an address family, by name.
@@ -27,20 +30,23 @@ pub struct Loaded {
     pub credentials: BTreeMap<String, Credentials>,
     /// Other values of each connection, by name.
     pub keys: BTreeMap<String, KeyValues>,
+    /// What a reader should know, and need not change.
+    pub notes: Vec<String>,
     /// Warnings of `caravan check`: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }
 
 impl Loaded {
-    /// Every connection, with or without IPsec.
+    /// Every connection, with or without IPsec, and the part in Mobile IPv4.
     pub fn names(&self) -> Vec<String> {
-        let all = self.on_failure.iter();
-        all.map(|(name, _)| name.clone()).collect()
+        let all = self.on_failure.iter().map(|(name, _)| name.clone());
+        let part = self.mobility.iter().map(|it| it.name().to_owned());
+        all.chain(part).collect()
     }
 
-    /// Whether there is a connection of this name.
+    /// Whether there is a connection or part of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.on_failure.iter().any(|(it, _)| it == name)
+        self.names().iter().any(|it| it == name)
     }
 
     /// Whether traffic of this connection is refused while no tunnel carries it.
@@ -49,17 +55,17 @@ impl Loaded {
         all.any(|(name, what)| name == connection && *what == file::OnFailure::Block)
     }
 
-    /// What its full tunnels do on this host.
+    /// What its full tunnels do on this host, and notes.
     pub fn descriptions(&self) -> Vec<String> {
         if self.full_tunnels.is_empty() {
-            return Vec::new();
+            return self.notes.clone();
         }
         let own = reach::own_networks(&self.daemon.tun).into_iter();
         let networks = own.map(|(link, _, network)| (link, network));
         let networks: Vec<_> = networks.filter(|(_, it)| !it.is_host()).collect();
         let all = self.full_tunnels.iter();
-        all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)))
-            .collect()
+        let told = all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)));
+        told.chain(self.notes.iter().cloned()).collect()
     }
 }
 

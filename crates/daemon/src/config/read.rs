@@ -1,7 +1,7 @@
 //! How each type of value is read from a file, and how a table asks for its keys.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -115,6 +115,12 @@ impl Read for PathBuf {
 impl Read for SecretText {
     fn read(item: &Item) -> Result<Self, Fault> {
         item.octets().map(Self::from)
+    }
+}
+
+impl Read for Ipv4Addr {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        parsed(item, "an IPv4 address, such as \"192.0.2.1\"")
     }
 }
 

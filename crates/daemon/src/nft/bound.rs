@@ -82,7 +82,11 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
                 );
             }
             Purpose::Local(prefix) | Purpose::Group(prefix) => line(&mut local, &prefix, "accept"),
-            Purpose::Landing | Purpose::Spared | Purpose::Tunnel => {}
+            Purpose::Landing
+            | Purpose::Spared
+            | Purpose::CareOf(_)
+            | Purpose::Visitor { .. }
+            | Purpose::Tunnel => {}
         }
     }
     text += &kept;

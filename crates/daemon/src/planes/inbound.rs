@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use engine::plane::{InboundPlane, Packets, Received};
-use engine::sa::{Path, Protocol, Via};
+use engine::sa::{Path, Via};
 
 use super::news::Line;
 use super::{
@@ -24,6 +24,8 @@ const GATHERED_BATCH: usize = 16;
 const SINGLE_BATCH: usize = 64;
 /// Largest datagram.
 const DATAGRAM_BYTES: usize = 65_535;
+/// The type of messages of Mobile IPv4 that carry a packet (RFC 3519 §3.3).
+const TUNNELLED: u8 = 4;
 /// Entries of an error queue that are read at once. Strangers can fill it.
 const ERRORS_AT_ONCE: usize = 64;
 
@@ -49,7 +51,8 @@ pub(super) struct Inbound {
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Udp(Role),
-    Raw(Protocol),
+    /// Of this IP protocol.
+    Raw(u8),
 }
 
 /// Buffers, and the offset in each where the plane's ranges begin.
@@ -179,7 +182,13 @@ impl Inbound {
                     if let Some(tap) = &self.tap {
                         tap.received(&path, &incoming, bytes);
                     }
-                    if role.via == Via::UdpWithMarker {
+                    let is_tunnelled = bytes.first() == Some(&TUNNELLED);
+                    let is_packet = match role.via {
+                        Via::UdpWithMarker => true,
+                        Via::UdpWithType => is_tunnelled,
+                        Via::Udp | Via::Raw => false,
+                    };
+                    if is_packet {
                         let taken = received_udp(path, &incoming, bytes);
                         self.plane.open(index, taken, now, &mut self.packets);
                     } else {
@@ -287,7 +296,7 @@ fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Rec
 fn take_raw<'a>(
     buffers: &'a mut Buffers,
     index: usize,
-    protocol: Protocol,
+    protocol: u8,
     incoming: &Incoming,
 ) -> Received<'a> {
     let whole = buffers.batch.bytes_mut(index, incoming.len);

@@ -1,6 +1,7 @@
 //! Our entries in the host's tables: rules and routes, as the footprint stores them.
 
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,4 +31,71 @@ pub struct TableRoute {
     pub to: Prefix,
     /// Our address for it.
     pub source: Option<IpAddr>,
+}
+
+/// An IEEE 802 address.
+pub type Mac = [u8; 6];
+
+/// The mobile part of a configuration, as the steward knows it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The address that a mobile node keeps, and the prefix of its network.
+    pub home: Option<(Ipv4Addr, u8)>,
+    /// Interfaces of a mobile node, or that of a foreign agent's visitors.
+    pub interfaces: Vec<String>,
+}
+
+/// A host that is reached on one link, at this link-layer address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Index of the interface.
+    pub link: u32,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its link-layer address.
+    pub mac: Mac,
+}
+
+/// A route over a link, not into the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LinkRoute {
+    /// Which table.
+    pub table: u32,
+    /// The destination.
+    pub to: Prefix,
+    /// Index of the interface.
+    pub link: u32,
+    /// The router; none: the destination is on the link.
+    pub by: Option<Ipv4Addr>,
+    /// Our address for it.
+    pub source: Option<Ipv4Addr>,
+}
+
+/// What of Mobile IPv4 is on the host, as the footprint stores it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoamingFootprint {
+    /// Permanent entries of the neighbour table.
+    pub neighbours: BTreeSet<Neighbour>,
+    /// Routes over links.
+    pub routes: BTreeSet<LinkRoute>,
+    /// Interfaces that answer ARP only for their own addresses, with the former setting.
+    pub arp_ignore: BTreeMap<String, u8>,
+}
+
+impl RoamingFootprint {
+    /// Whether nothing is left to undo.
+    pub fn is_empty(&self) -> bool {
+        self.neighbours.is_empty() && self.routes.is_empty() && self.arp_ignore.is_empty()
+    }
+
+    /// Whether we could have written it.
+    pub fn is_plain(&self) -> bool {
+        let mut names = self.arp_ignore.keys();
+        names.all(|name| is_interface(name))
+    }
+}
+
+fn is_interface(name: &str) -> bool {
+    !name.is_empty() && name.len() < 16 && !name.contains(['/', '\0']) && !name.starts_with('.')
 }

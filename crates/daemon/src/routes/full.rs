@@ -212,6 +212,16 @@ pub enum Purpose {
     Local(Prefix),
     /// Multicast and broadcast: the host's own routes.
     Group(Prefix),
+    /// Programs that use a mobile node's care-of address: the host's own routes.
+    CareOf(Ipv4Addr),
+    /// Packets of a foreign agent's visitor that come from this interface: into the next table,
+    /// which leads into the tunnel.
+    Visitor {
+        /// Its home address.
+        home: Ipv4Addr,
+        /// Index of the interface.
+        link: u32,
+    },
     /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
@@ -226,6 +236,7 @@ impl Purpose {
             Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
             Self::Kept(prefix) => prefix.address.is_ipv6() == is_ipv6,
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
+            Self::CareOf(_) | Self::Visitor { .. } => false,
         }
     }
 }

@@ -2,10 +2,11 @@
 //! succeed.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
+use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
 use rtnetlink::packet_route::route::{RouteMessage, RouteScope, RouteType};
 use rtnetlink::packet_route::rule::{
     RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
@@ -13,6 +14,7 @@ use rtnetlink::packet_route::rule::{
 use rtnetlink::packet_route::{AddressFamily, IpProtocol, route::RouteProtocol};
 use rtnetlink::{AddressMessageBuilder, Handle, LinkUnspec, RouteMessageBuilder};
 
+use super::entries::{LinkRoute, Neighbour};
 use super::full::Purpose;
 use super::{Prefix, RouteError, Rule, TableRoute};
 
@@ -190,6 +192,75 @@ impl Netlink {
         .map(drop)
     }
 
+    /// Gives an interface an address with its network.
+    pub(super) async fn add_link_address(
+        &self,
+        link: u32,
+        address: Ipv4Addr,
+        prefix: u8,
+    ) -> Result<(), RouteError> {
+        let request = self.0.address().add(link, address.into(), prefix);
+        let what = || format!("add the home address {address}");
+        let done = request.replace().execute().await;
+        check(done, what, &[libc_errno::EXIST]).map(drop)
+    }
+
+    /// Takes an address with its network from an interface.
+    pub(super) async fn remove_link_address(
+        &self,
+        link: u32,
+        address: Ipv4Addr,
+        prefix: u8,
+    ) -> Result<(), RouteError> {
+        let message = AddressMessageBuilder::<Ipv4Addr>::new()
+            .index(link)
+            .address(address, prefix)
+            .build();
+        let done = self.0.address().del(message).execute().await;
+        let what = || format!("remove the home address {address}");
+        check(done, what, &libc_errno::GONE).map(drop)
+    }
+
+    /// Notes where a host on a link is, for as long as it is there.
+    pub(super) async fn add_neighbour(&self, one: &Neighbour) -> Result<(), RouteError> {
+        let request = self.0.neighbours().add(one.link, one.address.into());
+        let request = request.link_layer_address(&one.mac).replace();
+        let what = || format!("note the link-layer address of {}", one.address);
+        check(request.execute().await, what, &[]).map(drop)
+    }
+
+    pub(super) async fn remove_neighbour(&self, one: &Neighbour) -> Result<(), RouteError> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.ifindex = one.link;
+        let address = NeighbourAddress::Inet(one.address);
+        message.attributes = vec![NeighbourAttribute::Destination(address)];
+        let done = self.0.neighbours().del(message).execute().await;
+        let what = || format!("forget the link-layer address of {}", one.address);
+        check(done, what, &libc_errno::GONE).map(drop)
+    }
+
+    pub(super) async fn add_link_route(
+        &self,
+        route: &LinkRoute,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let what = || format!("route {} over a link", route.to);
+        self.add(link_route(route, metric), what).await
+    }
+
+    pub(super) async fn remove_link_route(
+        &self,
+        route: &LinkRoute,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let mut message = link_route(route, metric);
+        message.header.scope = RouteScope::NoWhere;
+        let done = self.0.route().del(message).execute().await;
+        let what = || format!("remove the route to {}", route.to);
+        check(done, what, &libc_errno::GONE).map(drop)
+    }
+
     pub(super) async fn add_rule(&self, rule: &Rule) -> Result<(), RouteError> {
         let mut request = self.0.rule().add();
         *request.message_mut() = rule_message(rule);
@@ -211,6 +282,26 @@ fn route_message(table: u32, to: Prefix, metric: u32) -> RouteMessageBuilder<IpA
         .table_id(table)
         .priority(metric)
         .protocol(RouteProtocol::Static)
+}
+
+fn link_route(route: &LinkRoute, metric: u32) -> RouteMessage {
+    let (IpAddr::V4(to), length) = (route.to.address, route.to.length) else {
+        return RouteMessage::default();
+    };
+    let mut message = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(to, length)
+        .table_id(route.table)
+        .priority(metric)
+        .protocol(RouteProtocol::Static)
+        .output_interface(route.link);
+    message = match route.by {
+        Some(by) => message.gateway(by).onlink(),
+        None => message.scope(RouteScope::Link),
+    };
+    match route.source {
+        Some(source) => message.pref_source(source).build(),
+        None => message.build(),
+    }
 }
 
 fn rule_message(rule: &Rule) -> RuleMessage {
@@ -252,6 +343,16 @@ fn rule_message(rule: &Rule) -> RuleMessage {
             (LOCAL, vec![towards(&mut message, prefix), wider, main])
         }
         Purpose::Group(prefix) => (LOCAL, vec![towards(&mut message, prefix), main]),
+        Purpose::CareOf(own) => (LOCAL, vec![from(&mut message, own), main]),
+        Purpose::Visitor { home, link } => {
+            let next = RuleAttribute::Table(rule.table + 1);
+            let mut all = vec![from(&mut message, home), next];
+            // A rule is found without its interface, too, when that is gone.
+            let name = nix::net::if_::if_indextoname(link).ok();
+            let name = name.and_then(|name| name.into_string().ok());
+            all.extend(name.map(RuleAttribute::Iifname));
+            (KEPT, all)
+        }
         Purpose::Tunnel => {
             message.header.flags = RuleFlags::Invert;
             let [mark, mask] = mark;
@@ -270,6 +371,11 @@ fn rule_message(rule: &Rule) -> RuleMessage {
 fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
     message.header.dst_len = prefix.length;
     RuleAttribute::Destination(prefix.address)
+}
+
+fn from(message: &mut RuleMessage, address: Ipv4Addr) -> RuleAttribute {
+    message.header.src_len = 32;
+    RuleAttribute::Source(address.into())
 }
 
 /// Error numbers that mean that nothing needs to be done.

@@ -15,11 +15,12 @@ use super::Process;
 use super::entropy::Entropy;
 use super::host::Host;
 use super::inbox::Inbox;
+use super::mobility::{MobilePart, Opened};
 use super::quota::Quota;
 use super::readiness::Progress;
 use super::reload::Reloads;
 use super::setup::{
-    check_role, engine_config, inner_mtu, open_capture, open_raw, record, strict_filters,
+    check_role, engine_config, inner_mtu, open_capture, open_raw, ports, record, strict_filters,
 };
 use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
@@ -33,7 +34,7 @@ use crate::privileges::{self, Speaker};
 use crate::raw::RawSockets;
 use crate::steward::client::{Begun, Steward};
 use crate::tun::Tun;
-use crate::udp::{UdpConfig, UdpSockets};
+use crate::udp::UdpSockets;
 
 /// How long a client waits before it resolves its gateway's name again, at first and at most.
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
@@ -84,12 +85,10 @@ impl Process {
         let mtu = inner_mtu(&loaded.engine);
         let tun = Tun::open(&table.tun, mtu)
             .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
-        let ports = UdpConfig {
-            mark: Some(table.fwmark),
-            ..UdpConfig::default()
-        };
-        let udp = UdpSockets::bind(ports).context("cannot bind UDP ports 500 and 4500")?;
-        let raw = open_raw(&loaded.engine, table.fwmark);
+        let ports = ports(&loaded);
+        let udp = UdpSockets::bind(ports).context("cannot bind UDP ports")?;
+        let raw = open_raw(&loaded, table.fwmark);
+        let mobile = Opened::open(loaded.mobility.as_ref(), tun.name())?;
         steward.device(mtu).await?;
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
         let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
@@ -99,7 +98,7 @@ impl Process {
         }
         let peers = PeerFile::new(match options.role {
             Role::Gateway => leases.opened(),
-            Role::Station => None,
+            Role::Station | Role::HomeAgent | Role::ForeignAgent => None,
         });
         let writable = leases.opened();
         if let Some(folder) = &writable {
@@ -122,7 +121,7 @@ impl Process {
             (&names[0], tun.name()),
         );
         host.adopt(&loaded);
-        let devices = (tun, udp, raw);
+        let devices = (tun, udp, raw, mobile);
         let kept = (host, peers, capture);
         Self::start(options, loaded, devices, kept, control, confined)
     }
@@ -131,7 +130,7 @@ impl Process {
     fn start(
         options: RunOptions,
         loaded: Loaded,
-        (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
+        (tun, udp, raw, mobile): (Tun, UdpSockets, Option<RawSockets>, Opened),
         (host, peers, capture): (Host, PeerFile, Option<(CaptureFile, Keys)>),
         (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
@@ -153,11 +152,15 @@ impl Process {
         let (planes, news) = Planes::start(parts)?;
         let config = engine_config(&loaded);
         let node = Node::new(config, &seed);
+        let started = (&seed, clock.now());
+        let mobility = loaded.mobility.as_ref();
+        let mobility = mobility.map(|it| MobilePart::start(it, mobile, started));
         Ok(Self {
             options,
             loaded,
             clock,
             node,
+            mobility,
             planes,
             inbox: Inbox::new(news),
             udp,

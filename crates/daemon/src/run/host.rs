@@ -244,13 +244,14 @@ impl Host {
         }
     }
 
-    /// Derives the desired routes and resolvers from the node's current state.
+    /// Derives the desired routes and resolvers from the node's current state. `more` adds what
+    /// Mobile IPv4 wants.
     pub(super) fn update(
         &mut self,
         loaded: &Loaded,
-        node: &Node,
-        now: Instant,
+        (node, now): (&Node, Instant),
         downed: &BTreeSet<String>,
+        more: impl FnOnce(&mut Desired),
     ) {
         self.leases.retain(|name, _| !downed.contains(name));
         let mut desired = Desired::default();
@@ -274,6 +275,7 @@ impl Host {
         }
         let mut resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers, &mut desired);
+        more(&mut desired);
         if !loaded.daemon.dns {
             resolvers.clear();
         }

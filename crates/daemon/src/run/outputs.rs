@@ -10,6 +10,7 @@ use tracing::warn;
 use super::report::LineLimit;
 use super::{Process, report};
 use crate::planes::Report;
+use crate::routes::Desired;
 
 /// A full disk ends no tunnel.
 const NO_KEY: &str = "a key is missing beside the capture: Wireshark cannot decrypt its packets";
@@ -89,8 +90,10 @@ impl Process {
     /// Derives the desired state of the host from the node's current state.
     pub(super) fn update_host(&mut self) {
         let now = self.clock.now();
+        let mobile = self.mobility.as_ref();
+        let wish = |desired: &mut Desired| mobile.into_iter().for_each(|it| it.want(desired));
         self.host
-            .update(&self.loaded, &self.node, now, &self.downed);
+            .update(&self.loaded, (&self.node, now), &self.downed, wish);
     }
 
     /// Executes the node's outputs.
@@ -141,7 +144,7 @@ impl Process {
 
     /// Sends a message. A stranger may have chosen an unreachable destination, so the log lines of
     /// such errors are limited too.
-    fn send(&mut self, path: &Path, bytes: &[u8]) {
+    pub(super) fn send(&mut self, path: &Path, bytes: &[u8]) {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }

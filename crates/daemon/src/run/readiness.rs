@@ -333,7 +333,7 @@ impl Process {
 
     /// Records the progress of a client's attempts, and shows it at a waiting terminal.
     pub(super) fn note(&mut self, event: &Event) {
-        if self.options.role == Role::Gateway {
+        if self.options.role != Role::Station {
             return;
         }
         let connections = &self.loaded.engine.connections;
@@ -388,8 +388,10 @@ impl Process {
         }
         self.is_ready = true;
         let line = match self.options.role {
-            Role::Gateway => format!("listening for {}", self.loaded.names().join(", ")),
             Role::Station => self.standing(),
+            Role::Gateway | Role::HomeAgent | Role::ForeignAgent => {
+                format!("listening for {}", self.loaded.names().join(", "))
+            }
         };
         info!("{line}");
         Ok(self.options.ready.up(&line)?)
@@ -405,11 +407,23 @@ impl Process {
         let others = others.iter().map(|c| format!("{}: {}", c.name, state(c)));
         let clear = self.loaded.clear.iter();
         let clear = clear.map(|name| format!("{name}: in clear"));
-        others.chain(clear).chain(up).collect::<Vec<_>>().join("; ")
+        let mobile = self.mobility.iter().map(|part| match part.is_up() {
+            true => format!("{}: up", part.name()),
+            false => format!("{}: registering", part.name()),
+        });
+        others
+            .chain(clear)
+            .chain(mobile)
+            .chain(up)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// A gateway is up when it listens, a client when every connection that starts at once is up.
     fn is_up(&self) -> bool {
+        if self.mobility.as_ref().is_some_and(|part| !part.is_up()) {
+            return false;
+        }
         let status = self.node.status(self.clock.now());
         let is_awaited = |name: &str| {
             let connection = self

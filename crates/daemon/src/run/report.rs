@@ -51,6 +51,7 @@ impl Process {
             report.add_work(work);
         }
         report.process = self.process_status();
+        report.mobility = self.mobility.as_ref().map(|part| part.status(now));
         report.warnings = self
             .loaded
             .warnings
@@ -90,6 +91,8 @@ impl Process {
         let role = match self.options.role {
             Role::Gateway => "gateway",
             Role::Station => "client",
+            Role::HomeAgent => "home agent",
+            Role::ForeignAgent => "foreign agent",
         };
         ProcessStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -111,6 +111,13 @@ impl Process {
         self.input(Input::Command(Command::Down(connection.clone())))
             .await?;
         self.downed.insert(connection.clone());
+        if self
+            .mobility
+            .as_ref()
+            .is_some_and(|it| it.name() == connection)
+        {
+            self.end_mobility()?;
+        }
         self.update_host();
         if names.iter().all(|name| self.downed.contains(name)) {
             self.lifts = true;

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use engine::config::{Config, Connection, Encapsulation};
-use engine::sa::Mode;
+use engine::sa::{Mode, Via};
 use tracing::warn;
 
 use super::OVERHEAD_BYTES;
 use crate::capture::{Capture, CaptureFile, Keys, Tap};
-use crate::config::{ConfigError, Loaded};
+use crate::config::{ConfigError, Loaded, Mobility};
 use crate::options::Role;
-use crate::raw::RawSockets;
+use crate::raw::{IPSEC, RawSockets, TUNNELS};
+use crate::udp::UdpConfig;
 
 /// The engine's part: connections are shared, the rest is small.
 pub(super) fn engine_config(loaded: &Loaded) -> Config {
@@ -26,6 +27,31 @@ pub(super) fn engine_config(loaded: &Loaded) -> Config {
 /// A client's file starts tunnels, a gateway's waits for them. With the wrong command, the process
 /// would seem to run.
 pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), ConfigError> {
+    let wanted = match &loaded.mobility {
+        Some(Mobility::HomeAgent(_)) => Some(Role::HomeAgent),
+        Some(Mobility::ForeignAgent(_)) => Some(Role::ForeignAgent),
+        Some(Mobility::MobileNode(_)) => Some(Role::Station),
+        None if matches!(role, Role::HomeAgent | Role::ForeignAgent) => {
+            let table = if role == Role::HomeAgent {
+                "home_agent"
+            } else {
+                "foreign_agent"
+            };
+            let text = format!("there is no [{table}] in this file");
+            return Err(wrong_role(path, table.to_owned(), text));
+        }
+        None => None,
+    };
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != role) {
+        let part = loaded.mobility.as_ref().map_or("", Mobility::name);
+        let text = format!(
+            "this is no file for `caravan {}`: `caravan {} -c {}` runs it",
+            role.command(),
+            wanted.command(),
+            path.display()
+        );
+        return Err(wrong_role(path, part.replace('-', "_"), text));
+    }
     let connections = &loaded.engine.connections;
     let mut stations = connections.iter().filter(|c| !c.remote_addrs.is_empty());
     let mut gateways = connections.iter().filter(|c| c.remote_addrs.is_empty());
@@ -49,12 +75,16 @@ pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), Config
         ),
         _ => return Ok(()),
     };
-    Err(ConfigError::Value {
+    Err(wrong_role(path, key, text))
+}
+
+fn wrong_role(path: &Path, key: String, text: String) -> ConfigError {
+    ConfigError::Value {
         path: path.to_owned(),
         line: None,
         key,
         text,
-    })
+    }
 }
 
 /// Finds reverse path filters that would drop the gateway's answers: if traffic for the gateway
@@ -104,18 +134,36 @@ fn catches_its_gateway(connection: &Connection) -> bool {
     gateways.filter(IpAddr::is_ipv4).any(is_caught)
 }
 
-/// Raw sockets carry ESP without UDP, and AH. Without the right to open them, everything in UDP
-/// still works.
-pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
-    let mut connections = config.connections.iter();
-    let is_needed = connections.any(|it| it.encapsulation != Encapsulation::Always);
-    if !is_needed {
+/// The ports of IKE, if there are connections, and that of Mobile IPv4.
+pub(super) fn ports(loaded: &Loaded) -> UdpConfig {
+    let mut ports = Vec::new();
+    if !loaded.engine.connections.is_empty() || loaded.mobility.is_none() {
+        ports.extend(engine::node::SOCKETS);
+    }
+    if loaded.mobility.is_some() {
+        ports.push((wire::mip4::PORT, Via::UdpWithType));
+    }
+    UdpConfig {
+        ports,
+        mark: Some(loaded.daemon.fwmark),
+    }
+}
+
+/// Raw sockets carry ESP without UDP, AH, and tunnels of Mobile IPv4. Without the right to open
+/// them, everything in UDP still works.
+pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
+    let mut connections = loaded.engine.connections.iter();
+    let needs_ipsec = connections.any(|it| it.encapsulation != Encapsulation::Always);
+    let ipsec = IPSEC.iter().filter(|_| needs_ipsec);
+    let tunnels = TUNNELS.iter().filter(|_| loaded.mobility.is_some());
+    let protocols: Vec<u8> = ipsec.chain(tunnels).copied().collect();
+    if protocols.is_empty() {
         return None;
     }
-    match RawSockets::open(Some(mark)) {
+    match RawSockets::open(&protocols, Some(mark)) {
         Ok(raw) => Some(raw),
         Err(error) => {
-            warn!("no raw sockets ({error}): only ESP in UDP will pass");
+            warn!("no raw sockets ({error}): only packets in UDP will pass");
             None
         }
     }

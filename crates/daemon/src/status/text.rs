@@ -21,6 +21,10 @@ impl Display for StatusReport {
             writeln!(f)?;
             connection.fmt(f)?;
         }
+        if let Some(mobility) = &self.mobility {
+            writeln!(f)?;
+            mobility.fmt(f)?;
+        }
         if !self.pools.is_empty() {
             writeln!(f)?;
         }

@@ -2,7 +2,7 @@
 //! that sends requests: it gets what its configuration names, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::Connection;
 use engine::ikev1::mode_config::MAX_RESOLVERS;
@@ -10,8 +10,10 @@ use engine::sa::Mode;
 use engine::site::is_unicast;
 
 use crate::blocks;
-use crate::config::Loaded;
+use crate::config::{Loaded, Mobility};
+use crate::routes::entries::Mac;
 use crate::routes::full::Purpose;
+use crate::routes::roaming::{Place, Roaming};
 use crate::routes::{Desired, Prefix};
 
 /// Inner addresses of one connection: one of each family.
@@ -51,6 +53,9 @@ pub enum Refusal {
     /// Resolvers although none are allowed.
     #[error("resolvers stay as they are: dns = false, or no connection has an inner address")]
     Resolvers,
+    /// A home address or link that Mobile IPv4 does not have here.
+    #[error("the part in Mobile IPv4 of this file has no {0}")]
+    Roaming(&'static str),
     /// An address that cannot be a resolver.
     #[error("{0} cannot be a resolver")]
     Resolver(IpAddr),
@@ -74,6 +79,7 @@ struct Reach {
 #[derive(Debug)]
 pub struct Allowed {
     connections: BTreeMap<String, Reach>,
+    mobility: Option<Mobility>,
     dns: bool,
 }
 
@@ -94,6 +100,7 @@ impl Allowed {
         });
         Self {
             connections: named.collect(),
+            mobility: loaded.mobility.clone(),
             dns: loaded.daemon.dns,
         }
     }
@@ -102,7 +109,8 @@ impl Allowed {
     pub fn check(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
         self.check_addresses(&desired.addresses)?;
         for (prefix, source) in &desired.routes {
-            if !self.connections.values().any(|reach| reach.has(prefix)) {
+            let is_covered = self.connections.values().any(|reach| reach.has(prefix));
+            if !is_covered && !self.is_mobile(prefix, *source) {
                 return Err(Refusal::Route(*prefix));
             }
             if let Some(source) = source
@@ -119,7 +127,72 @@ impl Allowed {
             }
         }
         self.check_full(desired, resolvers)?;
+        self.check_roaming(&desired.roaming)?;
         self.check_resolvers(resolvers)
+    }
+
+    /// The home address of this mobile node.
+    fn home(&self) -> Option<Ipv4Addr> {
+        match &self.mobility {
+            Some(Mobility::MobileNode(node)) => Some(node.config.home_address),
+            _ => None,
+        }
+    }
+
+    /// Whether Mobile IPv4 may lead this into the tunnel: a home agent the home addresses of its
+    /// nodes, a mobile node everything from its own.
+    fn is_mobile(&self, prefix: &Prefix, source: Option<IpAddr>) -> bool {
+        match &self.mobility {
+            Some(Mobility::HomeAgent(agent)) => {
+                let mut homes = agent.config.clients.iter().map(|it| it.home_address);
+                source.is_none() && homes.any(|home| Prefix::host(home.into()) == *prefix)
+            }
+            Some(Mobility::MobileNode(node)) => {
+                let home = node.config.home_address;
+                *prefix == Prefix::everything(false) && source == Some(home.into())
+            }
+            Some(Mobility::ForeignAgent(_)) | None => false,
+        }
+    }
+
+    /// Checks what Mobile IPv4 wants on links.
+    fn check_roaming(&self, roaming: &Roaming) -> Result<(), Refusal> {
+        let is_host = |address: Ipv4Addr| is_unicast(&address.into());
+        let is_station = |mac: &Mac| mac[0] & 1 == 0;
+        if let Some(place) = &roaming.place {
+            let Some(Mobility::MobileNode(node)) = &self.mobility else {
+                return Err(Refusal::Roaming("home address"));
+            };
+            let (interface, care_of, router) = match place {
+                Place::Home { interface } => (Some(interface), None, None),
+                Place::Away { care_of, router } => {
+                    let interface = router.as_ref().map(|it| &it.interface);
+                    (interface, *care_of, router.as_ref())
+                }
+            };
+            if interface.is_some_and(|it| !node.interfaces.contains(it)) {
+                return Err(Refusal::Roaming("such interface"));
+            }
+            let is_good = router.is_none_or(|it| is_host(it.address) && is_station(&it.mac));
+            if !is_good || care_of.is_some_and(|it| !is_host(it)) {
+                return Err(Refusal::Roaming("such router"));
+            }
+        }
+        if roaming.visitors.is_empty() {
+            return Ok(());
+        }
+        let Some(Mobility::ForeignAgent(agent)) = &self.mobility else {
+            return Err(Refusal::Roaming("visitors"));
+        };
+        let config = &agent.config;
+        let own = [config.address, config.care_of];
+        let mut all = roaming.visitors.iter();
+        let is_good =
+            all.all(|(home, it)| is_host(*home) && !own.contains(home) && is_station(&it.mac));
+        match is_good && roaming.visitors.len() <= config.max_visitors {
+            true => Ok(()),
+            false => Err(Refusal::Roaming("such visitors")),
+        }
     }
 
     /// Checks the effect of full tunnels on the host's other traffic.
@@ -152,11 +225,17 @@ impl Allowed {
                 IpAddr::V4(_) => reach.wants_v4,
                 IpAddr::V6(_) => reach.wants_v6,
             };
+            let is_home = self.home().is_some_and(|home| IpAddr::V4(home) == *address);
+            if is_home {
+                continue;
+            }
             if !is_unicast(address) || !self.connections.values().any(is_wanted) {
                 return Err(Refusal::Address(*address));
             }
         }
-        self.bounded("inner addresses", addresses.len(), ADDRESSES_A_CONNECTION)
+        let homes = usize::from(self.home().is_some());
+        let others = addresses.len().saturating_sub(homes);
+        self.bounded("inner addresses", others, ADDRESSES_A_CONNECTION)
     }
 
     fn check_resolvers(&self, resolvers: &[IpAddr]) -> Result<(), Refusal> {

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::allowed::Allowed;
 use super::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
-use crate::config::{self, Loaded, Names};
+use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
 use crate::nft::{self, Forwarding};
@@ -216,7 +216,9 @@ impl Server {
 
     async fn take_device(&mut self, mtu: u16) -> anyhow::Result<()> {
         let table = &self.loaded.daemon;
-        let routes = Routes::open(&table.tun, mtu, table.table, table.fwmark).await?;
+        let part = self.loaded.mobility.as_ref().map(Mobility::part);
+        let places = (table.table, table.fwmark);
+        let routes = Routes::open(&table.tun, mtu, places, part).await?;
         self.routes = Some(routes);
         self.sockets = Sockets::found(&self.order.runtime_dir, &self.loaded.names());
         self.load_forwarding()

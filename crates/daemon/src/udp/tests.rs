@@ -3,7 +3,7 @@ use crate::sys::datagram::{Batch, receive_error};
 
 fn sockets() -> UdpSockets {
     let config = UdpConfig {
-        ports: [(0, Via::Udp), (0, Via::UdpWithMarker)],
+        ports: vec![(0, Via::Udp), (0, Via::UdpWithMarker)],
         mark: None,
     };
     let mut all = UdpSockets::bind(config).expect("loopback sockets");
@@ -178,7 +178,7 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
     let one = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
     let port = one.local_addr().expect("its address").port();
     let config = UdpConfig {
-        ports: [(port, Via::Udp), (0, Via::UdpWithMarker)],
+        ports: vec![(port, Via::Udp), (0, Via::UdpWithMarker)],
         ..UdpConfig::default()
     };
     let said = UdpSockets::bind(config).err().expect("taken").to_string();

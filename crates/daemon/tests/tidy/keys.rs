@@ -12,21 +12,26 @@ const PAGE: &str = "docs/vpn-configuration.md";
 const SOURCE: &str = "crates/daemon/src/config/file.rs";
 /// Enums that keys have as values and that other files define.
 const VALUES: &str = "crates/daemon/src/routes/full.rs";
+/// The tables of Mobile IPv4.
+const MOBILITY: &str = "crates/daemon/src/config/mobility.rs";
 const LIMITS: &str = "crates/engine/src/config.rs";
 
 const HEAD: &str = "# Configuration keys
 
-Each process reads one TOML file: `caravan gateway -c FILE` or `caravan up -c FILE`. `caravan check
-FILE` reports errors and unwise settings. Unknown keys are errors. File names are relative to the
-folder of the configuration. Times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`;
-`\"64kb\"`, `\"1gib\"`. A key without a default is optional unless the table says *needed*.
+Each process reads one TOML file: `caravan gateway -c FILE`, `caravan up -c FILE`, `caravan
+home-agent -c FILE` or `caravan foreign-agent -c FILE`. `caravan check FILE` reports errors and
+unwise settings. Unknown keys are errors. File names are relative to the folder of the
+configuration. Times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`; `\"64kb\"`,
+`\"1gib\"`. A key without a default is optional unless the table says *needed*.
 
-Samples: [gateway](../packaging/gateway.toml), [client](../packaging/client.toml). This page is made
-from `crates/daemon/src/config/file.rs` and tested against it.
+Samples: [gateway](../packaging/gateway.toml), [client](../packaging/client.toml),
+[home agent](../packaging/home-agent.toml), [foreign agent](../packaging/foreign-agent.toml),
+[mobile node](../packaging/mobile.toml). This page is made from `crates/daemon/src/config/file.rs`
+and `mobility.rs` beside it, and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 6] = [
+const TABLES: [(&str, &str); 12] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
@@ -42,6 +47,27 @@ const TABLES: [(&str, &str); 6] = [
         "`[[publish]]`: ports of the gateway that lead to servers",
         "PublishTable",
     ),
+    (
+        "`[home_agent]`: a home agent of Mobile IPv4",
+        "HomeAgentTable",
+    ),
+    (
+        "`[foreign_agent]`: a foreign agent of Mobile IPv4",
+        "ForeignAgentTable",
+    ),
+    ("`[mobile]`: a mobile node of Mobile IPv4", "MobileTable"),
+    (
+        "`[mobile_nodes.NAME]`: a mobile node that an agent serves",
+        "MobileNodeTable",
+    ),
+    (
+        "`[home_agents.NAME]` and `[foreign_agents.NAME]`: an agent that shares keys",
+        "AgentTable",
+    ),
+    (
+        "`association`: keys that a node and an agent share",
+        "AssociationTable",
+    ),
 ];
 
 /// A field or a variant.
@@ -55,7 +81,7 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let texts = [SOURCE, VALUES].map(|path| {
+    let texts = [SOURCE, VALUES, MOBILITY].map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()
     });
@@ -160,13 +186,14 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
     match kind {
         "String" | "SecretText" => "text".to_owned(),
         "PathBuf" => "file".to_owned(),
-        "IpAddr" => "address".to_owned(),
+        "IpAddr" | "Ipv4Addr" => "address".to_owned(),
         "SocketAddr" => "address:port".to_owned(),
         "bool" => "true, false".to_owned(),
         "u8" | "u16" | "u32" | "u64" | "usize" => "number".to_owned(),
         "Span" => "time".to_owned(),
         "Size" => "size".to_owned(),
-        "AuthTable" => "table".to_owned(),
+        "AuthTable" | "AssociationTable" => "table".to_owned(),
+        "Algorithm" => "`\"hmac-md5\"`, `\"hmac-sha-256\"`, `\"keyed-md5\"`".to_owned(),
         "Encap" => "`\"auto\"`, true, false".to_owned(),
         _ if kind.starts_with("BTreeMap") => "tables".to_owned(),
         _ => {

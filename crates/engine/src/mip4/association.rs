@@ -33,12 +33,14 @@ pub enum ReplayProtection {
 pub const FIRST_SPI: u32 = 256;
 
 /// A mobility security association. Its key is wiped on drop.
+#[derive(Clone)]
 pub struct Association {
     spi: u32,
     replay: ReplayProtection,
     mac: Mac,
 }
 
+#[derive(Clone)]
 enum Mac {
     Hmac(HmacKey),
     Keyed(Zeroizing<Vec<u8>>),
@@ -119,7 +121,7 @@ impl fmt::Debug for Association {
 }
 
 /// Associations with one peer, by SPI. The first is used for what we send first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Associations {
     first: u32,
     by_spi: BTreeMap<u32, Association>,

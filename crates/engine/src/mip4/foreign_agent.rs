@@ -37,7 +37,7 @@ pub const PENDING_EACH_MAX: usize = 4;
 pub struct Mac(pub [u8; 6]);
 
 /// What a foreign agent is and allows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Our address on the link of the visitors.
     pub address: Ipv4Addr,
@@ -286,6 +286,11 @@ impl ForeignAgent {
     /// The visitors.
     pub fn visitors(&self) -> impl Iterator<Item = &Visitor> {
         self.visits.values().map(|one| &one.visitor)
+    }
+
+    /// When a visitor's registration ends; never, if None.
+    pub fn end(&self, home_address: Ipv4Addr) -> Option<Instant> {
+        self.visits.get(&home_address).and_then(|one| one.end)
     }
 
     fn advertise(&mut self, now: Instant) {

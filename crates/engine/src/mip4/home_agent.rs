@@ -4,6 +4,7 @@
 //! A request is authenticated before anything else is read from it. Only requests of configured
 //! mobile nodes use memory, so strangers cannot fill a table.
 
+mod beacon;
 mod bindings;
 mod check;
 mod register;
@@ -23,6 +24,7 @@ use super::tunnel::{ReverseTunnel, Tunnel};
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Instant};
 
+pub use beacon::Beacon;
 pub use bindings::Binding;
 use bindings::Bindings;
 pub use check::Refusal;
@@ -33,7 +35,7 @@ use register::UdpAnswer;
 const OUTPUTS_MAX: usize = 1_024;
 
 /// A mobile node that we serve.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
     /// Its home address.
     pub home_address: Ipv4Addr,
@@ -44,7 +46,7 @@ pub struct Client {
 }
 
 /// What a home agent is and allows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Our address, that of tunnels and replies.
     pub address: Ipv4Addr,

@@ -27,7 +27,7 @@ use agents::{Agents, Solicitations};
 use registration::Pending;
 
 /// What a mobile node is and wants.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The address that it keeps.
     pub home_address: Ipv4Addr,
@@ -340,6 +340,16 @@ impl MobileNode {
     /// What holds now.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The foreign agent of the registration that holds or is tried.
+    pub fn through(&self) -> Option<Ipv4Addr> {
+        self.through
+    }
+
+    /// When the registration that holds ends; never, or none holds, if None.
+    pub fn end(&self) -> Option<Instant> {
+        self.renewal.map(|(_, end)| end)
     }
 
     /// Messages that were not accepted.

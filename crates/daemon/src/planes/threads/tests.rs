@@ -53,7 +53,7 @@ impl Broken {
         news.try_send(News::Unreachable { remote, what })
             .expect("room for one");
         let loopback = UdpConfig {
-            ports: [(0, Via::Udp), (0, Via::UdpWithMarker)],
+            ports: vec![(0, Via::Udp), (0, Via::UdpWithMarker)],
             mark: None,
         };
         let (tun, clock) = (Tun::broken(), Clock::start());

@@ -6,25 +6,21 @@ use std::net::Ipv4Addr;
 use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code, MobilityAgent, Router};
 
-use super::{Config, INTERVAL_MIN};
+use super::Config;
+use crate::mip4::pace::Pace;
 use crate::mip4::tunnel::{ReverseTunnel, UdpWish};
 use crate::sa::Encapsulation;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// Challenges that may be answered (RFC 4721 §9: CHALLENGE_WINDOW).
 const CHALLENGE_WINDOW: usize = 2;
 /// Octets of a challenge.
 const CHALLENGE_LEN: usize = 16;
-/// The sequence number after the last one (RFC 5944 §2.3.2).
-const AFTER_WRAP: u16 = 256;
 
 /// The clock of advertisements, and the challenges in them.
 pub(super) struct Advertiser {
     random: Stream,
-    /// Of the next one.
-    sequence: u16,
-    due: Instant,
-    sent: Option<Instant>,
+    pace: Pace,
     challenges: Challenges,
 }
 
@@ -44,36 +40,24 @@ impl Advertiser {
     pub(super) fn new(now: Instant, random: Stream) -> Self {
         Self {
             random,
-            sequence: 0,
-            due: now,
-            sent: None,
+            pace: Pace::new(now),
             challenges: Challenges::default(),
         }
     }
 
     pub(super) fn due(&self) -> Instant {
-        self.due
+        self.pace.due()
     }
 
-    /// A solicitation brings the next one forward, to a second after the last one at most.
+    /// Somebody solicits agents.
     pub(super) fn solicited(&mut self, now: Instant) {
-        let soonest = self.sent.map_or(now, |sent| sent + INTERVAL_MIN);
-        self.due = self.due.min(soonest.max(now));
+        self.pace.solicited(now);
     }
 
     /// The advertisement, if one is due.
     pub(super) fn next(&mut self, config: &Config, is_busy: bool, now: Instant) -> Option<Vec<u8>> {
-        if self.due > now {
-            return None;
-        }
-        let sequence = self.sequence;
-        self.sequence = sequence.checked_add(1).unwrap_or(AFTER_WRAP);
-        self.sent = Some(now);
-        let lifetime = Duration::from_secs(config.advertised_lifetime.into());
-        // At most a third of the lifetime apart, at random between three quarters of that and it.
-        let longest = (lifetime / 3).max(INTERVAL_MIN);
-        let random = self.random.u32() % 256;
-        self.due = now + longest * 3 / 4 + longest / 4 * random / 256;
+        let lifetime = config.advertised_lifetime;
+        let sequence = self.pace.next(lifetime, now, &mut self.random)?;
         let challenge = config.challenges.then(|| self.challenge());
         Some(advertisement(config, sequence, is_busy, challenge))
     }

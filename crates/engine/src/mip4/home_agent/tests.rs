@@ -6,8 +6,9 @@ use crypto::rand::Seed;
 use wire::codec::Writer;
 use wire::ip::protocol;
 use wire::mip4::{
-    Authentication, Authenticator, Code, Extension, INFINITE, Located, Message, PORT, Reply,
-    Request, RequestFlags, UdpTunnelReply, UdpTunnelRequest, extensions,
+    AgentAdvertisement, AgentFlags, Authentication, Authenticator, Code, Extension, INFINITE,
+    Located, Message, PORT, Reply, Request, RequestFlags, UdpTunnelReply, UdpTunnelRequest,
+    extensions,
 };
 
 use super::*;
@@ -931,4 +932,37 @@ fn a_forged_traversal_extension_changes_nothing() {
         ..naming(3, SECOND_CARE_OF, FIREWALL)
     };
     assert_eq!(firewalls(&mut agent, &appended, 3), (None, None));
+}
+
+/// RFC 5944 §2.4.3: a node that hears its home agent is at home.
+#[test]
+fn a_home_agent_advertises_itself_without_care_of_addresses() {
+    let config = config();
+    let mut beacon = Beacon::new(
+        &config,
+        9,
+        Instant(0),
+        Seed::new([4; 32]).stream("beacon", 0),
+    );
+    let mut times = Vec::new();
+    let mut now = Instant(0);
+    for number in 0..4 {
+        let icmp = beacon.next(now).expect("due");
+        assert_eq!(beacon.next(now), None, "one at a time");
+        let heard = AgentAdvertisement::parse(&icmp).unwrap().unwrap();
+        assert!(heard.agent.flags.has(AgentFlags::HOME_AGENT));
+        assert!(!heard.agent.flags.has(AgentFlags::FOREIGN_AGENT));
+        assert_eq!(heard.agent.sequence, number);
+        assert_eq!(heard.routers[0].prefix_len, Some(config.prefix_len));
+        assert!(heard.agent.care_of_addresses.is_empty());
+        times.push(now);
+        now = beacon.deadline().at;
+    }
+    let apart = times.windows(2).map(|pair| pair[1].since(pair[0]));
+    for apart in apart {
+        assert!(apart <= Duration::from_secs(3) && apart >= Duration::from_millis(2_250));
+    }
+    let early = times[3] + Duration::from_millis(100);
+    beacon.solicited(early);
+    assert_eq!(beacon.deadline().at, times[3] + Duration::from_secs(1));
 }

@@ -1,0 +1,434 @@
+//! The part of a process in Mobile IPv4: from the tables of its file to the configuration of a
+//! machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use engine::mip4::association::{self, Association, Associations, FIRST_SPI, ReplayProtection};
+use engine::mip4::identification::Clock;
+use engine::mip4::{foreign_agent, home_agent, mobile_node, tunnel};
+use engine::sa;
+use engine::site::is_unicast;
+use engine::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+use super::{Builder, ConfigError, Loaded};
+use crate::config::file::ConfigFile;
+use crate::config::mobility::{
+    AgentTable, Algorithm, AssociationTable, Encapsulation, ForeignAgentTable, HomeAgentTable,
+    MOBILE, MobileNodeTable, MobileTable, Replay, ReverseTunnel, UdpTunnel,
+};
+use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, VisitedLink};
+use crate::config::values::Span;
+
+/// Octets that a key has at least: those of the default algorithm (RFC 5944 §5.1).
+const KEY_OCTETS_MIN: usize = 16;
+/// Seconds between two keepalives at least (RFC 3519 §4.9).
+const KEEPALIVE_MIN: u16 = 10;
+/// Longest lifetime in seconds: 65535 means for ever (RFC 5944 §3.3).
+const LIFETIME_MAX: u64 = 65_534;
+/// Octets of an interface's name without its terminator (IFNAMSIZ).
+const INTERFACE_OCTETS_MAX: usize = 15;
+
+impl Builder<'_> {
+    /// The part in Mobile IPv4, if the file has one.
+    pub(super) fn mobility(
+        &self,
+        loaded: &mut Loaded,
+        file: &ConfigFile,
+    ) -> Result<Option<Mobility>, ConfigError> {
+        self.check_parts(file)?;
+        for (key, table) in file.associations() {
+            loaded.notes.extend(standing(&key, table.algorithm));
+        }
+        if let Some(table) = &file.home_agent {
+            return self.home_agent(table, file).map(Some);
+        }
+        if let Some(table) = &file.foreign_agent {
+            return self.foreign_agent(table, file).map(Some);
+        }
+        let mobile = file.mobile.as_ref();
+        mobile.map(|table| self.mobile(table, file)).transpose()
+    }
+
+    /// One part for each process, and no connection that takes its name.
+    fn check_parts(&self, file: &ConfigFile) -> Result<(), ConfigError> {
+        let parts = [
+            ("home_agent", file.home_agent.is_some()),
+            ("foreign_agent", file.foreign_agent.is_some()),
+            ("mobile", file.mobile.is_some()),
+        ];
+        let mut there = parts.iter().filter(|(_, is_there)| *is_there);
+        let first = there.next();
+        if let (Some((one, _)), Some((other, _))) = (first, there.next()) {
+            let text = format!("[{one}] is there too: write two files and run two processes");
+            return Err(self.value(other, &text));
+        }
+        if let (Some((part, _)), Some(name)) = (first, file.connections.keys().next())
+            && *part != "mobile"
+        {
+            let text = format!("an agent has no connections: [{part}] needs a file of its own");
+            return Err(self.value(&format!("connections.{name}"), &text));
+        }
+        if first.is_some() && file.connections.contains_key(MOBILE) {
+            let text = "this name is that of [mobile]: choose another one";
+            return Err(self.value("connections.mobile", text));
+        }
+        let nodes = file.mobile_nodes.keys().map(|name| ("mobile_nodes", name));
+        let agents = file.home_agents.keys().map(|name| ("home_agents", name));
+        let unused = match first.map(|(part, _)| *part) {
+            Some("home_agent") => agents.collect::<Vec<_>>(),
+            Some("foreign_agent") => Vec::new(),
+            _ => nodes.chain(agents).collect(),
+        };
+        if let Some((table, name)) = unused.first() {
+            let text = "nothing of this file uses it: an agent needs [home_agent] or \
+                        [foreign_agent]";
+            return Err(self.value(&format!("{table}.{name}"), text));
+        }
+        Ok(())
+    }
+
+    fn home_agent(
+        &self,
+        table: &HomeAgentTable,
+        file: &ConfigFile,
+    ) -> Result<Mobility, ConfigError> {
+        self.host("home_agent.address", table.address)?;
+        self.prefix("home_agent.prefix", table.prefix)?;
+        self.interface("home_agent.interface", &table.interface)?;
+        if !(1..=64).contains(&table.max_bindings) {
+            let text = format!("{} is outside 1 to 64", table.max_bindings);
+            return Err(self.value("home_agent.max_bindings", &text));
+        }
+        let keepalive = self.seconds("home_agent.udp_keepalive", table.udp_keepalive, true)?;
+        if keepalive != 0 && keepalive < KEEPALIVE_MIN {
+            let text = format!("{keepalive} s is too short: 10 s at least (RFC 3519)");
+            return Err(self.value("home_agent.udp_keepalive", &text));
+        }
+        let mut clients = Vec::new();
+        let mut taken = BTreeSet::from([table.address]);
+        for (name, node) in &file.mobile_nodes {
+            let key = format!("mobile_nodes.{name}");
+            let home = node.home_address;
+            self.host(&format!("{key}.home_address"), home)?;
+            if network(home, table.prefix) != network(table.address, table.prefix) {
+                let text = format!(
+                    "{home} is not in the home network {}/{}",
+                    network(table.address, table.prefix),
+                    table.prefix
+                );
+                return Err(self.value(&format!("{key}.home_address"), &text));
+            }
+            if !taken.insert(home) {
+                let text = format!("{home} is there twice: each node has its own");
+                return Err(self.value(&format!("{key}.home_address"), &text));
+            }
+            clients.push(self.client(&key, node)?);
+        }
+        if clients.is_empty() {
+            let text = "there is none: add [mobile_nodes.NAME] for each node";
+            return Err(self.value("mobile_nodes", text));
+        }
+        let lifetime = table.advertised_lifetime;
+        let lifetime = self.seconds("home_agent.advertised_lifetime", lifetime, false)?;
+        Ok(Mobility::HomeAgent(HomeAgentSetup {
+            config: home_agent::Config {
+                address: table.address,
+                prefix_len: table.prefix,
+                max_lifetime: self.seconds("home_agent.max_lifetime", table.max_lifetime, false)?,
+                max_bindings: table.max_bindings,
+                encapsulations: offered(table.encapsulations.as_deref()),
+                reverse_tunnel: reverse(table.reverse_tunnel),
+                udp_keepalive: (keepalive != 0).then_some(keepalive),
+                clients,
+                foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
+                outside: Vec::new(),
+                trusts_traversal: BTreeSet::new(),
+                revocation: None,
+            },
+            interface: table.interface.clone(),
+            advertised_lifetime: table.advertise.then_some(lifetime),
+        }))
+    }
+
+    fn client(&self, key: &str, node: &MobileNodeTable) -> Result<home_agent::Client, ConfigError> {
+        Ok(home_agent::Client {
+            home_address: node.home_address,
+            nai: self.nai(&format!("{key}.nai"), node.nai.as_deref())?,
+            associations: self.association(&format!("{key}.association"), &node.association)?,
+        })
+    }
+
+    fn foreign_agent(
+        &self,
+        table: &ForeignAgentTable,
+        file: &ConfigFile,
+    ) -> Result<Mobility, ConfigError> {
+        let care_of = table.care_of.unwrap_or(table.address);
+        self.host("foreign_agent.address", table.address)?;
+        self.host("foreign_agent.care_of", care_of)?;
+        self.interface("foreign_agent.interface", &table.interface)?;
+        if table.max_visitors == 0 {
+            return Err(self.value("foreign_agent.max_visitors", "0 would serve nobody"));
+        }
+        let mut mobile_nodes = BTreeMap::new();
+        for (name, node) in &file.mobile_nodes {
+            let key = format!("mobile_nodes.{name}.association");
+            let shared = self.association(&key, &node.association)?;
+            mobile_nodes.insert(node.home_address, shared);
+        }
+        if table.challenges && mobile_nodes.is_empty() {
+            let text = "only nodes with a key can answer: add [mobile_nodes.NAME] for each";
+            return Err(self.value("foreign_agent.challenges", text));
+        }
+        let lifetime = table.advertised_lifetime;
+        let longest = table.max_lifetime;
+        Ok(Mobility::ForeignAgent(VisitedLink {
+            config: foreign_agent::Config {
+                address: table.address,
+                care_of,
+                max_lifetime: self.seconds("foreign_agent.max_lifetime", longest, false)?,
+                max_visitors: table.max_visitors,
+                encapsulations: offered(table.encapsulations.as_deref()),
+                reverse_tunnel: reverse(table.reverse_tunnel),
+                is_required: table.required,
+                challenges: table.challenges,
+                advertised_lifetime: self.seconds(
+                    "foreign_agent.advertised_lifetime",
+                    lifetime,
+                    false,
+                )?,
+                mobile_nodes,
+                home_agents: self.agents("home_agents", &file.home_agents)?,
+                revocation: None,
+                // The time of the start replaces it.
+                clock: Clock::new(Instant(0), Duration::ZERO),
+                udp: mobile_node::UdpWish::Never,
+            },
+            interface: table.interface.clone(),
+        }))
+    }
+
+    fn mobile(&self, table: &MobileTable, file: &ConfigFile) -> Result<Mobility, ConfigError> {
+        self.host("mobile.home_address", table.home_address)?;
+        self.host("mobile.home_agent", table.home_agent)?;
+        self.prefix("mobile.prefix", table.prefix)?;
+        if table.home_agent == table.home_address {
+            let text = "it is the home agent's address: each has its own";
+            return Err(self.value("mobile.home_address", text));
+        }
+        if table.interfaces.is_empty() {
+            return Err(self.value("mobile.interfaces", "there is none: name one at least"));
+        }
+        for interface in &table.interfaces {
+            self.interface("mobile.interfaces", interface)?;
+        }
+        if table.encapsulating_delivery && !table.reverse_tunnel {
+            let text = "only a reverse tunnel has it: reverse_tunnel = true";
+            return Err(self.value("mobile.encapsulating_delivery", text));
+        }
+        Ok(Mobility::MobileNode(MobileSetup {
+            config: mobile_node::Config {
+                home_address: table.home_address,
+                home_agent: table.home_agent,
+                nai: self.nai("mobile.nai", table.nai.as_deref())?,
+                associations: self.association("mobile.association", &table.association)?,
+                foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
+                lifetime: self.seconds("mobile.lifetime", table.lifetime, false)?,
+                encapsulation: encapsulation(table.encapsulation),
+                is_reverse: table.reverse_tunnel,
+                encapsulates_delivery: table.encapsulating_delivery,
+                wants_broadcasts: false,
+                is_simultaneous: table.simultaneous,
+                udp: match table.udp {
+                    UdpTunnel::Never => mobile_node::UdpWish::Never,
+                    UdpTunnel::BehindNat => mobile_node::UdpWish::BehindNat,
+                    UdpTunnel::Always => mobile_node::UdpWish::Always,
+                },
+                firewall: None,
+                hears_revocations: false,
+            },
+            interfaces: table.interfaces.clone(),
+            prefix: table.prefix,
+        }))
+    }
+
+    fn agents(
+        &self,
+        key: &str,
+        agents: &BTreeMap<String, AgentTable>,
+    ) -> Result<BTreeMap<Ipv4Addr, Associations>, ConfigError> {
+        let mut found = BTreeMap::new();
+        for (name, agent) in agents {
+            let key = format!("{key}.{name}");
+            self.host(&format!("{key}.address"), agent.address)?;
+            let shared = self.association(&format!("{key}.association"), &agent.association)?;
+            if found.insert(agent.address, shared).is_some() {
+                let text = format!("{} is there twice", agent.address);
+                return Err(self.value(&format!("{key}.address"), &text));
+            }
+        }
+        Ok(found)
+    }
+
+    fn association(
+        &self,
+        key: &str,
+        table: &AssociationTable,
+    ) -> Result<Associations, ConfigError> {
+        let algorithm = match table.algorithm {
+            Algorithm::HmacMd5 => association::Algorithm::HmacMd5,
+            Algorithm::HmacSha256 => association::Algorithm::HmacSha256,
+            Algorithm::KeyedMd5 => association::Algorithm::KeyedMd5,
+        };
+        if algorithm.is_legacy() && !table.legacy {
+            let text = "\"keyed-md5\" is the weak form of RFC 2002: it needs legacy = true";
+            return Err(self.value(&format!("{key}.algorithm"), text));
+        }
+        if table.spi < FIRST_SPI {
+            let text = format!("{} is reserved: {FIRST_SPI} at least", table.spi);
+            return Err(self.value(&format!("{key}.spi"), &text));
+        }
+        let octets = self.key_octets(key, table)?;
+        if octets.len() < KEY_OCTETS_MIN && !table.legacy {
+            let text = format!(
+                "{} octets are too few: {KEY_OCTETS_MIN} at least, such as `openssl rand -hex 32` \
+                 makes",
+                octets.len()
+            );
+            return Err(self.value(&format!("{key}.key"), &text));
+        }
+        let replay = match table.replay {
+            Replay::Timestamps => ReplayProtection::Timestamps,
+            Replay::Nonces => ReplayProtection::Nonces,
+        };
+        let one = Association::new(table.spi, algorithm, replay, &octets);
+        let list = one.and_then(|one| Associations::new(vec![one]));
+        list.ok_or_else(|| self.value(&format!("{key}.key"), "the key is empty"))
+    }
+
+    fn key_octets(
+        &self,
+        key: &str,
+        table: &AssociationTable,
+    ) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+        let (key, text) = match (&table.key, &table.key_file) {
+            (Some(text), None) => {
+                let octets = text.as_bytes().to_vec();
+                (format!("{key}.key"), Zeroizing::new(octets))
+            }
+            (None, Some(file)) => {
+                let key = format!("{key}.key_file");
+                let text = self.read(&key, file)?;
+                (key, Zeroizing::new(text.into_bytes()))
+            }
+            _ => {
+                let text = "write either key or key_file";
+                return Err(self.value(key, text));
+            }
+        };
+        let octets = from_hex(text.trim_ascii());
+        octets.ok_or_else(|| {
+            let text = "not hexadecimal, two digits an octet: `openssl rand -hex 32` makes a key";
+            self.value(&key, text)
+        })
+    }
+
+    fn nai(&self, key: &str, text: Option<&str>) -> Result<Option<Vec<u8>>, ConfigError> {
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        match (1..=255).contains(&text.len()) {
+            true => Ok(Some(text.as_bytes().to_vec())),
+            false => Err(self.value(key, "a name has 1 to 255 octets")),
+        }
+    }
+
+    fn host(&self, key: &str, address: Ipv4Addr) -> Result<(), ConfigError> {
+        match is_unicast(&address.into()) {
+            true => Ok(()),
+            false => Err(self.value(key, &format!("{address} is not the address of a host"))),
+        }
+    }
+
+    fn prefix(&self, key: &str, bits: u8) -> Result<(), ConfigError> {
+        match (1..=32).contains(&bits) {
+            true => Ok(()),
+            false => Err(self.value(key, &format!("{bits} is outside 1 to 32"))),
+        }
+    }
+
+    fn interface(&self, key: &str, name: &str) -> Result<(), ConfigError> {
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+        let is_good = (1..=INTERFACE_OCTETS_MAX).contains(&name.len())
+            && !name.contains(is_odd)
+            && ![".", ".."].contains(&name);
+        match is_good {
+            true => Ok(()),
+            false => Err(self.value(key, &format!("{name:?} is not an interface's name"))),
+        }
+    }
+
+    fn seconds(&self, key: &str, span: Span, may_be_zero: bool) -> Result<u16, ConfigError> {
+        let seconds = span.0.as_secs();
+        let is_good = (1..=LIFETIME_MAX).contains(&seconds) || may_be_zero && span.0.is_zero();
+        match u16::try_from(seconds) {
+            Ok(seconds) if is_good => Ok(seconds),
+            _ => {
+                let text = format!("{seconds} s is outside 1 s to {LIFETIME_MAX} s");
+                Err(self.value(key, &text))
+            }
+        }
+    }
+}
+
+/// The address of a network.
+fn network(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+    Ipv4Addr::from_bits(address.to_bits() & mask)
+}
+
+/// What a reader of the file should know about an algorithm.
+fn standing(key: &str, algorithm: Algorithm) -> Option<String> {
+    let text = match algorithm {
+        Algorithm::HmacMd5 => {
+            "hmac-md5 is the default of RFC 5944: no attack on it is known, but hmac-sha-256 is \
+             stronger"
+        }
+        Algorithm::HmacSha256 => return None,
+        Algorithm::KeyedMd5 => "LEGACY: keyed-md5 of RFC 2002 is weak, use it with old peers only",
+    };
+    Some(format!("{key}: {text}"))
+}
+
+fn from_hex(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let digit = |octet: u8| char::from(octet).to_digit(16).map(|digit| digit as u8);
+    let mut octets = Zeroizing::new(Vec::with_capacity(text.len() / 2));
+    let (pairs, rest) = text.as_chunks::<2>();
+    for [high, low] in pairs {
+        octets.push(digit(*high)? << 4 | digit(*low)?);
+    }
+    rest.is_empty().then_some(octets)
+}
+
+fn encapsulation(word: Encapsulation) -> sa::Encapsulation {
+    match word {
+        Encapsulation::IpInIp => sa::Encapsulation::IpInIp,
+        Encapsulation::Minimal => sa::Encapsulation::Minimal,
+        Encapsulation::Gre => sa::Encapsulation::Gre,
+    }
+}
+
+fn offered(words: Option<&[Encapsulation]>) -> BTreeSet<sa::Encapsulation> {
+    let words = words.unwrap_or(&[Encapsulation::Minimal, Encapsulation::Gre]);
+    words.iter().copied().map(encapsulation).collect()
+}
+
+fn reverse(word: ReverseTunnel) -> tunnel::ReverseTunnel {
+    match word {
+        ReverseTunnel::Refused => tunnel::ReverseTunnel::Refused,
+        ReverseTunnel::Allowed => tunnel::ReverseTunnel::Allowed,
+        ReverseTunnel::Required => tunnel::ReverseTunnel::Required,
+    }
+}

@@ -1,0 +1,39 @@
+//! What a file holds of Mobile IPv4.
+
+use super::ConfigFile;
+use crate::config::mobility::{AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
+
+impl ConfigFile {
+    /// Every association of Mobile IPv4, with the key of its table.
+    pub fn associations(&self) -> Vec<(String, &AssociationTable)> {
+        let own = self
+            .mobile
+            .iter()
+            .map(|it| ("mobile".to_owned(), &it.association));
+        let nodes = self.mobile_nodes.iter();
+        let nodes = nodes.map(|(name, it)| (format!("mobile_nodes.{name}"), &it.association));
+        let agents = [
+            ("home_agents", &self.home_agents),
+            ("foreign_agents", &self.foreign_agents),
+        ];
+        let agents = agents.into_iter().flat_map(|(key, agents)| {
+            let each = agents.iter();
+            each.map(move |(name, it)| (format!("{key}.{name}"), &it.association))
+        });
+        let all = own.chain(nodes).chain(agents);
+        all.map(|(key, it)| (key + ".association", it)).collect()
+    }
+
+    /// Every name under which a process of this file runs: its connections, and its part in Mobile
+    /// IPv4.
+    pub fn names(&self) -> Vec<String> {
+        let parts = [
+            (self.home_agent.is_some(), HOME_AGENT),
+            (self.foreign_agent.is_some(), FOREIGN_AGENT),
+            (self.mobile.is_some(), MOBILE),
+        ];
+        let parts = parts.into_iter().filter(|(is_there, _)| *is_there);
+        let parts = parts.map(|(_, name)| name.to_owned());
+        self.connections.keys().cloned().chain(parts).collect()
+    }
+}

@@ -1,0 +1,343 @@
+//! The tables of Mobile IPv4, key by key: a home agent, a foreign agent or a mobile node, and with
+//! whom it shares keys.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use document::{Fault, Item};
+
+use super::read::{Keys, Read, ReadTable};
+use super::values::{SecretText, Span};
+
+/// The name under which a home agent runs.
+pub const HOME_AGENT: &str = "home-agent";
+/// The name under which a foreign agent runs.
+pub const FOREIGN_AGENT: &str = "foreign-agent";
+/// The name under which a mobile node runs.
+pub const MOBILE: &str = "mobile";
+
+/// `[home_agent]`
+#[derive(Debug)]
+pub struct HomeAgentTable {
+    /// Our address on the home link. Mobile nodes register there, and tunnels end there.
+    pub address: Ipv4Addr,
+    /// Bits of the home network's prefix.
+    pub prefix: u8,
+    /// Interface of the home link. There we answer ARP for nodes that are away, and advertise.
+    pub interface: String,
+    /// The longest lifetime of a binding.
+    pub max_lifetime: Span,
+    /// Bindings that one node may have at a time. 1 refuses simultaneous bindings.
+    pub max_bindings: usize,
+    /// Encapsulations that we offer beside IP in IP. Default: "minimal" and "gre".
+    pub encapsulations: Option<Vec<Encapsulation>>,
+    /// Whether nodes may, or must, send through a reverse tunnel (RFC 3024).
+    pub reverse_tunnel: ReverseTunnel,
+    /// Interval of keepalives in UDP tunnels, at least 10 s; "0" refuses such tunnels, and then no
+    /// node behind a NAT is reached (RFC 3519).
+    pub udp_keepalive: Span,
+    /// Send agent advertisements on the home link. By them a node that has no address there
+    /// recognizes its home.
+    pub advertise: bool,
+    /// How long an advertisement holds. A third of it is the longest time between two.
+    pub advertised_lifetime: Span,
+}
+
+impl ReadTable for HomeAgentTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            address: keys.needed("address", "our own, such as address = \"10.18.3.1\"")?,
+            prefix: keys.needed("prefix", "its bits, such as prefix = 24")?,
+            interface: keys.needed("interface", "of the home link: interface = \"eth1\"")?,
+            max_lifetime: keys.or("max_lifetime", Span::seconds(3_600))?,
+            max_bindings: keys.or("max_bindings", 4)?,
+            encapsulations: keys.given("encapsulations")?,
+            reverse_tunnel: keys.given("reverse_tunnel")?,
+            // The default of RFC 3519 §4.9.
+            udp_keepalive: keys.or("udp_keepalive", Span::seconds(110))?,
+            advertise: keys.or("advertise", true)?,
+            // Nodes notice within seconds that they have come home.
+            advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
+        })
+    }
+}
+
+/// `[foreign_agent]`
+#[derive(Debug)]
+pub struct ForeignAgentTable {
+    /// Our address on the link of the visitors.
+    pub address: Ipv4Addr,
+    /// Interface of that link.
+    pub interface: String,
+    /// The care-of address that we offer: an address of ours that home agents reach. Default:
+    /// `address`.
+    pub care_of: Option<Ipv4Addr>,
+    /// The longest lifetime that we relay.
+    pub max_lifetime: Span,
+    /// Visitors at a time.
+    pub max_visitors: usize,
+    /// Encapsulations that we offer beside IP in IP. Default: "minimal" and "gre".
+    pub encapsulations: Option<Vec<Encapsulation>>,
+    /// Whether visitors may, or must, send through a reverse tunnel (RFC 3024).
+    pub reverse_tunnel: ReverseTunnel,
+    /// Nodes with an address of their own must register here, too.
+    pub required: bool,
+    /// Requests must answer an advertised challenge (RFC 4721). Then only nodes of
+    /// `[mobile_nodes.NAME]` are served.
+    pub challenges: bool,
+    /// How long an advertisement holds. A third of it is the longest time between two.
+    pub advertised_lifetime: Span,
+}
+
+impl ReadTable for ForeignAgentTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            address: keys.needed("address", "our own, such as address = \"198.51.100.1\"")?,
+            interface: keys.needed("interface", "of the visitors: interface = \"wlan0\"")?,
+            care_of: keys.given("care_of")?,
+            max_lifetime: keys.or("max_lifetime", Span::seconds(3_600))?,
+            max_visitors: keys.or("max_visitors", 250)?,
+            encapsulations: keys.given("encapsulations")?,
+            reverse_tunnel: keys.given("reverse_tunnel")?,
+            required: keys.or("required", false)?,
+            challenges: keys.or("challenges", false)?,
+            advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
+        })
+    }
+}
+
+/// `[mobile]`
+#[derive(Debug)]
+pub struct MobileTable {
+    /// The address that this node keeps wherever it is.
+    pub home_address: Ipv4Addr,
+    /// Bits of the home network's prefix.
+    pub prefix: u8,
+    /// The home agent's address.
+    pub home_agent: Ipv4Addr,
+    /// Interfaces to use, the preferred one first.
+    pub interfaces: Vec<String>,
+    /// Network access identifier that names this node, such as "user@example" (RFC 2794).
+    pub nai: Option<String>,
+    /// The lifetime of a registration. It is renewed after three quarters of it.
+    pub lifetime: Span,
+    /// How packets travel between home agent and care-of address.
+    pub encapsulation: Encapsulation,
+    /// Send through the tunnel too. Most networks drop packets with a foreign source address.
+    pub reverse_tunnel: bool,
+    /// Encapsulate also what goes to a foreign agent (RFC 3024 §5.2).
+    pub encapsulating_delivery: bool,
+    /// Keep the former binding when moving, so that packets come to both places.
+    pub simultaneous: bool,
+    /// Tunnels in UDP (RFC 3519).
+    pub udp: UdpTunnel,
+    /// The keys shared with the home agent.
+    pub association: AssociationTable,
+}
+
+impl ReadTable for MobileTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            home_address: keys.needed("home_address", "home_address = \"10.18.3.17\"")?,
+            prefix: keys.needed("prefix", "of the home network, such as prefix = 24")?,
+            home_agent: keys.needed("home_agent", "home_agent = \"10.18.3.1\"")?,
+            interfaces: keys.needed("interfaces", "interfaces = [\"eth0\", \"wlan0\"]")?,
+            nai: keys.given("nai")?,
+            lifetime: keys.or("lifetime", Span::seconds(300))?,
+            encapsulation: keys.given("encapsulation")?,
+            reverse_tunnel: keys.or("reverse_tunnel", true)?,
+            encapsulating_delivery: keys.or("encapsulating_delivery", false)?,
+            simultaneous: keys.or("simultaneous", false)?,
+            udp: keys.given("udp")?,
+            association: keys.needed("association", ASSOCIATION)?,
+        })
+    }
+}
+
+/// `[mobile_nodes.NAME]`
+#[derive(Debug)]
+pub struct MobileNodeTable {
+    /// The node's home address.
+    pub home_address: Ipv4Addr,
+    /// Network access identifier by which the node may name itself (RFC 2794).
+    pub nai: Option<String>,
+    /// The keys shared with it.
+    pub association: AssociationTable,
+}
+
+impl ReadTable for MobileNodeTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            home_address: keys.needed("home_address", "home_address = \"10.18.3.17\"")?,
+            nai: keys.given("nai")?,
+            association: keys.needed("association", ASSOCIATION)?,
+        })
+    }
+}
+
+/// `[home_agents.NAME]` and `[foreign_agents.NAME]`
+#[derive(Debug)]
+pub struct AgentTable {
+    /// The agent's address, from which its messages come.
+    pub address: Ipv4Addr,
+    /// The keys shared with it.
+    pub association: AssociationTable,
+}
+
+impl ReadTable for AgentTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            address: keys.needed("address", "of the agent: address = \"198.51.100.1\"")?,
+            association: keys.needed("association", ASSOCIATION)?,
+        })
+    }
+}
+
+const ASSOCIATION: &str = "what both sides know, such as association = { spi = 1000, key_file = \
+                           \"node.key\" }";
+
+/// `association`. Its key has no `Debug`.
+pub struct AssociationTable {
+    /// Its number, 256 or more. Both sides have the same.
+    pub spi: u32,
+    /// How messages are authenticated. HMAC-MD5 is the default of RFC 5944, which every
+    /// implementation has; HMAC-SHA-256 is stronger. "keyed-md5", of RFC 2002, needs `legacy`.
+    pub algorithm: Algorithm,
+    /// The key in hexadecimal, 16 octets or more.
+    pub key: Option<SecretText>,
+    /// File with the key in hexadecimal.
+    pub key_file: Option<PathBuf>,
+    /// How a repeated request is recognized: both clocks agree to 7 s, or the home agent chooses
+    /// numbers.
+    pub replay: Replay,
+    /// Allow "keyed-md5", and keys of less than 16 octets.
+    pub legacy: bool,
+}
+
+impl ReadTable for AssociationTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            spi: keys.needed("spi", "a number that both sides know, such as spi = 1000")?,
+            algorithm: keys.given("algorithm")?,
+            key: keys.given("key")?,
+            key_file: keys.given("key_file")?,
+            replay: keys.given("replay")?,
+            legacy: keys.or("legacy", false)?,
+        })
+    }
+}
+
+impl core::fmt::Debug for AssociationTable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "association {}", self.spi)
+    }
+}
+
+/// How a tunnel carries packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// IP in IP (RFC 2003).
+    #[default]
+    IpInIp,
+    /// Minimal encapsulation (RFC 2004).
+    Minimal,
+    /// GRE (RFC 2784).
+    Gre,
+}
+
+impl Read for Encapsulation {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("ip-in-ip", Self::IpInIp),
+            ("minimal", Self::Minimal),
+            ("gre", Self::Gre),
+        ];
+        item.choice("value", &words)
+    }
+}
+
+/// Whether packets of a mobile node come through its tunnel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReverseTunnel {
+    /// Never.
+    Refused,
+    /// As the node asks.
+    #[default]
+    Allowed,
+    /// Always.
+    Required,
+}
+
+impl Read for ReverseTunnel {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("refused", Self::Refused),
+            ("allowed", Self::Allowed),
+            ("required", Self::Required),
+        ];
+        item.choice("value", &words)
+    }
+}
+
+/// Whether a mobile node asks for a tunnel in UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UdpTunnel {
+    /// No.
+    Never,
+    /// If there is a NAT.
+    #[default]
+    BehindNat,
+    /// Always.
+    Always,
+}
+
+impl Read for UdpTunnel {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("never", Self::Never),
+            ("behind-nat", Self::BehindNat),
+            ("always", Self::Always),
+        ];
+        item.choice("value", &words)
+    }
+}
+
+/// How messages are authenticated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RFC 5944 §3.5.1.
+    #[default]
+    HmacMd5,
+    /// HMAC-SHA-256.
+    HmacSha256,
+    /// RFC 2002 §5.1.
+    KeyedMd5,
+}
+
+impl Read for Algorithm {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("hmac-md5", Self::HmacMd5),
+            ("hmac-sha-256", Self::HmacSha256),
+            ("keyed-md5", Self::KeyedMd5),
+        ];
+        item.choice("value", &words)
+    }
+}
+
+/// How a repeated request is recognized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replay {
+    /// By the time.
+    #[default]
+    Timestamps,
+    /// By numbers of the home agent.
+    Nonces,
+}
+
+impl Read for Replay {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [("timestamps", Self::Timestamps), ("nonces", Self::Nonces)];
+        item.choice("value", &words)
+    }
+}

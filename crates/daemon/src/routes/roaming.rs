@@ -1,0 +1,286 @@
+//! What Mobile IPv4 changes on the host besides routes into the tunnel: where a mobile node's home
+//! address is, its router on a visited link, and the visitors of a foreign agent.
+//!
+//! A home address is removed from an interface when its node leaves home, and put back when it
+//! comes home. It is always on the TUN device, so that connections of programs survive. What the
+//! footprint notes is undone; a home address at home stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use nix::ifaddrs::getifaddrs;
+use serde::{Deserialize, Serialize};
+
+use super::entries::{LinkRoute, Mac, Neighbour, Part, RoamingFootprint};
+use super::full::Purpose;
+use super::netlink::Netlink;
+use super::{Prefix, RouteError};
+use crate::footprint::FootprintFile;
+
+/// Routes of host and router on a link: better than those into the tunnel.
+const LINK_METRIC: u32 = 50;
+
+/// What Mobile IPv4 wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roaming {
+    /// Where the mobile node is.
+    pub place: Option<Place>,
+    /// Visitors of the foreign agent, by home address.
+    pub visitors: BTreeMap<Ipv4Addr, Visitor>,
+}
+
+/// Where a mobile node is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Place {
+    /// At home: its home address is on this interface.
+    Home {
+        /// Its name.
+        interface: String,
+    },
+    /// Away: no interface has the home address.
+    Away {
+        /// Programs that use this address, the care-of address, bypass the tunnel.
+        care_of: Option<Ipv4Addr>,
+        /// The foreign agent.
+        router: Option<Router>,
+    },
+}
+
+/// A foreign agent on the link of a mobile node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Router {
+    /// Interface of the link.
+    pub interface: String,
+    /// Its address there.
+    pub address: Ipv4Addr,
+    /// Its link-layer address: a visitor asks for none by ARP (RFC 5944 §4.6).
+    pub mac: Mac,
+    /// Everything from the home address goes there.
+    pub is_default: bool,
+}
+
+/// A visitor of the foreign agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Visitor {
+    /// Its link-layer address.
+    pub mac: Mac,
+    /// Its packets go into the tunnel.
+    pub is_reverse: bool,
+    /// They come in a tunnel to us.
+    pub encapsulates: bool,
+}
+
+/// The index of the visitors' link; 0: there is none.
+pub(super) fn visited(part: &Part) -> Result<u32, RouteError> {
+    match (part.home, part.interfaces.first()) {
+        (None, Some(name)) => link_index(name),
+        _ => Ok(0),
+    }
+}
+
+impl Roaming {
+    /// Rules of IPv4 that this state needs, besides those of routes into the tunnel. `tun` is the
+    /// index of the TUN device, `visited` that of the visitors' link.
+    pub(super) fn rules(&self, tun: u32, visited: u32) -> BTreeSet<Purpose> {
+        let mut all = BTreeSet::new();
+        if let Some(Place::Away { care_of, router }) = &self.place {
+            all.extend(care_of.map(Purpose::CareOf));
+            if let Some(router) = router {
+                all.insert(Purpose::Kept(Prefix::host(router.address.into())));
+                all.extend(router.is_default.then_some(Purpose::Tunnel));
+            }
+        }
+        if !self.visitors.is_empty() {
+            all.insert(Purpose::Tunnel);
+        }
+        let reverse = self.visitors.iter().filter(|(_, one)| one.is_reverse);
+        all.extend(reverse.map(|(home, one)| Purpose::Visitor {
+            home: *home,
+            link: if one.encapsulates { tun } else { visited },
+        }));
+        all
+    }
+
+    /// Whether packets of visitors go into the tunnel.
+    pub fn has_reverse(&self) -> bool {
+        self.visitors.values().any(|one| one.is_reverse)
+    }
+
+    fn neighbours(&self, part: &Part) -> Result<BTreeSet<Neighbour>, RouteError> {
+        let mut all = BTreeSet::new();
+        if let Some(Place::Away {
+            router: Some(it), ..
+        }) = &self.place
+        {
+            all.insert(Neighbour {
+                link: link_index(&it.interface)?,
+                address: it.address,
+                mac: it.mac,
+            });
+        }
+        let link = visited(part)?;
+        all.extend(self.visitors.iter().map(|(home, visitor)| Neighbour {
+            link,
+            address: *home,
+            mac: visitor.mac,
+        }));
+        Ok(all)
+    }
+
+    fn routes(&self, part: &Part, table: u32) -> Result<BTreeSet<LinkRoute>, RouteError> {
+        let on_link = |one: &Neighbour| LinkRoute {
+            table,
+            to: Prefix::host(one.address.into()),
+            link: one.link,
+            by: None,
+            source: part.home.map(|(home, _)| home),
+        };
+        let mut all: BTreeSet<_> = self.neighbours(part)?.iter().map(on_link).collect();
+        if let Some(Place::Away {
+            router: Some(it), ..
+        }) = &self.place
+            && it.is_default
+        {
+            all.insert(LinkRoute {
+                table,
+                to: Prefix::everything(false),
+                link: link_index(&it.interface)?,
+                by: Some(it.address),
+                source: part.home.map(|(home, _)| home),
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// Brings what Mobile IPv4 needs on links into this state. Notes it first.
+pub(super) async fn apply(
+    netlink: &Netlink,
+    wanted: &Roaming,
+    (part, table): (&Part, u32),
+    file: &mut FootprintFile,
+) -> Result<(), RouteError> {
+    let neighbours = wanted.neighbours(part)?;
+    let routes = wanted.routes(part, table)?;
+    let before = file.footprint.roaming.clone();
+    file.update(|footprint| {
+        footprint.roaming.neighbours.extend(&neighbours);
+        footprint.roaming.routes.extend(&routes);
+    })
+    .map_err(RouteError::Footprint)?;
+    if let Some(place) = &wanted.place {
+        quieten(part, file)?;
+        place_home(netlink, place, part).await?;
+    }
+    for one in &neighbours {
+        netlink.add_neighbour(one).await?;
+    }
+    for one in &routes {
+        netlink.add_link_route(one, LINK_METRIC).await?;
+    }
+    for one in before.routes.difference(&routes) {
+        netlink.remove_link_route(one, LINK_METRIC).await?;
+    }
+    for one in before.neighbours.difference(&neighbours) {
+        if !neighbours.iter().any(|it| it.address == one.address) {
+            netlink.remove_neighbour(one).await?;
+        }
+    }
+    file.update(|footprint| {
+        footprint.roaming.neighbours = neighbours;
+        footprint.roaming.routes = routes;
+    })
+    .map_err(RouteError::Footprint)
+}
+
+/// Undoes what the footprint notes.
+pub(super) async fn undo(netlink: &Netlink, file: &mut FootprintFile) -> Result<(), RouteError> {
+    let roaming = file.footprint.roaming.clone();
+    for one in &roaming.routes {
+        netlink.remove_link_route(one, LINK_METRIC).await?;
+    }
+    for one in &roaming.neighbours {
+        netlink.remove_neighbour(one).await?;
+    }
+    for (name, former) in &roaming.arp_ignore {
+        // An interface that is gone took its setting with it.
+        let _ = std::fs::write(arp_ignore(name), former.to_string());
+    }
+    file.update(|footprint| footprint.roaming = RoamingFootprint::default())
+        .map_err(RouteError::Footprint)
+}
+
+/// Abroad nobody answers ARP for the home address (RFC 5944 §4.6), although it is on the TUN
+/// device.
+fn quieten(part: &Part, file: &mut FootprintFile) -> Result<(), RouteError> {
+    for name in &part.interfaces {
+        let path = arp_ignore(name);
+        let former = std::fs::read_to_string(&path).ok();
+        let former = former.and_then(|text| text.trim().parse::<u8>().ok());
+        if let Some(former @ 0) = former {
+            file.update(|footprint| {
+                let all = &mut footprint.roaming.arp_ignore;
+                all.entry(name.clone()).or_insert(former);
+            })
+            .map_err(RouteError::Footprint)?;
+            let written = std::fs::write(&path, "1");
+            written.map_err(|source| RouteError::Netlink {
+                what: format!("set {path}"),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves the home address between the interfaces.
+async fn place_home(netlink: &Netlink, place: &Place, part: &Part) -> Result<(), RouteError> {
+    let Some((home, prefix)) = part.home else {
+        return Ok(());
+    };
+    let own = match place {
+        Place::Home { interface } => Some(interface),
+        Place::Away { .. } => None,
+    };
+    for (name, length) in with_address(home) {
+        let is_ours = part.interfaces.contains(&name);
+        if is_ours && own != Some(&name) {
+            let link = link_index(&name)?;
+            netlink.remove_link_address(link, home, length).await?;
+        }
+    }
+    match own {
+        Some(name) => {
+            let link = link_index(name)?;
+            netlink.add_link_address(link, home, prefix).await
+        }
+        None => Ok(()),
+    }
+}
+
+/// The interfaces with this address, and the length of its prefix there.
+fn with_address(address: Ipv4Addr) -> Vec<(String, u8)> {
+    let all = getifaddrs().into_iter().flatten();
+    let found = all.filter_map(|it| {
+        let own = it.address.as_ref()?.as_sockaddr_in()?.ip();
+        let mask = it.netmask.as_ref()?.as_sockaddr_in()?.ip();
+        let length = mask.to_bits().count_ones() as u8;
+        (own == address).then_some((it.interface_name, length))
+    });
+    found.collect()
+}
+
+fn arp_ignore(name: &str) -> String {
+    format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore")
+}
+
+fn link_index(name: &str) -> Result<u32, RouteError> {
+    nix::net::if_::if_nametoindex(name).map_err(|errno| RouteError::Netlink {
+        what: format!("find the interface {name}"),
+        source: errno.into(),
+    })
+}

@@ -1,0 +1,354 @@
+//! A part in Mobile IPv4 beside the node of IKE: it passes datagrams, frames and time to its
+//! machine, and says what the sockets, the packet threads and the host must do.
+//!
+//! Tunnels are the same to the packet threads as those of IKE; `engine::mip4::carriers` says which
+//! there are. What the host must do goes to the steward with everything else that is wanted.
+
+mod foreign_agent;
+mod home_agent;
+mod look;
+mod mobile_node;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use crypto::rand::Seed;
+use engine::ike::Unreachable;
+use engine::mip4::carriers::{Carrier, Carriers, Change, FIRST_CHILD, Owner};
+use engine::mip4::identification;
+use engine::sa::{ChildId, Path};
+use engine::time::{Deadline, Instant};
+use futures_util::future::select_all;
+use socket2::Socket;
+use tracing::{info, warn};
+
+use super::Process;
+use crate::config::Mobility;
+use crate::ether::{Heard, Link};
+use crate::routes::Desired;
+use crate::status::MobilityStatus;
+use foreign_agent::ForeignAgentPart;
+use home_agent::HomeAgentPart;
+use mobile_node::MobileNodePart;
+
+/// What a machine hears.
+pub(super) enum Input<'a> {
+    /// A UDP payload from port 434.
+    Datagram {
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        payload: &'a [u8],
+    },
+    /// A frame of the link with this number.
+    Frame(usize, &'a Heard),
+    /// ICMP says that a host is not reached.
+    Unreachable(Ipv4Addr, Unreachable),
+    /// Links or addresses may have changed.
+    Look,
+    /// Time has passed.
+    Wake,
+    /// The host is as it was wanted last.
+    Applied,
+}
+
+/// What must be done.
+pub(super) enum Effect {
+    /// Send a UDP payload.
+    Datagram {
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        payload: Vec<u8>,
+    },
+    /// Change a packet plane.
+    Plane(Change),
+    /// The host must change.
+    Host,
+}
+
+/// What a part holds besides its machine.
+pub(super) struct Common {
+    pub(super) links: Vec<Link>,
+    pub(super) effects: VecDeque<Effect>,
+    /// Messages that were not served, by reason.
+    pub(super) refused: BTreeMap<String, u64>,
+    /// Frames that a link did not take.
+    pub(super) unsent: u64,
+}
+
+/// A part in Mobile IPv4.
+pub(super) struct MobilePart {
+    common: Common,
+    machine: Machine,
+    name: &'static str,
+}
+
+enum Machine {
+    HomeAgent(Box<HomeAgentPart>),
+    ForeignAgent(Box<ForeignAgentPart>),
+    MobileNode(Box<MobileNodePart>),
+}
+
+/// Reasons that are counted separately. A reason consists of our own words and codes, so there are
+/// few.
+const REASONS_MAX: usize = 256;
+
+impl Common {
+    /// Counts a message that was not served.
+    fn refuse(&mut self, reason: String) {
+        if self.refused.len() < REASONS_MAX || self.refused.contains_key(&reason) {
+            *self.refused.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn plane(&mut self, changes: Vec<Change>) {
+        self.effects.extend(changes.into_iter().map(Effect::Plane));
+    }
+
+    /// Counts a frame that a link did not take.
+    fn sent(&mut self, result: std::io::Result<()>) {
+        self.unsent += u64::from(result.is_err());
+    }
+}
+
+/// What is opened with the rights of the start.
+pub(super) struct Opened {
+    links: Vec<Link>,
+    /// A mobile node's, for keepalives.
+    echo: Option<Socket>,
+}
+
+impl Opened {
+    /// Needs CAP_NET_RAW if there is a part.
+    pub(super) fn open(mobility: Option<&Mobility>, tun: &str) -> anyhow::Result<Self> {
+        let names = mobility.map(Mobility::interfaces).unwrap_or_default();
+        let open = |name: &String| {
+            Link::open(name).with_context(|| {
+                format!("cannot listen on the interface {name}, as Mobile IPv4 must")
+            })
+        };
+        let echo = match mobility {
+            Some(Mobility::MobileNode(_)) => mobile_node::echo_socket(tun)
+                .map_err(|error| warn!("no keepalives through a NAT: {error}"))
+                .ok(),
+            _ => None,
+        };
+        Ok(Self {
+            links: names.iter().map(open).collect::<anyhow::Result<_>>()?,
+            echo,
+        })
+    }
+}
+
+impl MobilePart {
+    /// Starts a machine.
+    pub(super) fn start(
+        mobility: &Mobility,
+        opened: Opened,
+        (seed, now): (&Seed, Instant),
+    ) -> Self {
+        let random = seed.stream("mobile ip", 0);
+        let clock = clock(now);
+        let machine = match mobility {
+            Mobility::HomeAgent(setup) => {
+                let beacon = seed.stream("mobile ip", 1);
+                Machine::HomeAgent(Box::new(HomeAgentPart::new(
+                    setup,
+                    clock,
+                    now,
+                    (random, beacon),
+                )))
+            }
+            Mobility::ForeignAgent(setup) => {
+                Machine::ForeignAgent(Box::new(ForeignAgentPart::new(setup, clock, now, random)))
+            }
+            Mobility::MobileNode(setup) => Machine::MobileNode(Box::new(MobileNodePart::new(
+                setup,
+                clock,
+                opened.echo,
+                random,
+            ))),
+        };
+        Self {
+            common: Common {
+                links: opened.links,
+                effects: VecDeque::new(),
+                refused: BTreeMap::new(),
+                unsent: 0,
+            },
+            machine,
+            name: mobility.name(),
+        }
+    }
+
+    /// The name under which it runs.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The next frame of a link, with the link's number; without a part, never. Cancel-safe.
+    pub(super) async fn hear(part: Option<&Self>) -> anyhow::Result<(usize, Heard)> {
+        let Some(part) = part else {
+            return std::future::pending().await;
+        };
+        let links = &part.common.links;
+        let each = links.iter().map(|link| Box::pin(link.hear()));
+        let (heard, number, _) = select_all(each).await;
+        let name = links[number].name();
+        let heard = heard.with_context(|| format!("the interface {name} is gone"))?;
+        Ok((number, heard))
+    }
+
+    /// Handles one input.
+    pub(super) fn handle(&mut self, input: &Input<'_>, now: Instant) {
+        let common = &mut self.common;
+        match &mut self.machine {
+            Machine::HomeAgent(it) => it.handle(input, common, now),
+            Machine::ForeignAgent(it) => it.handle(input, common, now),
+            Machine::MobileNode(it) => it.handle(input, common, now),
+        }
+    }
+
+    /// The next thing to do.
+    pub(super) fn poll(&mut self) -> Option<Effect> {
+        self.common.effects.pop_front()
+    }
+
+    /// When [`Input::Wake`] is due.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        match &self.machine {
+            Machine::HomeAgent(it) => it.deadline(),
+            Machine::ForeignAgent(it) => Some(it.deadline()),
+            Machine::MobileNode(it) => it.deadline(),
+        }
+    }
+
+    /// The calendar time was set.
+    pub(super) fn set_clock(&mut self, now: Instant) {
+        match &mut self.machine {
+            Machine::HomeAgent(it) => it.agent.set_clock(clock(now)),
+            Machine::ForeignAgent(it) => it.agent.set_clock(clock(now)),
+            Machine::MobileNode(it) => it.node.set_clock(clock(now)),
+        }
+    }
+
+    /// Adds what it wants of the host.
+    pub(super) fn want(&self, desired: &mut Desired) {
+        match &self.machine {
+            Machine::HomeAgent(it) => it.want(desired),
+            Machine::ForeignAgent(it) => it.want(desired),
+            Machine::MobileNode(it) => it.want(desired),
+        }
+    }
+
+    /// Whether it serves, or a mobile node is registered.
+    pub(super) fn is_up(&self) -> bool {
+        match &self.machine {
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) => true,
+            Machine::MobileNode(it) => it.is_up(),
+        }
+    }
+
+    /// Ends all tunnels.
+    fn end(&mut self) -> Vec<Change> {
+        match &mut self.machine {
+            Machine::HomeAgent(it) => it.end(),
+            Machine::ForeignAgent(it) => end_all(&mut it.carriers),
+            Machine::MobileNode(it) => end_all(&mut it.carriers),
+        }
+    }
+
+    /// For `status`.
+    pub(super) fn status(&self, now: Instant) -> MobilityStatus {
+        let mut status = match &self.machine {
+            Machine::HomeAgent(it) => it.status(now),
+            Machine::ForeignAgent(it) => it.status(now),
+            Machine::MobileNode(it) => it.status(now),
+        };
+        self.name.clone_into(&mut status.name);
+        status.refused.extend(self.common.refused.clone());
+        status.unsent = self.common.unsent;
+        status
+    }
+}
+
+impl Process {
+    /// Gives the part in Mobile IPv4 an input, and does what follows.
+    pub(super) fn mobile_input(&mut self, input: &Input<'_>) -> anyhow::Result<()> {
+        let now = self.clock.now();
+        let Some(part) = &mut self.mobility else {
+            return Ok(());
+        };
+        part.handle(input, now);
+        let mut wants_host = false;
+        while let Some(effect) = self.mobility.as_mut().and_then(MobilePart::poll) {
+            match effect {
+                Effect::Datagram { from, to, payload } => {
+                    self.send(&Path::udp_with_type(from, to), &payload);
+                }
+                Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
+                Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
+                Effect::Host => wants_host = true,
+            }
+        }
+        if wants_host {
+            self.update_host();
+            // What is wanted may be what is there.
+            if self.host.is_up_to_date() && !matches!(input, Input::Applied) {
+                return self.mobile_input(&Input::Applied);
+            }
+        }
+        self.become_ready()
+    }
+
+    /// A message from UDP port 434.
+    pub(super) fn mobile_message(&mut self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let (SocketAddr::V4(from), SocketAddr::V4(to)) = (path.remote, path.local) else {
+            return Ok(());
+        };
+        let payload = bytes;
+        self.mobile_input(&Input::Datagram { from, to, payload })
+    }
+
+    /// Whether the host is as it was wanted last: messages of a node that came home wait for that.
+    pub(super) fn mobile_applied(&mut self) -> anyhow::Result<()> {
+        match self.host.is_up_to_date() {
+            true => self.mobile_input(&Input::Applied),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the part in Mobile IPv4 down. Its bindings at other agents end with their lifetimes.
+    pub(super) fn end_mobility(&mut self) -> anyhow::Result<()> {
+        let Some(mut part) = self.mobility.take() else {
+            return Ok(());
+        };
+        for change in part.end() {
+            match change {
+                Change::Inbound(change) => self.planes.change_inbound(change)?,
+                Change::Outbound(change) => self.planes.change_outbound(change)?,
+            }
+        }
+        info!("the part in Mobile IPv4 has ended: its registrations end with their lifetimes");
+        Ok(())
+    }
+}
+
+/// Whether a child is a tunnel of Mobile IPv4.
+pub(super) fn is_tunnel(child: ChildId) -> bool {
+    child.0 >= FIRST_CHILD
+}
+
+fn end_all(carriers: &mut Carriers) -> Vec<Change> {
+    let owners: BTreeSet<Owner> = carriers.iter().map(|(owner, ..)| owner).collect();
+    let each = owners.into_iter();
+    each.flat_map(|owner| carriers.follow(owner, Vec::<Carrier>::new()))
+        .collect()
+}
+
+/// The calendar time, with which registrations are marked.
+fn clock(now: Instant) -> identification::Clock {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    identification::Clock::new(now, since.unwrap_or_default())
+}

@@ -1,0 +1,251 @@
+//! A home agent on its home link: it answers ARP for nodes that are away, and leads their packets
+//! into the tunnel device.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use crypto::rand::Stream;
+use engine::mip4::carriers::{self, HomeCarriers, HomeNetwork};
+use engine::mip4::home_agent::{Beacon, Change, Datagram, HomeAgent, Output, Refusal};
+use engine::mip4::identification::Clock;
+use engine::time::{Deadline, Duration, Instant};
+use tracing::{debug, info};
+use wire::mip4::is_solicitation;
+
+use super::{Common, Effect, Input};
+use crate::config::HomeAgentSetup;
+use crate::ether::{ALL_HOSTS, Heard, Mac};
+use crate::routes::{Desired, Prefix};
+use crate::status::{BindingStatus, MobilityStatus, form};
+
+/// How often a change of link-layer address is announced, and how far apart: a frame may be lost
+/// (RFC 5944 §4.6).
+const ANNOUNCEMENTS: u32 = 3;
+const ANNOUNCED_APART: Duration = Duration::from_secs(1);
+
+/// A home agent and its surroundings.
+pub(super) struct HomeAgentPart {
+    pub(super) agent: HomeAgent,
+    beacon: Option<Beacon>,
+    carriers: HomeCarriers,
+    address: Ipv4Addr,
+    homes: BTreeSet<Ipv4Addr>,
+    /// Nodes that are away.
+    away: BTreeSet<Ipv4Addr>,
+    /// Where on the home link a node was that spoke there last.
+    macs: BTreeMap<Ipv4Addr, Mac>,
+    /// Announcements that are still to be made: when, where the address is, and how often.
+    announcements: BTreeMap<Ipv4Addr, (Instant, Mac, u32)>,
+}
+
+impl HomeAgentPart {
+    pub(super) fn new(
+        setup: &HomeAgentSetup,
+        clock: Clock,
+        now: Instant,
+        (random, of_beacon): (Stream, Stream),
+    ) -> Self {
+        let config = setup.config.clone();
+        let lifetime = setup.advertised_lifetime;
+        let beacon = lifetime.map(|lifetime| Beacon::new(&config, lifetime, now, of_beacon));
+        let own = HomeNetwork {
+            address: config.address,
+            prefix_len: config.prefix_len,
+        };
+        Self {
+            beacon,
+            carriers: HomeCarriers::new(own, config.outside.clone()),
+            address: config.address,
+            homes: config.clients.iter().map(|it| it.home_address).collect(),
+            agent: HomeAgent::new(config, clock, now, random),
+            away: BTreeSet::new(),
+            macs: BTreeMap::new(),
+            announcements: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
+        match *input {
+            Input::Datagram { from, to, payload } => {
+                self.agent.handle(Datagram { from, to, payload }, now);
+            }
+            Input::Frame(_, heard) => self.hear(heard, common, now),
+            Input::Wake => self.agent.handle_timeout(now),
+            Input::Unreachable(..) | Input::Look | Input::Applied => {}
+        }
+        while let Some(output) = self.agent.poll() {
+            self.execute(output, common, now);
+        }
+        self.advertise(common, now);
+        self.announce(common, now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let announcements = self.announcements.values().map(|(at, ..)| Deadline {
+            at: *at,
+            why: "announce an address",
+        });
+        let beacon = self.beacon.as_ref().map(Beacon::deadline);
+        let all = announcements.chain(beacon).chain(self.agent.deadline());
+        all.min()
+    }
+
+    pub(super) fn want(&self, desired: &mut Desired) {
+        let away = self.away.iter();
+        let routes = away.map(|home| (Prefix::host((*home).into()), None));
+        desired.routes.extend(routes);
+    }
+
+    /// All tunnels end.
+    pub(super) fn end(&mut self) -> Vec<carriers::Change> {
+        let homes: Vec<Ipv4Addr> = self.away.iter().copied().collect();
+        let each = homes.into_iter();
+        each.flat_map(|home| self.carriers.follow(home, &[]))
+            .collect()
+    }
+
+    pub(super) fn status(&self, now: Instant) -> MobilityStatus {
+        let mut bindings = Vec::new();
+        for home in &self.homes {
+            bindings.extend(self.agent.bindings(*home).map(|binding| {
+                let tunnel = &binding.tunnel;
+                BindingStatus {
+                    home_address: *home,
+                    care_of: tunnel.care_of,
+                    encapsulation: form(tunnel.encapsulation).to_owned(),
+                    udp: tunnel.udp,
+                    reverse: tunnel.is_reverse,
+                    colocated: tunnel.is_colocated,
+                    left_s: binding.end.map(|end| end.since(now).as_secs_f64()),
+                }
+            }));
+        }
+        MobilityStatus {
+            role: "home agent".to_owned(),
+            address: Some(self.address),
+            nodes: self.homes.len() as u64,
+            bindings,
+            ..MobilityStatus::default()
+        }
+    }
+
+    fn hear(&mut self, heard: &Heard, common: &mut Common, now: Instant) {
+        match heard {
+            Heard::ArpRequest { from, target } => {
+                let is_own = from.1 == *target;
+                if self.away.contains(target) && !is_own {
+                    let answered = common.links[0].answer_arp(*from, *target);
+                    common.sent(answered);
+                }
+            }
+            Heard::Agent { icmp, .. } => {
+                if let Some(beacon) = &mut self.beacon
+                    && is_solicitation(icmp)
+                {
+                    beacon.solicited(now);
+                }
+            }
+            Heard::Registration { mac, from, .. } => {
+                // Only its link-layer address counts: the message itself comes by the socket.
+                if self.homes.contains(from.ip()) {
+                    self.macs.insert(*from.ip(), *mac);
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
+        match output {
+            Output::Send {
+                from, to, payload, ..
+            } => common
+                .effects
+                .push_back(Effect::Datagram { from, to, payload }),
+            Output::Tunnels {
+                home_address,
+                tunnels,
+                why,
+            } => {
+                let places: Vec<String> = tunnels.iter().map(|it| it.care_of.to_string()).collect();
+                let reason = match why {
+                    Change::Registered => "registered",
+                    Change::Deregistered => "deregistered",
+                    Change::Expired => "its lifetime has ended",
+                    Change::Revoked => "revoked",
+                };
+                info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
+                let changes = self.carriers.follow(home_address, &tunnels);
+                common.plane(changes);
+                self.intercept(home_address, !tunnels.is_empty(), common, now);
+            }
+            Output::Unacknowledged {
+                home_address,
+                care_of,
+            } => info!(home = %home_address, %care_of, "nobody has acknowledged the revocation"),
+            Output::Refused {
+                from,
+                home_address,
+                why,
+            } => {
+                let home = home_address
+                    .map(|home| home.to_string())
+                    .unwrap_or_default();
+                debug!(%from, home, "registration refused: {why:?}");
+                common.refuse(reason(why));
+            }
+        }
+    }
+
+    /// A node has left home, or is back: from now on its packets come to us, or to it.
+    fn intercept(&mut self, home: Ipv4Addr, is_away: bool, common: &mut Common, now: Instant) {
+        let had = match is_away {
+            true => !self.away.insert(home),
+            false => !self.away.remove(&home),
+        };
+        if had {
+            return;
+        }
+        common.effects.push_back(Effect::Host);
+        let mac = match is_away {
+            true => Some(common.links[0].mac()),
+            false => self.macs.get(&home).copied(),
+        };
+        match mac {
+            Some(mac) => self.announcements.insert(home, (now, mac, ANNOUNCEMENTS)),
+            None => self.announcements.remove(&home),
+        };
+    }
+
+    fn announce(&mut self, common: &mut Common, now: Instant) {
+        for (home, (due, mac, left)) in &mut self.announcements {
+            if *due <= now {
+                let announced = common.links[0].announce(*mac, *home);
+                common.sent(announced);
+                *due = now + ANNOUNCED_APART;
+                *left -= 1;
+            }
+        }
+        self.announcements.retain(|_, (_, _, left)| *left > 0);
+    }
+
+    fn advertise(&mut self, common: &mut Common, now: Instant) {
+        if let Some(icmp) = self.beacon.as_mut().and_then(|it| it.next(now)) {
+            let sent = common.links[0].send_icmp(self.address, ALL_HOSTS, &icmp);
+            common.sent(sent);
+        }
+    }
+}
+
+/// A key for the count.
+fn reason(why: Refusal) -> String {
+    match why {
+        Refusal::Malformed(_) => "malformed".to_owned(),
+        Refusal::NotARequest => "not-a-request".to_owned(),
+        Refusal::UnknownNode => "unknown-node".to_owned(),
+        Refusal::NotAuthenticated => "not-authenticated".to_owned(),
+        Refusal::UnexpectedForeignAuthenticator => "unexpected-foreign-authenticator".to_owned(),
+        Refusal::Denied(code) => format!("denied-{}", code.number()),
+        Refusal::UntrustedFirewall(_) => "untrusted-firewall".to_owned(),
+        Refusal::Revocation(fault) => format!("revocation: {fault:?}"),
+    }
+}

@@ -1,0 +1,460 @@
+//! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
+//! address where it belongs: on the interface at home, else on the tunnel device alone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crypto::rand::Stream;
+use engine::mip4::carriers::{self, Carriers, HomeNetwork, Owner};
+use engine::mip4::identification::Clock;
+use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
+use engine::time::{Deadline, Duration, Instant};
+use socket2::{Domain, Protocol, Socket, Type};
+use tracing::{info, warn};
+use wire::ip::checksum::checksum;
+use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
+
+use super::look::{self, Link};
+use super::{Common, Effect, Input};
+use crate::config::MobileSetup;
+use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
+use crate::routes::roaming::{Place, Router};
+use crate::routes::{Desired, Prefix};
+use crate::status::{MobilityStatus, form};
+
+/// Agents of the link whose link-layer address is known. Anybody can advertise.
+const AGENTS_MAX: usize = 16;
+/// TTL of our messages to agents on the link, unless the machine says another.
+const TTL: u8 = 64;
+/// How often the home address is announced at home, and how far apart (RFC 5944 §4.6).
+const ANNOUNCEMENTS: u32 = 3;
+const ANNOUNCED_APART: Duration = Duration::from_secs(1);
+
+/// A mobile node and its surroundings.
+pub(super) struct MobileNodePart {
+    pub(super) node: MobileNode,
+    pub(super) carriers: Carriers,
+    setup: MobileSetup,
+    /// The interface in use.
+    link: Option<usize>,
+    /// What the interfaces showed last.
+    seen: Option<Link>,
+    is_at_home: bool,
+    /// The host does not yet know that the home address has moved: messages wait for that.
+    is_moving: bool,
+    /// At home by advertisements: when the last one ends.
+    home_until: Option<Instant>,
+    /// Agents of this link.
+    macs: BTreeMap<Ipv4Addr, Mac>,
+    /// The message that waits for that.
+    held: Option<(Ipv4Addr, SocketAddrV4, Vec<u8>)>,
+    announcement: Option<(Instant, u32)>,
+    keepalive: Keepalive,
+}
+
+/// Keeps a NAT's entry for a tunnel in UDP (RFC 3519 §4.9).
+struct Keepalive {
+    /// Bound to the tunnel device. None: this host refused it.
+    socket: Option<Socket>,
+    every: Option<Duration>,
+    due: Instant,
+    sequence: u16,
+}
+
+impl MobileNodePart {
+    pub(super) fn new(
+        setup: &MobileSetup,
+        clock: Clock,
+        echo: Option<Socket>,
+        random: Stream,
+    ) -> Self {
+        Self {
+            node: MobileNode::new(setup.config.clone(), clock, random),
+            carriers: Carriers::default(),
+            setup: setup.clone(),
+            link: None,
+            seen: None,
+            is_at_home: false,
+            is_moving: false,
+            home_until: None,
+            macs: BTreeMap::new(),
+            held: None,
+            announcement: None,
+            keepalive: Keepalive {
+                socket: echo,
+                every: None,
+                due: Instant(0),
+                sequence: 0,
+            },
+        }
+    }
+
+    pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
+        match *input {
+            Input::Datagram { from, payload, .. } => {
+                // Through an agent of the link, replies come as frames.
+                if self.node.through().is_none() {
+                    self.node.handle(from, payload, now);
+                }
+            }
+            Input::Frame(number, heard) => self.hear(number, heard, now),
+            Input::Look => self.look(now),
+            Input::Wake => {
+                self.node.handle_timeout(now);
+                if self.home_until.is_some_and(|until| until <= now) {
+                    self.lose_home(now);
+                }
+            }
+            Input::Applied => self.release(common),
+            Input::Unreachable(..) => {}
+        }
+        self.drain(common, now);
+        self.announce(common, now);
+        self.keep_alive(now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let keepalive = self.keepalive.every.map(|_| self.keepalive.due);
+        let all = [
+            (self.home_until, "notice that the home agent is silent"),
+            (
+                self.announcement.map(|(at, _)| at),
+                "announce the home address",
+            ),
+            (keepalive, "keep the NAT's entry"),
+        ];
+        let all = all.into_iter();
+        let own = all.filter_map(|(at, why)| at.map(|at| Deadline { at, why }));
+        own.chain(self.node.deadline()).min()
+    }
+
+    /// At home and away, the home address is on the tunnel device.
+    pub(super) fn want(&self, desired: &mut Desired) {
+        let home = self.setup.config.home_address;
+        desired.addresses.insert(home.into());
+        if self.is_at_home
+            && let Some(link) = self.link
+        {
+            let interface = self.setup.interfaces[link].clone();
+            desired.roaming.place = Some(Place::Home { interface });
+            return;
+        }
+        let state = self.node.state();
+        let is_tunnelled = match &state {
+            State::Registered { tunnel, .. } => {
+                let config = &self.setup.config;
+                tunnel.is_reverse && (tunnel.is_colocated || config.encapsulates_delivery)
+            }
+            _ => false,
+        };
+        if is_tunnelled {
+            let everything = Prefix::everything(false);
+            desired.routes.insert(everything, Some(home.into()));
+        }
+        let care_of = match self.seen {
+            Some(Link::Address(_, own)) => Some(own),
+            _ => None,
+        };
+        let router = self.router(&state, is_tunnelled);
+        desired.roaming.place = Some(Place::Away { care_of, router });
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.node.state() != State::Unreachable
+    }
+
+    pub(super) fn status(&self, now: Instant) -> MobilityStatus {
+        let config = &self.setup.config;
+        let state = self.node.state();
+        let ignored = self.node.ignored();
+        let counts = [
+            ("malformed", ignored.malformed),
+            ("unexpected", ignored.unexpected),
+            ("unauthenticated", ignored.unauthenticated),
+            ("stale", ignored.stale),
+        ];
+        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+        let mut status = MobilityStatus {
+            role: "mobile node".to_owned(),
+            state: Some(self.state_word(&state).to_owned()),
+            interface: self.link.map(|link| self.setup.interfaces[link].clone()),
+            home_address: Some(config.home_address),
+            home_agent: Some(config.home_agent),
+            refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
+            ..MobilityStatus::default()
+        };
+        if let State::Registered {
+            tunnel, through, ..
+        } = state
+        {
+            status.care_of = Some(tunnel.care_of);
+            status.through = through;
+            status.encapsulation = Some(form(tunnel.encapsulation).to_owned());
+            status.udp = tunnel.udp;
+            status.reverse = Some(tunnel.is_reverse);
+            let end = self.node.end();
+            status.left_s = end.map(|end| end.since(now).as_secs_f64());
+        }
+        status
+    }
+
+    fn state_word(&self, state: &State) -> &'static str {
+        match (state, self.link) {
+            (State::Home, _) => "at home",
+            (State::Registered { .. }, _) => "registered",
+            (State::Unreachable, None) => "no link",
+            (State::Unreachable, Some(_)) if self.is_at_home => "coming home",
+            (State::Unreachable, Some(_)) => "registering",
+        }
+    }
+
+    fn router(&self, state: &State, is_tunnelled: bool) -> Option<Router> {
+        let State::Registered { through, .. } = state else {
+            return None;
+        };
+        let is_visiting = matches!(self.seen, Some(Link::Bare(_) | Link::HomeAddress(_)));
+        let address = (*through).filter(|_| is_visiting)?;
+        Some(Router {
+            interface: self.setup.interfaces[self.link?].clone(),
+            address,
+            mac: *self.macs.get(&address)?,
+            is_default: !is_tunnelled,
+        })
+    }
+
+    /// Looks at the interfaces, and tells the machine when the node has moved.
+    fn look(&mut self, now: Instant) {
+        let interfaces = look::interfaces(&self.setup.interfaces);
+        let found = look::best(&self.setup, &interfaces);
+        let (link, attachment) = match found {
+            Link::None => (None, Attachment::Detached),
+            Link::AtHome(link) => (Some(link), Attachment::Home),
+            Link::Address(link, own) => (Some(link), Attachment::Colocated(own)),
+            Link::HomeAddress(link) | Link::Bare(link) => {
+                let is_first = self.seen.is_none() && matches!(found, Link::HomeAddress(_));
+                // The home address comes and goes with us: it says nothing later on.
+                let stays = self.is_at_home && self.link == Some(link);
+                match is_first || stays {
+                    true => (Some(link), Attachment::Home),
+                    false => (Some(link), Attachment::Visiting),
+                }
+            }
+        };
+        let is_same = link == self.link
+            && match (self.seen, found) {
+                (
+                    Some(Link::HomeAddress(_) | Link::Bare(_)),
+                    Link::HomeAddress(_) | Link::Bare(_),
+                ) => true,
+                (seen, found) => seen == Some(found),
+            };
+        self.seen = Some(found);
+        if is_same {
+            return;
+        }
+        info!(
+            interface = link.map(|it| &*self.setup.interfaces[it]),
+            "attached: {attachment:?}"
+        );
+        if self.link != link {
+            self.macs.clear();
+        }
+        self.link = link;
+        self.home_until = None;
+        if attachment != Attachment::Home {
+            self.is_at_home = false;
+        }
+        self.node.attach(attachment, now);
+    }
+
+    /// The home agent has fallen silent: this is another link.
+    fn lose_home(&mut self, now: Instant) {
+        self.home_until = None;
+        if matches!(self.seen, Some(Link::HomeAddress(_) | Link::Bare(_))) {
+            self.is_at_home = false;
+            self.node.attach(Attachment::Visiting, now);
+        }
+    }
+
+    fn hear(&mut self, number: usize, heard: &Heard, now: Instant) {
+        if self.link != Some(number) {
+            return;
+        }
+        match heard {
+            Heard::Agent { from, icmp } => {
+                let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
+                    return;
+                };
+                let (mac, address) = *from;
+                if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
+                    self.macs.insert(address, mac);
+                }
+                if address == self.setup.config.home_agent {
+                    let span = Duration::from_secs(advertisement.lifetime.into());
+                    self.home_until = Some(now + span);
+                }
+                self.node.hear(address, icmp, now);
+            }
+            Heard::Registration { from, payload, .. } => {
+                if self.node.through() == Some(*from.ip()) {
+                    self.node.handle(*from, payload, now);
+                }
+            }
+            Heard::ArpRequest { .. } => {}
+        }
+    }
+
+    fn drain(&mut self, common: &mut Common, now: Instant) {
+        while let Some(output) = self.node.poll() {
+            match output {
+                Output::Send {
+                    from,
+                    to,
+                    ttl,
+                    payload,
+                    ..
+                } => self.send((from, to, ttl), payload, common),
+                Output::Solicit => {
+                    if let Some(link) = self.link {
+                        let link = &common.links[link];
+                        let sent = link.send_icmp(self.source(), ALL_ROUTERS, &SOLICITATION);
+                        common.sent(sent);
+                    }
+                }
+                Output::AnswerArp(is_at_home) => {
+                    self.is_moving = true;
+                    common.effects.push_back(Effect::Host);
+                    self.is_at_home = is_at_home;
+                    self.held = None;
+                    self.announcement = is_at_home.then_some((now, ANNOUNCEMENTS));
+                }
+                Output::State(state) => self.become_state(state, common, now),
+                Output::Revoked => info!("the home agent has ended the registration"),
+                Output::Denied(code) => {
+                    warn!("registration denied: {code:?}");
+                    common.refuse(format!("denied-{}", code.number()));
+                }
+            }
+        }
+    }
+
+    fn source(&self) -> Ipv4Addr {
+        match self.seen {
+            Some(Link::Address(_, own)) => own,
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
+    }
+
+    /// To an agent whose link-layer address is known as a frame, else by the socket.
+    fn send(
+        &mut self,
+        (from, to, ttl): (Ipv4Addr, SocketAddrV4, Option<u8>),
+        payload: Vec<u8>,
+        common: &mut Common,
+    ) {
+        let mac = self.macs.get(to.ip()).copied();
+        if let (Some(mac), Some(link)) = (mac.filter(|_| self.node.through().is_some()), self.link)
+        {
+            let sent = common.links[link].send_registration(&Registration {
+                mac,
+                from: SocketAddrV4::new(from, PORT),
+                to,
+                ttl: ttl.unwrap_or(TTL),
+                payload: &payload,
+            });
+            return common.sent(sent);
+        }
+        if self.is_moving {
+            self.held = Some((from, to, payload));
+            return;
+        }
+        let from = SocketAddrV4::new(from, PORT);
+        common
+            .effects
+            .push_back(Effect::Datagram { from, to, payload });
+    }
+
+    fn release(&mut self, common: &mut Common) {
+        self.is_moving = false;
+        if let Some((from, to, payload)) = self.held.take() {
+            let from = SocketAddrV4::new(from, PORT);
+            common
+                .effects
+                .push_back(Effect::Datagram { from, to, payload });
+        }
+    }
+
+    fn become_state(&mut self, state: State, common: &mut Common, now: Instant) {
+        match &state {
+            State::Registered {
+                tunnel, through, ..
+            } => info!(
+                care_of = %tunnel.care_of,
+                through = through.map(|it| it.to_string()),
+                udp = tunnel.udp.map(|it| it.to_string()),
+                "registered"
+            ),
+            State::Home => info!("at home"),
+            State::Unreachable => info!("not registered"),
+        }
+        let every = match &state {
+            State::Registered { keepalive, .. } if *keepalive > 0 => Some(*keepalive),
+            _ => None,
+        };
+        self.keepalive.every = every.map(|seconds| Duration::from_secs(seconds.into()));
+        self.keepalive.due = now;
+        let config = &self.setup.config;
+        let own = HomeNetwork {
+            address: config.home_address,
+            prefix_len: self.setup.prefix,
+        };
+        let (agent, encapsulates) = (config.home_agent, config.encapsulates_delivery);
+        let wanted = carriers::of_node(own, agent, encapsulates, &state);
+        let changes = self.carriers.follow(Owner::Home(own.address), wanted);
+        common.plane(changes);
+        common.effects.push_back(Effect::Host);
+    }
+
+    fn announce(&mut self, common: &mut Common, now: Instant) {
+        let (Some((due, left)), Some(link)) = (self.announcement, self.link) else {
+            return;
+        };
+        if due <= now {
+            let link = &common.links[link];
+            let announced = link.announce(link.mac(), self.setup.config.home_address);
+            common.sent(announced);
+            self.announcement = (left > 1).then(|| (now + ANNOUNCED_APART, left - 1));
+        }
+    }
+
+    fn keep_alive(&mut self, now: Instant) {
+        let it = &mut self.keepalive;
+        if let (Some(every), true) = (it.every, it.due <= now) {
+            it.due = now + every;
+            it.sequence = it.sequence.wrapping_add(1);
+            let to = SocketAddrV4::new(self.setup.config.home_agent, 0);
+            if let Some(socket) = &it.socket {
+                // One that is lost is followed by others.
+                let _ = socket.send_to(&echo(it.sequence), &to.into());
+            }
+        }
+    }
+}
+
+/// An ICMP echo request (RFC 792).
+fn echo(sequence: u16) -> [u8; 8] {
+    let mut icmp = [8, 0, 0, 0, b'M', b'N', 0, 0];
+    icmp[6..].copy_from_slice(&sequence.to_be_bytes());
+    let sum = checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    icmp
+}
+
+/// A socket whose messages go into the tunnel device, from the home address.
+pub(super) fn echo_socket(tun: &str) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
+    socket.bind_device(Some(tun.as_bytes()))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}

@@ -1,0 +1,189 @@
+//! The part of a process in Mobile IPv4.
+
+use core::fmt::{self, Display, Formatter};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use engine::sa::Encapsulation;
+use serde::{Deserialize, Serialize};
+
+/// A home agent, a foreign agent or a mobile node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MobilityStatus {
+    /// "home-agent", "foreign-agent" or "mobile": as `caravan down` knows it.
+    pub name: String,
+    /// "home agent", "foreign agent" or "mobile node".
+    pub role: String,
+    /// An agent's own address.
+    pub address: Option<Ipv4Addr>,
+    /// A mobile node's: "at home", "registered", "registering", "coming home" or "no link".
+    pub state: Option<String>,
+    /// The interface that a mobile node uses.
+    pub interface: Option<String>,
+    /// The address that a mobile node keeps.
+    pub home_address: Option<Ipv4Addr>,
+    /// The home agent of a mobile node.
+    pub home_agent: Option<Ipv4Addr>,
+    /// The care-of address of a mobile node, or that a foreign agent offers.
+    pub care_of: Option<Ipv4Addr>,
+    /// The foreign agent through which a mobile node is registered.
+    pub through: Option<Ipv4Addr>,
+    /// Of a mobile node's tunnel: "ip-in-ip", "minimal" or "gre".
+    pub encapsulation: Option<String>,
+    /// The other end of a mobile node's tunnel in UDP.
+    pub udp: Option<SocketAddrV4>,
+    /// Whether a mobile node sends through the tunnel too.
+    pub reverse: Option<bool>,
+    /// Until a mobile node's registration ends.
+    pub left_s: Option<f64>,
+    /// Nodes that a home agent serves.
+    pub nodes: u64,
+    /// Bindings of a home agent.
+    pub bindings: Vec<BindingStatus>,
+    /// Visitors of a foreign agent.
+    pub visitors: Vec<VisitorStatus>,
+    /// Messages that were not served, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Frames that a link did not take.
+    pub unsent: u64,
+}
+
+/// A binding: a node is away, at this care-of address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BindingStatus {
+    /// Whose.
+    pub home_address: Ipv4Addr,
+    /// Where it is.
+    pub care_of: Ipv4Addr,
+    /// "ip-in-ip", "minimal" or "gre".
+    pub encapsulation: String,
+    /// The other end of a tunnel in UDP.
+    pub udp: Option<SocketAddrV4>,
+    /// Whether its packets come through the tunnel too.
+    pub reverse: bool,
+    /// Whether the node itself is the tunnel's end.
+    pub colocated: bool,
+    /// Until it ends.
+    pub left_s: Option<f64>,
+}
+
+/// A visitor of a foreign agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitorStatus {
+    /// Its home address.
+    pub home_address: Ipv4Addr,
+    /// Its home agent.
+    pub home_agent: Ipv4Addr,
+    /// Its link-layer address.
+    pub mac: String,
+    /// "ip-in-ip", "minimal" or "gre".
+    pub encapsulation: String,
+    /// Whether its packets go back through the tunnel.
+    pub reverse: bool,
+    /// Whether it encapsulates them to us.
+    pub encapsulating_delivery: bool,
+    /// Until its registration ends.
+    pub left_s: Option<f64>,
+}
+
+/// A tunnel's form, as a configuration writes it.
+pub fn form(encapsulation: Encapsulation) -> &'static str {
+    match encapsulation {
+        Encapsulation::IpInIp => "ip-in-ip",
+        Encapsulation::Minimal => "minimal",
+        Encapsulation::Gre => "gre",
+    }
+}
+
+impl Display for MobilityStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.role)?;
+        if let Some(address) = self.address {
+            write!(f, " {address}")?;
+        }
+        match (&self.state, self.role.as_str()) {
+            (Some(state), _) => self.node(state, f)?,
+            (None, "home agent") => {
+                let away: Vec<_> = self.bindings.iter().map(|it| it.home_address).collect();
+                let mut away = away;
+                away.dedup();
+                writeln!(f, ", {} of {} nodes away", away.len(), self.nodes)?;
+            }
+            _ => writeln!(f, ", {} visitors", self.visitors.len())?,
+        }
+        for it in &self.bindings {
+            write!(
+                f,
+                "  {} at {}, {}",
+                it.home_address, it.care_of, it.encapsulation
+            )?;
+            tunnel(it.udp, it.reverse, f)?;
+            if !it.colocated {
+                write!(f, ", through a foreign agent")?;
+            }
+            left(it.left_s, f)?;
+        }
+        for it in &self.visitors {
+            write!(
+                f,
+                "  {} of {}, at {}",
+                it.home_address, it.home_agent, it.mac
+            )?;
+            write!(f, ", {}", it.encapsulation)?;
+            tunnel(None, it.reverse, f)?;
+            if it.encapsulating_delivery {
+                write!(f, ", encapsulating delivery")?;
+            }
+            left(it.left_s, f)?;
+        }
+        if !self.refused.is_empty() {
+            let all = self.refused.iter();
+            let all: Vec<String> = all.map(|(why, count)| format!("{why} {count}")).collect();
+            writeln!(f, "  not served: {}", all.join(", "))?;
+        }
+        match self.unsent {
+            0 => Ok(()),
+            count => writeln!(f, "  frames that the link did not take: {count}"),
+        }
+    }
+}
+
+impl MobilityStatus {
+    fn node(&self, state: &str, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, ", {state}")?;
+        if let Some(interface) = &self.interface {
+            write!(f, " on {interface}")?;
+        }
+        writeln!(f)?;
+        if let (Some(home), Some(agent)) = (self.home_address, self.home_agent) {
+            writeln!(f, "  home address {home}, home agent {agent}")?;
+        }
+        let Some(care_of) = self.care_of else {
+            return Ok(());
+        };
+        let form = self.encapsulation.as_deref().unwrap_or_default();
+        write!(f, "  care-of address {care_of}, {form}")?;
+        tunnel(self.udp, self.reverse == Some(true), f)?;
+        if let Some(agent) = self.through {
+            write!(f, ", through {agent}")?;
+        }
+        left(self.left_s, f)
+    }
+}
+
+fn tunnel(udp: Option<SocketAddrV4>, is_reverse: bool, f: &mut Formatter<'_>) -> fmt::Result {
+    if let Some(udp) = udp {
+        write!(f, " in UDP to {udp}")?;
+    }
+    match is_reverse {
+        true => write!(f, ", both directions"),
+        false => write!(f, ", to the node alone"),
+    }
+}
+
+fn left(left_s: Option<f64>, f: &mut Formatter<'_>) -> fmt::Result {
+    match left_s {
+        Some(left) => writeln!(f, ", {left:.0} s left"),
+        None => writeln!(f, ", without end"),
+    }
+}

@@ -1,0 +1,86 @@
+//! What a home agent advertises on the home link: by it, nodes recognize their home (RFC 5944
+//! §2.4.3).
+
+use std::net::Ipv4Addr;
+
+use crypto::rand::Stream;
+use wire::mip4::{AgentAdvertisement, AgentFlags, MobilityAgent, Router};
+
+use super::Config;
+use crate::mip4::pace::Pace;
+use crate::mip4::tunnel::ReverseTunnel;
+use crate::sa::Encapsulation;
+use crate::time::{Deadline, Instant};
+
+/// The advertisements of a home agent.
+pub struct Beacon {
+    address: Ipv4Addr,
+    prefix_len: u8,
+    flags: AgentFlags,
+    registration_lifetime: u16,
+    lifetime: u16,
+    pace: Pace,
+    random: Stream,
+}
+
+impl Beacon {
+    /// Each advertisement holds for `lifetime` seconds. The first one is due at once.
+    pub fn new(config: &Config, lifetime: u16, now: Instant, random: Stream) -> Self {
+        let offers = |one| config.encapsulations.contains(&one);
+        let set = [
+            (true, AgentFlags::HOME_AGENT),
+            (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
+            (offers(Encapsulation::Gre), AgentFlags::GRE),
+            (
+                config.reverse_tunnel != ReverseTunnel::Refused,
+                AgentFlags::REVERSE_TUNNEL,
+            ),
+            (config.udp_keepalive.is_some(), AgentFlags::UDP_TUNNEL),
+        ];
+        let bits = set.into_iter().filter(|(is_set, _)| *is_set);
+        Self {
+            address: config.address,
+            prefix_len: config.prefix_len,
+            flags: AgentFlags(bits.fold(0, |flags, (_, bit)| flags | bit)),
+            registration_lifetime: config.max_lifetime,
+            lifetime,
+            pace: Pace::new(now),
+            random,
+        }
+    }
+
+    /// Somebody solicits agents.
+    pub fn solicited(&mut self, now: Instant) {
+        self.pace.solicited(now);
+    }
+
+    /// The advertisement, an ICMP message, if one is due.
+    pub fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let sequence = self.pace.next(self.lifetime, now, &mut self.random)?;
+        let advertisement = AgentAdvertisement {
+            routes_common_traffic: true,
+            lifetime: self.lifetime,
+            routers: vec![Router {
+                address: self.address,
+                preference: 0,
+                prefix_len: Some(self.prefix_len),
+            }],
+            agent: MobilityAgent {
+                sequence,
+                registration_lifetime: self.registration_lifetime,
+                flags: self.flags,
+                care_of_addresses: Vec::new(),
+            },
+            challenge: None,
+        };
+        Some(advertisement.to_icmp())
+    }
+
+    /// When the next one is due.
+    pub fn deadline(&self) -> Deadline {
+        Deadline {
+            at: self.pace.due(),
+            why: "advertise",
+        }
+    }
+}
