@@ -148,7 +148,7 @@ impl Burst<'_> {
             let (start, at) = (offload.csum_start.into(), offload.csum_offset.into());
             let upper = packet
                 .get_mut(start..)
-                .filter(|upper| upper.len() >= at + 2)
+                .filter(|upper| start >= inner.flow.transport && upper.len() >= at + 2)
                 .ok_or(DropReason::BadInnerPacket)?;
             let sum = Sum::new().bytes(upper);
             checksum::put(upper, at, inner.flow.protocol, sum);

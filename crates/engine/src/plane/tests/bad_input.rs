@@ -455,3 +455,19 @@ fn many_sas_come_and_go() {
     }
     assert_eq!(pair.received_drops(DropReason::UnknownSpi), 0);
 }
+
+#[test]
+fn a_checksum_within_the_ip_header_is_refused() {
+    let mut frame = plain(&packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        UDP,
+        &udp((1, 2), &data(40)),
+    ));
+    frame[0] = 1; // needs a checksum, from the start of the packet
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    assert_eq!(pair.seal(core::slice::from_ref(&frame)).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::BadInnerPacket), 1);
+    (frame[6], frame[8]) = (20, 6);
+    assert_eq!(pair.seal(&[frame]).len(), 1);
+}
