@@ -245,7 +245,9 @@ impl MobileNode {
         let is_corrected = !reply.code.is_from_foreign_agent()
             && self.identifier.learn(reply.identification, is_mismatch)
             && is_mismatch;
-        if reply.code.is_accepted() {
+        // A registration without time is none, whatever the code says.
+        let has_time = pending.request.lifetime == 0 || reply.lifetime > 0;
+        if reply.code.is_accepted() && has_time {
             self.accept(&pending, reply, list);
             return;
         }
@@ -279,7 +281,8 @@ impl MobileNode {
         // RFC 5944 §3.6.2.2: the lifetime runs from the request.
         self.renewal = (granted != INFINITE).then(|| {
             let span = Duration::from_secs(granted.into());
-            (pending.sent + span * 3 / 4, pending.sent + span)
+            let early = (span * 3 / 4).max(INTERVAL_MIN);
+            (pending.sent + early, pending.sent + span)
         });
         let challenge = list.iter().find_map(|one| match &one.extension {
             Extension::Challenge(challenge) => Some(challenge.clone()),

@@ -668,3 +668,37 @@ fn a_udp_tunnel_is_asked_for_through_an_agent_that_offers_it() {
         assert_eq!(asked, offers.then_some(true));
     }
 }
+
+/// RFC 5944 §3.6.3: a request a second at most, even if the home agent grants hardly any time.
+#[test]
+fn a_registration_without_time_is_none_and_a_short_one_is_not_hurried() {
+    for (lifetime, longest) in [(0, 12), (1, 61)] {
+        let mut node = node(config(ReplayProtection::Timestamps));
+        node.attach(Attachment::Colocated(CARE_OF), at(0));
+        let mut requests = 0;
+        let mut now = at(0);
+        while now < at(60_000) {
+            if let Some((_, _, payload)) = sent(&drain(&mut node)) {
+                requests += 1;
+                let mut w = Writer::new();
+                Reply {
+                    code: Code::Accepted,
+                    lifetime,
+                    home_address: HOME,
+                    home_agent: HOME_AGENT,
+                    identification: request_of(&payload).identification,
+                }
+                .write(&mut w);
+                let shared = associations(ReplayProtection::Timestamps);
+                shared.first().sign(Authentication::MobileHome, &mut w);
+                now = now + Duration::from_millis(5);
+                node.handle(SocketAddrV4::new(HOME_AGENT, PORT), w.as_slice(), now);
+                let is_registered = matches!(node.state(), State::Registered { .. });
+                assert_eq!(is_registered, lifetime > 0);
+            }
+            now = now.max(node.deadline().expect("a next request").at);
+            node.handle_timeout(now);
+        }
+        assert!((4..=longest).contains(&requests), "{requests}");
+    }
+}
