@@ -1,6 +1,7 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
 //! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
-//! gateway answers correctly up to some point.
+//! gateway answers correctly up to some point. Writes `seeds/mip4_*/`: scripts for the machines of
+//! Mobile IPv4.
 //!
 //!     cargo run --example seeds
 
@@ -23,6 +24,7 @@ use wire::isakmp::{
     Transform, payloads, write_payloads,
 };
 
+use fuzz::mobility;
 use fuzz::responder::world::{self, Stage};
 use fuzz::script::{self, Op, Sealed};
 use fuzz::secrets::pki;
@@ -70,6 +72,17 @@ fn main() {
         std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
     }
     stations();
+    mobility();
+}
+
+/// The seeds of the three machines of Mobile IPv4.
+fn mobility() {
+    for (target, name, octets) in mobility::seeds::all() {
+        let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        println!("{target} {name}: {} octets", octets.len());
+        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
+    }
 }
 
 /// The seeds of the `station` target.

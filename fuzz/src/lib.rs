@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod mobility;
 pub mod paths;
 pub mod phase_2;
 pub mod responder;
