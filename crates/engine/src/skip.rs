@@ -20,9 +20,9 @@ mod sealer;
 mod traffic;
 pub mod words;
 
-pub use association::{Association, IvLen, Parts, Strength, Unfit};
+pub use association::{Association, Parts, Strength, Unfit};
 pub use keys::MasterKey;
-pub use layout::Layout;
+pub use layout::{IvLen, Layout};
 pub use opener::{Opened, Opener, peek};
 pub use profile::{Profile, Renewal};
 pub use sealer::Sealer;

@@ -4,18 +4,8 @@ use crypto::dh::long_term::Group;
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
 use super::keys::MasterKey;
-use super::layout::Layout;
+use super::layout::{IvLen, Layout};
 use super::profile::{Profile, Renewal, has_weak_wrapping};
-
-/// How long the IV of a block cipher is on the wire (RFC 1829 §2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IvLen {
-    /// 4 octets; the other half of the block is their complement.
-    Short,
-    /// A whole block. The default.
-    #[default]
-    Whole,
-}
 
 /// What an association is made of.
 #[derive(Clone)]

@@ -6,8 +6,6 @@ use wire::skip::{
     padding,
 };
 
-use super::association::IvLen;
-
 /// Octets of the longest IPv4 header.
 pub(super) const MAX_IP_LEN: usize = 60;
 /// Octets of skip-x25519's sequence number, in the place of the IV.
@@ -15,6 +13,16 @@ pub(super) const SEQUENCE_LEN: usize = 8;
 /// Octets of what AES-GCM-SIV authenticates besides the text: IP and SKIP header, SPI, sequence
 /// number.
 pub(super) const MAX_ASSOCIATED_LEN: usize = MAX_IP_LEN + MAX_LEN + ESP_SPI_LEN + SEQUENCE_LEN;
+
+/// How long the IV of a block cipher is on the wire (RFC 1829 §2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IvLen {
+    /// 4 octets; the other half of the block is their complement.
+    Short,
+    /// A whole block. The default.
+    #[default]
+    Whole,
+}
 
 /// Sizes of the parts behind the outer IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
