@@ -2,13 +2,15 @@
 //! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on. A tunnel of
 //! Mobile IPv4 is one too, although nothing in it is secured: the planes carry it the same way.
 
+mod kinds;
+
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::packet::{PacketKey, Protection};
-use wire::ip::protocol;
 use zeroize::ZeroizeOnDrop;
 
+pub use self::kinds::{Direction, Encapsulation, Protocol};
 use crate::selector::TrafficSelector;
 use crate::skip::Association;
 
@@ -94,56 +96,6 @@ impl Path {
     }
 }
 
-/// IPsec protocols.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
-    /// Encapsulating security payload, IP protocol 50.
-    Esp,
-    /// Authentication header, IP protocol 51.
-    Ah,
-}
-
-/// How a tunnel of Mobile IPv4 carries a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Encapsulation {
-    /// IP in IP (RFC 2003).
-    IpInIp,
-    /// Minimal encapsulation (RFC 2004).
-    Minimal,
-    /// GRE (RFC 2784).
-    Gre,
-}
-
-impl Encapsulation {
-    /// Of this number.
-    pub fn of(protocol: u8) -> Option<Self> {
-        match protocol {
-            protocol::IPV4 => Some(Self::IpInIp),
-            protocol::MINIMAL => Some(Self::Minimal),
-            protocol::GRE => Some(Self::Gre),
-            _ => None,
-        }
-    }
-
-    /// As in status and in device files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::IpInIp => "ip-in-ip",
-            Self::Minimal => "minimal",
-            Self::Gre => "gre",
-        }
-    }
-
-    /// Its IP protocol number.
-    pub fn protocol(self) -> u8 {
-        match self {
-            Self::IpInIp => protocol::IPV4,
-            Self::Minimal => protocol::MINIMAL,
-            Self::Gre => protocol::GRE,
-        }
-    }
-}
-
 /// Modes (RFC 4301 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
@@ -160,15 +112,6 @@ impl fmt::Display for Mode {
             Self::Transport => "transport mode",
         })
     }
-}
-
-/// The direction of an SA's packets, seen from us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// We seal.
-    Outbound,
-    /// We open.
-    Inbound,
 }
 
 /// A key, wiped on drop.
