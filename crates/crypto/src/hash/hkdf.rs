@@ -1,4 +1,4 @@
-//! HKDF with any hash of [`Hash`] (RFC 5869).
+//! HKDF with any hash (RFC 5869).
 
 use super::{Digest, Hash, HmacKey};
 
