@@ -257,8 +257,8 @@ impl Kernel {
             (Element::Nat(router), What::Arrives(port, packet)) => {
                 self.stage.through_nat(router, port, lane, packet);
             }
-            (Element::Fork(fork), What::Arrives(_, packet)) => {
-                self.stage.through_fork(fork, lane, packet);
+            (Element::Fork(fork), What::Arrives(port, packet)) => {
+                self.stage.through_fork(fork, port, lane, packet);
             }
             (Element::Fork(fork), What::Claims(address, element)) => {
                 let port = Port(0);

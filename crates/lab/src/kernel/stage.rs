@@ -90,13 +90,16 @@ impl Stage {
         true
     }
 
-    pub(super) fn through_fork(&mut self, fork: &mut Fork, lane: Lane, packet: PacketId) {
-        match fork.way(&self.packets.get(packet).octets) {
+    pub(super) fn through_fork(
+        &mut self,
+        fork: &mut Fork,
+        port: Port,
+        lane: Lane,
+        packet: PacketId,
+    ) {
+        match fork.way(port, &self.packets.get(packet).octets) {
             Some(to) => self.arrive(lane, self.now, to, packet),
-            None => {
-                fork.unrouted += 1;
-                self.packets.free(packet);
-            }
+            None => self.packets.free(packet),
         }
     }
 

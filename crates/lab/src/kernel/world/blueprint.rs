@@ -58,6 +58,8 @@ pub struct NodeBlueprint {
     pub role: Role,
     /// The time that its processor takes for operations.
     pub costs: Option<Costs>,
+    /// Whether it drops foreign sources of its own networks.
+    pub filters_sources: bool,
     /// The settings of a NAT.
     pub nat: nat::NatConfig,
 }
@@ -121,14 +123,7 @@ fn check_roles(scenario: &Scenario) -> Result<(), Fault> {
             return Err(scenario.fault(&[&key], what));
         }
     }
-    let mut filters = scenario.nodes.iter().filter(|node| node.filters_sources);
-    match filters.next() {
-        Some(node) => {
-            let key = format!("node.{}.filters_sources", node.name);
-            Err(scenario.fault(&[&key], "routers of the event kernel do not filter yet"))
-        }
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 impl Blueprint {
@@ -285,6 +280,7 @@ impl NodeBlueprint {
         Ok(Self {
             name: node.name.clone(),
             role: node.role,
+            filters_sources: node.filters_sources,
             costs,
             nat,
         })

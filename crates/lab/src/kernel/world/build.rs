@@ -8,14 +8,14 @@ use engine::selector::TrafficSelector;
 use super::blueprint::{Blueprint, NodeBlueprint};
 use super::mobility;
 use super::tunnel::Tunnel;
-use crate::kernel::fork::Fork;
+use crate::kernel::fork::{FROM_ELSEWHERE, Fork};
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Subject, Target};
 use crate::scenario::Role;
-use crate::scenario::graph::Port as End;
 use crate::scenario::graph::setup::TunnelSetup;
+use crate::scenario::graph::{Hop, Port as End};
 
 /// The positions of elements. A node of the blueprint has the element with the same index in
 /// `nodes`.
@@ -113,12 +113,24 @@ impl<'a> Builder<'a> {
 
     /// A node as the target of one of its links.
     fn node(&self, index: usize, is_up: bool) -> Target {
-        let role = self.blueprint.nodes[index].role;
-        let is_station = matches!(role, Role::Station | Role::HomeAgent);
+        let node = &self.blueprint.nodes[index];
+        let port = match node.role {
+            Role::Station | Role::HomeAgent => Port(0),
+            Role::Router if node.filters_sources && !is_up => FROM_ELSEWHERE,
+            _ => Port(u8::from(!is_up)),
+        };
         Target {
             element: (2 * self.blueprint.joints.len() + index) as u32,
-            port: Port(u8::from(!is_up && !is_station)),
+            port,
         }
+    }
+
+    /// The port of a router at the far end of a link: the links from its own networks are numbered.
+    fn own_port(&self, joint: usize) -> Port {
+        let joints = &self.blueprint.joints;
+        let before = joints[..joint].iter();
+        let before = before.filter(|it| it.far == joints[joint].far).count();
+        Port(u8::try_from(before).unwrap_or(u8::MAX))
     }
 
     /// The target of a joint's link: its end or, past a relay, the next link.
@@ -133,6 +145,10 @@ impl<'a> Builder<'a> {
                 .position(|it| it.near == [found.far]);
             return match next.filter(|_| role(found.far) == Role::Relay) {
                 Some(next) => link(next, true),
+                None if self.blueprint.nodes[found.far].filters_sources => Target {
+                    port: self.own_port(joint),
+                    ..self.node(found.far, true)
+                },
                 None => self.node(found.far, true),
             };
         }
@@ -164,14 +180,26 @@ impl<'a> Builder<'a> {
             }
             // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
-            Role::Router | Role::ForeignAgent => Element::Fork(self.router(index)),
+            Role::Router | Role::ForeignAgent => Element::Fork(self.router(index, node)),
             Role::Nat => self.nat(index, node),
         }
     }
 
-    fn router(&self, index: usize) -> Fork {
+    fn router(&self, index: usize, node: &NodeBlueprint) -> Fork {
         let mut fork = Fork::default();
         let graph = &self.blueprint.graph;
+        if node.filters_sources {
+            let is_own = |link: usize| self.blueprint.joints[link].far == index;
+            let own = graph
+                .hops
+                .iter()
+                .filter(|hop| hop.node == index && is_own(hop.link));
+            let range = |hop: &Hop| {
+                let network = graph.segments[hop.to].network;
+                (self.own_port(hop.link), network.first, network.last())
+            };
+            fork.filter_sources(own.map(range).collect());
+        }
         for hop in graph.hops.iter().filter(|hop| hop.node == index) {
             let network = graph.segments[hop.to].network;
             if let Some(port) = graph.port(index, hop.link) {

@@ -254,7 +254,12 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("malformed", counts.malformed),
             ]
         }
-        Element::Fork(fork) => vec![("no-route", fork.unrouted)],
+        Element::Fork(fork) => {
+            vec![
+                ("no-route", fork.unrouted),
+                ("foreign-source", fork.foreign),
+            ]
+        }
         Element::Host(host) => {
             let own = host.dropped();
             let mut counts = vec![

@@ -105,6 +105,29 @@ fn each_form_of_tunnel_has_its_size_on_the_wire() {
     assert_eq!(up("gre").0 - plain, 4 * packets);
 }
 
+/// Abroad, a router that filters sources drops what a node sends from its home address; in a
+/// reverse tunnel it passes.
+#[test]
+fn a_source_filter_stops_a_node_without_a_reverse_tunnel() {
+    let filtered = |reverse: bool| {
+        let flowed = run(&[
+            (
+                "name = \"r2\"\nrole = \"router\"",
+                "name = \"r2\"\nrole = \"router\"\nfilters_sources = true",
+            ),
+            (
+                "kind = \"mobile-ip\"",
+                &format!("kind = \"mobile-ip\"\nreverse_tunnel = {reverse}"),
+            ),
+        ]);
+        let dropped = flowed.drops.iter();
+        let dropped = dropped.filter(|it| (&*it.place, it.reason) == ("r2", "foreign-source"));
+        dropped.map(|it| it.packets).sum::<u64>()
+    };
+    assert_eq!(filtered(true), 0);
+    assert!(filtered(false) > 0);
+}
+
 #[test]
 fn what_the_kernel_does_not_simulate_is_refused_where_it_stands() {
     let refused = |from: &str, to: &str| {
