@@ -27,7 +27,9 @@ mod tests;
 pub mod trace;
 pub mod world;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 
 use engine::link::recording::Rewind;
 use engine::plane::reassembly::Reassembly;
@@ -131,6 +133,7 @@ impl Default for Kernel {
                 queue: Queue::default(),
                 packets: Packets::default(),
                 capture: None,
+                reporters: BTreeMap::new(),
             },
             fingerprint: None,
             events: 0,
@@ -173,6 +176,12 @@ impl Kernel {
         if let Some(Element::Link(_, end)) = self.element_mut(element) {
             *end = to;
         }
+    }
+
+    /// From now on, the sender of a packet that is too large for this link is told so: from this
+    /// address, by an ICMP message that begins its way at `to` (RFC 1191 §4).
+    pub fn report(&mut self, link: u32, to: Target, from: Ipv4Addr) {
+        self.stage.reporters.insert(link, (to, from));
     }
 
     /// From now on, computes a fingerprint.

@@ -16,7 +16,10 @@ use super::home_agent::{self, HomeAgent};
 use super::identification::Clock;
 use super::mobile_node::{self, Attachment, MobileNode, State};
 use crate::counters::DropCounters;
-use crate::plane::{Datagrams, InboundPlane, Offloads, OutboundPlane, Packets, Received, Verdict};
+use crate::plane::{
+    Datagrams, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets, Received, TooBig,
+    Verdict,
+};
 use crate::sa::Path;
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
@@ -29,6 +32,8 @@ pub struct Endpoint {
     sealed: Datagrams,
     packets: Packets,
     effects: VecDeque<Effect>,
+    /// What our own links carry.
+    link_mtu: Option<u16>,
 }
 
 enum Machine {
@@ -135,6 +140,7 @@ impl Endpoint {
             sealed: Datagrams::new(),
             packets: Packets::new(),
             effects: VecDeque::new(),
+            link_mtu: None,
         }
     }
 
@@ -186,6 +192,16 @@ impl Endpoint {
         packets.clear();
         self.packets = packets;
         self.follow(now);
+    }
+
+    /// What our own links carry. Without it tunnels learn by reports alone.
+    pub fn set_link_mtu(&mut self, mtu: u16) {
+        self.link_mtu = Some(mtu);
+    }
+
+    /// An ICMP report that a packet of a tunnel did not fit.
+    pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
+        self.outbound.too_big(report, now);
     }
 
     /// Whether a packet between these addresses goes into a tunnel.
@@ -335,6 +351,10 @@ impl Endpoint {
                 Change::Inbound(change) => drop(self.inbound.apply(change)),
                 Change::Outbound(change) => drop(self.outbound.apply(change, now)),
             }
+        }
+        while let (Some(mtu), Some((child, _))) = (self.link_mtu, self.outbound.link_to_ask(now)) {
+            let answer = OutboundChange::LinkMtu(child, mtu);
+            self.outbound.apply(answer, now);
         }
     }
 }

@@ -12,8 +12,10 @@ use wire::ip::Flow;
 use super::{Port, Target};
 
 /// The port of a router at which packets arrive that do not come from its own networks. Each of
-/// those has a port of its own, from 0 on.
-pub const FROM_ELSEWHERE: Port = Port(u8::MAX);
+/// those has a port of its own, from 0 on; past the last one they share it.
+pub const FROM_ELSEWHERE: Port = Port(OWN_PORTS);
+/// Ports for own networks.
+pub const OWN_PORTS: u8 = 15;
 
 /// Targets by ranges of addresses; the first match counts.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,8 @@
 //! Everything that a host does is a job of its processor, first in, first out: a packet from a
 //! link, a packet of its own stack, a timer of control. The output of a job leaves when the job's
 //! time is over. The stack itself costs nothing. Left out: its own ICMP errors, and fragmentation
-//! of IPv6 packets at the source: a packet that is too large for a link is dropped there.
+//! of IPv6 packets at the source: a packet that is too large for a link is dropped there. Path MTU
+//! discovery is that of tunnels of Mobile IPv4 and of the stack; a NAT lets no report in.
 
 pub mod control;
 pub mod mobile;
@@ -16,7 +17,7 @@ use std::net::{IpAddr, SocketAddrV4};
 use engine::node::Command;
 use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
-use wire::ip::{Flow, protocol};
+use wire::ip::{Flow, icmp, protocol};
 
 use super::queue::{Event, Lane, What};
 use super::{Costs, Port, Stage, Target, nat};
@@ -435,25 +436,34 @@ impl Host {
             return 0.0;
         };
         let is_home_address = mobile.home_address() == Some(flow.destination);
-        if is_ours && Mobile::takes(flow) {
-            for packet in mobile.open(octets, flow, now, &mut self.sends) {
-                let to = Flow::of(&packet).ok().map(|flow| flow.destination);
-                let is_own = to.is_some_and(|to| {
-                    self.config.addresses.contains(&to) || mobile.home_address() == Some(to)
-                });
-                self.sends.push(match is_own {
-                    true => Send::Own(packet),
-                    false => Send::Out(packet),
-                });
-            }
+        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
+        if told.is_some_and(|told| mobile.too_big(&told, now)) {
+            // Later packets of the tunnel are smaller.
+        } else if is_ours && Mobile::takes(flow) {
+            let opened = mobile.open(octets, flow, now, &mut self.sends);
+            self.pass(opened);
         } else if is_ours || is_home_address {
             self.sends.push(Send::Own(octets));
         } else if mobile.intercepts(flow.destination) {
-            mobile.seal(octets, now, &mut self.sends);
+            let told = mobile.seal(octets, now, &mut self.sends);
+            self.pass(told);
         } else {
             self.dropped.clear += 1;
         }
         self.mobile_seconds()
+    }
+
+    /// Passes packets out of tunnels, or about them, to our stack or on.
+    fn pass(&mut self, packets: Vec<Vec<u8>>) {
+        let home = self.mobile.as_ref().and_then(Mobile::home_address);
+        for packet in packets {
+            let to = Flow::of(&packet).ok().map(|flow| flow.destination);
+            let is_own = |to| self.config.addresses.contains(&to) || home == Some(to);
+            self.sends.push(match to.is_some_and(is_own) {
+                true => Send::Own(packet),
+                false => Send::Out(packet),
+            });
+        }
     }
 
     /// Seconds of the last work with tunnels.
@@ -502,7 +512,8 @@ impl Host {
         self.unpublish(&mut octets);
         if let (Some(mobile), Ok(flow)) = (&mut self.mobile, Flow::of(&octets)) {
             if mobile.carries(&flow) {
-                mobile.seal(octets, now, &mut self.sends);
+                let told = mobile.seal(octets, now, &mut self.sends);
+                self.pass(told);
             } else if mobile.sends_plain() {
                 self.sends.push(Send::Out(octets));
             } else {

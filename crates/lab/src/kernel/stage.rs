@@ -1,9 +1,13 @@
 //! The world as elements see it during their turn, and their effects on packets.
 
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
 use engine::link::Fate;
 use engine::link::recording::BadRecording;
 use engine::time::Instant;
 use wire::ip::fragment::Fragments;
+use wire::ip::icmp;
 
 use super::capture::Capture;
 use super::cpu::Cpu;
@@ -21,6 +25,9 @@ pub(crate) struct Stage {
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
     pub(crate) capture: Option<Capture>,
+    /// Who tells that a packet is too large for a link: where the message goes first, and whose it
+    /// is.
+    pub(crate) reporters: BTreeMap<u32, (Target, Ipv4Addr)>,
 }
 
 impl Stage {
@@ -57,8 +64,11 @@ impl Stage {
     ) -> Result<(), BadRecording> {
         let entry = self.packets.get(packet);
         if !entry.octets.is_empty() {
-            if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
-                return Ok(());
+            if let Some(mtu) = link.shape().mtu.filter(|mtu| entry.bytes > *mtu) {
+                if self.cut(link, packet) {
+                    return Ok(());
+                }
+                self.tell_too_big(lane, mtu, packet);
             }
             if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
                 capture.packet(tap, self.now, &self.packets.get(packet).octets);
@@ -88,6 +98,19 @@ impl Stage {
         }
         self.packets.free(packet);
         true
+    }
+
+    /// Tells the sender of a packet that it is too large for the current link.
+    fn tell_too_big(&mut self, lane: Lane, mtu: u32, packet: PacketId) {
+        let Some((to, from)) = self.reporters.get(&self.element).copied() else {
+            return;
+        };
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        let octets = &self.packets.get(packet).octets;
+        if let Some(told) = icmp::fragmentation_needed(octets, from, mtu) {
+            let told = self.packets.give(told, self.now);
+            self.arrive(lane, self.now, to, told);
+        }
     }
 
     pub(super) fn through_fork(

@@ -28,6 +28,53 @@ pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<V
     unreachable_v4(packet, from, V4_FRAGMENTATION_NEEDED, mtu)
 }
 
+/// What [`fragmentation_needed`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig<'a> {
+    /// How much fits; 0: an old router that does not say (RFC 1191 §5).
+    pub mtu: u16,
+    /// The packet that did not fit, from its IP header on. It may be cut off.
+    pub quoted: &'a [u8],
+    /// Octets of that header.
+    pub header_len: usize,
+    /// Where that packet came from.
+    pub source: Ipv4Addr,
+    /// Where it was going.
+    pub destination: Ipv4Addr,
+    /// What it carried.
+    pub protocol: u8,
+}
+
+impl<'a> TooBig<'a> {
+    /// None: it is another packet, or damaged.
+    pub fn read(packet: &'a [u8]) -> Option<Self> {
+        let ip = Ipv4::new(packet).ok()?;
+        if ip.protocol() != protocol::ICMP || ip.fragment_offset() != 0 {
+            return None;
+        }
+        let message = &packet[ip.header_len()..ip.total_len()];
+        let is_told = message.len() >= ICMP_LEN + ipv4::HEADER_LEN
+            && message[..2] == [V4_UNREACHABLE, V4_FRAGMENTATION_NEEDED]
+            && Sum::default().bytes(message).finish() == 0;
+        let quoted = message.get(ICMP_LEN..).filter(|_| is_told)?;
+        let header_len = usize::from(quoted[0] & 15) * 4;
+        let is_whole =
+            quoted[0] >> 4 == 4 && (ipv4::HEADER_LEN..=quoted.len()).contains(&header_len);
+        let address = |at: usize| {
+            let octets: [u8; 4] = quoted[at..at + 4].try_into().expect("four octets");
+            Ipv4Addr::from(octets)
+        };
+        is_whole.then(|| Self {
+            mtu: u16::from_be_bytes([message[6], message[7]]),
+            quoted,
+            header_len,
+            source: address(12),
+            destination: address(16),
+            protocol: quoted[9],
+        })
+    }
+}
+
 /// The answer, sent from `from`, to an IPv4 packet that cannot be delivered for the reason that
 /// `code` names. None as for [`fragmentation_needed`].
 pub fn undeliverable(packet: &[u8], from: Ipv4Addr, code: u8) -> Option<Vec<u8>> {

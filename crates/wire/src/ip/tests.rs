@@ -272,6 +272,32 @@ fn mss_is_clamped_at_even_and_odd_places() {
 }
 
 #[test]
+fn what_fragmentation_needed_tells_is_read_back() {
+    let from = Ipv4Addr::new(192, 0, 2, 1);
+    let packet = v4(17, &[7; 600]);
+    let told = icmp::fragmentation_needed(&packet, from, 1280).unwrap();
+    let read = icmp::TooBig::read(&told).unwrap();
+    let whole = Ipv4::new(&packet[..]).unwrap();
+    assert_eq!((read.mtu, read.protocol, read.header_len), (1280, 17, 20));
+    assert_eq!(
+        (read.source, read.destination),
+        (whole.source(), whole.destination())
+    );
+    assert!(packet.starts_with(read.quoted));
+    for at in 0..told.len() {
+        let mut damaged = told.clone();
+        damaged[at] ^= 1;
+        // The outer header's own checksum is its reader's.
+        assert!(
+            at < 20 || icmp::TooBig::read(&damaged).is_none(),
+            "octet {at}"
+        );
+        assert_eq!(icmp::TooBig::read(&told[..at]), None);
+    }
+    assert_eq!(icmp::TooBig::read(&packet), None);
+}
+
+#[test]
 fn fragmentation_needed_quotes_and_is_checked() {
     let packet = v4(17, &[7; 1400]);
     let from = Ipv4Addr::new(10, 0, 0, 254);

@@ -1,15 +1,16 @@
 //! A host's part in Mobile IPv4: a mobile node or a home agent with its packet planes. Left out:
 //! foreign agents, so also the TTLs of messages to them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use engine::counters::DropCounters;
 use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::mobile_node::{Attachment, State};
+use engine::plane::TooBig;
 use engine::sa::{Encapsulation, Path, Via};
 use engine::time::Instant;
 use engine::work::Work;
-use wire::ip::{Flow, protocol, udp};
+use wire::ip::{Flow, icmp, protocol, udp};
 use wire::mip4::PORT;
 
 use super::Send;
@@ -140,6 +141,20 @@ impl Mobile {
         self.drain(now, sends)
     }
 
+    /// What our own links carry.
+    pub fn set_link_mtu(&mut self, mtu: u16) {
+        self.endpoint.set_link_mtu(mtu);
+    }
+
+    /// Takes an ICMP message. Returns whether it is about a packet of a tunnel of ours.
+    pub(super) fn too_big(&mut self, told: &icmp::TooBig<'_>, now: Instant) -> bool {
+        let Some(report) = report_of(told) else {
+            return false;
+        };
+        self.endpoint.too_big(&report, now);
+        true
+    }
+
     /// Whether a packet goes into a tunnel.
     pub(super) fn carries(&self, flow: &Flow) -> bool {
         self.endpoint.carries(flow.source, flow.destination)
@@ -160,13 +175,15 @@ impl Mobile {
         self.endpoint.intercepts(destination)
     }
 
-    /// Puts a packet into its tunnel. Returns whether all of it went.
-    pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
-        let is_sealed = self.endpoint.send(&mut clear, now);
-        for packet in self.drain(now, sends) {
-            sends.push(Send::Own(packet));
-        }
-        is_sealed
+    /// Puts a packet into its tunnel. Returns what its sender is told about it.
+    pub(super) fn seal(
+        &mut self,
+        mut clear: Vec<u8>,
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) -> Vec<Vec<u8>> {
+        self.endpoint.send(&mut clear, now);
+        self.drain(now, sends)
     }
 
     /// Does everything that follows from the last input. Returns the packets that came out of
@@ -229,6 +246,26 @@ impl Mobile {
         self.next_id = self.next_id.wrapping_add(1);
         ip::udp(from, to, payload, self.next_id)
     }
+}
+
+/// What the planes hear of a packet of a tunnel.
+fn report_of<'a>(told: &icmp::TooBig<'a>) -> Option<TooBig<'a>> {
+    let (via, port, quoted) = match told.protocol {
+        protocol::UDP => {
+            let datagram = &told.quoted[told.header_len..];
+            let (header, payload) = datagram.split_at_checked(udp::HEADER_LEN)?;
+            let [from, to] = [0, 2].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+            (from == PORT).then_some((Via::UdpWithType, to, payload))?
+        }
+        protocol::SKIP => (Via::Raw, 0, told.quoted),
+        other => Encapsulation::of(other).map(|_| (Via::Raw, 0, told.quoted))?,
+    };
+    Some(TooBig {
+        remote: SocketAddr::new(told.destination.into(), port),
+        via,
+        mtu: told.mtu.into(),
+        quoted,
+    })
 }
 
 /// How a packet came, if it is a message of Mobile IPv4, or in a tunnel.

@@ -1,8 +1,9 @@
 //! A host's programs: TCP by smoltcp (CUBIC, window scaling, a window of any requested size), UDP
 //! at a constant or a random rate, ping.
 //!
-//! smoltcp answers pings itself. Left out: SACK at the sender, which smoltcp does not use, and any
-//! cost of the stack.
+//! smoltcp answers pings itself. Left out: SACK at the sender, which smoltcp does not use, any cost
+//! of the stack, and path MTUs by destination: a report makes all later packets smaller, for the
+//! rest of the run. What a report is about is sent again when TCP's timer ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use smoltcp::phy::{DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{HardwareAddress, IpCidr};
-use wire::ip::{Flow, protocol};
+use wire::ip::{Flow, icmp, protocol};
 
 use crate::kernel::ip;
 use crate::kernel::random::Random;
@@ -29,6 +30,9 @@ const STAMP_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 8;
 /// Recorded gaps in the numbers of a flow; later ones are not reported.
 const GAPS_MAX: usize = 1000;
+
+/// The least that a report of a packet that was too large may claim: Linux's `min_pmtu`.
+const LEAST_MTU: u16 = 552;
 
 /// The role of a TCP end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +123,7 @@ pub struct Discarded {
 pub struct Stack {
     address: IpAddr,
     device: Device,
+    seed: u64,
     interface: Interface,
     sockets: SocketSet<'static>,
     /// Its connections, in the order they were made.
@@ -152,17 +157,17 @@ impl Stack {
             incoming: VecDeque::new(),
             outgoing: Vec::new(),
         };
-        let mut config = Config::new(HardwareAddress::Ip);
         // the low bits distinguish hosts of one network
         let number = match address {
             IpAddr::V4(address) => address.to_bits().into(),
             IpAddr::V6(address) => address.to_bits() as u64,
         };
-        config.random_seed = Random::new(seed, "stack", number).below(u64::MAX);
-        let interface = Interface::new(config, &mut device, Micros::ZERO);
+        let seed = Random::new(seed, "stack", number).below(u64::MAX);
+        let interface = interface(&mut device, seed);
         let mut stack = Self {
             address,
             device,
+            seed,
             interface,
             sockets: SocketSet::new(Vec::new()),
             transfers: Vec::new(),
@@ -266,6 +271,16 @@ impl Stack {
         {
             if let Some(sent) = pings.sent_at.get(usize::from(sequence)) {
                 pings.round_trips.push(now.since(*sent));
+            }
+            return;
+        }
+        if let Some(told) = icmp::TooBig::read(&octets) {
+            let mtu = usize::from(told.mtu.max(LEAST_MTU));
+            if IpAddr::V4(told.source) == self.address && mtu < self.device.mtu {
+                // smoltcp asks a device for its MTU once
+                self.device.mtu = mtu;
+                self.interface = interface(&mut self.device, self.seed);
+                self.set_address(self.address);
             }
             return;
         }
@@ -476,6 +491,12 @@ impl Transfer {
             }
         }
     }
+}
+
+fn interface(device: &mut Device, seed: u64) -> Interface {
+    let mut config = Config::new(HardwareAddress::Ip);
+    config.random_seed = seed;
+    Interface::new(config, device, Micros::ZERO)
 }
 
 fn socket(window: usize) -> Socket<'static> {

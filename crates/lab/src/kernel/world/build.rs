@@ -8,7 +8,7 @@ use engine::selector::TrafficSelector;
 use super::blueprint::{Blueprint, NodeBlueprint};
 use super::mobility;
 use super::tunnel::Tunnel;
-use crate::kernel::fork::{FROM_ELSEWHERE, Fork};
+use crate::kernel::fork::{FROM_ELSEWHERE, Fork, OWN_PORTS};
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
@@ -61,7 +61,14 @@ pub(super) fn build(blueprint: &Blueprint) -> Result<(Kernel, Elements), KernelF
             let to = builder.end(index, purpose == "up");
             Ok(kernel.add(name, Element::Link(link, to)))
         });
-        links.push((first?, second?));
+        let (up, down) = (first?, second?);
+        // Whoever sends onto one direction gets what the other one brings.
+        for (link, is_up) in [(up, true), (down, false)] {
+            if let Some(own) = builder.sender(index, is_up) {
+                kernel.report(link, builder.end(index, !is_up), own);
+            }
+        }
+        links.push((up, down));
     }
     let nodes = blueprint.nodes.iter().enumerate();
     let nodes = nodes.map(|(index, one)| kernel.add(&one.name, builder.element(index, one)));
@@ -130,7 +137,7 @@ impl<'a> Builder<'a> {
         let joints = &self.blueprint.joints;
         let before = joints[..joint].iter();
         let before = before.filter(|it| it.far == joints[joint].far).count();
-        Port(u8::try_from(before).unwrap_or(u8::MAX))
+        Port(before.min(usize::from(OWN_PORTS - 1)) as u8)
     }
 
     /// The target of a joint's link: its end or, past a relay, the next link.
@@ -171,6 +178,15 @@ impl<'a> Builder<'a> {
     /// The target for sending onto a link from this side.
     fn onto(&self, port: &End) -> Target {
         link(port.link, port.is_near)
+    }
+
+    /// The IPv4 address of a node that sends onto a link.
+    fn sender(&self, joint: usize, is_up: bool) -> Option<Ipv4Addr> {
+        let mut ports = self.blueprint.graph.ports.iter();
+        ports.find_map(|port| match port.address {
+            IpAddr::V4(own) if port.link == joint && port.is_near == is_up => Some(own),
+            _ => None,
+        })
     }
 
     fn element(&self, index: usize, node: &NodeBlueprint) -> Element {
@@ -264,7 +280,7 @@ impl<'a> Builder<'a> {
         let control = self.control(index, node, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
         let host = Host::new(host, control, Some(stack));
-        match mobility::of(blueprint, index) {
+        match mobility::of(blueprint, index, self.stack_mtu(index)) {
             Some(mobile) => host.with_mobile(mobile),
             None => host,
         }

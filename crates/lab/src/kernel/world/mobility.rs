@@ -51,12 +51,19 @@ pub struct Since {
     pub is_reachable: bool,
 }
 
-/// The machine of a node, if it has one.
-pub(super) fn of(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
+/// The machine of a node, if it has one. Its links carry packets of `mtu` octets.
+pub(super) fn of(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile> {
     let all = &blueprint.setup.mobile;
-    if let Some(own) = all.iter().find(|it| it.layer.station == index) {
-        return Some(node(blueprint, own));
-    }
+    let mut mobile = match all.iter().find(|it| it.layer.station == index) {
+        Some(own) => node(blueprint, own),
+        None => agent(blueprint, index)?,
+    };
+    mobile.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
+    Some(mobile)
+}
+
+fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
+    let all = &blueprint.setup.mobile;
     let is_agent = blueprint.nodes[index].role == Role::HomeAgent;
     let of_agent = all.iter().filter(|it| it.layer.agent == index);
     let clients: Vec<&MobileSetup> = of_agent.collect();

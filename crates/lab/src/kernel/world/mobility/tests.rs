@@ -54,6 +54,13 @@ fn a_download_survives_leaving_home_and_coming_back() {
         );
         assert!(flowed.mobile[0].failures.is_empty());
         assert_eq!(flowed.unpriced, None);
+        // Abroad it goes on: the sender learns what the tunnel carries, and sends less at a time.
+        let abroad = flowed.links.iter().find(|it| it.name == "elsewhere");
+        let abroad = abroad.expect("a link").down.delivered_bytes;
+        assert!(
+            abroad > 3_000_000,
+            "{form} {reverse}: {abroad} octets abroad"
+        );
     }
 }
 
