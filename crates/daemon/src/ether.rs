@@ -15,7 +15,10 @@ use wire::ip::checksum::Sum;
 use wire::ip::{ipv4, protocol, udp};
 use wire::mip4::PORT;
 
-use crate::sys::frame::{self, HEADER_BYTES, Instruction};
+use crate::sys::frame::{
+    self, HEADER_BYTES, Instruction, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD_BYTE, LOAD_BYTE_BEHIND,
+    LOAD_HALF, LOAD_HALF_BEHIND, LOAD_HEADER_LEN, RETURN, is,
+};
 
 /// An IEEE 802 address.
 pub type Mac = [u8; 6];
@@ -60,24 +63,6 @@ const FILTER: [Instruction; 16] = [
     is(RETURN, 0, 0, u32::MAX),
     is(RETURN, 0, 0, 0),
 ];
-const LOAD_HALF: u16 = 0x28;
-const LOAD_BYTE: u16 = 0x30;
-const LOAD_HALF_BEHIND: u16 = 0x48;
-const LOAD_BYTE_BEHIND: u16 = 0x50;
-const LOAD_HEADER_LEN: u16 = 0xb1;
-const JUMP_IF_EQUAL: u16 = 0x15;
-const JUMP_IF_SET: u16 = 0x45;
-const RETURN: u16 = 0x06;
-
-const fn is(code: u16, if_true: u8, if_false: u8, value: u32) -> Instruction {
-    Instruction {
-        code,
-        if_true,
-        if_false,
-        value,
-    }
-}
-
 /// What came over a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {

@@ -60,7 +60,7 @@ use mobility::{Input as MobileInput, MobilePart};
 use quota::Quota;
 use readiness::Progress;
 use reload::Reloads;
-pub use reload::check_daemon;
+pub use reload::{check_daemon, check_mobility};
 pub use setup::check_role;
 
 /// How often the node gets the calendar time, which certificates are checked against, and entropy.
@@ -169,7 +169,10 @@ impl Process {
                 event = self.host.next_event() => self.on_keeper(event).await?,
                 Some(loaded) = self.reloads.next() => self.on_reloaded(loaded).await?,
                 signalled = signals.next() => match signalled {
-                    Signalled::Stop => self.input(Input::Command(Command::Stop)).await?,
+                    Signalled::Stop => {
+                        self.leave().await?;
+                        self.input(Input::Command(Command::Stop)).await?;
+                    }
                     Signalled::Reload => self.reload(None),
                 },
                 () = tokio::time::sleep_until(wake) => {

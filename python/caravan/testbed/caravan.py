@@ -1,4 +1,4 @@
-"""The program under test: `caravan gateway` and `caravan up` on hosts of a testbed.
+"""The program under test on hosts of a testbed: gateways, clients, and the roles of Mobile IPv4.
 
 Only this module of the Python code knows the daemon's command line, TOML dialect, status and log.
 """
@@ -45,55 +45,32 @@ class HandshakeMessage:
     payloads: str
 
 
-class Caravan:
-    """A running daemon; a context manager."""
+class Daemon:
+    """One running `caravan COMMAND -c FILE`; a context manager."""
 
     def __init__(
         self,
         host: Host,
-        connection: Connection,
+        command: str,
+        file: Path,
         *,
-        others: Sequence[Connection] = (),
         options: Sequence[str] = (),
-        file: Path | None = None,
         log_level: str = LOG_LEVEL,
     ) -> None:
-        """`file`: a ready configuration; then only name and role of `connection` are used.
-
-        `others`: further connections of a gateway, with the same credentials.
-        """
         self.host = host
-        self.connection = connection
-        self.is_gateway = not connection.remote_addrs
-        self.file = file or write_files(host, connection, *others)
-        command = "gateway" if self.is_gateway else "up"
-        argv = [str(caravan_binary()), command, "-c", str(self.file)]
+        self.file = file
+        argv = [str(caravan_binary()), command, "-c", str(file)]
         log = ["--log-format", "json", "--log-level", log_level]
         self.process = host.popen([*argv, *log, *options], environment(host), name="caravan")
 
+    def is_ready(self) -> bool:
+        """Whether it answers `status`."""
+        return self.try_status() is not None
+
     def wait_ready(self, timeout_s: float = READY_S) -> Self:
-        """Wait until a gateway answers `status`, or a client's tunnel carries packets."""
+        """Wait until it is ready."""
         self.process.wait_for(self.is_ready, "readiness", timeout_s)
         return self
-
-    def is_ready(self) -> bool:
-        """Whether a gateway is running, or a client's tunnel is up."""
-        status = self.try_status()
-        if status is None:
-            return False
-        return self.is_gateway or self.is_established(status)
-
-    def is_established(self, status: Mapping[str, Any] | None = None) -> bool:
-        """Whether any connection has a child that carries packets."""
-        return len(self.children(status)) > 0
-
-    def children(self, status: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
-        """The installed children of every connection in a status."""
-        known = self.status() if status is None else status
-        sessions = [
-            session for entry in known["connections"] for session in entry.get("sessions", [])
-        ]
-        return [child for session in sessions for child in session.get("children", [])]
 
     def status(self) -> dict[str, Any]:
         """`caravan status --json`."""
@@ -108,21 +85,9 @@ class Caravan:
         except CommandFailed:
             return None
 
-    def down(self) -> Completed:
-        """`caravan down`: end the connection and remove its blocking routes."""
-        return order(self.host, "down", self.connection.name).check()
-
     def reload(self) -> Completed:
         """`caravan reload`: read configuration and revocation lists again."""
         return order(self.host, "reload").check()
-
-    def wait_until(self, state: bool, timeout_s: float = READY_S) -> None:
-        """Wait until the tunnel is up (`state`) or gone."""
-        deadline = time.monotonic() + timeout_s
-        while self.is_established() is not state:
-            if time.monotonic() > deadline:
-                raise TimedOut(f"the tunnel did not change in {timeout_s} s: {self.status()}")
-            time.sleep(0.05)
 
     def cpu_s(self) -> float:
         """CPU seconds of the daemon, all threads."""
@@ -173,6 +138,67 @@ class Caravan:
         self.process.wait_for(is_said, repr(words), timeout_s)
         return found[0]
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Caravan(Daemon):
+    """A gateway, or a client with one connection."""
+
+    def __init__(
+        self,
+        host: Host,
+        connection: Connection,
+        *,
+        others: Sequence[Connection] = (),
+        options: Sequence[str] = (),
+        file: Path | None = None,
+        log_level: str = LOG_LEVEL,
+    ) -> None:
+        """`file`: a ready configuration; then only name and role of `connection` are used.
+
+        `others`: further connections of a gateway, with the same credentials.
+        """
+        self.connection = connection
+        self.is_gateway = not connection.remote_addrs
+        command = "gateway" if self.is_gateway else "up"
+        file = file or write_files(host, connection, *others)
+        super().__init__(host, command, file, options=options, log_level=log_level)
+
+    def is_ready(self) -> bool:
+        """Whether a gateway is running, or a client's tunnel is up."""
+        status = self.try_status()
+        if status is None:
+            return False
+        return self.is_gateway or self.is_established(status)
+
+    def is_established(self, status: Mapping[str, Any] | None = None) -> bool:
+        """Whether any connection has a child that carries packets."""
+        return len(self.children(status)) > 0
+
+    def children(self, status: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
+        """The installed children of every connection in a status."""
+        known = self.status() if status is None else status
+        sessions = [
+            session for entry in known["connections"] for session in entry.get("sessions", [])
+        ]
+        return [child for session in sessions for child in session.get("children", [])]
+
+    def down(self) -> Completed:
+        """`caravan down`: end the connection and remove its blocking routes."""
+        return order(self.host, "down", self.connection.name).check()
+
+    def wait_until(self, state: bool, timeout_s: float = READY_S) -> None:
+        """Wait until the tunnel is up (`state`) or gone."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_established() is not state:
+            if time.monotonic() > deadline:
+                raise TimedOut(f"the tunnel did not change in {timeout_s} s: {self.status()}")
+            time.sleep(0.05)
+
     def handshake(self) -> list[HandshakeMessage]:
         """The messages of the key exchange so far, in order."""
         found = [
@@ -181,12 +207,6 @@ class Caravan:
             if fields.get("message") == HANDSHAKE_EVENT
         ]
         return [message for message in found if message.exchange != "informational"]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 def order(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
@@ -303,6 +323,11 @@ def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
 
 def _seconds(value: int | None) -> str | None:
     return None if value is None else f"{value}s"
+
+
+def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of a configuration with these tables; a value None leaves its key out."""
+    return "".join(_table(name, settings) for name, settings in tables.items())
 
 
 def _table(name: str, settings: Mapping[str, Any]) -> str:

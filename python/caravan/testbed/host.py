@@ -168,6 +168,13 @@ class Host:
             self._netlink.link("set", index=self.index(interface), master=self.index(name))
         self.link_up(name)
 
+    def plug(self, interface: str, bridge: str) -> None:
+        """Move an interface to a bridge; the other end sees its link go down and up."""
+        index = self.index(interface)
+        self._netlink.link("set", index=index, state="down")
+        self._netlink.link("set", index=index, master=self.index(bridge))
+        self._netlink.link("set", index=index, state="up")
+
     def hardware_address(self, interface: str) -> str:
         """The Ethernet address of an interface."""
         (link,) = self._netlink.get_links(self.index(interface))

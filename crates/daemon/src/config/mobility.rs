@@ -36,6 +36,9 @@ pub struct HomeAgentTable {
     /// Interval of keepalives in UDP tunnels, at least 10 s; "0" refuses such tunnels, and then no
     /// node behind a NAT is reached (RFC 3519).
     pub udp_keepalive: Span,
+    /// Tell foreign agents and nodes when a binding ends before its time, and listen to foreign
+    /// agents (RFC 3543). Agents need an association for it.
+    pub revocation: bool,
     /// Send agent advertisements on the home link. By them a node that has no address there
     /// recognizes its home.
     pub advertise: bool,
@@ -55,6 +58,7 @@ impl ReadTable for HomeAgentTable {
             reverse_tunnel: keys.given("reverse_tunnel")?,
             // The default of RFC 3519 §4.9.
             udp_keepalive: keys.or("udp_keepalive", Span::seconds(110))?,
+            revocation: keys.or("revocation", true)?,
             advertise: keys.or("advertise", true)?,
             // Nodes notice within seconds that they have come home.
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
@@ -85,6 +89,11 @@ pub struct ForeignAgentTable {
     /// Requests must answer an advertised challenge (RFC 4721). Then only nodes of
     /// `[mobile_nodes.NAME]` are served.
     pub challenges: bool,
+    /// Tell home agents when a visit ends before its time, and listen to them (RFC 3543). They need
+    /// an association for it.
+    pub revocation: bool,
+    /// Tunnels in UDP to home agents that share an association with us (RFC 3519).
+    pub udp: UdpTunnel,
     /// How long an advertisement holds. A third of it is the longest time between two.
     pub advertised_lifetime: Span,
 }
@@ -101,6 +110,8 @@ impl ReadTable for ForeignAgentTable {
             reverse_tunnel: keys.given("reverse_tunnel")?,
             required: keys.or("required", false)?,
             challenges: keys.or("challenges", false)?,
+            revocation: keys.or("revocation", true)?,
+            udp: keys.given("udp")?,
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
         })
     }
@@ -127,6 +138,10 @@ pub struct MobileTable {
     pub reverse_tunnel: bool,
     /// Encapsulate also what goes to a foreign agent (RFC 3024 §5.2).
     pub encapsulating_delivery: bool,
+    /// Get broadcasts of the home network when away.
+    pub broadcasts: bool,
+    /// Let the home agent end a registration before its time (RFC 3543).
+    pub revocation: bool,
     /// Keep the former binding when moving, so that packets come to both places.
     pub simultaneous: bool,
     /// Tunnels in UDP (RFC 3519).
@@ -147,6 +162,8 @@ impl ReadTable for MobileTable {
             encapsulation: keys.given("encapsulation")?,
             reverse_tunnel: keys.or("reverse_tunnel", true)?,
             encapsulating_delivery: keys.or("encapsulating_delivery", false)?,
+            broadcasts: keys.or("broadcasts", false)?,
+            revocation: keys.or("revocation", true)?,
             simultaneous: keys.or("simultaneous", false)?,
             udp: keys.given("udp")?,
             association: keys.needed("association", ASSOCIATION)?,
@@ -279,7 +296,7 @@ impl Read for ReverseTunnel {
     }
 }
 
-/// Whether a mobile node asks for a tunnel in UDP.
+/// Whether a mobile node or a foreign agent asks for a tunnel in UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UdpTunnel {
     /// No.

@@ -6,7 +6,7 @@ use super::mobility::{FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::routes::entries::Part;
 
 /// A part in Mobile IPv4.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mobility {
     /// A home agent.
     HomeAgent(HomeAgentSetup),
@@ -17,7 +17,7 @@ pub enum Mobility {
 }
 
 /// A home agent and its link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomeAgentSetup {
     /// The machine's.
     pub config: home_agent::Config,
@@ -28,7 +28,7 @@ pub struct HomeAgentSetup {
 }
 
 /// A foreign agent and its link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VisitedLink {
     /// The machine's.
     pub config: foreign_agent::Config,
@@ -37,7 +37,7 @@ pub struct VisitedLink {
 }
 
 /// A mobile node and its interfaces.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MobileSetup {
     /// The machine's.
     pub config: mobile_node::Config,
@@ -64,6 +64,40 @@ impl Mobility {
             Self::ForeignAgent(it) => vec![it.interface.clone()],
             Self::MobileNode(it) => it.interfaces.clone(),
         }
+    }
+
+    /// The key that says where this part works and that differs in `other`, which a running process
+    /// cannot take over therefore.
+    pub fn moved_key(&self, other: &Self) -> Option<&'static str> {
+        let keys: &[(&str, bool)] = match (self, other) {
+            (Self::HomeAgent(one), Self::HomeAgent(two)) => &[
+                ("address", one.config.address == two.config.address),
+                ("prefix", one.config.prefix_len == two.config.prefix_len),
+                ("interface", one.interface == two.interface),
+                (
+                    "advertise",
+                    one.advertised_lifetime.is_some() == two.advertised_lifetime.is_some(),
+                ),
+            ],
+            (Self::ForeignAgent(one), Self::ForeignAgent(two)) => &[
+                ("address", one.config.address == two.config.address),
+                ("care_of", one.config.care_of == two.config.care_of),
+                ("interface", one.interface == two.interface),
+            ],
+            (Self::MobileNode(one), Self::MobileNode(two)) => &[
+                (
+                    "home_address",
+                    one.config.home_address == two.config.home_address,
+                ),
+                ("prefix", one.prefix == two.prefix),
+                ("home_agent", one.config.home_agent == two.config.home_agent),
+                ("interfaces", one.interfaces == two.interfaces),
+            ],
+            _ => return Some("role"),
+        };
+        keys.iter()
+            .find(|(_, is_same)| !is_same)
+            .map(|(key, _)| *key)
     }
 
     /// What the steward must know of it.

@@ -6,6 +6,7 @@
 
 mod foreign_agent;
 mod home_agent;
+mod keepalive;
 mod look;
 mod mobile_node;
 
@@ -21,7 +22,6 @@ use engine::mip4::identification;
 use engine::sa::{ChildId, Path};
 use engine::time::{Deadline, Instant};
 use futures_util::future::select_all;
-use socket2::Socket;
 use tracing::{info, warn};
 
 use super::Process;
@@ -31,6 +31,7 @@ use crate::routes::Desired;
 use crate::status::MobilityStatus;
 use foreign_agent::ForeignAgentPart;
 use home_agent::HomeAgentPart;
+use keepalive::Echoes;
 use mobile_node::MobileNodePart;
 
 /// What a machine hears.
@@ -51,6 +52,10 @@ pub(super) enum Input<'a> {
     Wake,
     /// The host is as it was wanted last.
     Applied,
+    /// A datagram could not be sent.
+    Unsent,
+    /// The process ends: registrations are taken back.
+    Leave,
 }
 
 /// What must be done.
@@ -93,6 +98,8 @@ enum Machine {
 /// Reasons that are counted separately. A reason consists of our own words and codes, so there are
 /// few.
 const REASONS_MAX: usize = 256;
+/// How long the end of the process waits for the other ends of registrations.
+const LEAVE_SPAN: core::time::Duration = core::time::Duration::from_secs(3);
 
 impl Common {
     /// Counts a message that was not served.
@@ -115,8 +122,8 @@ impl Common {
 /// What is opened with the rights of the start.
 pub(super) struct Opened {
     links: Vec<Link>,
-    /// A mobile node's, for keepalives.
-    echo: Option<Socket>,
+    /// For keepalives of a mobile node or a foreign agent.
+    echoes: Option<Echoes>,
 }
 
 impl Opened {
@@ -128,15 +135,15 @@ impl Opened {
                 format!("cannot listen on the interface {name}, as Mobile IPv4 must")
             })
         };
-        let echo = match mobility {
-            Some(Mobility::MobileNode(_)) => mobile_node::echo_socket(tun)
+        let echoes = match mobility {
+            Some(Mobility::MobileNode(_) | Mobility::ForeignAgent(_)) => Echoes::open(tun)
                 .map_err(|error| warn!("no keepalives through a NAT: {error}"))
                 .ok(),
             _ => None,
         };
         Ok(Self {
             links: names.iter().map(open).collect::<anyhow::Result<_>>()?,
-            echo,
+            echoes,
         })
     }
 }
@@ -160,13 +167,13 @@ impl MobilePart {
                     (random, beacon),
                 )))
             }
-            Mobility::ForeignAgent(setup) => {
-                Machine::ForeignAgent(Box::new(ForeignAgentPart::new(setup, clock, now, random)))
-            }
+            Mobility::ForeignAgent(setup) => Machine::ForeignAgent(Box::new(
+                ForeignAgentPart::new(setup, (clock, now), opened.echoes, random),
+            )),
             Mobility::MobileNode(setup) => Machine::MobileNode(Box::new(MobileNodePart::new(
                 setup,
                 clock,
-                opened.echo,
+                opened.echoes,
                 random,
             ))),
         };
@@ -242,6 +249,34 @@ impl MobilePart {
         }
     }
 
+    /// Whether peers have not yet said that they know of [`Input::Leave`].
+    pub(super) fn is_leaving(&self) -> bool {
+        match &self.machine {
+            Machine::HomeAgent(it) => it.agent.is_revoking(),
+            Machine::ForeignAgent(it) => it.agent.is_revoking(),
+            Machine::MobileNode(it) => it.node.is_leaving(),
+        }
+    }
+
+    /// Takes over a configuration that [`Mobility::can_become`] allows.
+    fn configure(&mut self, mobility: &Mobility, now: Instant) {
+        match (&mut self.machine, mobility) {
+            (Machine::HomeAgent(it), Mobility::HomeAgent(setup)) => it.configure(setup, now),
+            (Machine::ForeignAgent(it), Mobility::ForeignAgent(setup)) => it.configure(setup),
+            (Machine::MobileNode(it), Mobility::MobileNode(setup)) => it.configure(setup, now),
+            _ => {}
+        }
+    }
+
+    /// Ends the registration of a node at an agent. Whether there was one.
+    fn revoke(&mut self, home: Ipv4Addr, now: Instant) -> bool {
+        match &mut self.machine {
+            Machine::HomeAgent(it) => it.agent.revoke(home, now),
+            Machine::ForeignAgent(it) => it.agent.revoke(home, now),
+            Machine::MobileNode(_) => false,
+        }
+    }
+
     /// Whether it serves, or a mobile node is registered.
     pub(super) fn is_up(&self) -> bool {
         match &self.machine {
@@ -285,7 +320,10 @@ impl Process {
         while let Some(effect) = self.mobility.as_mut().and_then(MobilePart::poll) {
             match effect {
                 Effect::Datagram { from, to, payload } => {
-                    self.send(&Path::udp_with_type(from, to), &payload);
+                    let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
+                    if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
+                        part.handle(&Input::Unsent, now);
+                    }
                 }
                 Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
                 Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
@@ -319,7 +357,55 @@ impl Process {
         }
     }
 
-    /// Takes the part in Mobile IPv4 down. Its bindings at other agents end with their lifetimes.
+    /// Takes registrations back, and waits a while until the other ends know.
+    pub(super) async fn leave(&mut self) -> anyhow::Result<()> {
+        let until = tokio::time::Instant::now() + LEAVE_SPAN;
+        self.mobile_input(&Input::Leave)?;
+        while self.mobility.as_ref().is_some_and(MobilePart::is_leaving) {
+            let wake = self.wake_at().min(until);
+            tokio::select! {
+                news = self.inbox.next(self.host.misses_routes()) => {
+                    let Some(news) = news else { return Ok(()) };
+                    self.on_news(news).await?;
+                }
+                heard = MobilePart::hear(self.mobility.as_ref()) => {
+                    let (number, frame) = heard?;
+                    self.mobile_input(&Input::Frame(number, &frame))?;
+                }
+                () = tokio::time::sleep_until(wake) => {
+                    if tokio::time::Instant::now() >= until {
+                        info!("nobody answers: registrations end with their lifetimes");
+                        return Ok(());
+                    }
+                    self.mobile_input(&Input::Wake)?;
+                    self.input(engine::node::Input::Wake).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The administrator of an agent ends a node's registration. Whether there was one.
+    pub(super) fn revoke(&mut self, home: Ipv4Addr) -> anyhow::Result<bool> {
+        let now = self.clock.now();
+        let part = self.mobility.as_mut();
+        let was_there = part.is_some_and(|part| part.revoke(home, now));
+        self.mobile_input(&Input::Wake)?;
+        Ok(was_there)
+    }
+
+    /// The configuration was read again.
+    pub(super) fn follow_mobility(&mut self, old: Option<&Mobility>) -> anyhow::Result<()> {
+        let now = self.clock.now();
+        if let (Some(part), Some(new)) = (&mut self.mobility, &self.loaded.mobility)
+            && Some(new) != old
+        {
+            part.configure(new, now);
+        }
+        self.mobile_input(&Input::Wake)
+    }
+
+    /// Takes the part in Mobile IPv4 down.
     pub(super) fn end_mobility(&mut self) -> anyhow::Result<()> {
         let Some(mut part) = self.mobility.take() else {
             return Ok(());
@@ -330,7 +416,7 @@ impl Process {
                 Change::Outbound(change) => self.planes.change_outbound(change)?,
             }
         }
-        info!("the part in Mobile IPv4 has ended: its registrations end with their lifetimes");
+        info!("the part in Mobile IPv4 has ended");
         Ok(())
     }
 }

@@ -143,13 +143,14 @@ impl Process {
     }
 
     /// Sends a message. A stranger may have chosen an unreachable destination, so the log lines of
-    /// such errors are limited too.
-    pub(super) fn send(&mut self, path: &Path, bytes: &[u8]) {
+    /// such errors are limited too. Returns whether it was sent.
+    pub(super) fn send(&mut self, path: &Path, bytes: &[u8]) -> bool {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
         let Err(error) = self.udp.send(path, bytes) else {
-            return self.progress.sent(path.remote);
+            self.progress.sent(path.remote);
+            return true;
         };
         self.unsent += 1;
         if let Some(line) = self.progress.unsent(path.remote, &error) {
@@ -158,6 +159,7 @@ impl Process {
         if self.quota.takes(self.clock.now()) {
             warn!(remote = %path.remote, "cannot send: {error}");
         }
+        false
     }
 
     /// Adds the keys of an SA to the capture.

@@ -19,7 +19,7 @@ use super::keeper::{self, Ask};
 use super::outputs::Ends;
 use super::setup::{check_role, engine_config, inner_mtu};
 use crate::config::file::DaemonTable;
-use crate::config::{self, Loaded, Names};
+use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::Reply;
 use crate::options::Role;
 use crate::service;
@@ -55,6 +55,7 @@ struct Reload {
     path: PathBuf,
     role: Role,
     table: DaemonTable,
+    mobility: Option<Mobility>,
     mtu: u16,
 }
 
@@ -68,6 +69,7 @@ impl Reload {
         let loaded = tokio::task::spawn_blocking(load).await??;
         check_role(self.role, &self.path, &loaded)?;
         check_daemon(&self.table, &loaded.daemon)?;
+        check_mobility(self.mobility.as_ref(), loaded.mobility.as_ref())?;
         keeper::ask(&self.asks, Ask::Adopt).await?;
         let mtu = inner_mtu(&loaded.engine);
         if mtu != self.mtu
@@ -102,6 +104,7 @@ impl Process {
             path: self.options.config.clone(),
             role: self.options.role,
             table: self.loaded.daemon.clone(),
+            mobility: self.loaded.mobility.clone(),
             mtu: inner_mtu(&self.loaded.engine),
         };
         self.reloads.task = Some(tokio::spawn(reload.run()));
@@ -148,6 +151,7 @@ impl Process {
         let ends = self.ends_of(Input::Configure(Arc::new(config))).await?;
         let changes = changes(&old, &self.loaded, &ends);
         self.begin().await?;
+        self.follow_mobility(old.mobility.as_ref())?;
         self.host.ask_ways(&self.node);
         self.update_host();
         let is_applied = self.host.is_up_to_date();
@@ -178,7 +182,16 @@ fn changes(old: &Loaded, new: &Loaded, ends: &Ends) -> String {
             false => all.join(", "),
         }
     };
+    let of_part = |it: &Loaded, name: &str| {
+        let part = it.mobility.as_ref();
+        part.is_some_and(|it| it.name() == name)
+    };
     let line = |name: &String| {
+        if of_part(old, name) && of_part(new, name) {
+            let is_same = old.mobility == new.mobility;
+            let said = if is_same { "unchanged" } else { "changed" };
+            return format!("{name}: {said}");
+        }
         let ended = match ends.get(name).map_or(0, |ended| ended.tunnels) {
             0 => String::new(),
             1 => ", 1 tunnel ended".to_owned(),
@@ -202,6 +215,21 @@ pub fn check_daemon(old: &DaemonTable, new: &DaemonTable) -> anyhow::Result<()> 
         anyhow::bail!("[daemon]: only dns and half_open can be changed while it runs: restart it");
     }
     Ok(())
+}
+
+/// A part in Mobile IPv4 stays where it is: its links were opened at the start.
+pub fn check_mobility(old: Option<&Mobility>, new: Option<&Mobility>) -> anyhow::Result<()> {
+    match (old, new) {
+        (None, None) => Ok(()),
+        (Some(old), Some(new)) => match old.moved_key(new) {
+            Some(key) => {
+                let name = old.name();
+                anyhow::bail!("{name}: its {key} cannot be changed while it runs: restart it")
+            }
+            None => Ok(()),
+        },
+        _ => anyhow::bail!("a part in Mobile IPv4 cannot come or go while it runs: restart it"),
+    }
 }
 
 #[cfg(test)]

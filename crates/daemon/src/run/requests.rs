@@ -8,6 +8,7 @@ use engine::node::{Command, ConnectionState, Input};
 use tokio::sync::oneshot;
 
 use super::Process;
+use super::mobility::MobilePart;
 use super::outputs::Ended;
 use super::report::complete;
 use crate::control::server::Call;
@@ -30,6 +31,7 @@ impl Process {
             }
             Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
             Request::Stop => {
+                self.leave().await?;
                 self.input(Input::Command(Command::Stop)).await?;
                 Reply::Done {
                     text: String::new(),
@@ -74,6 +76,10 @@ impl Process {
     }
 
     async fn end_peer(&mut self, connection: String, peer: Identity) -> anyhow::Result<Reply> {
+        let part = self.mobility.as_ref().map(MobilePart::name);
+        if part.is_some_and(|name| name == connection) {
+            return self.end_registration(&connection, &peer);
+        }
         let mut all = self.loaded.engine.connections.iter();
         let is_station = |it: &engine::config::Connection| !it.remote_addrs.is_empty();
         if all.any(|it| it.name == connection && is_station(it)) {
@@ -89,6 +95,23 @@ impl Process {
         };
         let text = format!("{connection}: {}", ended_peer(&peer, *ended));
         Ok(Reply::Done { text })
+    }
+
+    /// An agent's administrator ends the registration of a node.
+    fn end_registration(&mut self, name: &str, peer: &Identity) -> anyhow::Result<Reply> {
+        let address = peer.to_string().parse();
+        let Ok(home) = address else {
+            let text = format!("{peer} is not a home address, such as 10.18.3.17");
+            return Ok(Reply::Failed { text });
+        };
+        Ok(match self.revoke(home)? {
+            true => Reply::Done {
+                text: format!("{name}: the registration of {home} has ended"),
+            },
+            false => Reply::Failed {
+                text: format!("{name}: {home} is not registered"),
+            },
+        })
     }
 
     /// The error for an identity that no peer has.
@@ -116,6 +139,7 @@ impl Process {
             .as_ref()
             .is_some_and(|it| it.name() == connection)
         {
+            self.leave().await?;
             self.end_mobility()?;
         }
         self.update_host();

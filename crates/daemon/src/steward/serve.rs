@@ -253,6 +253,7 @@ impl Server {
         let loaded = config::load_from(&self.order.config, Names::Unasked, &texts)?;
         run::check_role(self.order.role, &self.order.config, &loaded)?;
         run::check_daemon(&self.loaded.daemon, &loaded.daemon)?;
+        run::check_mobility(self.loaded.mobility.as_ref(), loaded.mobility.as_ref())?;
         self.read = Some(loaded);
         Ok(texts)
     }

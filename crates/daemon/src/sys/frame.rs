@@ -5,7 +5,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::libc;
 use tokio::io::unix::AsyncFd;
@@ -38,6 +38,33 @@ pub struct Instruction {
     pub value: u32,
 }
 
+/// Loads two octets.
+pub const LOAD_HALF: u16 = 0x28;
+/// Loads an octet.
+pub const LOAD_BYTE: u16 = 0x30;
+/// Loads two octets behind a header.
+pub const LOAD_HALF_BEHIND: u16 = 0x48;
+/// Loads an octet behind a header.
+pub const LOAD_BYTE_BEHIND: u16 = 0x50;
+/// Loads the length of an IPv4 header.
+pub const LOAD_HEADER_LEN: u16 = 0xb1;
+/// Compares.
+pub const JUMP_IF_EQUAL: u16 = 0x15;
+/// Looks for bits.
+pub const JUMP_IF_SET: u16 = 0x45;
+/// Ends with the length to keep.
+pub const RETURN: u16 = 0x06;
+
+/// An instruction.
+pub const fn is(code: u16, if_true: u8, if_false: u8, value: u32) -> Instruction {
+    Instruction {
+        code,
+        if_true,
+        if_false,
+        value,
+    }
+}
+
 /// The same, for the frames that a filter keeps, and those to groups.
 pub fn open_filtered(
     interface: &str,
@@ -45,6 +72,16 @@ pub fn open_filtered(
     groups: &[[u8; 6]],
 ) -> io::Result<OwnedFd> {
     let fd = unbound()?;
+    attach(fd.as_fd(), filter)?;
+    let index = bind(&fd, interface)?;
+    for group in groups {
+        join(&fd, index, (libc::PACKET_MR_MULTICAST, *group))?;
+    }
+    Ok(fd)
+}
+
+/// Gives a socket a filter.
+pub fn attach(fd: BorrowedFd<'_>, filter: &[Instruction]) -> io::Result<()> {
     let instruction = |one: &Instruction| libc::sock_filter {
         code: one.code,
         jt: one.if_true,
@@ -68,11 +105,7 @@ pub fn open_filtered(
         )
     };
     super::check(done)?;
-    let index = bind(&fd, interface)?;
-    for group in groups {
-        join(&fd, index, (libc::PACKET_MR_MULTICAST, *group))?;
-    }
-    Ok(fd)
+    Ok(())
 }
 
 /// Makes a socket one that tasks can wait for. Must run within a tokio runtime.

@@ -114,6 +114,20 @@ impl Mac {
     }
 }
 
+impl PartialEq for Association {
+    /// Equal keys make equal authenticators. In constant time.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_kind = core::mem::discriminant(&self.mac)
+            == core::mem::discriminant(&other.mac)
+            && self.mac.len() == other.mac.len();
+        let [one, two] = [self, other].map(|it| it.mac.over(b"the same key"));
+        let is_same_key = is_same_kind && is_equal(one.as_ref(), two.as_ref());
+        is_same_key && (self.spi, self.replay) == (other.spi, other.replay)
+    }
+}
+
+impl Eq for Association {}
+
 impl fmt::Debug for Association {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "association {}", self.spi)
@@ -121,7 +135,7 @@ impl fmt::Debug for Association {
 }
 
 /// Associations with one peer, by SPI. The first is used for what we send first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Associations {
     first: u32,
     by_spi: BTreeMap<u32, Association>,
@@ -207,6 +221,19 @@ mod tests {
             "ea169d3eae707cb004a1ca25569d38a9f402f49bd1dc71e043b9dc57f4f1f69f",
         );
         check(Algorithm::KeyedMd5, "4e05915ae354f1c8106c9341d79adae1");
+    }
+
+    #[test]
+    fn associations_are_equal_only_with_the_same_key() {
+        let new = |spi, algorithm, key: &[u8]| {
+            Association::new(spi, algorithm, ReplayProtection::Nonces, key).unwrap()
+        };
+        let one = new(256, Algorithm::HmacMd5, b"key");
+        assert_eq!(one, new(256, Algorithm::HmacMd5, b"key"));
+        assert_ne!(one, new(257, Algorithm::HmacMd5, b"key"));
+        assert_ne!(one, new(256, Algorithm::HmacMd5, b"kez"));
+        assert_ne!(one, new(256, Algorithm::HmacSha256, b"key"));
+        assert_ne!(one, new(256, Algorithm::KeyedMd5, b"key"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub const PENDING_EACH_MAX: usize = 4;
 pub struct Mac(pub [u8; 6]);
 
 /// What a foreign agent is and allows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Our address on the link of the visitors.
     pub address: Ipv4Addr,
@@ -213,6 +213,19 @@ impl ForeignAgent {
             revoked: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The configuration has changed, but not our addresses. Visits remain as they are.
+    pub fn configure(&mut self, config: Config) {
+        self.config = Config {
+            clock: self.config.clock,
+            ..config
+        };
+    }
+
+    /// Whether a revocation waits for its acknowledgment.
+    pub fn is_revoking(&self) -> bool {
+        self.revocations.next().is_some()
     }
 
     /// The calendar time was set.

@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Stream;
 use wire::mip4::{Code, Message};
 
-use super::association::Associations;
+use super::association::{Association, Associations};
 use super::firewall::Outside;
 use super::identification::{Clock, Guard};
 use super::revocation::{Outbox, Past, Policy};
@@ -35,7 +35,7 @@ use register::UdpAnswer;
 const OUTPUTS_MAX: usize = 1_024;
 
 /// A mobile node that we serve.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Its home address.
     pub home_address: Ipv4Addr,
@@ -46,7 +46,7 @@ pub struct Client {
 }
 
 /// What a home agent is and allows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Our address, that of tunnels and replies.
     pub address: Ipv4Addr,
@@ -172,37 +172,62 @@ struct Node {
 impl HomeAgent {
     /// A home agent without bindings. `clock` must be right to some seconds if nodes use
     /// timestamps.
-    pub fn new(mut config: Config, clock: Clock, now: Instant, mut random: Stream) -> Self {
-        let start = clock.ntp(now);
-        let mut by_nai = BTreeMap::new();
-        let mut nodes = BTreeMap::new();
-        for client in std::mem::take(&mut config.clients) {
-            if let Some(nai) = client.nai {
-                by_nai.insert(nai, client.home_address);
-            }
-            let guards = client
-                .associations
-                .iter()
-                .map(|one| (one.spi(), Guard::new(one.replay(), start, &mut random)))
-                .collect();
-            let node = Node {
-                associations: client.associations,
-                guards,
-                answers: BTreeMap::new(),
-                bindings: Bindings::default(),
-                revoked: None,
-            };
-            nodes.insert(client.home_address, node);
-        }
-        Self {
+    pub fn new(config: Config, clock: Clock, now: Instant, random: Stream) -> Self {
+        let mut agent = Self {
             config,
             clock,
             random,
-            by_nai,
-            nodes,
+            by_nai: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             first_end: None,
             revocations: Outbox::default(),
             outputs: VecDeque::new(),
+        };
+        agent.admit(BTreeMap::new(), now);
+        agent
+    }
+
+    /// The configuration has changed, but not our address and network. Bindings of nodes that stay
+    /// remain as they are; those of others end.
+    pub fn configure(&mut self, config: Config, now: Instant) {
+        let stays: BTreeSet<Ipv4Addr> = config.clients.iter().map(|it| it.home_address).collect();
+        let homes: Vec<Ipv4Addr> = self.nodes.keys().copied().collect();
+        for home_address in homes.iter().filter(|it| !stays.contains(it)) {
+            self.revoke(*home_address, now);
+        }
+        let mut former = std::mem::take(&mut self.nodes);
+        former.retain(|home_address, _| stays.contains(home_address));
+        self.config = config;
+        self.admit(former, now);
+    }
+
+    /// Serves the nodes of the configuration. What is known of former ones stays.
+    fn admit(&mut self, mut former: BTreeMap<Ipv4Addr, Node>, now: Instant) {
+        let start = self.clock.ntp(now);
+        self.by_nai.clear();
+        for client in std::mem::take(&mut self.config.clients) {
+            if let Some(nai) = client.nai {
+                self.by_nai.insert(nai, client.home_address);
+            }
+            let former = former.remove(&client.home_address);
+            let (mut known, answers, bindings, revoked) = match former {
+                Some(node) => (node.guards, node.answers, node.bindings, node.revoked),
+                None => Default::default(),
+            };
+            let guard = |one: &Association| {
+                let former = known.remove(&one.spi());
+                let former = former.filter(|guard| guard.replay() == one.replay());
+                let new = || Guard::new(one.replay(), start, &mut self.random);
+                (one.spi(), former.unwrap_or_else(new))
+            };
+            let node = Node {
+                guards: client.associations.iter().map(guard).collect(),
+                associations: client.associations,
+                answers,
+                bindings,
+                revoked,
+            };
+            self.nodes.insert(client.home_address, node);
         }
     }
 
@@ -258,6 +283,11 @@ impl HomeAgent {
             why: "repeat a revocation",
         });
         ends.into_iter().chain(revocation).min()
+    }
+
+    /// Whether a revocation waits for its acknowledgment.
+    pub fn is_revoking(&self) -> bool {
+        self.revocations.next().is_some()
     }
 
     /// The bindings of a home address.

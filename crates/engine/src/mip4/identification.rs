@@ -69,6 +69,11 @@ impl Guard {
         }
     }
 
+    /// How it recognizes replays.
+    pub fn replay(&self) -> ReplayProtection {
+        self.replay
+    }
+
     /// Judges the identification of an authentic request, at our NTP time `ntp`. Changes nothing;
     /// [`Self::accept`] does.
     pub fn judge(&self, identification: u64, ntp: u64, random: &mut Stream) -> Verdict {

@@ -27,7 +27,7 @@ use agents::{Agents, Solicitations};
 use registration::Pending;
 
 /// What a mobile node is and wants.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The address that it keeps.
     pub home_address: Ipv4Addr,
@@ -154,6 +154,8 @@ pub struct MobileNode {
     /// What was agreed on about revocation in the registration that holds.
     agreement: Option<Agreement>,
     ignored: Ignored,
+    /// The owner ends: the registration that holds is taken back.
+    is_leaving: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -177,6 +179,7 @@ impl MobileNode {
             renewal: None,
             agreement: None,
             ignored: Ignored::default(),
+            is_leaving: false,
             outputs: VecDeque::new(),
         }
     }
@@ -202,6 +205,47 @@ impl MobileNode {
         if self.firewall() != before {
             self.begin(now);
         }
+    }
+
+    /// The configuration has changed. Home address and home agent are the same. A registration that
+    /// holds is made anew.
+    pub fn configure(&mut self, config: Config, now: Instant) {
+        if config.associations != self.config.associations {
+            let replay = config.associations.first().replay();
+            self.identifier = Identifier::new(replay, &mut self.random);
+        }
+        self.config = config;
+        self.pending = None;
+        self.register(now);
+    }
+
+    /// The last request did not leave this host, and perhaps it can now: asks again at once.
+    pub fn retry(&mut self, now: Instant) {
+        if self.pending.as_ref().is_some_and(Pending::is_asked) {
+            self.register(now);
+        }
+    }
+
+    /// Nothing comes through the tunnel: the registration that holds is made anew (RFC 3519
+    /// §4.10).
+    pub fn renew(&mut self, now: Instant) {
+        if matches!(self.state, State::Registered { .. }) && self.pending.is_none() {
+            self.register(now);
+        }
+    }
+
+    /// Takes back a registration that holds, so that its agents need not wait for the end of its
+    /// lifetime. Then the state is [`State::Unreachable`].
+    pub fn leave(&mut self, now: Instant) {
+        if matches!(self.state, State::Registered { .. }) {
+            self.is_leaving = true;
+            self.register(now);
+        }
+    }
+
+    /// Whether the answer to [`Self::leave`] is still awaited.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving && matches!(self.state, State::Registered { .. })
     }
 
     /// Whether packets from a care-of address must go through the firewall.

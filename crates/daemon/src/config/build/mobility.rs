@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 
 use engine::mip4::association::{self, Association, Associations, FIRST_SPI, ReplayProtection};
 use engine::mip4::identification::Clock;
+use engine::mip4::revocation::Policy;
 use engine::mip4::{foreign_agent, home_agent, mobile_node, tunnel};
 use engine::sa;
 use engine::site::is_unicast;
@@ -27,6 +28,11 @@ const KEY_OCTETS_MIN: usize = 16;
 const KEEPALIVE_MIN: u16 = 10;
 /// Longest lifetime in seconds: 65535 means for ever (RFC 5944 §3.3).
 const LIFETIME_MAX: u64 = 65_534;
+/// The node is told, too.
+const REVOCATION: Policy = Policy {
+    has_inform: true,
+    informs: true,
+};
 /// Octets of an interface's name without its terminator (IFNAMSIZ).
 const INTERFACE_OCTETS_MAX: usize = 15;
 
@@ -145,7 +151,7 @@ impl Builder<'_> {
                 foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
                 outside: Vec::new(),
                 trusts_traversal: BTreeSet::new(),
-                revocation: None,
+                revocation: table.revocation.then_some(REVOCATION),
             },
             interface: table.interface.clone(),
             advertised_lifetime: table.advertise.then_some(lifetime),
@@ -201,10 +207,10 @@ impl Builder<'_> {
                 )?,
                 mobile_nodes,
                 home_agents: self.agents("home_agents", &file.home_agents)?,
-                revocation: None,
+                revocation: table.revocation.then_some(REVOCATION),
                 // The time of the start replaces it.
                 clock: Clock::new(Instant(0), Duration::ZERO),
-                udp: mobile_node::UdpWish::Never,
+                udp: udp_wish(table.udp),
             },
             interface: table.interface.clone(),
         }))
@@ -239,15 +245,11 @@ impl Builder<'_> {
                 encapsulation: encapsulation(table.encapsulation),
                 is_reverse: table.reverse_tunnel,
                 encapsulates_delivery: table.encapsulating_delivery,
-                wants_broadcasts: false,
+                wants_broadcasts: table.broadcasts,
                 is_simultaneous: table.simultaneous,
-                udp: match table.udp {
-                    UdpTunnel::Never => mobile_node::UdpWish::Never,
-                    UdpTunnel::BehindNat => mobile_node::UdpWish::BehindNat,
-                    UdpTunnel::Always => mobile_node::UdpWish::Always,
-                },
+                udp: udp_wish(table.udp),
                 firewall: None,
-                hears_revocations: false,
+                hears_revocations: table.revocation,
             },
             interfaces: table.interfaces.clone(),
             prefix: table.prefix,
@@ -417,6 +419,14 @@ fn encapsulation(word: Encapsulation) -> sa::Encapsulation {
         Encapsulation::IpInIp => sa::Encapsulation::IpInIp,
         Encapsulation::Minimal => sa::Encapsulation::Minimal,
         Encapsulation::Gre => sa::Encapsulation::Gre,
+    }
+}
+
+fn udp_wish(word: UdpTunnel) -> tunnel::UdpWish {
+    match word {
+        UdpTunnel::Never => tunnel::UdpWish::Never,
+        UdpTunnel::BehindNat => tunnel::UdpWish::BehindNat,
+        UdpTunnel::Always => tunnel::UdpWish::Always,
     }
 }
 

@@ -1,17 +1,20 @@
 //! A foreign agent on the link of its visitors: it advertises there, relays what it hears there,
 //! and leads packets of visitors to their link and into the tunnel device.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
 use engine::ike::NotReached;
 use engine::mip4::carriers::{self, Carriers, Owner};
+use engine::mip4::foreign_agent as agent;
 use engine::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Mac, Output, Refusal};
 use engine::mip4::identification::Clock;
-use engine::time::{Deadline, Instant};
+use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info};
 use wire::mip4::{Code, Message, PORT, is_solicitation};
 
+use super::keepalive::Echoes;
 use super::{Common, Effect, Input};
 use crate::config::VisitedLink;
 use crate::ether::{ALL_HOSTS, Heard, Registration};
@@ -21,6 +24,9 @@ use crate::status::{MobilityStatus, VisitorStatus, form};
 
 /// Where a node sends a request that does not know our address (RFC 5944 §3.6.1.1).
 const ALL_AGENTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 11);
+/// Seconds between two keepalives, if the home agent does not say, and at least (RFC 3519 §4.9).
+const KEEPALIVE_DEFAULT: u16 = 110;
+const KEEPALIVE_MIN: u16 = 10;
 /// TTL of our messages to visitors.
 const TTL: u8 = 255;
 
@@ -29,10 +35,19 @@ pub(super) struct ForeignAgentPart {
     pub(super) agent: ForeignAgent,
     pub(super) carriers: Carriers,
     config: Config,
+    /// None: this host refused it.
+    echoes: Option<Echoes>,
+    /// Visitors with tunnels in UDP: when the next keepalive is due, and its number.
+    kept: BTreeMap<Ipv4Addr, (Instant, u16)>,
 }
 
 impl ForeignAgentPart {
-    pub(super) fn new(setup: &VisitedLink, clock: Clock, now: Instant, random: Stream) -> Self {
+    pub(super) fn new(
+        setup: &VisitedLink,
+        (clock, now): (Clock, Instant),
+        echoes: Option<Echoes>,
+        random: Stream,
+    ) -> Self {
         let config = Config {
             clock,
             ..setup.config.clone()
@@ -41,7 +56,15 @@ impl ForeignAgentPart {
             carriers: Carriers::default(),
             agent: ForeignAgent::new(config.clone(), now, random),
             config,
+            echoes,
+            kept: BTreeMap::new(),
         }
+    }
+
+    /// The configuration has changed.
+    pub(super) fn configure(&mut self, setup: &VisitedLink) {
+        self.config = setup.config.clone();
+        self.agent.configure(self.config.clone());
     }
 
     pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
@@ -70,15 +93,42 @@ impl ForeignAgentPart {
                 self.agent.unreachable(agent, code, now);
             }
             Input::Wake => self.agent.handle_timeout(now),
-            Input::Look | Input::Applied => {}
+            Input::Leave => {
+                let visitors = self.agent.visitors().map(|one| one.home_address);
+                for home in visitors.collect::<Vec<_>>() {
+                    self.agent.revoke(home, now);
+                }
+            }
+            Input::Look | Input::Applied | Input::Unsent => {}
         }
         while let Some(output) = self.agent.poll() {
-            self.execute(output, common);
+            self.execute(output, common, now);
         }
+        self.keep_alive(now);
     }
 
     pub(super) fn deadline(&self) -> Deadline {
-        self.agent.deadline()
+        let keepalives = self.kept.values().map(|(at, _)| Deadline {
+            at: *at,
+            why: "keep the NAT's entry",
+        });
+        let own = self.agent.deadline();
+        keepalives.fold(own, Deadline::min)
+    }
+
+    fn keep_alive(&mut self, now: Instant) {
+        for one in self.agent.visitors() {
+            let Some((due, number)) = self.kept.get_mut(&one.home_address) else {
+                continue;
+            };
+            if *due <= now {
+                *due = now + every(one);
+                *number = number.wrapping_add(1);
+                if let Some(echoes) = &self.echoes {
+                    echoes.ask(one.home_address, one.home_agent, *number);
+                }
+            }
+        }
     }
 
     pub(super) fn want(&self, desired: &mut Desired) {
@@ -141,7 +191,24 @@ impl ForeignAgentPart {
         }
     }
 
-    fn execute(&mut self, output: Output, common: &mut Common) {
+    fn come(&mut self, visitor: agent::Visitor, common: &mut Common, now: Instant) {
+        info!(home = %visitor.home_address, agent = %visitor.home_agent, "visitor");
+        match visitor.udp {
+            // The first one tells the home agent nothing new (RFC 3519 §4.9).
+            Some(_) => self
+                .kept
+                .insert(visitor.home_address, (now + every(&visitor), 0)),
+            None => self.kept.remove(&visitor.home_address),
+        };
+        let (address, care_of) = (self.config.address, self.config.care_of);
+        let wanted = carriers::of_visitor(address, care_of, &visitor);
+        let owner = Owner::Home(visitor.home_address);
+        let changes = self.carriers.follow(owner, wanted);
+        common.plane(changes);
+        common.effects.push_back(Effect::Host);
+    }
+
+    fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
         match output {
             Output::Relay { from, to, payload } => {
                 common
@@ -177,35 +244,42 @@ impl ForeignAgentPart {
             } => {
                 info!(home = %home_address, agent = %home_agent, "nobody has acknowledged");
             }
-            Output::Came(visitor) => {
-                info!(home = %visitor.home_address, agent = %visitor.home_agent, "visitor");
-                let (address, care_of) = (self.config.address, self.config.care_of);
-                let wanted = carriers::of_visitor(address, care_of, &visitor);
-                let owner = Owner::Home(visitor.home_address);
-                let changes = self.carriers.follow(owner, wanted);
-                common.plane(changes);
-                common.effects.push_back(Effect::Host);
-            }
+            Output::Came(visitor) => self.come(visitor, common, now),
             Output::Left(home) => {
                 info!(%home, "the visitor has left");
+                self.kept.remove(&home);
                 let changes = self.carriers.follow(Owner::Home(home), Vec::new());
                 common.plane(changes);
                 common.effects.push_back(Effect::Host);
             }
             Output::Refused { from, why } => {
                 debug!(%from, "not served: {why:?}");
-                common.refuse(match why {
-                    Refusal::Malformed => "malformed".to_owned(),
-                    Refusal::NotForUs => "not-for-us".to_owned(),
-                    Refusal::Unexpected => "unexpected".to_owned(),
-                    Refusal::UnprovenChallenge => "unproven-challenge".to_owned(),
-                    Refusal::UnexpectedRevocationSupport => "revocation-support".to_owned(),
-                    Refusal::Revocation(fault) => format!("revocation: {fault:?}"),
-                    Refusal::Denied(code) => format!("denied-{}", code.number()),
-                });
+                common.refuse(reason(why));
             }
         }
     }
+}
+
+/// A key for the count.
+fn reason(why: Refusal) -> String {
+    match why {
+        Refusal::Malformed => "malformed".to_owned(),
+        Refusal::NotForUs => "not-for-us".to_owned(),
+        Refusal::Unexpected => "unexpected".to_owned(),
+        Refusal::UnprovenChallenge => "unproven-challenge".to_owned(),
+        Refusal::UnexpectedRevocationSupport => "revocation-support".to_owned(),
+        Refusal::Revocation(fault) => format!("revocation: {fault:?}"),
+        Refusal::Denied(code) => format!("denied-{}", code.number()),
+    }
+}
+
+/// The time between two keepalives.
+fn every(visitor: &agent::Visitor) -> Duration {
+    let seconds = match visitor.keepalive {
+        0 => KEEPALIVE_DEFAULT,
+        seconds => seconds.max(KEEPALIVE_MIN),
+    };
+    Duration::from_secs(seconds.into())
 }
 
 fn is_request(payload: &[u8]) -> bool {

@@ -64,6 +64,16 @@ impl HomeAgentPart {
         }
     }
 
+    /// The configuration has changed.
+    pub(super) fn configure(&mut self, setup: &HomeAgentSetup, now: Instant) {
+        let config = setup.config.clone();
+        if let (Some(beacon), Some(lifetime)) = (&mut self.beacon, setup.advertised_lifetime) {
+            beacon.configure(&config, lifetime);
+        }
+        self.homes = config.clients.iter().map(|it| it.home_address).collect();
+        self.agent.configure(config, now);
+    }
+
     pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
         match *input {
             Input::Datagram { from, to, payload } => {
@@ -71,7 +81,12 @@ impl HomeAgentPart {
             }
             Input::Frame(_, heard) => self.hear(heard, common, now),
             Input::Wake => self.agent.handle_timeout(now),
-            Input::Unreachable(..) | Input::Look | Input::Applied => {}
+            Input::Leave => {
+                for home in &self.homes {
+                    self.agent.revoke(*home, now);
+                }
+            }
+            Input::Unreachable(..) | Input::Look | Input::Applied | Input::Unsent => {}
         }
         while let Some(output) = self.agent.poll() {
             self.execute(output, common, now);

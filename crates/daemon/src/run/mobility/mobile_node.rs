@@ -2,7 +2,6 @@
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
@@ -10,11 +9,10 @@ use engine::mip4::carriers::{self, Carriers, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
 use engine::time::{Deadline, Duration, Instant};
-use socket2::{Domain, Protocol, Socket, Type};
-use tracing::{info, warn};
-use wire::ip::checksum::checksum;
+use tracing::{debug, info, warn};
 use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
 
+use super::keepalive::{Echoes, Keepalive};
 use super::look::{self, Link};
 use super::{Common, Effect, Input};
 use crate::config::MobileSetup;
@@ -47,26 +45,21 @@ pub(super) struct MobileNodePart {
     home_until: Option<Instant>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
-    /// The message that waits for that.
+    /// The message that waits until the host has followed.
     held: Option<(Ipv4Addr, SocketAddrV4, Vec<u8>)>,
+    /// The last message did not leave this host.
+    is_unsent: bool,
     announcement: Option<(Instant, u32)>,
     keepalive: Keepalive,
-}
-
-/// Keeps a NAT's entry for a tunnel in UDP (RFC 3519 §4.9).
-struct Keepalive {
-    /// Bound to the tunnel device. None: this host refused it.
-    socket: Option<Socket>,
-    every: Option<Duration>,
-    due: Instant,
-    sequence: u16,
+    /// None: this host refused it.
+    echoes: Option<Echoes>,
 }
 
 impl MobileNodePart {
     pub(super) fn new(
         setup: &MobileSetup,
         clock: Clock,
-        echo: Option<Socket>,
+        echoes: Option<Echoes>,
         random: Stream,
     ) -> Self {
         Self {
@@ -80,14 +73,17 @@ impl MobileNodePart {
             home_until: None,
             macs: BTreeMap::new(),
             held: None,
+            is_unsent: false,
             announcement: None,
-            keepalive: Keepalive {
-                socket: echo,
-                every: None,
-                due: Instant(0),
-                sequence: 0,
-            },
+            keepalive: Keepalive::default(),
+            echoes,
         }
+    }
+
+    /// The configuration has changed.
+    pub(super) fn configure(&mut self, setup: &MobileSetup, now: Instant) {
+        self.setup = setup.clone();
+        self.node.configure(setup.config.clone(), now);
     }
 
     pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
@@ -99,7 +95,19 @@ impl MobileNodePart {
                 }
             }
             Input::Frame(number, heard) => self.hear(number, heard, now),
-            Input::Look => self.look(now),
+            Input::Look => {
+                self.look(now);
+                // An address is there sooner than the route to the home agent.
+                if core::mem::take(&mut self.is_unsent) {
+                    debug!("asking again: the last request was not sent");
+                    self.node.retry(now);
+                }
+            }
+            Input::Unsent => {
+                self.is_unsent = true;
+                return;
+            }
+            Input::Leave => self.node.leave(now),
             Input::Wake => {
                 self.node.handle_timeout(now);
                 if self.home_until.is_some_and(|until| until <= now) {
@@ -109,13 +117,13 @@ impl MobileNodePart {
             Input::Applied => self.release(common),
             Input::Unreachable(..) => {}
         }
+        self.keep_alive(now);
         self.drain(common, now);
         self.announce(common, now);
-        self.keep_alive(now);
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let keepalive = self.keepalive.every.map(|_| self.keepalive.due);
+        let keepalive = self.keepalive.due();
         let all = [
             (self.home_until, "notice that the home agent is silent"),
             (
@@ -398,12 +406,11 @@ impl MobileNodePart {
             State::Home => info!("at home"),
             State::Unreachable => info!("not registered"),
         }
-        let every = match &state {
-            State::Registered { keepalive, .. } if *keepalive > 0 => Some(*keepalive),
-            _ => None,
+        let seconds = match &state {
+            State::Registered { keepalive, .. } => *keepalive,
+            _ => 0,
         };
-        self.keepalive.every = every.map(|seconds| Duration::from_secs(seconds.into()));
-        self.keepalive.due = now;
+        self.keepalive.begin(seconds, now);
         let config = &self.setup.config;
         let own = HomeNetwork {
             address: config.home_address,
@@ -429,32 +436,13 @@ impl MobileNodePart {
     }
 
     fn keep_alive(&mut self, now: Instant) {
-        let it = &mut self.keepalive;
-        if let (Some(every), true) = (it.every, it.due <= now) {
-            it.due = now + every;
-            it.sequence = it.sequence.wrapping_add(1);
-            let to = SocketAddrV4::new(self.setup.config.home_agent, 0);
-            if let Some(socket) = &it.socket {
-                // One that is lost is followed by others.
-                let _ = socket.send_to(&echo(it.sequence), &to.into());
-            }
+        let config = &self.setup.config;
+        let ends = (config.home_address, config.home_agent);
+        if let Some(echoes) = &self.echoes
+            && self.keepalive.keep(echoes, ends, now)
+        {
+            info!("no answer through the tunnel: registering again");
+            self.node.renew(now);
         }
     }
-}
-
-/// An ICMP echo request (RFC 792).
-fn echo(sequence: u16) -> [u8; 8] {
-    let mut icmp = [8, 0, 0, 0, b'M', b'N', 0, 0];
-    icmp[6..].copy_from_slice(&sequence.to_be_bytes());
-    let sum = checksum(&icmp);
-    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-    icmp
-}
-
-/// A socket whose messages go into the tunnel device, from the home address.
-pub(super) fn echo_socket(tun: &str) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
-    socket.bind_device(Some(tun.as_bytes()))?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
 }

@@ -97,7 +97,8 @@ impl ForeignAgent {
         for ((_, home_agent), waiting) in self.revocations.due(now) {
             let mut w = waiting.message(timestamp, now);
             let shared = self.config.home_agents.get(&home_agent);
-            let shared = shared.expect("agreed on with an association");
+            // A changed configuration may have taken it away.
+            let Some(shared) = shared else { continue };
             shared.first().sign(waiting.between, &mut w);
             self.outputs.push_back(Output::Relay {
                 from: SocketAddrV4::new(self.config.care_of, PORT),

@@ -26,27 +26,22 @@ pub struct Beacon {
 impl Beacon {
     /// Each advertisement holds for `lifetime` seconds. The first one is due at once.
     pub fn new(config: &Config, lifetime: u16, now: Instant, random: Stream) -> Self {
-        let offers = |one| config.encapsulations.contains(&one);
-        let set = [
-            (true, AgentFlags::HOME_AGENT),
-            (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
-            (offers(Encapsulation::Gre), AgentFlags::GRE),
-            (
-                config.reverse_tunnel != ReverseTunnel::Refused,
-                AgentFlags::REVERSE_TUNNEL,
-            ),
-            (config.udp_keepalive.is_some(), AgentFlags::UDP_TUNNEL),
-        ];
-        let bits = set.into_iter().filter(|(is_set, _)| *is_set);
         Self {
             address: config.address,
             prefix_len: config.prefix_len,
-            flags: AgentFlags(bits.fold(0, |flags, (_, bit)| flags | bit)),
+            flags: flags(config),
             registration_lifetime: config.max_lifetime,
             lifetime,
             pace: Pace::new(now),
             random,
         }
+    }
+
+    /// The configuration has changed, but not our address and network.
+    pub fn configure(&mut self, config: &Config, lifetime: u16) {
+        self.flags = flags(config);
+        self.registration_lifetime = config.max_lifetime;
+        self.lifetime = lifetime;
     }
 
     /// Somebody solicits agents.
@@ -83,4 +78,20 @@ impl Beacon {
             why: "advertise",
         }
     }
+}
+
+fn flags(config: &Config) -> AgentFlags {
+    let offers = |one| config.encapsulations.contains(&one);
+    let set = [
+        (true, AgentFlags::HOME_AGENT),
+        (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
+        (offers(Encapsulation::Gre), AgentFlags::GRE),
+        (
+            config.reverse_tunnel != ReverseTunnel::Refused,
+            AgentFlags::REVERSE_TUNNEL,
+        ),
+        (config.udp_keepalive.is_some(), AgentFlags::UDP_TUNNEL),
+    ];
+    let bits = set.into_iter().filter(|(is_set, _)| *is_set);
+    AgentFlags(bits.fold(0, |flags, (_, bit)| flags | bit))
 }

@@ -131,7 +131,8 @@ impl HomeAgent {
                 Authentication::MobileHome => self.nodes.get(&key.0).map(|it| &it.associations),
                 _ => self.config.foreign_agents.get(&key.1),
             };
-            let shared = shared.expect("agreed on with an association");
+            // A changed configuration may have taken it away.
+            let Some(shared) = shared else { continue };
             shared.first().sign(between, &mut w);
             sent.push(Output::Send {
                 from: SocketAddrV4::new(self.config.address, PORT),

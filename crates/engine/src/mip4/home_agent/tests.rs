@@ -966,3 +966,50 @@ fn a_home_agent_advertises_itself_without_care_of_addresses() {
     beacon.solicited(early);
     assert_eq!(beacon.deadline().at, times[3] + Duration::from_secs(1));
 }
+
+#[test]
+fn a_changed_configuration_keeps_the_bindings_and_records_of_nodes_that_stay() {
+    const OTHER: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 18);
+    let client = |home_address| Client {
+        home_address,
+        nai: None,
+        associations: associations(SPI, ReplayProtection::Timestamps),
+    };
+    let with = |clients| Config {
+        clients,
+        ..config()
+    };
+    let mut agent = started(with(vec![client(HOME), client(OTHER)]));
+    let other = Ask {
+        home_address: OTHER,
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(2)
+    };
+    assert_eq!(code(&mut agent, &ask(1), 1), Code::Accepted);
+    assert_eq!(code(&mut agent, &other, 2), Code::Accepted);
+    agent.configure(with(vec![client(HOME)]), at(3));
+    let ended: Vec<Output> = std::iter::from_fn(|| agent.poll()).collect();
+    let gone = Output::Tunnels {
+        home_address: OTHER,
+        tunnels: vec![],
+        why: Change::Revoked,
+    };
+    assert_eq!(ended, [gone]);
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    // An old request is still known, and a node that is gone is not.
+    let older = Ask {
+        identification: clock().ntp(at(1)) - 1,
+        ..ask(4)
+    };
+    assert_eq!(code(&mut agent, &older, 4), Code::IdentificationMismatch);
+    let late = Ask {
+        identification: clock().ntp(at(5)),
+        ..other
+    };
+    let payload = late.datagram();
+    assert_eq!(
+        silence(&mut agent, &late, &payload, 5),
+        Refusal::UnknownNode
+    );
+}

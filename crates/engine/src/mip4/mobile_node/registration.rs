@@ -29,6 +29,13 @@ pub(super) struct Pending {
     pub(super) due: Instant,
 }
 
+impl Pending {
+    /// Whether a request is on its way, and was not denied.
+    pub(super) fn is_asked(&self) -> bool {
+        self.payload.is_some()
+    }
+}
+
 impl MobileNode {
     /// Asks for what the node's attachment needs.
     pub(super) fn register(&mut self, now: Instant) {
@@ -54,7 +61,7 @@ impl MobileNode {
         };
         let is_expected = self.pending.as_ref().is_some_and(|pending| {
             let is_ours = pending.request.home_address == reply.home_address;
-            pending.payload.is_some() && is_ours && *from.ip() == self.target()
+            pending.is_asked() && is_ours && *from.ip() == self.target()
         });
         if !is_expected || !self.identifier.matches(reply.identification) {
             self.ignored.unexpected += 1;
@@ -136,6 +143,12 @@ impl MobileNode {
         };
         // 0 would deregister.
         let longest = agent.map_or(INFINITE, |agent| agent.registration_lifetime.max(1));
+        let (care_of, lifetime) = match (self.is_leaving, agent) {
+            (false, _) => (care_of, lifetime),
+            // RFC 5944 §3.8.2.2: the home address stands for all bindings.
+            (true, None) => (config.home_address, 0),
+            (true, Some(_)) => (care_of, 0),
+        };
         let ntp = self.clock.ntp(now);
         Some(Request {
             flags: RequestFlags(flags),
@@ -251,6 +264,10 @@ impl MobileNode {
             self.accept(&pending, reply, list);
             return;
         }
+        if self.is_leaving && !is_corrected {
+            self.lose();
+            return;
+        }
         // A refused identification was corrected just now; other reasons need time, or somebody.
         let interval = match (is_mismatch, is_corrected) {
             (true, true) => INTERVAL_MIN,
@@ -274,7 +291,12 @@ impl MobileNode {
         if request.lifetime == 0 {
             self.renewal = None;
             self.agreement = None;
-            self.set(State::Home);
+            let is_home = self.attachment == Attachment::Home;
+            self.set(if is_home {
+                State::Home
+            } else {
+                State::Unreachable
+            });
             return;
         }
         let granted = reply.lifetime.min(request.lifetime);

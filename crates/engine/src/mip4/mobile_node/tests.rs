@@ -702,3 +702,74 @@ fn a_registration_without_time_is_none_and_a_short_one_is_not_hurried() {
         assert!((4..=longest).contains(&requests), "{requests}");
     }
 }
+
+#[test]
+fn a_node_that_ends_takes_its_bindings_back() {
+    for replay in [ReplayProtection::Timestamps, ReplayProtection::Nonces] {
+        let mut road = Road::new(config(replay));
+        road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+        road.run(at(5_000), || false);
+        road.node.leave(road.now);
+        assert!(road.node.is_leaving());
+        let mut lost = 1;
+        let loses_first = || core::mem::replace(&mut lost, 0) == 1;
+        road.run(at(9_000), loses_first);
+        assert!(!road.node.is_leaving());
+        assert_eq!(
+            (road.node.state(), road.care_of()),
+            (State::Unreachable, vec![])
+        );
+        assert_eq!(road.node.deadline(), None, "{replay:?}");
+    }
+    let mut nowhere = node(config(ReplayProtection::Timestamps));
+    nowhere.leave(at(0));
+    assert!(!nowhere.is_leaving() && drain(&mut nowhere).is_empty());
+}
+
+/// RFC 3519 §4.10.
+#[test]
+fn a_silent_tunnel_is_registered_anew_and_holds_meanwhile() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(5_000), || false);
+    road.run(at(5_001), || false);
+    let (states, requests) = (road.states.len(), road.requests);
+    road.node.renew(road.now);
+    road.node.renew(road.now);
+    road.run(at(6_000), || false);
+    assert_eq!(
+        (road.states.len(), road.requests),
+        (states, requests + 1),
+        "one request, and no other state"
+    );
+}
+
+#[test]
+fn a_request_that_was_not_sent_is_made_again_at_once() {
+    let mut node = node(config(ReplayProtection::Timestamps));
+    node.retry(at(0));
+    assert!(drain(&mut node).is_empty(), "there is none");
+    node.attach(Attachment::Colocated(CARE_OF), at(0));
+    let first = sent(&drain(&mut node)).unwrap().2;
+    node.retry(at(10));
+    let second = sent(&drain(&mut node)).unwrap().2;
+    assert_ne!(request_of(&first), request_of(&second));
+    assert_eq!(node.deadline().unwrap().at, at(1_010));
+}
+
+#[test]
+fn a_changed_configuration_is_registered_while_the_former_holds() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.attach(Attachment::Colocated(CARE_OF), at(0));
+    road.run(at(5_000), || false);
+    let changed = Config {
+        is_reverse: false,
+        ..config(ReplayProtection::Timestamps)
+    };
+    road.node.configure(changed, road.now);
+    assert!(matches!(road.node.state(), State::Registered { tunnel, .. } if tunnel.is_reverse));
+    road.run(at(6_000), || false);
+    assert!(matches!(road.node.state(), State::Registered { tunnel, .. } if !tunnel.is_reverse));
+    let binding = road.agent.bindings(HOME).next().unwrap();
+    assert!(!binding.tunnel.is_reverse);
+}

@@ -1,0 +1,144 @@
+"""Mobile IPv4: a node keeps its address, and its connections, wherever it is."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.mobile_ip import (
+    BEHIND_AGENT,
+    CORRESPONDENT,
+    HOME,
+    MOBILE,
+    PRIVATE,
+    VISITED,
+    MobileIp,
+    Place,
+    Role,
+    Settings,
+    home_agent,
+    mobile_node,
+)
+from caravan.testbed.traffic import (
+    finish_download,
+    make_file,
+    ping,
+    serve_files,
+    start_download,
+)
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 4_000_000
+RATE_BYTES_S = 800_000
+HANDOVER_S = 0.9
+"""Less than a repeated request would take."""
+PLAIN = Settings()
+ETHER_TYPE_ARP = 0x0806
+REQUEST, REPLY = 1, 2
+
+
+@contextlib.contextmanager
+def roaming(
+    output: Path,
+    node: Settings = PLAIN,
+    agent: Settings = PLAIN,
+    *,
+    is_filtered: bool = True,
+) -> Iterator[tuple[MobileIp, Role, Role]]:
+    """The networks, with a home agent and a node at home."""
+    with MobileIp(output, is_filtered=is_filtered) as network, home_agent(network, agent) as ha:
+        ha.wait_ready()
+        with mobile_node(network, node) as ms:
+            ms.wait_ready().wait_at(HOME)
+            yield network, ha, ms
+
+
+def reaches(network: MobileIp) -> bool:
+    """Whether the node and its correspondent reach each other by the home address."""
+    to, back = ping(network.cn, MOBILE, 1), ping(network.ms, CORRESPONDENT, 1)
+    return to.received == back.received == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "places"),
+    [
+        ("ip-in-ip", (VISITED, BEHIND_AGENT)),
+        ("minimal", (VISITED, BEHIND_AGENT)),
+        ("gre", (VISITED, BEHIND_AGENT)),
+        ("ip-in-ip", (PRIVATE, VISITED)),
+    ],
+    ids=["ip-in-ip", "minimal", "gre", "udp"],
+)
+def test_a_download_survives_leaving_home_moving_on_and_coming_home(
+    form: str, places: tuple[Place, Place], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    with roaming(output, Settings({"encapsulation": form})) as (network, ha, ms):
+        serve_files(network.cn, output / "www", CORRESPONDENT)
+        url = f"http://{CORRESPONDENT}/file"
+        process, path = start_download(network.ms, url, rate_bytes_s=RATE_BYTES_S)
+        process.wait_for(path.exists, "data", 5)
+        for place in places:
+            network.move(place)
+            assert ms.wait_at(place) < HANDOVER_S
+            (binding,) = ha.mobility()["bindings"]
+            assert binding["encapsulation"] == form
+            assert (binding["udp"] is not None) == (place == PRIVATE)
+            assert reaches(network)
+        network.move(HOME)
+        assert ms.wait_at(HOME) < HANDOVER_S
+        assert process.is_running()
+        fetched = finish_download(process.wait(30), path)
+        assert (fetched.sha256, fetched.local_address) == (expected, MOBILE)
+        assert ha.mobility()["bindings"] == []
+
+
+def test_neighbours_at_home_learn_where_the_address_is(output: Path) -> None:
+    """RFC 5944 §4.6."""
+    with roaming(output) as (network, _, ms), Capture(network.cn, "eth0", output / "arp") as heard:
+        agent = network.ha.hardware_address("eth0")
+        node = network.ms.hardware_address("eth0")
+        assert reaches(network) and neighbour(network) == node
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        assert reaches(network) and neighbour(network) == agent
+        network.cn.run(["ip", "neigh", "flush", "dev", "eth0"])
+        assert reaches(network) and neighbour(network) == agent
+        back = time.time()
+        network.move(HOME)
+        ms.wait_at(HOME)
+        assert reaches(network) and neighbour(network) == node
+        heard.stop()
+    before = arp([frame for frame in heard.frames() if frame.time_s < back])
+    after = arp([frame for frame in heard.frames() if frame.time_s >= back])
+    announced = {(operation, mac) for operation, mac, to in before if to == MOBILE}
+    assert announced == {(REQUEST, agent), (REPLY, agent)}
+    assert (REPLY, agent, CORRESPONDENT) in before, "the agent answers for the node"
+    announced = {(operation, mac) for operation, mac, to in after if to == MOBILE}
+    assert announced == {(REQUEST, node), (REPLY, node)}
+
+
+def neighbour(network: MobileIp) -> str:
+    """Where the correspondent sends packets for the node."""
+    return network.cn.run(["ip", "neigh", "show", MOBILE]).stdout.split()[4]
+
+
+def arp(captured: list[Frame]) -> list[tuple[int, str, str]]:
+    """ARP messages about the node: operation, where its address is, and whom it is told to."""
+
+    def read(frame: Frame) -> tuple[int, str, str]:
+        body = frame.data[14:]
+        sender = ".".join(map(str, body[14:18]))
+        assert sender == MOBILE
+        target = ".".join(map(str, body[24:28]))
+        return int.from_bytes(body[6:8]), body[8:14].hex(":"), target
+
+    about = bytes(map(int, MOBILE.split(".")))
+    frames = (frame for frame in captured if frame.ether_type == ETHER_TYPE_ARP)
+    return [read(frame) for frame in frames if frame.data[28:32] == about]
