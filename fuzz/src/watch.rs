@@ -194,7 +194,10 @@ impl Installed {
             InboundChange::Remove(child, spi) => {
                 self.0.remove(&(*child, *spi, Direction::Inbound));
             }
-            InboundChange::Move(..) | InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
+            InboundChange::Move(..)
+            | InboundChange::Lead(..)
+            | InboundChange::Proven(..)
+            | InboundChange::Calendar(..) => {}
         }
         false
     }

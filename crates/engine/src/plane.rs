@@ -36,7 +36,7 @@ mod vnet;
 use std::net::IpAddr;
 
 use crate::counters::{DropCounters, DropReason};
-use crate::sa::{ChildId, Direction, Path, Sa};
+use crate::sa::{ChildId, Direction, Lead, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::{Calendar, Instant};
 use crate::work::Work;
@@ -83,6 +83,8 @@ pub enum InboundChange {
     /// The peer of this child's SAs moved (found by the plane itself, or by control). An SA that is
     /// raw stays so. Tunnels stay where they are: control installs others.
     Move(ChildId, Path),
+    /// This child's SA of SKIP has other ends and traffic from now on.
+    Lead(ChildId, Box<Lead>),
     /// This child's peer has proven its address. If it is a peer of transport mode without a pool
     /// address, our own stack knows it by this address from now on.
     Proven(ChildId, IpAddr),
@@ -100,6 +102,8 @@ pub enum OutboundChange {
     /// The peer of this child's SAs moved (found by the inbound plane, or by control). An SA that
     /// is raw stays so.
     Move(ChildId, Path),
+    /// As [`InboundChange::Lead`].
+    Lead(ChildId, Box<Lead>),
     /// This child's peer has moved. This many more octets may be sent to it. The rest waits for
     /// [`OutboundChange::Proven`], and is dropped if that takes too long.
     Allow(ChildId, u64),

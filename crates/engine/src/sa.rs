@@ -157,10 +157,51 @@ pub struct InLine {
     /// follows its peer, if its packets prove who sent them. An SA whose remote name is the address
     /// needs one.
     pub from: Option<TrafficSelector>,
+    /// Inbound: a packet inside must have the source of the packet that carries it.
+    pub sends_own: bool,
+    /// Outbound: where its packets go.
+    pub aim: Aim,
     /// Of `skip-paper`. Outbound: every n that was ever sent is below this
     /// ([`crate::plane::Notice::StoreN`]). Inbound: the highest n of an authentic packet, 0 if none
     /// is known.
     pub stored_n: u32,
+}
+
+/// Where an outbound SA of SKIP sends its packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aim {
+    /// To the other end of its path; nowhere while that is unspecified.
+    #[default]
+    Path,
+    /// Each to its own destination: the hosts of a network have one SA.
+    Destination,
+}
+
+/// New ends and traffic of an SA of SKIP, which keeps its keys and counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// Its ends, seen from us. It may travel otherwise than before.
+    pub path: Path,
+    /// Our side's traffic.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side's traffic. Empty: none.
+    pub remote: Vec<TrafficSelector>,
+    /// Outbound: where its packets go.
+    pub aim: Aim,
+}
+
+impl InLine {
+    /// Packets of any address, each SA to the end of its path; no n was sent or seen before.
+    pub fn new(association: Association, number: u32) -> Self {
+        Self {
+            association,
+            number,
+            from: None,
+            sends_own: false,
+            aim: Aim::Path,
+            stored_n: 0,
+        }
+    }
 }
 
 /// One header of ESP or AH, and what is behind it: what one SPI names.

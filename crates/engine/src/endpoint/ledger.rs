@@ -19,7 +19,10 @@ impl Ledger {
         match change {
             InboundChange::Install(sa) => self.install(sa.child, sa.direction, sa.spi()),
             InboundChange::Remove(child, spi) => self.remove(*child, Direction::Inbound, *spi),
-            InboundChange::Move(..) | InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
+            InboundChange::Move(..)
+            | InboundChange::Lead(..)
+            | InboundChange::Proven(..)
+            | InboundChange::Calendar(..) => {}
         }
     }
 

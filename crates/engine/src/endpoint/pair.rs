@@ -252,7 +252,7 @@ impl Seen {
             InboundChange::Install(sa) => self.install(sa),
             InboundChange::Remove(_, spi) => drop(self.inbound.remove(spi)),
             InboundChange::Move(..) => self.trail.push(Act::Move(Direction::Inbound)),
-            InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
+            InboundChange::Lead(..) | InboundChange::Proven(..) | InboundChange::Calendar(..) => {}
         }
     }
 
@@ -276,7 +276,7 @@ impl Seen {
             }
             Change::Doubt(child) => self.doubted.push(*child),
             Change::Proven(..) | Change::LinkMtu(..) | Change::Watch(..) => {}
-            Change::Calendar(..) | Change::StoredN(..) => {}
+            Change::Lead(..) | Change::Calendar(..) | Change::StoredN(..) => {}
         }
     }
 

@@ -117,6 +117,7 @@ impl InboundPlane {
                 opener.path = opener.path.led_to(path);
                 own.add(&opener.path);
             }),
+            InboundChange::Lead(child, lead) => self.lead(child, &lead),
             InboundChange::Proven(child, address) => {
                 self.each_of(child, |opener, _| opener.know(address))
             }

@@ -194,7 +194,11 @@ impl Opener {
     ) -> Result<(Opened, bool), DropReason> {
         let in_line = self.in_line_mut().ok_or(DropReason::WrongEncapsulation)?;
         let it = in_line.open(packet, at, now)?;
+        let heard = self.last;
         let opened = self.opened(it.is_newest, it.clear, it.next_header, now);
+        if it.is_repeated {
+            self.last = heard; // whoever repeats a packet need not be its author
+        }
         Ok((opened, it.is_repeated))
     }
 

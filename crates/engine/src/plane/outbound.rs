@@ -138,6 +138,7 @@ impl OutboundPlane {
                 let mtu = self.sizes.follow(child, path);
                 self.resize(child, mtu);
             }
+            OutboundChange::Lead(child, lead) => self.lead(child, &lead),
             OutboundChange::Allow(child, bytes) => self.allow(child, bytes),
             OutboundChange::Proven(child, address) => {
                 self.edit(child, |child| child.know(address));
@@ -319,6 +320,9 @@ impl OutboundPlane {
             return Err(DropReason::UnprovenPath);
         }
         let sign = look(&mut child.stall, sealer, offload, inner, packet, now);
+        if let Some(in_line) = sealer.in_line_mut() {
+            in_line.note_destination(inner.flow.destination);
+        }
         let burst = Burst {
             sealer,
             random: &mut self.random,

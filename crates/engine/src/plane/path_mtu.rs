@@ -188,7 +188,7 @@ impl PathSizes {
             is_nested: sa.is_nested,
             lowered,
             spis,
-            ask_at: (!sa.is_nested).then_some(Instant(0)),
+            ask_at: has_link(&sa.path, sa.is_nested).then_some(Instant(0)),
             grows_at: None,
         };
         self.keep(sa.child, known)
@@ -197,13 +197,19 @@ impl PathSizes {
     /// The packets of this child take a new path, of which nothing is known. Returns what it
     /// carries.
     pub(crate) fn follow(&mut self, child: ChildId, path: Path) -> Option<u16> {
+        let travels = self.children.get(&child)?.path;
+        self.lead(child, travels.led_to(path))
+    }
+
+    /// The same, of a path that may travel otherwise.
+    pub(crate) fn lead(&mut self, child: ChildId, path: Path) -> Option<u16> {
         let known = self.forget(child)?;
         let is_same = known.path.remote.ip() == path.remote.ip();
         let known = Known {
-            path: known.path.led_to(path),
+            path,
             link: u16::MAX,
             lowered: known.lowered.filter(|_| is_same),
-            ask_at: (!known.is_nested).then_some(Instant(0)),
+            ask_at: has_link(&path, known.is_nested).then_some(Instant(0)),
             ..known
         };
         Some(self.keep(child, known))
@@ -348,6 +354,11 @@ impl PathSizes {
         renew(&mut self.to_grow, child, known.grows_at, None);
         Some(*known)
     }
+}
+
+/// Whether there is one link towards the other end, whose size the owner can tell.
+fn has_link(path: &Path, is_nested: bool) -> bool {
+    !is_nested && !path.remote.ip().is_unspecified()
 }
 
 /// Gives a child another place in a table.

@@ -21,7 +21,7 @@ use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::{TunnelShape, wire_bytes};
 use crate::plane::soft_limit::SoftLimit;
-use crate::sa::{ChildId, Encapsulation, Layer, Mode, Path, Sa};
+use crate::sa::{ChildId, Encapsulation, Layer, Lead, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::work::Task;
@@ -173,6 +173,16 @@ impl Sealer {
             Wrap::Ipsec(protector) => protector.shape.headers_outside(),
             Wrap::Tunnel(capsule) => capsule.shape.headers_outside(),
             Wrap::Skip(_) => 0,
+        }
+    }
+
+    /// Other ends and traffic, of SKIP alone.
+    pub(crate) fn lead(&mut self, lead: &Lead) {
+        if let Some(in_line) = self.in_line_mut() {
+            in_line.aim = lead.aim;
+            self.path = lead.path;
+            self.local = lead.local.as_slice().into();
+            self.remote = lead.remote.as_slice().into();
         }
     }
 

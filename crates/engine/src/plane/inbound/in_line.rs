@@ -12,7 +12,7 @@ use crate::plane::Packets;
 use crate::plane::inner::Inner;
 use crate::plane::opener::Opener;
 use crate::plane::unwrap::Unwrap;
-use crate::sa::{ChildId, Path};
+use crate::sa::{ChildId, Lead, Path};
 use crate::skip;
 use crate::time::{Calendar, Instant};
 
@@ -104,6 +104,17 @@ fn place(opener: &Opener, slot: usize) -> Option<Place> {
 }
 
 impl InboundPlane {
+    /// Where the SA of a child leads from now on.
+    pub(super) fn lead(&mut self, child: ChildId, lead: &Lead) {
+        for opener in self.names.of_child(child) {
+            self.own.remove(&opener.path);
+            opener.path = lead.path;
+            opener.local = lead.local.as_slice().into();
+            opener.remote = lead.remote.as_slice().into();
+            self.own.add(&opener.path);
+        }
+    }
+
     /// Opens a packet of SKIP whose header starts at `at`: names, n, key, AH, ESP, and only then
     /// the selectors.
     pub(super) fn open_skip<'a>(
@@ -134,6 +145,11 @@ impl InboundPlane {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });
         }
+        if opener.in_line().is_some_and(|it| it.sends_own)
+            && !has_same_source(datagram.bytes, opened.clear.start)
+        {
+            return Err(DropReason::SelectorMismatch);
+        }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
         let mut unwrap = Unwrap {
             opener,
@@ -150,3 +166,12 @@ impl InboundPlane {
         Ok(inside.map(|inner| datagram.inside(opened.clear.start, &inner)))
     }
 }
+
+/// Whether the packet that starts at `clear` in an IPv4 packet has the same source as that one.
+fn has_same_source(packet: &[u8], clear: usize) -> bool {
+    let source = |at: usize| packet.get(at + SOURCE_AT..at + SOURCE_AT + 4);
+    source(clear).is_some() && source(0) == source(clear)
+}
+
+/// Where the source is in an IPv4 header.
+const SOURCE_AT: usize = 12;

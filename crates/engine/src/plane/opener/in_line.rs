@@ -19,6 +19,8 @@ pub(crate) struct InLineOpener {
     names: (Name, Name),
     from: Option<TrafficSelector>,
     is_authenticated: bool,
+    /// A packet inside must have the source of the packet that carries it.
+    pub(crate) sends_own: bool,
 }
 
 impl InLineOpener {
@@ -32,6 +34,7 @@ impl InLineOpener {
             names: (remote, local),
             from: in_line.from,
             is_authenticated: association.is_authenticated(),
+            sends_own: in_line.sends_own,
         }
     }
 

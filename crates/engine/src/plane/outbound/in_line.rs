@@ -1,7 +1,8 @@
 //! What SAs of SKIP are told: the calendar time, and which n is on the disk.
 
 use super::OutboundPlane;
-use crate::sa::ChildId;
+use crate::plane::stall::Stall;
+use crate::sa::{ChildId, Lead};
 use crate::time::{Calendar, Instant};
 
 impl OutboundPlane {
@@ -13,6 +14,18 @@ impl OutboundPlane {
         for in_line in sealers.filter_map(|sealer| sealer.in_line_mut()) {
             in_line.tell(Some((calendar, moment)));
         }
+    }
+
+    /// Where the SA of a child leads from now on. Nothing is known of its path.
+    pub(super) fn lead(&mut self, child: ChildId, lead: &Lead) {
+        self.edit(child, |child| {
+            for sealer in &mut child.sealers {
+                sealer.lead(lead);
+            }
+            child.stall = Stall::default();
+        });
+        let mtu = self.sizes.lead(child, lead.path);
+        self.resize(child, mtu);
     }
 
     /// A bound of n was stored.

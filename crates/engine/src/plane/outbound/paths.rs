@@ -1,6 +1,6 @@
 //! What the plane knows about paths: their sizes, and how much an unproven one may get.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use wire::ip::tcp;
 use wire::vnet::{Gso, VnetHeader};
@@ -84,7 +84,7 @@ impl OutboundPlane {
     ) -> bool {
         let tunnels = match Encapsulation::of(protocol) {
             Some(encapsulation) => self.tunnels_to(report.remote, Some(encapsulation)),
-            None => self.in_line_to(report.remote),
+            None => self.in_line_to(report.remote, id),
         };
         if tunnels.is_empty() {
             self.report.drops.count(DropReason::ForgedReport);
@@ -128,10 +128,17 @@ impl OutboundPlane {
         children
     }
 
-    /// Children of SKIP whose packets travel to `remote`.
-    fn in_line_to(&self, remote: SocketAddr) -> Vec<ChildId> {
+    /// Children of SKIP whose packets travel to `remote`: to the end of their path, or to their own
+    /// destinations. Of these, only the one that has sent the packet is found.
+    fn in_line_to(&self, remote: SocketAddr, id: u16) -> Vec<ChildId> {
+        let is_skip = |sealer: &Sealer| sealer.in_line().is_some();
         let mut children = self.sizes.of_peer(remote);
-        children.retain(|child| self.newest(*child).is_some_and(|it| it.in_line().is_some()));
+        children.retain(|child| self.newest(*child).is_some_and(is_skip));
+        if children.is_empty() {
+            children = self.sizes.of_peer((Ipv4Addr::UNSPECIFIED, 0).into());
+            let has_sent = |sealer: &Sealer| is_skip(sealer) && sealer.has_sent(id);
+            children.retain(|child| self.newest(*child).is_some_and(has_sent));
+        }
         children
     }
 

@@ -3,6 +3,8 @@
 //!
 //! Left out: SKIP in UDP. The MAC covers the whole outer IP header, which a NAT changes.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use crypto::rand::Stream;
 use wire::ip::ipv4;
 use wire::ip::protocol::SKIP;
@@ -11,7 +13,7 @@ use super::recent::Recent;
 use super::{DONT_FRAGMENT, Outer, Way, finish_ip_header, write_ip_header};
 use crate::counters::DropReason;
 use crate::plane::datagrams::Datagrams;
-use crate::sa::{InLine, Via};
+use crate::sa::{Aim, InLine, Path, Via};
 use crate::skip::counter::LEAP;
 use crate::skip::{self, Layout, Profile, SkipTime};
 use crate::time::{Calendar, Instant};
@@ -25,6 +27,9 @@ pub(crate) struct InLineSealer {
     sealer: skip::Sealer,
     pub(super) layout: Layout,
     pub(super) sent: Recent,
+    pub(super) aim: Aim,
+    /// The destination of the packet that is sealed now.
+    destination: IpAddr,
     calendar: Option<(Calendar, Instant)>,
     /// The MAC covers the type of service, so a mark on the way would make it wrong.
     is_marked: bool,
@@ -39,6 +44,8 @@ impl InLineSealer {
             sealer: skip::Sealer::new(association, in_line.stored_n),
             layout: association.layout(),
             sent: Recent::default(),
+            aim: in_line.aim,
+            destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             calendar: None,
             is_marked: association.profile() == Profile::X25519,
             asked_n: None,
@@ -47,6 +54,11 @@ impl InLineSealer {
 
     pub(crate) fn tell(&mut self, calendar: Option<(Calendar, Instant)>) {
         self.calendar = calendar.or(self.calendar);
+    }
+
+    /// Where the next packet is for.
+    pub(crate) fn note_destination(&mut self, destination: IpAddr) {
+        self.destination = destination;
     }
 
     pub(crate) fn n_is_stored(&mut self, bound: u32) {
@@ -85,8 +97,12 @@ impl InLineSealer {
         out: &mut Datagrams,
         (clear, fill): (usize, impl FnOnce(&mut [u8])),
     ) -> Result<usize, DropReason> {
-        let (local, remote) = (way.path.local.ip(), way.path.remote.ip());
-        if way.path.via != Via::Raw || local.is_ipv6() || remote.is_ipv6() {
+        let path = match self.aim {
+            Aim::Path => *way.path,
+            Aim::Destination => Path::raw(way.path.local.ip(), self.destination),
+        };
+        let (local, remote) = (path.local.ip(), path.remote.ip());
+        if path.via != Via::Raw || local.is_ipv6() || remote.is_ipv6() {
             return Err(DropReason::WrongEncapsulation);
         }
         if remote.is_unspecified() {
@@ -108,7 +124,7 @@ impl InLineSealer {
             true => DONT_FRAGMENT,
             false => 0,
         };
-        let packet = out.push(way.path, class, length, is_too_long);
+        let packet = out.push(&path, class, length, is_too_long);
         let header = &mut packet[..ipv4::HEADER_LEN];
         write_ip_header(header, (local, remote), SKIP, class, (id, flags));
         finish_ip_header(header, length);

@@ -12,7 +12,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::{InboundChange, Notice, OutboundChange, TooBig};
-use crate::sa::{Direction, InLine, Path, Sa, Via};
+use crate::sa::{Aim, Direction, InLine, Layer, Lead, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::skip::{Association, IvLen, Layout, MasterKey, Parts, Profile, Renewal};
 use crate::time::{Calendar, Duration};
@@ -73,10 +73,8 @@ fn sa(
     (own, peer): (&str, &str),
 ) -> Sa {
     let in_line = InLine {
-        association,
-        number: SPI,
         from,
-        stored_n: 0,
+        ..InLine::new(association, SPI)
     };
     let all = || vec![within("0.0.0.0", "255.255.255.255")];
     let mut sa = Sa::skip(
@@ -177,6 +175,12 @@ fn the_firewall_follows_an_authentic_node_but_no_copy_of_its_packets() {
     assert_eq!(pair.open_at(later, &sent[..1]).len(), 1);
     assert_eq!(pair.receiver_notices(), []);
     assert_eq!(pair.receiver.report().accepted_replays, 1);
+    let heard = pair.receiver.report().associations[0].last;
+    assert_eq!(
+        heard,
+        Some(NOW),
+        "a copy does not say that the node is alive"
+    );
     // The MAC covers the source, so no one else can send the next packet from elsewhere.
     let mut stolen = from_elsewhere(&sent[1]);
     stolen.bytes[12..16].copy_from_slice(&[192, 0, 2, 40]);
@@ -401,4 +405,108 @@ fn an_sa_of_skip_goes_through_another() {
         bytes: outside[0].clone(),
     };
     assert_eq!(second.open(&[passed]), [inner]);
+}
+
+#[test]
+fn an_sa_that_leads_elsewhere_keeps_its_key_and_its_count() {
+    let mut pair = pair_of(Profile::Paper, des_md5(), node());
+    let bound = crate::skip::counter::LEAP;
+    pair.sender
+        .apply(OutboundChange::StoredN(CHILD, bound), NOW);
+    let sent = pair.seal(&[registration(52)]);
+    assert_eq!(pair.open(&sent).len(), 1);
+    let lead = |path, remote| {
+        let lead = Lead {
+            path,
+            local: vec![within("0.0.0.0", "255.255.255.255")],
+            remote,
+            aim: Aim::Path,
+        };
+        OutboundChange::Lead(CHILD, Box::new(lead))
+    };
+    let away = lead(
+        raw_path(ELSEWHERE, FIREWALL),
+        vec![TrafficSelector::host(ip(HOME_AGENT))],
+    );
+    pair.sender.apply(away, NOW);
+    let again = pair.seal(&[registration(53)]);
+    assert_eq!(again[0].path, raw_path(ELSEWHERE, FIREWALL));
+    // The SKIP header up to the name has the same n, and the same wrapped key.
+    assert_eq!(sent[0].bytes[20..52], again[0].bytes[20..52]);
+    assert_eq!(pair.open(&again).len(), 1);
+    assert_eq!(pair.sender.report().associations[0].packets, 2);
+    // One that leads nowhere takes nothing.
+    pair.sender
+        .apply(lead(raw_path(ELSEWHERE, "0.0.0.0"), vec![]), NOW);
+    assert_eq!(pair.seal(&[registration(54)]).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+    // The same at the other end.
+    let nobody = Lead {
+        path: raw_path(FIREWALL, "0.0.0.0"),
+        local: vec![TrafficSelector::host(ip("10.18.0.2"))],
+        remote: vec![within("0.0.0.0", "255.255.255.255")],
+        aim: Aim::Path,
+    };
+    pair.receiver
+        .apply(InboundChange::Lead(CHILD, Box::new(nobody)));
+    let later = NOW + Duration::from_secs(1);
+    assert_eq!(pair.open_at(later, &again[..]).len(), 0);
+    assert_eq!(pair.received_drops(DropReason::SelectorMismatch), 1);
+}
+
+#[test]
+fn each_host_of_a_network_gets_its_packets_from_one_sa() {
+    let [gateway, _] = associations(Profile::Draft, des_md5(), node());
+    let mut sending = sa(Direction::Outbound, gateway, None, (FIREWALL, "0.0.0.0"));
+    if let Layer::Skip(in_line) = &mut sending.layer {
+        in_line.aim = Aim::Destination;
+    }
+    let receiving = nomadic_opener();
+    let mut pair = Pair::of(sending, receiving, NO_OFFLOADS);
+    pair.sender
+        .apply(OutboundChange::Calendar(CALENDAR, NOW), NOW);
+    let to = |host: &str| packet(HOME_AGENT, host, UDP, &udp((434, 434), &data(1_300)));
+    let sent = pair.seal(&[to(CARE_OF), to(ELSEWHERE)]);
+    let paths: Vec<_> = sent.iter().map(|sent| sent.path).collect();
+    assert_eq!(
+        paths,
+        [raw_path(FIREWALL, CARE_OF), raw_path(FIREWALL, ELSEWHERE)]
+    );
+    // A router on the way to one of them is believed if it quotes a packet of ours.
+    let report = |quoted| TooBig {
+        remote: (ip(ELSEWHERE), 0).into(),
+        via: Via::Raw,
+        mtu: 1_000,
+        quoted,
+    };
+    let mut forged = sent[1].bytes[..28].to_vec();
+    forged[5] ^= 1;
+    assert!(!pair.sender.too_big(&report(&forged), NOW));
+    assert!(pair.sender.too_big(&report(&sent[1].bytes[..28]), NOW));
+    assert_eq!(pair.sender.report().associations[0].path_mtu, 1_000);
+    assert_eq!(pair.sender.link_to_ask(NOW), None, "there is no one link");
+}
+
+#[test]
+fn a_node_may_send_from_its_own_address_alone() {
+    let [mobile, _] = associations(Profile::Draft, des_md5(), node());
+    let sending = sa(Direction::Outbound, mobile, None, (CARE_OF, FIREWALL));
+    let mut receiving = nomadic_opener();
+    if let Layer::Skip(in_line) = &mut receiving.layer {
+        in_line.sends_own = true;
+    }
+    let mut pair = Pair::of(sending, receiving, NO_OFFLOADS);
+    pair.sender
+        .apply(OutboundChange::Calendar(CALENDAR, NOW), NOW);
+    pair.receiver.apply(InboundChange::Calendar(CALENDAR, NOW));
+    let others = packet(ELSEWHERE, HOME_AGENT, UDP, &udp((434, 434), &data(52)));
+    let sent = pair.seal(&[registration(52), others]);
+    assert_eq!(pair.open(&sent), [registration(52)]);
+    assert_eq!(pair.received_drops(DropReason::SelectorMismatch), 1);
+}
+
+/// A firewall's end of a mobile node's association.
+fn nomadic_opener() -> Sa {
+    let [_, gateway] = associations(Profile::Draft, des_md5(), node());
+    sa(Direction::Inbound, gateway, None, (FIREWALL, "0.0.0.0"))
 }
