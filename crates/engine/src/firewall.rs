@@ -8,7 +8,479 @@
 //! the node's care-of address from then on. Packets from inside to that address are protected as
 //! the entry says.
 //!
+//! [`Firewall`] is the machine over both: it turns entries and bindings into SAs of the packet
+//! planes. Outside, packets are in SKIP. Inside, those of mobile nodes are in an IP-in-IP tunnel
+//! between the firewall and the home agent. [`endpoint`] runs the machine and both planes on one
+//! thread.
+//!
 //! Left out: the packets themselves, which are the packet plane's.
 
 pub mod access;
 pub mod bindings;
+mod config;
+pub mod endpoint;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use self::access::{AccessList, Entry, EntryId, Origin};
+use self::bindings::{Binding, Bindings, Heard, KEPT_FOR};
+pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Passage, Template, Way};
+use self::config::{any, host};
+use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
+use crate::sa::{Aim, ChildId, Direction, Encapsulation, InLine, Lead, Path, Sa};
+use crate::skip::Profile;
+use crate::skip::counter::LEAP;
+use crate::time::{Deadline, Instant};
+
+/// The children of entries have numbers from here on, those of home agents after them. Those of a
+/// node and of [`crate::mip4::carriers`] are elsewhere.
+pub const FIRST_CHILD: u32 = 0x4000_0000;
+
+/// The firewall's machine: entries and bindings in, SAs out. It never sees a packet.
+///
+/// The owner has both packet planes, a TUN device, and raw sockets for SKIP (outside) and IP in IP
+/// (inside). It drives the machine like this:
+///
+/// - After [`Firewall::new`] and after each input, it polls until `None`. It gives changes to the
+///   planes, in order; it writes [`Output::StoreN`] to disk, then says [`Firewall::n_is_stored`];
+///   at [`Output::WantsReport`] it gives [`InboundPlane::report`]'s list to [`Firewall::report`].
+/// - It gives each [`Notice`] of either plane to [`Firewall::handle`], and calls
+///   [`Firewall::handle_timeout`] at [`Firewall::deadline`].
+/// - It tells both planes the calendar time each minute ([`InboundChange::Calendar`]): without it
+///   nothing is sealed or opened.
+/// - Its filter lets pass what [`Config::passages`] says, and drops and counts the rest. Its routes
+///   do the same: [`Way::Sealed`] leads into the device, [`Way::Opened`] out of it and on, and what
+///   [`Firewall::returns`] says leads from the device into the device: a mobile node's packet comes
+///   out of SKIP and goes into the tunnel to its home agent, and back. The tunnel's own packets are
+///   the host's, so they are not routed there: a rule on the incoming device tells them apart.
+/// - At a restart it makes a new machine with the bounds that were stored. The bindings are lost:
+///   each node's next packet makes its own again.
+///
+/// [`InboundPlane::report`]: crate::plane::InboundPlane::report
+pub struct Firewall {
+    outside: Ipv4Addr,
+    inside: Ipv4Addr,
+    home_agents: Vec<Ipv4Addr>,
+    access: AccessList<Template>,
+    bindings: Bindings,
+    /// Nodes that were heard at an address that is another entry's.
+    claims: BTreeMap<EntryId, Claim>,
+    /// The owner owes us a report.
+    is_asked: bool,
+    outputs: VecDeque<Output>,
+}
+
+/// A node at an address that is another entry's.
+#[derive(Clone, Copy)]
+struct Claim {
+    care_of: SocketAddrV4,
+    /// When the other entry may have lost the address.
+    due: Instant,
+    /// The log knows it.
+    is_told: bool,
+}
+
+/// What the owner must do, in order.
+pub enum Output {
+    /// Change the inbound plane.
+    Inbound(InboundChange),
+    /// Change the outbound plane.
+    Outbound(OutboundChange),
+    /// Give the inbound plane's report ([`Firewall::report`]).
+    WantsReport,
+    /// Write this bound of an entry's n to disk, then say [`Firewall::n_is_stored`].
+    StoreN {
+        /// Which entry.
+        entry: EntryId,
+        /// The bound.
+        bound: u32,
+    },
+    /// For the log.
+    Event(Event),
+}
+
+/// A past fact about a nomadic entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Its node was heard, and had no binding.
+    Bound {
+        /// Which entry.
+        entry: EntryId,
+        /// Where the node is.
+        care_of: SocketAddrV4,
+    },
+    /// Its node was heard somewhere else.
+    Moved {
+        /// Which entry.
+        entry: EntryId,
+        /// Where it was.
+        former: SocketAddrV4,
+        /// Where it is.
+        care_of: SocketAddrV4,
+    },
+    /// Another entry's node is at its address. Its own node was silent, and has no binding.
+    Displaced {
+        /// Which entry.
+        entry: EntryId,
+        /// The address.
+        care_of: SocketAddrV4,
+        /// The other entry.
+        by: EntryId,
+    },
+    /// Its node was heard at the address of another entry, whose node is alive. It has no binding
+    /// there.
+    Taken {
+        /// Which entry.
+        entry: EntryId,
+        /// The address.
+        care_of: SocketAddrV4,
+        /// The other entry.
+        by: EntryId,
+    },
+    /// Its node was silent for the lifetime of a binding.
+    Expired {
+        /// Which entry.
+        entry: EntryId,
+        /// Where it was.
+        care_of: SocketAddrV4,
+    },
+}
+
+impl Firewall {
+    /// A firewall without bindings.
+    pub fn new(mut config: Config) -> Result<Self, Fault> {
+        let access = config.take_list()?;
+        let mut firewall = Self {
+            outside: config.outside,
+            inside: config.inside,
+            home_agents: config.home_agents,
+            access,
+            bindings: Bindings::new(config.lifetime),
+            claims: BTreeMap::new(),
+            is_asked: false,
+            outputs: VecDeque::new(),
+        };
+        firewall.open_tunnels();
+        let ids = firewall.access.iter().map(|(id, _)| id);
+        for id in ids.collect::<Vec<_>>() {
+            firewall.open_entry(id);
+        }
+        Ok(firewall)
+    }
+
+    /// A plane says something. What is about others' children is ignored.
+    pub fn handle(&mut self, notice: &Notice, now: Instant) {
+        match notice {
+            Notice::PathMoved { child, path, .. } => {
+                let (Some(entry), SocketAddr::V4(from)) = (self.entry_of(*child), path.remote)
+                else {
+                    return;
+                };
+                if self.access.entry(entry).origin == Origin::Nomadic {
+                    self.hear(entry, from, now);
+                }
+            }
+            Notice::StoreN { child, bound } => {
+                let entry = self.entry_of(*child);
+                let bound = *bound;
+                let stores = entry.map(|entry| Output::StoreN { entry, bound });
+                self.outputs.extend(stores);
+            }
+            _ => {}
+        }
+    }
+
+    /// The bound of [`Output::StoreN`] is on the disk.
+    pub fn n_is_stored(&mut self, entry: EntryId, bound: u32) {
+        let change = OutboundChange::StoredN(child_of(entry), bound);
+        self.outputs.push_back(Output::Outbound(change));
+    }
+
+    /// What our link outside carries. The planes ask for it themselves where an SA has one other
+    /// end; this tells those that have many.
+    pub fn set_link_mtu(&mut self, mtu: u16) {
+        for (id, _) in self.access.iter() {
+            if self.lead(id, None).aim != Aim::Path {
+                let change = OutboundChange::LinkMtu(child_of(id), mtu);
+                self.outputs.push_back(Output::Outbound(change));
+            }
+        }
+    }
+
+    /// What the inbound plane has opened so far, the answer to [`Output::WantsReport`].
+    pub fn report(&mut self, associations: &[SaReport], now: Instant) {
+        self.is_asked = false;
+        let mut heard = BTreeMap::new();
+        for report in associations {
+            let (Some(entry), Some(last)) = (self.entry_of(report.child), report.last) else {
+                continue;
+            };
+            match self.claims.contains_key(&entry) {
+                true => drop(heard.insert(entry, last)),
+                false => self.bindings.touch(entry, last),
+            }
+        }
+        for (entry, claim) in core::mem::take(&mut self.claims) {
+            self.decide(entry, claim, heard.get(&entry).copied(), now);
+        }
+        for (entry, binding) in self.bindings.expire(now) {
+            let care_of = binding.care_of;
+            self.lose(entry);
+            self.tell(Event::Expired { entry, care_of });
+        }
+    }
+
+    /// Time has passed: a binding may be over.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline.at <= now) {
+            self.ask();
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Firewall::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Deadline> {
+        if self.is_asked {
+            return None; // the report comes first
+        }
+        let due = self.claims.values().map(|claim| claim.due).min();
+        let claim = due.map(|at| Deadline {
+            at,
+            why: "see who is at an address",
+        });
+        self.bindings.deadline().into_iter().chain(claim).min()
+    }
+
+    /// One entry, for its names. Panics for a number that is not of this firewall.
+    pub fn entry(&self, id: EntryId) -> &Entry<Template> {
+        self.access.entry(id)
+    }
+
+    /// Where the nodes of entries are.
+    pub fn bindings(&self) -> impl Iterator<Item = (EntryId, &Binding)> {
+        self.bindings.iter()
+    }
+
+    /// Whether an opened packet goes into the outbound plane again: it is from a mobile node for a
+    /// home agent, or back.
+    pub fn returns(&self, source: IpAddr, destination: IpAddr) -> bool {
+        let is_agent = |address| match address {
+            IpAddr::V4(v4) => self.home_agents.contains(&v4),
+            IpAddr::V6(_) => false,
+        };
+        is_agent(source) || is_agent(destination)
+    }
+
+    /// Whether a packet from inside goes into the outbound plane.
+    pub fn seals(&self, source: IpAddr, destination: IpAddr) -> bool {
+        let all = self.access.iter();
+        all.map(|(id, entry)| (id, entry.origin, &entry.template))
+            .any(|(id, origin, template)| {
+                let is_there = match (origin, self.bindings.of(id)) {
+                    (Origin::Nomadic, binding) => {
+                        binding.is_some_and(|it| destination == IpAddr::V4(*it.care_of.ip()))
+                    }
+                    (fixed, _) => fixed.selector().contains_address(destination),
+                };
+                let mut inside = template.inside.iter();
+                is_there && inside.any(|one| one.contains_address(source))
+            })
+    }
+
+    /// The tunnels to home agents.
+    fn open_tunnels(&mut self) {
+        let first = FIRST_CHILD + access::ENTRIES_MAX as u32;
+        for (number, agent) in (first..).zip(self.home_agents.clone()) {
+            let path = Path::raw(self.inside.into(), agent.into());
+            let sa = |direction| {
+                let named = (direction, ChildId(number), number);
+                let (local, remote) = (vec![any()], vec![host(agent)]);
+                Box::new(Sa::tunnel(
+                    named,
+                    Encapsulation::IpInIp,
+                    path,
+                    local,
+                    remote,
+                ))
+            };
+            let inbound = InboundChange::Install(sa(Direction::Inbound));
+            let outbound = OutboundChange::Install(sa(Direction::Outbound));
+            self.outputs.push_back(Output::Inbound(inbound));
+            self.outputs.push_back(Output::Outbound(outbound));
+        }
+    }
+
+    /// The SAs of an entry.
+    fn open_entry(&mut self, id: EntryId) {
+        let entry = self.access.entry(id);
+        let (origin, template, child) = (entry.origin, entry.template.clone(), child_of(id));
+        let lead = self.lead(id, None);
+        let sa = |direction, in_line| {
+            let (local, remote) = (lead.local.clone(), lead.remote.clone());
+            Sa::skip((direction, child), in_line, lead.path, local, remote)
+        };
+        let in_line = || InLine::new(template.association.clone(), child.0);
+        let mut inbound = sa(
+            Direction::Inbound,
+            InLine {
+                from: (origin != Origin::Nomadic).then(|| origin.selector()),
+                sends_own: !matches!(origin, Origin::Host(_)),
+                ..in_line()
+            },
+        );
+        inbound.remote = vec![origin.selector()];
+        let outbound = sa(
+            Direction::Outbound,
+            InLine {
+                aim: lead.aim,
+                stored_n: template.stored_n,
+                ..in_line()
+            },
+        );
+        let inbound = InboundChange::Install(Box::new(inbound));
+        let outbound = OutboundChange::Install(Box::new(outbound));
+        self.outputs.push_back(Output::Inbound(inbound));
+        self.outputs.push_back(Output::Outbound(outbound));
+        if template.association.profile() == Profile::Paper {
+            // Stored before the first packet, which would otherwise be lost.
+            let bound = template.stored_n.saturating_add(LEAP);
+            self.outputs.push_back(Output::StoreN { entry: id, bound });
+        }
+    }
+
+    /// Where an entry's outbound SA leads. A mobile node's needs its binding.
+    fn lead(&self, id: EntryId, care_of: Option<SocketAddrV4>) -> Lead {
+        let entry = self.access.entry(id);
+        let (remote, aim) = match (entry.origin, care_of) {
+            (Origin::Host(address), _) => (Some(address), Aim::Path),
+            (Origin::Network(..), _) => (None, Aim::Destination),
+            (Origin::Nomadic, care_of) => (care_of.map(|it| *it.ip()), Aim::Path),
+        };
+        let traffic = match (entry.origin, remote) {
+            (Origin::Nomadic, Some(care_of)) => vec![host(care_of)],
+            (Origin::Nomadic, None) => Vec::new(),
+            (fixed, _) => vec![fixed.selector()],
+        };
+        let remote = remote.unwrap_or(Ipv4Addr::UNSPECIFIED);
+        Lead {
+            path: Path::raw(self.outside.into(), remote.into()),
+            local: entry.template.reach(entry.origin, &self.home_agents),
+            remote: traffic,
+            aim,
+        }
+    }
+
+    /// An authentic packet of an entry's node came from this address.
+    fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
+        self.claims.remove(&entry);
+        let holder = self.bindings.entry_at(from);
+        if holder.is_none_or(|holder| holder == entry) {
+            self.bind(entry, from, now);
+            return;
+        }
+        // Only a report tells whether the holder's node is alive.
+        let claim = Claim {
+            care_of: from,
+            due: now,
+            is_told: false,
+        };
+        self.claims.insert(entry, claim);
+        self.ask();
+    }
+
+    /// Who gets an address that two nodes have. The one without it was last heard at `heard`.
+    fn decide(&mut self, entry: EntryId, claim: Claim, heard: Option<Instant>, now: Instant) {
+        let care_of = claim.care_of;
+        let holder = self.bindings.entry_at(care_of);
+        let last = holder.and_then(|it| Some((it, self.bindings.of(it)?.last)));
+        match last {
+            Some((by, last)) if now.since(last) < KEPT_FOR => {
+                if !claim.is_told {
+                    self.tell(Event::Taken { entry, care_of, by });
+                }
+                let later = Claim {
+                    due: last + KEPT_FOR,
+                    is_told: true,
+                    ..claim
+                };
+                self.claims.insert(entry, later);
+            }
+            // It was not heard after the holder: its next packet tells where it is.
+            Some((_, last)) if heard.is_none_or(|heard| heard <= last) => self.overlook(entry),
+            _ => self.bind(entry, care_of, now),
+        }
+    }
+
+    /// An entry's node is here.
+    fn bind(&mut self, entry: EntryId, care_of: SocketAddrV4, now: Instant) {
+        let Heard::Bound { former, displaced } = self.bindings.hear(entry, care_of, now) else {
+            return;
+        };
+        if let Some(other) = displaced {
+            self.lose(other);
+            self.tell(Event::Displaced {
+                entry: other,
+                care_of,
+                by: entry,
+            });
+        }
+        let lead = Box::new(self.lead(entry, Some(care_of)));
+        let change = OutboundChange::Lead(child_of(entry), lead);
+        self.outputs.push_back(Output::Outbound(change));
+        self.tell(match former {
+            None => Event::Bound { entry, care_of },
+            Some(former) => Event::Moved {
+                entry,
+                former,
+                care_of,
+            },
+        });
+    }
+
+    /// Nothing goes to an entry's node any more.
+    fn lose(&mut self, entry: EntryId) {
+        self.claims.remove(&entry);
+        let nowhere = Box::new(self.lead(entry, None));
+        let change = OutboundChange::Lead(child_of(entry), nowhere);
+        self.outputs.push_back(Output::Outbound(change));
+        self.overlook(entry);
+    }
+
+    /// The next packet of an entry's node is news, wherever it comes from.
+    fn overlook(&mut self, entry: EntryId) {
+        let anywhere = Lead {
+            remote: vec![any()],
+            ..self.lead(entry, None)
+        };
+        let change = InboundChange::Lead(child_of(entry), Box::new(anywhere));
+        self.outputs.push_back(Output::Inbound(change));
+    }
+
+    fn ask(&mut self) {
+        if !self.is_asked {
+            self.is_asked = true;
+            self.outputs.push_back(Output::WantsReport);
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn entry_of(&self, child: ChildId) -> Option<EntryId> {
+        let number = child.0.checked_sub(FIRST_CHILD)? as usize;
+        (number < self.access.len()).then_some(EntryId(number))
+    }
+}
+
+fn child_of(entry: EntryId) -> ChildId {
+    ChildId(FIRST_CHILD + entry.0 as u32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,8 @@
 //! bindings and deadlines out.
 //!
 //! [`association`] authenticates messages, [`identification`] protects them from replays,
-//! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall.
+//! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall,
+//! [`security`] what secures a node's packets on the way there.
 //! [`revocation`] ends registrations early.
 //! [`mobile_node`] registers where it is, [`foreign_agent`] relays, [`home_agent`] keeps the
 //! bindings. [`carriers`] turns what they agree on into SAs of the packet planes. The owner sends
@@ -18,6 +19,7 @@ pub mod identification;
 pub mod mobile_node;
 mod pace;
 pub mod revocation;
+pub mod security;
 pub mod tunnel;
 
 #[cfg(test)]

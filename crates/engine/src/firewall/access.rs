@@ -146,6 +146,16 @@ impl<T> AccessList<T> {
         &self.entries[id.0]
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// All entries, in the order of search.
     pub fn iter(&self) -> impl Iterator<Item = (EntryId, &Entry<T>)> {
         self.order.iter().map(|id| (*id, self.entry(*id)))

@@ -89,6 +89,13 @@ impl Bindings {
         }
     }
 
+    /// An entry's node was heard where it is bound, at this moment.
+    pub fn touch(&mut self, entry: EntryId, heard: Instant) {
+        if let Some(binding) = self.of_entries.get_mut(&entry) {
+            binding.last = binding.last.max(heard);
+        }
+    }
+
     /// Ends the bindings of silent nodes, and returns their entries.
     pub fn expire(&mut self, now: Instant) -> Vec<(EntryId, Binding)> {
         let lifetime = self.lifetime;

@@ -5,7 +5,7 @@
 //! address take the same packets: these are simultaneous bindings, and each gets a copy (RFC 5944
 //! §4.3.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use wire::mip4::PORT;
@@ -62,6 +62,8 @@ pub enum Owner {
     CareOf(Ipv4Addr),
     /// The firewalls of the configuration.
     Firewalls,
+    /// A care-of address behind a firewall, for a reply that grants nothing.
+    Reply,
 }
 
 /// All carriers of a mobile node or a foreign agent, or a part of those of a home agent.
@@ -150,17 +152,44 @@ impl HomeCarriers {
     }
 
     /// The way to the firewalls: what comes from outside before it is registered, and the replies,
-    /// take it.
-    pub fn begin(&mut self) -> Vec<Change> {
+    /// take it. What a trusted firewall relays may come from anywhere.
+    pub fn begin(&mut self, trusted: &BTreeSet<Ipv4Addr>) -> Vec<Change> {
+        let own = self.own.address;
         let list = self.outside.iter();
-        let wanted = list.map(|one| Carrier::through(self.own.address, one.firewall, one.care_of));
-        self.carriers.follow(Owner::Firewalls, wanted.collect())
+        let listed = list.map(|one| Carrier::through(own, one.firewall, one.care_of));
+        let relayed = trusted.iter().map(|firewall| Carrier {
+            outbound: None,
+            ..Carrier::through(own, *firewall, any())
+        });
+        self.carriers
+            .follow(Owner::Firewalls, listed.chain(relayed).collect())
+    }
+
+    /// A reply goes to this care-of address through this firewall
+    /// ([`super::home_agent::Output::Send`]). The last such way is kept, if the address has no
+    /// other.
+    pub fn reply(&mut self, care_of: Ipv4Addr, firewall: Ipv4Addr) -> Vec<Change> {
+        let takes = |carrier: &Carrier| {
+            let outbound = carrier.outbound.as_ref();
+            let is_to = |one: &TrafficSelector| one.contains_address(care_of.into());
+            outbound.is_some_and(|it| it.remote.iter().any(is_to))
+        };
+        let others = [Owner::Firewalls, Owner::CareOf(care_of)];
+        let mut ways = others
+            .iter()
+            .filter_map(|owner| self.carriers.of.get(owner));
+        if ways.any(|list| list.iter().any(|(_, carrier)| takes(carrier))) {
+            return Vec::new();
+        }
+        let way = Carrier::through(self.own.address, firewall, host(care_of));
+        self.carriers.follow(Owner::Reply, vec![way])
     }
 
     /// These are the tunnels of a home address now.
     pub fn follow(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
         let wanted = of_bindings(self.own, home, tunnels);
-        let mut changes = self.traverse(home, tunnels);
+        let mut changes = self.carriers.follow(Owner::Reply, Vec::new());
+        changes.extend(self.traverse(home, tunnels));
         changes.extend(self.carriers.follow(Owner::Home(home), wanted));
         changes
     }

@@ -3,24 +3,26 @@
 //! they drive a [`Node`](crate::node::Node) through [`crate::endpoint`].
 //!
 //! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: foreign
-//! agents.
+//! agents, and a disk: a bound of n ([`Notice::StoreN`]) counts as stored at once.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use crypto::rand::Seed;
 use wire::mip4::{Code, PORT};
 
 use super::carriers::{Carriers, Change, HomeCarriers, HomeNetwork, Owner, of_node};
+use super::firewall::Side;
 use super::home_agent::{self, HomeAgent};
 use super::identification::Clock;
 use super::mobile_node::{self, Attachment, MobileNode, State};
+use super::security::{self, Security, SecurityLayer};
 use crate::counters::DropCounters;
 use crate::plane::{
-    Datagrams, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets, Received, TooBig,
-    Verdict,
+    Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
+    Packets, Received, TooBig, Verdict,
 };
-use crate::sa::Path;
+use crate::sa::{Path, Via};
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
 
@@ -43,6 +45,7 @@ enum Machine {
         home_agent: Ipv4Addr,
         encapsulates_delivery: bool,
         carriers: Carriers,
+        layer: SecurityLayer,
     },
     HomeAgent {
         agent: Box<HomeAgent>,
@@ -63,7 +66,8 @@ pub enum Effect {
         to: SocketAddrV4,
         /// The TTL, if it is not the usual one.
         ttl: Option<u8>,
-        /// Past all tunnels: it is for a node that has come home.
+        /// Past all tunnels: it is a node's own, without a security layer, or for a node that has
+        /// come home. Otherwise it goes where [`Endpoint::carries`] says.
         is_direct: bool,
         /// The payload.
         payload: Vec<u8>,
@@ -109,8 +113,20 @@ impl Endpoint {
             home_agent,
             encapsulates_delivery,
             carriers: Carriers::default(),
+            layer: SecurityLayer::new(Security::None, home_agent),
         };
-        Self::new(machine, seed)
+        Self::new(machine, clock, seed)
+    }
+
+    /// Gives a mobile node a security layer. Call it before the node is attached. Nothing happens
+    /// at a home agent.
+    pub fn secure(&mut self, security: Security) {
+        if let Machine::Node {
+            layer, home_agent, ..
+        } = &mut self.machine
+        {
+            *layer = SecurityLayer::new(security, *home_agent);
+        }
     }
 
     /// A home agent without bindings.
@@ -120,20 +136,20 @@ impl Endpoint {
             prefix_len: config.prefix_len,
         };
         let mut carriers = HomeCarriers::new(own, config.outside.clone());
-        let begun = carriers.begin();
+        let begun = carriers.begin(&config.trusts_traversal);
         let agent = HomeAgent::new(config, clock, now, seed.stream("home-agent", 0));
         let machine = Machine::HomeAgent {
             agent: Box::new(agent),
             carriers,
             away: BTreeSet::new(),
         };
-        let mut endpoint = Self::new(machine, seed);
+        let mut endpoint = Self::new(machine, clock, seed);
         endpoint.apply(begun, now);
         endpoint
     }
 
-    fn new(machine: Machine, seed: &Seed) -> Self {
-        Self {
+    fn new(machine: Machine, clock: Clock, seed: &Seed) -> Self {
+        let mut endpoint = Self {
             machine,
             inbound: InboundPlane::new(Offloads::default()),
             outbound: OutboundPlane::new(seed.stream("outbound", 0), Offloads::default()),
@@ -141,13 +157,40 @@ impl Endpoint {
             packets: Packets::new(),
             effects: VecDeque::new(),
             link_mtu: None,
+        };
+        endpoint.tell(clock);
+        endpoint
+    }
+
+    /// The calendar time was set.
+    pub fn set_clock(&mut self, clock: Clock) {
+        match &mut self.machine {
+            Machine::Node { node, .. } => node.set_clock(clock),
+            Machine::HomeAgent { agent, .. } => agent.set_clock(clock),
         }
+        self.tell(clock);
+    }
+
+    /// Tells the planes what the clock says.
+    fn tell(&mut self, clock: Clock) {
+        let (calendar, told) = clock.calendar();
+        self.inbound.apply(InboundChange::Calendar(calendar, told));
+        self.outbound
+            .apply(OutboundChange::Calendar(calendar, told), told);
     }
 
     /// A mobile node has moved, or its address has changed. Nothing happens at a home agent.
     pub fn attach(&mut self, attachment: Attachment, now: Instant) {
         if let Machine::Node { node, .. } = &mut self.machine {
             node.attach(attachment, now);
+        }
+        self.follow(now);
+    }
+
+    /// The user says on which side of the firewall a mobile node is.
+    pub fn set_side(&mut self, side: Side, now: Instant) {
+        if let Machine::Node { node, .. } = &mut self.machine {
+            node.set_side(side, now);
         }
         self.follow(now);
     }
@@ -207,6 +250,7 @@ impl Endpoint {
     /// Whether a packet between these addresses goes into a tunnel.
     pub fn carries(&self, source: IpAddr, destination: IpAddr) -> bool {
         let carriers = match &self.machine {
+            Machine::Node { layer, .. } if layer.carries(source, destination) => return true,
             Machine::Node { carriers, .. } => carriers,
             Machine::HomeAgent { carriers, .. } => carriers.carriers(),
         };
@@ -235,8 +279,14 @@ impl Endpoint {
         let verdict = self.outbound.seal(frame, now, &mut self.sealed);
         for run in self.sealed.runs() {
             for octets in self.sealed.bytes(run).chunks(run.segment_bytes.max(1)) {
-                let effect = Effect::Sealed(run.path, octets.to_vec());
+                let effect = self.leaves(run.path, octets.to_vec());
                 self.effects.push_back(effect);
+            }
+        }
+        for notice in self.sealed.notices() {
+            if let Notice::StoreN { child, bound } = *notice {
+                let stored = OutboundChange::StoredN(child, bound);
+                self.outbound.apply(stored, now);
             }
         }
         let replies = self.sealed.replies();
@@ -258,6 +308,14 @@ impl Endpoint {
         }
     }
 
+    /// What a mobile node's home address can do now.
+    pub fn state(&self) -> Option<State> {
+        match &self.machine {
+            Machine::Node { node, .. } => Some(node.state()),
+            Machine::HomeAgent { .. } => None,
+        }
+    }
+
     /// Packets dropped, by reason.
     pub fn drops(&self) -> DropCounters {
         let mut all = self.outbound.report().drops;
@@ -270,6 +328,41 @@ impl Endpoint {
         let mut all = self.outbound.report().work;
         all.merge(&self.inbound.report().work);
         all
+    }
+
+    /// A tunnel in UDP goes through the security layer as a message does.
+    fn leaves(&self, path: Path, octets: Vec<u8>) -> Effect {
+        let ends = (path.local, path.remote);
+        match (&self.machine, ends) {
+            (Machine::Node { layer, .. }, (SocketAddr::V4(from), SocketAddr::V4(to)))
+                if path.via != Via::Raw && layer.carries(path.local.ip(), path.remote.ip()) =>
+            {
+                Effect::Datagram {
+                    from,
+                    to,
+                    ttl: None,
+                    is_direct: false,
+                    payload: octets,
+                }
+            }
+            _ => Effect::Sealed(path, octets),
+        }
+    }
+
+    /// A mobile node's security layer follows its care-of address.
+    fn secure_care_of(&mut self, now: Instant) {
+        let Machine::Node { node, layer, .. } = &mut self.machine else {
+            return;
+        };
+        let first = layer.first_n().map(|bound| {
+            let stored = OutboundChange::StoredN(security::CHILD, bound);
+            Change::Outbound(stored)
+        });
+        let mut changes = layer.follow(node.outside());
+        if !changes.is_empty() {
+            changes.extend(first);
+        }
+        self.apply(changes, now);
     }
 
     fn take(&mut self, path: Path, payload: &[u8], now: Instant) {
@@ -294,6 +387,7 @@ impl Endpoint {
 
     /// Does what the machine wants after an input.
     fn follow(&mut self, now: Instant) {
+        self.secure_care_of(now);
         loop {
             let changes = match &mut self.machine {
                 Machine::Node {
@@ -302,14 +396,18 @@ impl Endpoint {
                     home_agent,
                     encapsulates_delivery,
                     carriers,
+                    layer,
                 } => {
                     let Some(output) = node.poll() else { return };
                     let mut changes = Vec::new();
                     if let mobile_node::Output::State(state) = &output {
-                        let wanted = of_node(*own, *home_agent, *encapsulates_delivery, state);
+                        let mut wanted = of_node(*own, *home_agent, *encapsulates_delivery, state);
+                        layer.nest(&mut wanted);
                         changes = carriers.follow(Owner::Home(own.address), wanted);
                     }
-                    self.effects.push_back(Effect::of_node(own.address, output));
+                    let is_secured = layer.is_active();
+                    let effect = Effect::of_node(own.address, output, is_secured);
+                    self.effects.push_back(effect);
                     changes
                 }
                 Machine::HomeAgent {
@@ -324,7 +422,16 @@ impl Endpoint {
                         ..
                     } = &output
                     else {
+                        let changes = match &output {
+                            home_agent::Output::Send {
+                                to,
+                                firewall: Some(firewall),
+                                ..
+                            } => carriers.reply(*to.ip(), *firewall),
+                            _ => Vec::new(),
+                        };
                         self.effects.extend(Effect::of_home_agent(output));
+                        self.apply(changes, now);
                         continue;
                     };
                     let changes = carriers.follow(*home_address, tunnels);
@@ -360,19 +467,19 @@ impl Endpoint {
 }
 
 impl Effect {
-    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output) -> Self {
+    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output, is_secured: bool) -> Self {
         match output {
             mobile_node::Output::Send {
                 from,
                 to,
                 ttl,
                 payload,
-                firewall: _,
+                firewall,
             } => Self::Datagram {
                 from: SocketAddrV4::new(from, PORT),
                 to,
                 ttl,
-                is_direct: true,
+                is_direct: firewall.is_none() || !is_secured,
                 payload,
             },
             mobile_node::Output::Solicit => Self::Solicit,

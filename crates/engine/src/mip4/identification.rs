@@ -6,7 +6,7 @@
 use crypto::rand::Stream;
 
 use super::association::ReplayProtection;
-use crate::time::{Duration, Instant};
+use crate::time::{Calendar, Duration, Instant};
 
 /// How far two clocks may differ (RFC 5944 §5.7.1: 7 s by default).
 pub const TOLERANCE: Duration = Duration::from_secs(7);
@@ -25,6 +25,12 @@ impl Clock {
     /// A clock that says `since_1970` at `told`.
     pub fn new(told: Instant, since_1970: Duration) -> Self {
         Self { told, since_1970 }
+    }
+
+    /// What it said, without the fraction, and when.
+    pub fn calendar(self) -> (Calendar, Instant) {
+        let seconds = i64::try_from(self.since_1970.as_secs()).unwrap_or(i64::MAX);
+        (Calendar(seconds), self.told)
     }
 
     /// NTP time: seconds since 1900 in the high half, their fraction in the low half.

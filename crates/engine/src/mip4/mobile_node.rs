@@ -254,6 +254,14 @@ impl MobileNode {
         firewall.is_some_and(|it| it.is_outside(care_of, self.side))
     }
 
+    /// The node's own care-of address, if the firewall is between it and the home agent.
+    pub fn outside(&self) -> Option<Ipv4Addr> {
+        match self.attachment {
+            Attachment::Colocated(address) => Some(address).filter(|it| self.is_outside(*it)),
+            Attachment::Detached | Attachment::Home | Attachment::Visiting => None,
+        }
+    }
+
     /// Begins on the link to which the node is attached.
     fn begin(&mut self, now: Instant) {
         self.agents = Agents::default();

@@ -229,7 +229,7 @@ impl PathSizes {
     pub(crate) fn link(&mut self, child: ChildId, mtu: u16, now: Instant) -> Option<u16> {
         self.change(child, |known| {
             known.link = mtu;
-            let is_asked = mtu < known.most && !known.is_nested;
+            let is_asked = mtu < known.most && has_link(&known.path, known.is_nested);
             known.ask_at = is_asked.then(|| now + REPORT_HOLDS);
         })
     }

@@ -60,7 +60,7 @@ fn home_agent(outside: Vec<Outside>) -> HomeCarriers {
 #[test]
 fn a_binding_has_a_tunnel_and_a_reverse_tunnel() {
     let mut home_agent = home_agent(Vec::new());
-    assert!(home_agent.begin().is_empty());
+    assert!(home_agent.begin(&BTreeSet::new()).is_empty());
     let both = [
         "in 0.0.0.0/0 -> 10.18.3.17 via 203.0.113.9",
         "out 0.0.0.0/0 -> 10.18.3.17 via 203.0.113.9",
@@ -142,7 +142,7 @@ fn an_address_outside_is_reached_through_the_firewall_of_the_configuration() {
     };
     let mut home_agent = home_agent(vec![outside]);
     let way = "10.18.3.2 -> 203.0.113.0/24 via 192.168.4.1";
-    let begun = home_agent.begin();
+    let begun = home_agent.begin(&BTreeSet::new());
     assert_eq!(said(&begun), [format!("in {way}"), format!("out {way}")]);
     let away = Tunnel {
         firewall: Some(FIREWALL),
