@@ -215,7 +215,10 @@ impl Endpoint {
                 Output::Event(event) => self.effects.push_back(Effect::Event(event)),
             }
         }
-        while let (Some(mtu), Some((child, _))) = (self.link_mtu, self.outbound.link_to_ask(now)) {
+        let Some(mtu) = self.link_mtu else {
+            return;
+        };
+        while let Some((child, _)) = self.outbound.link_to_ask(now) {
             let answer = OutboundChange::LinkMtu(child, mtu);
             self.outbound.apply(answer, now);
         }

@@ -459,7 +459,10 @@ impl Endpoint {
                 Change::Outbound(change) => drop(self.outbound.apply(change, now)),
             }
         }
-        while let (Some(mtu), Some((child, _))) = (self.link_mtu, self.outbound.link_to_ask(now)) {
+        let Some(mtu) = self.link_mtu else {
+            return;
+        };
+        while let Some((child, _)) = self.outbound.link_to_ask(now) {
             let answer = OutboundChange::LinkMtu(child, mtu);
             self.outbound.apply(answer, now);
         }

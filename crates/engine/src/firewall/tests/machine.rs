@@ -378,7 +378,7 @@ fn what_does_not_fit_the_link_is_told_to_its_sender() {
     wall.set_link_mtu(1_000, now);
     for host in [HOST, Ipv4Addr::new(192, 168, 4, 9)] {
         let mut large = large_data(CORRESPONDENT, host, 1_000);
-        assert!(!wall.send(&mut large, now));
+        assert!(!wall.send(&mut large, now), "{host}");
         let Some(Effect::Opened(report)) = wall.poll() else {
             panic!("its sender is not told");
         };
