@@ -144,11 +144,15 @@ class MobileIp(Network):
 
 @dataclass(frozen=True)
 class Settings:
-    """The keys of one role's tables besides those that every test needs, and further tables."""
+    """The keys of one role's tables besides those that every test needs, and further tables.
+
+    `node`: of the home agent's table about the node.
+    """
 
     own: dict[str, Any] = field(default_factory=dict)
     association: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    node: dict[str, Any] = field(default_factory=dict)
 
 
 class Role(Daemon):
@@ -206,7 +210,8 @@ def home_agent(network: MobileIp, settings: Settings = Settings()) -> Role:
         "mobile_nodes.ms": {
             "home_address": MOBILE,
             "association": ASSOCIATION | settings.association,
-        },
+        }
+        | settings.node,
     }
     return Role(network.ha, "home-agent", toml(tables | settings.tables))
 

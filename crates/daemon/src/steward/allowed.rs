@@ -131,11 +131,12 @@ impl Allowed {
         self.check_resolvers(resolvers)
     }
 
-    /// The home address of this mobile node.
-    fn home(&self) -> Option<Ipv4Addr> {
+    /// The address that the part in Mobile IPv4 has on the tunnel device.
+    fn own(&self) -> Option<Ipv4Addr> {
         match &self.mobility {
             Some(Mobility::MobileNode(node)) => Some(node.config.home_address),
-            _ => None,
+            Some(Mobility::ForeignAgent(agent)) => Some(agent.config.address),
+            Some(Mobility::HomeAgent(_)) | None => None,
         }
     }
 
@@ -225,16 +226,16 @@ impl Allowed {
                 IpAddr::V4(_) => reach.wants_v4,
                 IpAddr::V6(_) => reach.wants_v6,
             };
-            let is_home = self.home().is_some_and(|home| IpAddr::V4(home) == *address);
-            if is_home {
+            let is_own = self.own().is_some_and(|own| IpAddr::V4(own) == *address);
+            if is_own {
                 continue;
             }
             if !is_unicast(address) || !self.connections.values().any(is_wanted) {
                 return Err(Refusal::Address(*address));
             }
         }
-        let homes = usize::from(self.home().is_some());
-        let others = addresses.len().saturating_sub(homes);
+        let own = usize::from(self.own().is_some());
+        let others = addresses.len().saturating_sub(own);
         self.bounded("inner addresses", others, ADDRESSES_A_CONNECTION)
     }
 

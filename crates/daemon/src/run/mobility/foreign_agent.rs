@@ -141,6 +141,8 @@ impl ForeignAgentPart {
             (one.home_address, visitor)
         });
         desired.roaming.visitors = visitors.collect();
+        // The reverse path filter drops what comes from a device without an address.
+        desired.addresses.insert(self.config.address.into());
     }
 
     pub(super) fn status(&self, now: Instant) -> MobilityStatus {

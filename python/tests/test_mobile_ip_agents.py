@@ -1,0 +1,219 @@
+"""Mobile IPv4 through a foreign agent, behind a NAT, and with what RFC 5944 leaves to choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import order
+from caravan.testbed.mobile_ip import (
+    AGENT,
+    CARE_OF,
+    CORRESPONDENT,
+    FOREIGN_AGENT,
+    HOME,
+    HOME_AGENT,
+    MOBILE,
+    NAT,
+    PRIVATE,
+    VISITED,
+    MobileIp,
+    Place,
+    Settings,
+    foreign_agent,
+    home_agent,
+    mobile_node,
+)
+from caravan.testbed.traffic import (
+    finish_download,
+    make_file,
+    ping,
+    serve_files,
+    start_download,
+)
+
+pytestmark = pytest.mark.root
+
+NODE_AND_AGENT = {"spi": 2000, "key": "31313131313131313131313131313131"}
+AGENTS = {"spi": 3000, "key": "32323232323232323232323232323232"}
+NAI = "ms@example"
+
+
+def reaches(network: MobileIp) -> bool:
+    """Whether the node and its correspondent reach each other by the home address."""
+    to, back = ping(network.cn, MOBILE, 1), ping(network.ms, CORRESPONDENT, 1)
+    return to.received == back.received == 1
+
+
+@pytest.mark.parametrize("form", ["ip-in-ip", "minimal", "gre"])
+@pytest.mark.parametrize("delivery", ["direct", "encapsulating"])
+def test_a_download_survives_a_visit_at_a_foreign_agent(
+    form: str, delivery: str, output: Path
+) -> None:
+    expected = make_file(output / "www/file", 2_000_000)
+    own = {"encapsulation": form, "encapsulating_delivery": delivery == "encapsulating"}
+    with MobileIp(output) as network, home_agent(network) as ha, foreign_agent(network) as fa:
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network, Settings(own)) as ms:
+            ms.wait_ready().wait_at(HOME)
+            serve_files(network.cn, output / "www", CORRESPONDENT)
+            url = f"http://{CORRESPONDENT}/file"
+            process, path = start_download(network.ms, url, rate_bytes_s=700_000)
+            process.wait_for(path.exists, "data", 5)
+            network.move(AGENT)
+            assert ms.wait_at(AGENT) < 3
+            (visitor,) = fa.mobility()["visitors"]
+            assert visitor["home_address"] == MOBILE
+            assert visitor["encapsulation"] == form
+            assert visitor["encapsulating_delivery"] == (delivery == "encapsulating")
+            assert ms.mobility()["through"] == FOREIGN_AGENT
+            assert reaches(network)
+            network.move(HOME)
+            ms.wait_at(HOME)
+            assert process.is_running()
+            fetched = finish_download(process.wait(30), path)
+            assert (fetched.sha256, fetched.local_address) == (expected, MOBILE)
+
+
+def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> None:
+    """RFC 4721, RFC 2794, and the nonces of RFC 5944 §5.7.2."""
+    nonces = {"replay": "nonces"}
+    shared = {"foreign_agents.fa": {"address": FOREIGN_AGENT, "association": NODE_AND_AGENT}}
+    node = Settings({"nai": NAI, "lifetime": "4s"}, nonces, shared)
+    known = {"mobile_nodes.ms": {"home_address": MOBILE, "association": NODE_AND_AGENT}}
+    with MobileIp(output) as network:
+        with (
+            home_agent(network, Settings({}, nonces, node={"nai": NAI})) as ha,
+            foreign_agent(network, Settings({"challenges": True}, tables=known)) as fa,
+            Capture(network.fa, "lan0", output / "link") as heard,
+        ):
+            ha.wait_ready()
+            fa.wait_ready()
+            with mobile_node(network, node) as ms:
+                ms.wait_ready()
+                network.move(AGENT)
+                ms.wait_at(AGENT)
+                # The next challenge is the one in the last reply.
+                ms.wait_for(lambda it: (it["left_s"] or 4) < 1.5, "near its end", 5)
+                ms.wait_for(lambda it: (it["left_s"] or 0) > 3, "renewed", 5)
+                assert reaches(network)
+                assert fa.refused() == {}
+        told = tshark(network, heard.path, "mip.type == 1 && ip.dst == 198.51.100.1")
+        assert NAI in told
+        assert "(132)" in told, "the challenge"
+
+
+def tshark(network: MobileIp, path: Path, wanted: str) -> str:
+    """What tshark reads in the packets of a capture; none of them is malformed."""
+    argv = ["tshark", "-r", str(path), "-V", "-Y"]
+    broken = network.cn.run([*argv, "mip && _ws.malformed"]).stdout
+    assert broken == ""
+    told = network.cn.run([*argv, wanted]).stdout
+    assert told != ""
+    return told
+
+
+def test_a_foreign_agent_without_the_key_of_a_node_serves_nobody_else(output: Path) -> None:
+    known = {"mobile_nodes.ms": {"home_address": MOBILE, "association": NODE_AND_AGENT}}
+    with (
+        MobileIp(output) as network,
+        home_agent(network) as ha,
+        foreign_agent(network, Settings({"challenges": True}, tables=known)) as fa,
+    ):
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network) as ms:
+            ms.wait_ready()
+            network.move(AGENT)
+            fa.wait_for(lambda it: len(it["refused"]) > 0, "a refusal", 5)
+            assert set(fa.refused()) == {"denied-67"}
+            assert ms.mobility()["state"] == "registering"
+            assert set(ms.refused()) == {"denied-67"}
+
+
+@pytest.mark.parametrize("udp", ["behind-nat", "never"])
+def test_a_rebound_nat_is_noticed_by_keepalives(udp: str, output: Path) -> None:
+    """RFC 3519 §4.9, §4.10. Without a tunnel in UDP nothing comes through this NAT."""
+    with (
+        MobileIp(output) as network,
+        home_agent(network, Settings({"udp_keepalive": "10s"})) as ha,
+        mobile_node(network, Settings({"udp": udp})) as ms,
+    ):
+        ha.wait_ready()
+        ms.wait_ready()
+        network.move(PRIVATE)
+        ms.wait_at(PRIVATE)
+        if udp == "never":
+            assert not reaches(network)
+            return
+        (binding,) = ha.mobility()["bindings"]
+        assert binding["udp"].startswith(f"{NAT}:2")
+        assert reaches(network)
+        network.nat.rebind()
+        assert not ping(network.cn, MOBILE, 1).received
+        # Ten seconds, and three tries.
+        ha.wait_for(lambda it: it["bindings"][0]["udp"].startswith(f"{NAT}:3"), "rebound", 16)
+        assert reaches(network)
+
+
+def test_simultaneous_bindings_get_each_packet_at_both_places(output: Path) -> None:
+    with (
+        MobileIp(output) as network,
+        home_agent(network) as ha,
+        foreign_agent(network) as fa,
+        mobile_node(network, Settings({"simultaneous": True})) as ms,
+    ):
+        ha.wait_ready()
+        fa.wait_ready()
+        ms.wait_ready()
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        network.move(AGENT)
+        ms.wait_at(AGENT)
+        places = {binding["care_of"] for binding in ha.mobility()["bindings"]}
+        assert places == {VISITED.care_of, CARE_OF}
+        with Capture(network.rt, "wan0", output / "copies") as heard:
+            assert reaches(network)
+            heard.stop()
+            ends = {frame.destination for frame in heard.frames() if frame.source == HOME_AGENT}
+        assert {VISITED.care_of, CARE_OF} <= ends
+        network.move(HOME)
+        ms.wait_at(HOME)
+        assert ha.mobility()["bindings"] == []
+
+
+@pytest.mark.parametrize("place", [VISITED, AGENT], ids=["co-located", "agent"])
+def test_an_administrator_ends_a_registration_and_the_node_makes_another(
+    place: Place, output: Path
+) -> None:
+    """RFC 3543."""
+    to_agent = {"foreign_agents.fa": {"address": CARE_OF, "association": AGENTS}}
+    to_home = {"home_agents.ha": {"address": HOME_AGENT, "association": AGENTS}}
+    with (
+        MobileIp(output) as network,
+        home_agent(network, Settings(tables=to_agent)) as ha,
+        foreign_agent(network, Settings(tables=to_home)) as fa,
+        mobile_node(network) as ms,
+    ):
+        ha.wait_ready()
+        fa.wait_ready()
+        ms.wait_ready()
+        network.move(place)
+        ms.wait_at(place)
+        done = order(network.ha, "down", "home-agent", "--peer", MOBILE).check()
+        assert done.stdout == f"home-agent: the registration of {MOBILE} has ended\n"
+        assert ha.mobility()["bindings"] == []
+        again = order(network.ha, "down", "home-agent", "--peer", MOBILE)
+        assert again.stderr.endswith(f"home-agent: {MOBILE} is not registered\n")
+        ha.wait_for(lambda it: len(it["bindings"]) == 1, "bound again", 8)
+        ms.wait_at(place)
+        assert reaches(network)
+        if place == AGENT:
+            assert "revoked" in fa.wait_for_event("revoked", 1)
+            done = order(network.fa, "down", "foreign-agent", "--peer", MOBILE).check()
+            assert done.stdout == f"foreign-agent: the registration of {MOBILE} has ended\n"
+            fa.wait_for(lambda it: len(it["visitors"]) == 1, "back", 5)
+            assert reaches(network)
