@@ -99,14 +99,7 @@ impl Association {
         if parts.local == parts.remote && parts.local != Name::NONE {
             return Err(Unfit::SameName(parts.local));
         }
-        parts.renewal = parts.renewal.min(match profile {
-            Profile::Draft | Profile::X25519 => Renewal::DRAFT,
-            Profile::Paper => Renewal::PAPER,
-        });
-        // RC4 has no IV: a second packet under the same key would have the same keystream.
-        if algorithms.crypt() == CryptAlg::Rc4 {
-            parts.renewal.packets = 1;
-        }
+        parts.renewal = parts.renewal.min(Renewal::of(profile, algorithms));
         Ok(Self { parts })
     }
 

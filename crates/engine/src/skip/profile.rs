@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use wire::skip::{Algorithms, KijAlg};
+use wire::skip::{Algorithms, CryptAlg, KijAlg};
 
 use super::counter;
 use crate::time::Duration;
@@ -118,6 +118,19 @@ impl Renewal {
         packets: 1,
         ..Self::DRAFT
     };
+
+    /// The latest that a profile allows with these algorithms.
+    pub fn of(profile: Profile, algorithms: Algorithms) -> Self {
+        let of_profile = match profile {
+            Profile::Draft | Profile::X25519 => Self::DRAFT,
+            Profile::Paper => Self::PAPER,
+        };
+        match algorithms.crypt() {
+            // RC4 has no IV: a second packet under the same key would have the same keystream.
+            CryptAlg::Rc4 => of_profile.min(Self::EVERY_PACKET),
+            _ => of_profile,
+        }
+    }
 
     /// The smaller of each limit.
     #[must_use]
