@@ -110,6 +110,16 @@ def test_cost_prices_a_policy_of_ones_own(tmp_path: Path) -> None:
     assert "mine.toml" in refusal(*words, str(mine))
 
 
+def test_cost_knows_the_policies_of_skip_by_their_names() -> None:
+    words = ("cost", "--profile", "pentium-pro-200", "--bytes", "1084", "--suite")
+    found = answer(*words, "skip-des-md5-paper")
+    # the paper's 116 octets
+    assert found["protected_bytes"] == 1084 + 116
+    assert any("single DES: MUST NOT" in reason for reason in found["reasons"])
+    assert answer(*words, "skip-des-md5-paper-ipv4")["protected_bytes"] == 1084 + 88
+    assert "aes256-gcm-siv is empty" in refusal(*words, "skip-x25519")
+
+
 def test_cost_of_a_policy_file_that_is_not_there_says_so() -> None:
     words = ("cost", "--profile", "paper-u", "--mips", "100", "--bytes", "480", "--suite")
     for name in ("nosuch.toml", "./nosuch", "/none/such.toml"):
@@ -270,6 +280,11 @@ def test_every_link_of_the_catalogue_has_sources() -> None:
         assert all(source["source"].strip() for source in row["sources"])
 
 
+def ranked_names() -> set[str]:
+    """The policies of the catalogue that protect the way to a gateway: all but those of SKIP."""
+    return {name for name in core.names("policy") if not name.startswith("skip-")}
+
+
 def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
     picture = tmp_path / "answer.svg"
@@ -284,7 +299,7 @@ def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
     assert "MTU" in link
     assert "keepalive" in tunnel
     by_name = {policy["policy"]: policy for policy in found["policies"]}
-    assert by_name.keys() == set(core.names("policy"))
+    assert by_name.keys() == ranked_names()
     assert by_name["chacha20poly1305"]["carried"] == "yes"
     assert by_name["aes256-sha512"]["carried"] == "no"
     assert "the device would be" in by_name["aes256-sha512"]["why"]
@@ -507,7 +522,7 @@ def examples_of(page: str) -> list[str]:
 
 
 def test_the_files_of_the_page_of_devices_work_as_they_stand(tmp_path: Path) -> None:
-    names = ("board.toml", "paper.toml", "mine.toml")
+    names = ("board.toml", "paper.toml", "mine.toml", "skip.toml")
     for name, text in zip(names, examples_of("lab-devices.md"), strict=True):
         (tmp_path / name).write_text(text)
         # A device has operations that end in "generate =", and is not a link for that reason.
@@ -515,7 +530,7 @@ def test_the_files_of_the_page_of_devices_work_as_they_stand(tmp_path: Path) -> 
     words = ("ask", "--device", "board.toml", "--link", "lte", "--rate-kbps", "100")
     found = answer(*words, "--policy", "mine.toml", cwd=tmp_path)
     ranks = {policy["policy"]: policy for policy in found["policies"]}
-    assert ranks.keys() == {*core.names("policy"), "mine.toml"}
+    assert ranks.keys() == {*ranked_names(), "mine.toml"}
     assert ranks["mine.toml"]["carried"] == "yes"
     # an outer header of IPv6
     assert ranks["mine.toml"]["expansion"] > ranks["aes128gcm16"]["expansion"]

@@ -34,11 +34,22 @@
 //! proposal = "aes128-sha256-modp2048"
 //! proof = "rsa2048"               # rsa3072, rsa4096, psk
 //! ```
+//! A policy of SKIP has neither suite nor keys, but:
+//! ```toml
+//! [skip]
+//! profile = "skip-draft"          # or skip-paper; skip-x25519 has no other algorithms
+//! kij = "3des"                    # or des
+//! crypt = "des"                   # or none, 3des, rc2, rc4
+//! mac = "keyed-md5"               # or none, des-mac, keyed-sha
+//! names = ["ipv4", "none"]        # name spaces of sender and receiver
+//! iv = "8 B"                      # or 4 B
+//! ```
 //!
 //! Left out: costs that nobody published or measured. Asking for one is an error that names the
 //! empty cell ([`Missing`]).
 
 mod accounting;
+mod aligned;
 mod bill;
 mod cell;
 mod cycles;
@@ -48,6 +59,7 @@ mod names;
 mod operations;
 mod policy;
 mod profile;
+mod skip;
 mod suite;
 mod works;
 
@@ -58,7 +70,9 @@ pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
 pub use measured::HostPath;
 pub use policy::{Exchange, Keys, Policy, Proof};
 pub use profile::{Entry, Missing, Profile, Unit};
+pub use skip::{SkipParts, SkipSuite};
 pub use suite::{PAPER_SUITES, Standing, Suite};
+pub use works::is_operation;
 
 #[cfg(test)]
 mod tests;

@@ -364,8 +364,9 @@ impl Scenario {
         Ok((policies, scenario))
     }
 
-    /// The only flow of a chain, for the tandem and the closed forms. A graph that branches or has
-    /// moves has none.
+    /// The only flow of a chain, or of a graph whose station stays where it is and has Mobile IP or
+    /// SKIP, for the tandem and the closed forms. Another graph that branches, and one with moves,
+    /// has none.
     pub fn chain(&self) -> Result<&Flow, Fault> {
         let last = self.nodes.len() - 1;
         let joins =
@@ -377,6 +378,7 @@ impl Scenario {
                 let what = format!("the tandem cannot simulate moves: {kernel}");
                 Err(self.fault(&["move"], what))
             }
+            [flow] if self.is_carried() => Ok(flow),
             [flow] if is_chain && [flow.from.min(flow.to), flow.from.max(flow.to)] == [0, last] => {
                 Ok(flow)
             }
@@ -388,6 +390,11 @@ impl Scenario {
                 Err(self.fault(&["flow", "link"], what))
             }
         }
+    }
+
+    /// Whether layers carry packets by way of agents or firewalls.
+    pub(crate) fn is_carried(&self) -> bool {
+        !self.mobile.is_empty() || !self.skip.is_empty()
     }
 
     /// The nodes of a role, by index.

@@ -60,6 +60,15 @@ impl Staircase {
         self
     }
 
+    /// The same of a packet to which `added` bytes come first, as a tunnel's header.
+    pub fn of_larger(mut self, added: f64) -> Self {
+        self.fixed += self.per_byte * added;
+        for step in &mut self.steps {
+            step.offset += added;
+        }
+        self
+    }
+
     /// Every value times `factor`, to convert bytes or operations to seconds.
     pub fn times(mut self, factor: f64) -> Self {
         self.fixed *= factor;
@@ -114,6 +123,10 @@ mod tests {
         for bytes in 0..2000 {
             let bytes = f64::from(bytes);
             assert_eq!(both.at(bytes), 4.0 * (one.at(bytes) + 0.25 * bytes));
+            assert_eq!(
+                both.clone().of_larger(20.0).at(bytes),
+                both.at(bytes + 20.0)
+            );
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn model(held: &Held) -> Result<String, Refused> {
     let traffic = traffic(scenario)?;
     let model = closed::model(&tandem, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
-    add_propagation(&mut model, scenario.propagation_s());
+    add_propagation(&mut model, scenario.propagation_s(&held.resolved)?);
     write(&Modelled {
         model,
         header_bytes: scenario.accounting.header_bytes(),
@@ -122,7 +122,7 @@ pub(crate) fn simulate(held: &Held, run: Option<&str>) -> Result<Vec<u8>, Refuse
     let tallies = tandem::simulate(&[tandem], &traffic, &held.run(run)?);
     let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault))?;
     let job = Job {
-        propagation_s: scenario.propagation_s(),
+        propagation_s: scenario.propagation_s(&held.resolved)?,
         tally: tallies.remove(0),
     };
     serde_json::to_vec(&job).map_err(Refused::Answer)
@@ -183,9 +183,9 @@ pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<Str
     let mut wanted = Wanted::All;
     for policy in policies {
         let scenario = held.under(policy)?;
-        propagation_s = scenario.propagation_s();
         wanted = scenario.chain()?.traffic.wanted();
         let resolved = scenario.resolved(catalogue)?;
+        propagation_s = scenario.propagation_s(&resolved)?;
         scenario.check_tandem(&resolved, catalogue)?;
         match scenario.tandem(&resolved, catalogue) {
             Ok(tandem) => {

@@ -82,6 +82,8 @@ fn policy(entry: &Entry) -> Result<Value, Refused> {
         "file": entry.file,
         "title": policy.title,
         "suite": policy.suite.word(),
+        // The kind of layer that takes it.
+        "layer": if policy.suite.skip().is_some() { "skip" } else { "ipsec" },
         "outer": if policy.is_outer_v6 { 6 } else { 4 },
         "encrypts": policy.suite.encrypts(),
         "standing": standing.word(),

@@ -17,7 +17,8 @@ struct SizesRequest {
     bytes: Vec<u32>,
 }
 
-/// Bytes on the wire, null if the accounting has no formula; parts, null without protection.
+/// Bytes on the wire, null if the accounting has no formula; parts, null without protection, of
+/// ESP in UDP or of SKIP.
 pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let request: SizesRequest = read(request)?;
     let policy = Policy::parse(&request.file, &request.text)?;
@@ -25,6 +26,9 @@ pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let clear = request.bytes.iter().copied().map(f64::from);
     let wire: Option<Vec<f64>> = size.map(|size| clear.map(|bytes| size.at(bytes)).collect());
     let suite = policy.suite.ipsec();
-    let parts = suite.map(|suite| Parts::of(&suite.protection));
+    let parts = match policy.suite.skip() {
+        Some(skip) => json!(skip.parts()),
+        None => json!(suite.map(|suite| Parts::of(&suite.protection))),
+    };
     Ok(json!({ "wire_bytes": wire, "parts": parts }).to_string())
 }

@@ -187,7 +187,9 @@ def answer(asked: AskRequest, jobs: int | None = None, console: Console | None =
         raise LabError("--station: selects packets of a capture: give --traffic too")
     own = [find("policy", name) for name in asked.policies]
     own = [entry for entry in own if entry not in catalogue()]
-    request, policies = _request(asked, own), listing("policy", own)
+    # A client reaches a gateway; SKIP ends at a firewall, in a scenario of its own.
+    listed = listing("policy", own)
+    request, policies = _request(asked, own), [one for one in listed if one["layer"] == "ipsec"]
     capture = None
     try:
         if asked.capture is not None:

@@ -17,6 +17,7 @@ from caravan import _lab, files
 from caravan.background import computed
 from caravan.files import Entry
 from caravan.lab.freshness import is_stale, remedy
+from caravan.lab.policies import is_of_skip
 from caravan.messages import Refused, Stopped
 
 OPTIONS = {"bytes": "--bytes", "mips": "--mips", "clock": "--mhz"}
@@ -225,7 +226,7 @@ def price(
 ) -> dict[str, Any]:
     """The cost of one packet of `packet_bytes` on a device; times in ms, sizes in bytes.
 
-    `suite`: its words, or the path of a policy file.
+    `suite`: its words, the path of a policy file, or the name of a policy of SKIP.
     """
     finite(bytes=packet_bytes)
     positive(mips=mips, mhz=clock_mhz)
@@ -254,7 +255,8 @@ def _protection(suite: str) -> str | dict[str, str]:
     is_path = "/" in suite or suite.endswith(".toml")
     if is_path and not Path(suite).exists():
         raise LabError(f"--suite: {suite}: no such file")
-    if not is_path and not Path(suite).is_file():
+    is_named = any(entry.name == suite and is_of_skip(entry) for entry in catalogue())
+    if not is_path and not Path(suite).is_file() and not is_named:
         return suite
     entry = find("policy", suite)
     return {"file": entry.file, "text": entry.text}

@@ -18,7 +18,7 @@ MARKS = (
     ("study", r"\[\[\s*sweep\s*\]\]"),
     ("scenario", r"\[\[\s*node\s*\]\]"),
     ("link", r"rate\s*="),
-    ("policy", r"suite\s*="),
+    ("policy", r"suite\s*=|\[\s*skip\s*\]"),
 )
 """How a line begins that each file of a kind has and no file of the kinds below it. A device has
 none of them."""

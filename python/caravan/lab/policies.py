@@ -1,13 +1,23 @@
-"""Which policy protects what in a graph: each tunnel has its own."""
+"""The policy of each tunnel of a graph, and the policies that are of SKIP."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
+
+from caravan.document import plain
+from caravan.files import Entry
 
 UNPROTECTED = "none"
 """The policy of a client without a tunnel."""
+
+
+@cache
+def is_of_skip(entry: Entry) -> bool:
+    """Whether a text is a policy of SKIP, which has no suite and is known by its name alone."""
+    return entry.kind == "policy" and "skip" in plain(entry.file, entry.text)
 
 
 @dataclass(frozen=True)
@@ -21,7 +31,8 @@ class Policies:
     def of(cls, resolved: Mapping[str, Any]) -> Self:
         """The policies of a graph that the native core has resolved."""
         graph, scenario = resolved["graph"], resolved["scenario"]
-        names = {tunnel["from"]: tunnel["policy"] for tunnel in graph["tunnels"]}
+        names = {layer["station"]: layer["policy"] for layer in scenario.get("skip", ())}
+        names |= {tunnel["from"]: tunnel["policy"] for tunnel in graph["tunnels"]}
         flows = zip(scenario["flows"], graph["setup"]["flows"], strict=True)
         return cls(
             {flow["name"]: names.get(aim["station"], UNPROTECTED) for flow, aim in flows},

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
-from caravan.lab.policies import Policies
+from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
 from caravan.study import parameters
 from caravan.study.cells import Cell, canonical
@@ -145,9 +145,14 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
     document = json.loads(_refusing(lambda: opened.resolved(own)))
     scenario = document["scenario"]
     is_graph = document["is_graph"]
-    _check_form(measure, scenario["name"], is_graph=is_graph)
-    if measure == "road" and document["beyond_tandem"]:
-        raise StudyError.told(document["beyond_tandem"])
+    beyond = document["beyond_tandem"]
+    is_path = measure == "road" and not beyond
+    _check_form(measure, scenario["name"], is_graph=is_graph and not is_path)
+    if measure == "road" and beyond:
+        raise StudyError.told(beyond)
+    if is_graph and is_path:
+        # One flow on one path, as a chain's.
+        scenario = {**scenario, "traffic": scenario["flows"][0]}
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     is_looked_up = measure == "parameters"
@@ -156,7 +161,7 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         scenario=scenario["name"],
         scenario_hash=document["hash"],
         policy=", ".join(policies.names) if policies else scenario["policy"],
-        **_columns(scenario, is_graph=is_graph, is_tunnel=measure == "tunnel"),
+        **_columns(scenario, is_graph=is_graph and not is_path, is_tunnel=measure == "tunnel"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
         bytes_alone=() if is_looked_up else tuple(document["bytes_alone"]),
@@ -237,7 +242,8 @@ def _literal(value: Value) -> str:
 
 
 def _price(cell: Cell, files: Files) -> ResolvedCell:
-    known = {"profile": cell.sweep.profile, "suite": "none", **cell.settings, **cell.last}
+    known: dict[str, Any] = {"profile": cell.sweep.profile, "suite": "none"}
+    known |= {**cell.settings, **cell.last}
     for axis, value in cell.point.items():
         known[{"policy": "suite", "device": "profile", "packet_bytes": "bytes"}.get(axis, axis)] = (
             value
@@ -247,13 +253,17 @@ def _price(cell: Cell, files: Files) -> ResolvedCell:
     if entry is None:
         names = sorted(name for kind, name in files.named if kind == "device")
         raise StudyError.edit("profile", unknown("device", profile, names))
+    policy = str(known["suite"])
+    protection = files.named.get(("policy", policy))
+    if protection is not None and is_of_skip(protection):
+        known["suite"] = {"file": protection.file, "text": protection.text}
     request = {**known, "file": entry.file, "text": entry.text}
     content = canonical({**request, "profile": profile})
     return ResolvedCell(
         scenario="",
         scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
         cost_table=profile,
-        policy=str(known["suite"]),
+        policy=policy,
         device=profile,
         link=None,
         mips=_number(known.get("mips")),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use wire::esp;
 use wire::ip::{ipv4, tcp, udp};
 
+use super::aligned::Aligned;
 use super::policy::Policy;
 use crate::staircase::{Staircase, Step};
 
@@ -22,7 +23,7 @@ pub enum Accounting {
     PaperU,
     /// Paper W's tunnel mode: exact sizes over IPv4 without UDP, whatever the policy's mode.
     PaperW,
-    /// Exact sizes of the policy (RFC 4303, RFC 4302, RFC 3948), from the engine.
+    /// Exact sizes of the policy (RFC 4303, RFC 4302, RFC 3948, SKIP's draft), from the engine.
     Rfc,
 }
 
@@ -51,6 +52,12 @@ impl Accounting {
     /// Bytes on the wire, including the outer IP header, as a function of the clear IP packet's
     /// size; without protection the packet itself. Paper U has formulas only for its six suites.
     pub fn size(self, policy: &Policy) -> Result<Staircase, NoFormula> {
+        if let Some(skip) = policy.suite.skip() {
+            return match self {
+                Self::Rfc => Ok(skip.size()),
+                Self::PaperU | Self::PaperW => Err(NoFormula),
+            };
+        }
         let Some(shape) = policy.shape() else {
             return Ok(Staircase::linear(1.0));
         };
@@ -125,12 +132,11 @@ impl Parts {
     }
 }
 
-/// The engine's sizes under one shape, as a function: `fixed` and whole multiples of `alignment`.
+/// The engine's sizes under one shape, as functions.
 pub(super) struct Sizes {
     shape: Shape,
-    fixed: f64,
-    alignment: f64,
-    offset: f64,
+    /// Octets on the wire.
+    whole: Aligned,
 }
 
 /// A size at which no header is at its maximum.
@@ -151,74 +157,41 @@ impl Sizes {
         let offset = (alignment - first % alignment) % alignment;
         Self {
             shape: *shape,
-            fixed: wire(first) as f64 - (first + offset) as f64,
-            alignment: alignment as f64,
-            offset: offset as f64,
+            whole: Aligned {
+                fixed: wire(first) as f64 - (first + offset) as f64,
+                alignment: alignment as f64,
+                offset: offset as f64,
+            },
         }
     }
 
     /// Octets on the wire.
     pub(super) fn wire(&self) -> Staircase {
-        self.from(self.fixed)
+        self.whole.octets()
     }
 
     /// Encrypted octets: payload, padding, trailer.
-    pub(super) fn encrypted(&self) -> Staircase {
+    pub(super) fn encrypted(&self) -> Aligned {
         let protection = &self.shape.protection;
         let clear = esp::HEADER_LEN + protection.iv_len() + protection.icv_len();
-        self.from(self.fixed - self.outer() - clear as f64)
+        self.after(self.outer() + clear as f64)
     }
 
-    /// Blocks of `width` octets for the encrypted octets and `extra` ones.
-    pub(super) fn encrypted_blocks(&self, extra: f64, width: f64) -> Step {
-        self.blocks(self.encrypted().fixed + extra, width)
-    }
-
-    /// Blocks of `width` octets for the octets under the ICV and `extra` ones.
-    pub(super) fn covered_blocks(&self, extra: f64, width: f64) -> Step {
-        let fixed = match self.shape.protocol {
+    /// Octets under the ICV.
+    pub(super) fn covered(&self) -> Aligned {
+        match self.shape.protocol {
             // RFC 4303 §2.8: from the SPI to the trailer
-            Protocol::Esp => self.fixed - self.outer() - self.shape.protection.icv_len() as f64,
+            Protocol::Esp => self.after(self.outer() + self.shape.protection.icv_len() as f64),
             // RFC 4302 §3.3.3: the whole packet
-            Protocol::Ah => self.fixed,
-        };
-        self.blocks(fixed + extra, width)
-    }
-
-    /// `ceil((fixed + alignment ceil((S + offset) / alignment)) / width)` as one step; `width` is a
-    /// multiple of the alignment. No boundary of `width` is inside an alignment, so `fixed` may be
-    /// rounded up to a multiple, and the inner ceiling vanishes.
-    fn blocks(&self, fixed: f64, width: f64) -> Step {
-        let whole = if self.alignment > 1.0 {
-            libm::ceil(fixed / self.alignment) * self.alignment
-        } else {
-            fixed
-        };
-        Step {
-            height: 1.0,
-            offset: self.offset + whole,
-            width,
+            Protocol::Ah => self.whole,
         }
     }
 
-    fn from(&self, fixed: f64) -> Staircase {
-        if self.alignment > 1.0 {
-            let step = Step {
-                height: self.alignment,
-                offset: self.offset,
-                width: self.alignment,
-            };
-            Staircase {
-                fixed,
-                per_byte: 0.0,
-                steps: vec![step],
-            }
-        } else {
-            Staircase {
-                fixed: fixed + self.offset,
-                per_byte: 1.0,
-                steps: Vec::new(),
-            }
+    /// The same without this many octets.
+    fn after(&self, octets: f64) -> Aligned {
+        Aligned {
+            fixed: self.whole.fixed - octets,
+            ..self.whole
         }
     }
 

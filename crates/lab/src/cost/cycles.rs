@@ -1,8 +1,11 @@
 //! Profiles in cycles, as published: per byte of a primitive, per packet, per key operation.
 //!
 //! The cost of a suite is the sum of its primitives over the octets that they process by RFC 4303,
-//! RFC 4302, RFC 4106, RFC 7634 and RFC 2104. Left out: unpublished costs. A cell without a value
+//! RFC 4302, RFC 4106, RFC 7634 and RFC 2104. A primitive may also have a cost per call, whatever
+//! its bytes. Left out: unpublished costs. A cell without a value
 //! stays empty, and asking for it is an error with its name.
+
+pub(super) mod skip;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +14,7 @@ use crypto::packet::{Encryption, Integrity};
 use document::{Fault, Item, Table, unknown};
 
 use super::accounting::Sizes;
+use super::aligned::Aligned;
 use super::bill::{Bill, Direction, Gap, Part};
 use super::cell::Cell;
 use super::names;
@@ -24,6 +28,7 @@ pub(super) struct Cycles {
     pub(super) clock_mhz: Option<Cell>,
     pub(super) mw_per_mhz: Option<Cell>,
     per_byte: BTreeMap<String, Cell>,
+    per_call: BTreeMap<String, Cell>,
     per_packet: Option<Cell>,
     works: Works,
 }
@@ -44,6 +49,12 @@ impl Cycles {
             mw_per_mhz: Cell::find(table, "mw_per_mhz")?,
             per_packet: Cell::find(table, "per_packet")?,
             per_byte: Self::read_bytes(table)?,
+            per_call: Cell::named(table, "per_call", |name, item| {
+                match PRIMITIVES.contains(&name) {
+                    true => Cell::read(item),
+                    false => Err(item.fault(unknown("primitive", name, PRIMITIVES))),
+                }
+            })?,
             works: Works::read(table)?,
         })
     }
@@ -72,6 +83,9 @@ impl Cycles {
 
     /// Cycles as functions of the clear IP packet's size.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
+        if let Some(suite) = policy.suite.skip() {
+            return self.skip_bill(suite, direction);
+        }
         let mut bill = Bill::default();
         let (Some(suite), Some(shape)) = (policy.suite.ipsec(), policy.shape()) else {
             return Ok(bill);
@@ -81,7 +95,7 @@ impl Cycles {
             Encryption::Null => {}
             Encryption::Cbc(cipher) => {
                 let name = format!("{}-cbc", names::of_cipher(cipher));
-                self.linear(&mut bill, &name, direction, sizes.encrypted())?;
+                self.linear(&mut bill, &name, direction, sizes.encrypted().octets())?;
             }
             Encryption::AesGcm { .. } => {
                 let cipher = names::of_encryption(suite.protection.encryption);
@@ -94,6 +108,12 @@ impl Cycles {
         if let Integrity::Hmac(hash) = suite.protection.integrity {
             self.hmac(&mut bill, &sizes, hash)?;
         }
+        self.packet(&mut bill);
+        Ok(bill)
+    }
+
+    /// Cycles of one packet whatever its bytes, or that no source gives them.
+    fn packet(&self, bill: &mut Bill) {
         match &self.per_packet {
             Some(cell) => bill.parts.push(Part {
                 what: "packet".to_owned(),
@@ -104,25 +124,58 @@ impl Cycles {
                 "a lower bound: it counts the cost of the bytes; no source gives a cost per packet",
             ),
         }
-        Ok(bill)
     }
 
-    /// Cycles of one call of IKE's work.
+    /// Cycles to put `header` octets before a packet or to take them away: a cell of its own, or a
+    /// copy of the packet. Nothing if there is neither.
+    pub(super) fn tunnel(&self, name: &str, direction: Direction, header: f64) -> Staircase {
+        let act = match direction {
+            Direction::Seal => "encapsulate",
+            Direction::Open => "decapsulate",
+        };
+        if let Ok(cycles) = self.works.cost(&format!("{name}-{act}")) {
+            return Staircase::constant(cycles);
+        }
+        let Ok(cell) = self.cell("copy", direction) else {
+            return Staircase::default();
+        };
+        let octets = Staircase::linear(1.0).plus(&Staircase::constant(header));
+        let call = Staircase::constant(self.call("copy"));
+        octets.times(cell.value).plus(&call)
+    }
+
+    /// Cycles of one call of a machine's work.
     pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
         match each {
             Each::Cell(cell) => self.works.cost(cell),
-            Each::Cipher { cipher, bytes } => {
-                let name = format!("{cipher}-cbc");
-                Ok(self.cell(&name, Direction::Seal)?.value * bytes)
-            }
-            Each::Prf { hash, bytes } => {
-                let cell = self.cell(hash, Direction::Seal)?;
-                let (block, ends) = block_of(hash);
-                // Besides the text: two blocks for the key, one for the outer hash.
-                let blocks = libm::ceil((bytes + ends) / block) + 3.0;
-                Ok(cell.value * block * blocks)
-            }
+            Each::Cipher { cipher, bytes } => self.bytes(&format!("{cipher}-cbc"), *bytes),
+            Each::Bytes { primitive, bytes } => self.bytes(primitive, *bytes),
+            Each::Prf { hash, bytes } => self.prf(hash, *bytes),
+            Each::Hash { hash, bytes } => self.hash(hash, *bytes),
         }
+    }
+
+    fn bytes(&self, name: &str, bytes: f64) -> Result<f64, Gap> {
+        Ok(self.cell(name, Direction::Seal)?.value * bytes + self.call(name))
+    }
+
+    /// Besides the text: two blocks for the key, one for the outer hash.
+    fn prf(&self, hash: &str, bytes: f64) -> Result<f64, Gap> {
+        let cell = self.cell(hash, Direction::Seal)?;
+        let (block, ends) = block_of(hash);
+        let blocks = libm::ceil((bytes + ends) / block) + 3.0;
+        Ok(cell.value * block * blocks + HMAC_CALLS * self.call(hash))
+    }
+
+    fn hash(&self, hash: &str, bytes: f64) -> Result<f64, Gap> {
+        let cell = self.cell(hash, Direction::Seal)?;
+        let (block, ends) = block_of(hash);
+        Ok(cell.value * block * libm::ceil((bytes + ends) / block) + self.call(hash))
+    }
+
+    /// Cycles of a call of a primitive besides its bytes; 0 if no source gives them.
+    fn call(&self, name: &str) -> f64 {
+        self.per_call.get(name).map_or(0.0, |cell| cell.value)
     }
 
     /// Every cell with a value, for people: table and name, value, source.
@@ -137,9 +190,11 @@ impl Cycles {
         let heads = heads.filter_map(|(name, cell)| Some(named(name, cell.as_ref()?)));
         let bytes = self.per_byte.iter();
         let bytes = bytes.map(|(name, cell)| named(&format!("per_byte.{name}"), cell));
+        let calls = self.per_call.iter();
+        let calls = calls.map(|(name, cell)| named(&format!("per_call.{name}"), cell));
         let works = self.works.cells();
         let works = works.map(|(name, cell)| named(&format!("per_operation.{name}"), cell));
-        heads.chain(bytes).chain(works).collect()
+        heads.chain(bytes).chain(calls).chain(works).collect()
     }
 
     fn linear(
@@ -152,7 +207,9 @@ impl Cycles {
         let cell = self.cell(name, direction)?;
         bill.parts.push(Part {
             what: name.to_owned(),
-            units: bytes.times(cell.value),
+            units: bytes
+                .times(cell.value)
+                .plus(&Staircase::constant(self.call(name))),
             source: cell.source.clone(),
         });
         Ok(())
@@ -167,19 +224,22 @@ impl Cycles {
         aead: &Aead,
     ) -> Result<(), Gap> {
         if self.cell(&aead.whole, direction).is_ok() {
-            return self.linear(bill, &aead.whole, direction, sizes.encrypted());
+            return self.linear(bill, &aead.whole, direction, sizes.encrypted().octets());
         }
         let halves = self.cell(&aead.cipher, direction);
         let gap = |missing: Gap| Gap(format!("per_byte.{} or {}", aead.whole, missing.0));
         halves.map_err(gap)?;
         self.cell(aead.mac, direction).map_err(gap)?;
-        let mut ciphered = sizes.encrypted();
-        ciphered.fixed += aead.key_bytes;
-        self.linear(bill, &aead.cipher, direction, ciphered)?;
+        let encrypted = sizes.encrypted();
+        let ciphered = Aligned {
+            fixed: encrypted.fixed + aead.key_bytes,
+            ..encrypted
+        };
+        self.linear(bill, &aead.cipher, direction, ciphered.octets())?;
         // RFC 4106 §5: eight octets of header; these, and both lengths, are in separate blocks.
         let step = Step {
             height: MAC_BLOCK,
-            ..sizes.encrypted_blocks(0.0, MAC_BLOCK)
+            ..encrypted.blocks(0.0, MAC_BLOCK)
         };
         let hashed = Staircase {
             fixed: 2.0 * MAC_BLOCK,
@@ -203,12 +263,12 @@ impl Cycles {
         let per_block = cell.value * block;
         let step = Step {
             height: per_block,
-            ..sizes.covered_blocks(ends, block)
+            ..sizes.covered().blocks(ends, block)
         };
         bill.parts.push(Part {
             what: format!("hmac-{name}"),
             units: Staircase {
-                fixed: per_block,
+                fixed: per_block + HMAC_CALLS * self.call(name),
                 per_byte: 0.0,
                 steps: vec![step],
             },
@@ -261,10 +321,13 @@ fn block_of(hash: &str) -> (f64, f64) {
     }
 }
 
+/// Calls of the hash in an HMAC: the inner and the outer one.
+const HMAC_CALLS: f64 = 2.0;
+
 /// GHASH's and Poly1305's.
 const MAC_BLOCK: f64 = 16.0;
 
-const PRIMITIVES: [&str; 20] = [
+const PRIMITIVES: [&str; 24] = [
     "des-cbc",
     "3des-cbc",
     "aes128-cbc",
@@ -285,4 +348,8 @@ const PRIMITIVES: [&str; 20] = [
     "sha256",
     "sha384",
     "sha512",
+    "rc2-cbc",
+    "rc4",
+    "aes256-gcm-siv",
+    "copy",
 ];

@@ -2,14 +2,16 @@
 
 use crypto::cipher::Cipher;
 use crypto::dh::long_term::Group;
+use engine::plane::shape::TunnelShape;
 use engine::skip::words;
 use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
 use serde::Serialize;
-use wire::skip::{CryptAlg, KijAlg};
+use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
+use super::cycles::skip::cipher_of;
 use super::measured::HostPath;
 use super::names;
 use super::policy::Policy;
@@ -210,6 +212,15 @@ impl Device {
             .times(1.0 / self.units_per_second))
     }
 
+    /// Seconds to put a tunnel of Mobile IP around a packet, or to take it away, as a function of
+    /// the packet's size without it: as long as a copy, or nothing if no source says how long.
+    pub fn tunnel(&self, shape: TunnelShape, direction: Direction) -> Staircase {
+        let header = shape.header_bytes() as f64;
+        self.profile
+            .tunnel(shape.encapsulation.name(), direction, header)
+            .times(1.0 / self.units_per_second)
+    }
+
     /// Its parts with sources and notes, in the profile's unit.
     pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
         let bill = self.profile.bill(policy, direction);
@@ -306,6 +317,13 @@ impl Device {
         time
     }
 
+    /// Seconds of an operation of `[per_operation]`, by its name.
+    pub fn operation(&self, name: &str) -> Result<f64, Missing> {
+        let units = self.profile.work(&Each::Cell(name.to_owned()));
+        let units = units.map_err(|gap| self.profile.missing_work(name, gap))?;
+        Ok(units / self.units_per_second)
+    }
+
     fn task_time(&self, policy: &Policy, task: Task, bytes: f64) -> Result<f64, Missing> {
         let each = match task {
             Task::Seal(protocol, protection) => {
@@ -331,24 +349,55 @@ impl Device {
                 bytes,
             },
             Task::AgreeLongTerm(group) => cell(of_long_term(group), "agree"),
-            Task::WrapPacketKey(KijAlg::Des) | Task::SkipCipher(CryptAlg::Des) => Each::Cipher {
-                cipher: names::of_cipher(Cipher::Des),
-                bytes,
-            },
-            Task::WrapPacketKey(KijAlg::TripleDes) | Task::SkipCipher(CryptAlg::TripleDes) => {
-                Each::Cipher {
-                    cipher: names::of_cipher(Cipher::TripleDes),
-                    bytes,
-                }
-            }
-            Task::WrapPacketKey(kij) => cell(words::of_kij(kij), "wrap"),
-            Task::DeriveSkipKey(kij) => cell(words::of_kij(kij), "derive"),
-            Task::SkipCipher(crypt) => cell(words::of_crypt(crypt), "encrypt"),
-            Task::SkipMac(mac) => cell(words::of_mac(mac), "authenticate"),
+            Task::DeriveSkipKey(_)
+            | Task::WrapPacketKey(_)
+            | Task::SkipCipher(_)
+            | Task::SkipMac(_) => return self.skip_time(task, bytes),
         };
-        let units = self.profile.work(&each);
+        self.each_time(task, &each)
+    }
+
+    fn each_time(&self, task: Task, each: &Each) -> Result<f64, Missing> {
+        let units = self.profile.work(each);
         let units = units.map_err(|gap| self.profile.missing_work(&in_words(task), gap))?;
         Ok(units / self.units_per_second)
+    }
+
+    /// Work of SKIP: its parts, one after the other.
+    fn skip_time(&self, task: Task, bytes: f64) -> Result<f64, Missing> {
+        let cipher = |cipher| Each::Cipher {
+            cipher: names::of_cipher(cipher),
+            bytes,
+        };
+        let md5 = Each::Hash { hash: "md5", bytes };
+        let prf = || Each::Prf {
+            hash: "sha256",
+            bytes,
+        };
+        let keyed = |hash, key: usize| Each::Hash {
+            hash,
+            bytes: bytes + key as f64,
+        };
+        let parts = match task {
+            Task::DeriveSkipKey(KijAlg::Hkdf) => vec![prf()],
+            // RFC 5869 §2.3: two blocks for 36 octets
+            Task::WrapPacketKey(KijAlg::Hkdf) => vec![prf(), prf()],
+            Task::DeriveSkipKey(KijAlg::Des | KijAlg::TripleDes) => vec![md5],
+            Task::WrapPacketKey(KijAlg::Des) | Task::SkipMac(MacAlg::DesCbc) => {
+                vec![cipher(Cipher::Des)]
+            }
+            Task::WrapPacketKey(KijAlg::TripleDes) => vec![cipher(Cipher::TripleDes)],
+            Task::SkipMac(mac @ MacAlg::Md5) => vec![keyed("md5", mac.key_len())],
+            Task::SkipMac(mac @ MacAlg::Sha) => vec![keyed("sha1", mac.key_len())],
+            Task::SkipCipher(crypt) => {
+                let octets = cipher_of(crypt).map(|primitive| Each::Bytes { primitive, bytes });
+                // Each packet has its own key.
+                let set_key = (crypt == CryptAlg::Rc4).then(|| cell("rc4", "set-key"));
+                octets.into_iter().chain(set_key).collect()
+            }
+            _ => Vec::new(),
+        };
+        parts.iter().map(|each| self.each_time(task, each)).sum()
     }
 
     fn cycles(&self, units: f64) -> Option<f64> {

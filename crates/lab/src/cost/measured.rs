@@ -110,6 +110,10 @@ impl Measured {
     /// path.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         let mut bill = Bill::default();
+        if policy.suite.skip().is_some() {
+            let cell = format!("suite.{}.{}_ns_*", policy.suite.word(), direction.word());
+            return Err(Gap(cell));
+        }
         let Some(suite) = policy.suite.ipsec() else {
             return Ok(bill);
         };
@@ -157,6 +161,9 @@ impl Measured {
                 let gap = || Gap(format!("suite.{cipher}-sha1"));
                 Ok(found.ok_or_else(gap)?.at(*bytes))
             }
+            // `caravan bench` measures no algorithm of SKIP alone.
+            Each::Bytes { primitive, .. } => Err(Gap(format!("suite.{primitive}"))),
+            Each::Hash { hash, .. } => Err(Gap(format!("exchange.{hash}"))),
             // Measured at one size, which most calls do not reach: an upper bound for those.
             Each::Prf { hash, bytes } => {
                 let cell = format!("exchange.prf-{hash}.prf_ns_{PRF_BYTES}");

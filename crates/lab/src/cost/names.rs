@@ -1,4 +1,4 @@
-//! Names of algorithms in profiles.
+//! Names of algorithms in profiles, and words of values in files.
 
 use crypto::packet::Encryption;
 pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash};
@@ -16,4 +16,10 @@ pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
         Encryption::AesGcm { .. } => "aes128",
         Encryption::ChaCha20Poly1305 => "chacha20",
     }
+}
+
+/// The word for a value. Each list of words is complete.
+pub(super) fn said<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = words.iter().find(|(_, meant)| meant == value);
+    found.map_or("", |(word, _)| *word)
 }

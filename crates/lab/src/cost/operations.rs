@@ -65,6 +65,9 @@ impl Operations {
     /// Operations as functions of the clear IP packet's size.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         let mut bill = Bill::default();
+        if policy.suite.skip().is_some() {
+            return Err(Gap("a formula of SKIP".to_owned()));
+        }
         let Some(suite) = policy.suite.ipsec() else {
             return Ok(bill);
         };
@@ -100,6 +103,13 @@ impl Operations {
                 let cost = cost.ok_or_else(|| Gap(format!("mac.{hash}")))?;
                 let blocks = libm::ceil((bytes + LENGTH_BYTES) / cost.block_bytes);
                 Ok(cost.fixed.value + cost.per_block.value * blocks)
+            }
+            Each::Bytes { primitive, .. } => Err(Gap(format!("cipher.{primitive}"))),
+            Each::Hash { hash, bytes } => {
+                let cost = self.macs.get(*hash);
+                let cost = cost.ok_or_else(|| Gap(format!("mac.{hash}")))?;
+                let blocks = libm::ceil((bytes + LENGTH_BYTES) / cost.block_bytes);
+                Ok(cost.per_block.value * blocks)
             }
         }
     }

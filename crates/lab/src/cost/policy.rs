@@ -1,6 +1,6 @@
 //! Policies: suite, mode, and the key exchange. A file of `policies/`, or the bare name of a suite.
 //!
-//! Left out: other layers (access, link cipher, transport). A policy is for IPsec.
+//! Left out: other layers (access, link cipher, transport). A policy is for IPsec or SKIP.
 
 use core::str::FromStr;
 use std::borrow::Cow;
@@ -12,6 +12,8 @@ use engine::sa::{Mode, Protocol};
 use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 use serde::{Serialize, Serializer};
 
+use super::names::said;
+use super::skip::SkipSuite;
 use super::suite::{Standing, Suite};
 
 /// How packets are protected, and the source of the keys.
@@ -105,7 +107,18 @@ impl Policy {
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
         let document = parse(file, text)?;
         let table = document.table()?;
-        let suite: Suite = word(table.need("suite")?)?;
+        let suite: Suite = match table.find("skip") {
+            Some(item) => {
+                for key in ["suite", "mode", "udp", "outer", "keys"] {
+                    table.refuse(
+                        key,
+                        "SKIP has neither a suite, a mode, UDP, IPv6 nor exchanges",
+                    )?;
+                }
+                SkipSuite::read(item)?.into()
+            }
+            None => word(table.need("suite")?)?,
+        };
         let keys = match table.find("keys") {
             None => None,
             Some(item) if suite.ipsec().is_none() => {
@@ -113,12 +126,14 @@ impl Policy {
             }
             Some(item) => Some(Keys::read(item)?),
         };
+        // SKIP is never in UDP: its MAC covers the outer IP header.
+        let is_in_udp = suite.skip().is_none();
         let policy = Self {
             name: table.need("name")?.text()?.to_owned(),
             title: table.need("title")?.text()?.to_owned(),
             suite,
             mode: table.or("mode", Mode::Tunnel, |item| item.choice("mode", &MODES))?,
-            is_udp_encapsulated: table.or("udp", true, Item::boolean)?,
+            is_udp_encapsulated: table.or("udp", is_in_udp, Item::boolean)?,
             is_outer_v6: table.or("outer", false, |item| match item.whole(0, u64::MAX)? {
                 4 => Ok(false),
                 6 => Ok(true),
@@ -145,7 +160,7 @@ impl Policy {
         Cow::Owned(policy)
     }
 
-    /// The parameters of its packets' size; `None` without protection.
+    /// The parameters of its packets' size; `None` of SKIP, and without protection.
     pub fn shape(&self) -> Option<Shape> {
         let suite = self.suite.ipsec()?;
         Some(Shape {
@@ -162,7 +177,7 @@ impl Policy {
     /// not the exchange itself, which [`Exchange::deprecated`] rates.
     pub fn standing(&self) -> Standing {
         let mut reasons = match self.suite.standing() {
-            Standing::Clear => return Standing::Clear,
+            standing @ (Standing::Clear | Standing::LegacySkip(_)) => return standing,
             Standing::Current => Vec::new(),
             Standing::Legacy(reasons) => reasons,
         };
@@ -192,6 +207,8 @@ struct Written<'a> {
     udp: bool,
     outer: u8,
     keys: Option<WrittenKeys>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skip: Option<&'a SkipSuite>,
 }
 
 #[derive(Serialize)]
@@ -215,15 +232,10 @@ impl Serialize for Policy {
                 proposal: keys.proposal.to_string(),
                 proof: said(&PROOFS, &keys.proof),
             }),
+            skip: self.suite.skip(),
         };
         written.serialize(serializer)
     }
-}
-
-/// The word for a value. Each list of words is complete.
-fn said<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    let found = words.iter().find(|(_, meant)| meant == value);
-    found.map_or("", |(word, _)| *word)
 }
 
 impl Keys {

@@ -10,6 +10,7 @@ use super::operations::Operations;
 use super::policy::Policy;
 use super::suite::Suite;
 use super::works::Each;
+use crate::staircase::Staircase;
 
 /// The computation costs of a device, with the source of every number.
 #[derive(Clone, Debug)]
@@ -170,7 +171,16 @@ impl Profile {
         }
     }
 
-    /// The cost of one call of IKE's work, in the profile's unit.
+    /// The cost to put a tunnel's header before a packet or to take it away, in the profile's unit;
+    /// nothing if no source gives it.
+    pub(super) fn tunnel(&self, name: &str, direction: Direction, header: f64) -> Staircase {
+        match &self.table {
+            Table::Cycles(table) => table.tunnel(name, direction, header),
+            Table::Operations(_) | Table::Measured(_) => Staircase::default(),
+        }
+    }
+
+    /// The cost of one call of a machine's work, in the profile's unit.
     pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
         match &self.table {
             Table::Operations(table) => table.work(each),

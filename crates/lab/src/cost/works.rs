@@ -1,4 +1,5 @@
-//! The costs of key exchanges: cells by name for each operation.
+//! The costs of operations that are not of bytes: cells by name. Key exchanges, key schedules,
+//! tunnel headers.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,12 @@ pub(super) enum Each {
     Cell(String),
     /// An IKE body under this cipher.
     Cipher { cipher: &'static str, bytes: f64 },
+    /// Bytes through another primitive than a cipher of IKE.
+    Bytes { primitive: &'static str, bytes: f64 },
     /// A prf with this hash.
     Prf { hash: &'static str, bytes: f64 },
+    /// A hash alone; a keyed one is over its bytes and the key behind them.
+    Hash { hash: &'static str, bytes: f64 },
 }
 
 impl Works {
@@ -38,9 +43,19 @@ impl Works {
         cell.ok_or_else(|| Gap(format!("per_operation.{name}")))
     }
 
+    pub(super) fn source(&self, name: &str) -> Result<&str, Gap> {
+        let cell = self.0.get(name).map(|cell| &*cell.source);
+        cell.ok_or_else(|| Gap(format!("per_operation.{name}")))
+    }
+
     pub(super) fn cells(&self) -> impl Iterator<Item = (&str, &Cell)> {
         self.0.iter().map(|(name, cell)| (name.as_str(), cell))
     }
+}
+
+/// Whether profiles may have a cost of this operation.
+pub fn is_operation(name: &str) -> bool {
+    names().any(|valid| valid == name)
 }
 
 /// The names of all operations: `modp2048-agree`, `ml-kem-768-encapsulate`.
@@ -55,7 +70,7 @@ fn names() -> impl Iterator<Item = String> {
 
 type Kind = (&'static [&'static str], &'static [&'static str]);
 
-const OPERATIONS: [Kind; 5] = [
+const OPERATIONS: [Kind; 6] = [
     (
         &[
             "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "x25519", "p256",
@@ -78,4 +93,5 @@ const OPERATIONS: [Kind; 5] = [
         &["ip-in-ip", "minimal", "gre"],
         &["encapsulate", "decapsulate"],
     ),
+    (&["des", "3des", "rc2", "rc4", "aes256gcmsiv"], &["set-key"]),
 ];

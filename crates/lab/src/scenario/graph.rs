@@ -473,10 +473,12 @@ impl Graph {
             let end = self.outer_end(other);
             let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
             let name = |node: usize| &scenario.nodes[node].name;
-            // A mobile node is reached by way of its home, wherever it is.
-            let mut mobile = scenario.mobile.iter();
-            let start = mobile.find(|it| it.station == station);
-            let start = start.map_or(station, |it| it.agent);
+            // A mobile node is reached by way of its home, wherever it is; a station with SKIP by
+            // way of its firewall.
+            let agent = scenario.mobile.iter().find(|it| it.station == station);
+            let firewall = scenario.skip.iter().find(|it| it.station == station);
+            let start = firewall.map_or(station, |it| it.firewall);
+            let start = agent.map_or(start, |it| it.agent);
             let what = match tunnel {
                 Some(tunnel) if tunnel.to != end => format!(
                     "the tunnel of '{}' ends at '{}', which does not lead to '{}'",

@@ -5,7 +5,7 @@ use document::Fault;
 use serde::Serialize;
 
 use super::catalogue::{Catalogue, Kind};
-use super::graph::setup::Setup;
+use super::graph::setup::{Setup, SkipSetup};
 use super::motion::POLICIES_MAX;
 use super::{Graph, Scenario, WholeLink, WholeMove};
 use crate::cost;
@@ -32,6 +32,11 @@ impl Scenario {
         for tunnel in std::mem::take(&mut graph.tunnels) {
             let key = self.policy_key(tunnel.from);
             let policy = self.policy_named(&tunnel.policy, &key, catalogue)?;
+            if policy.suite.skip().is_some() {
+                let why =
+                    "this policy is SKIP's: name it in a layer of the kind skip, to a firewall";
+                return Err(self.fault(&[&key], why));
+            }
             if policy.suite.ipsec().is_none() {
                 continue;
             }
@@ -43,7 +48,7 @@ impl Scenario {
             graph.tunnels.push(tunnel);
             policies.push(policy);
         }
-        let setup = Setup::of(self, &graph, policies);
+        let setup = Setup::of(self, &graph, policies, self.skip_setups(catalogue)?);
         if let Some(tunnel) = setup.tunnels.iter().find(|it| it.rank >= POLICIES_MAX) {
             let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
             return Err(self.fault(&[&tunnel.policy_key], why));
@@ -54,6 +59,24 @@ impl Scenario {
             moves: self.whole_moves(),
             graph,
         })
+    }
+
+    fn skip_setups(&self, catalogue: &Catalogue) -> Result<Vec<SkipSetup>, Fault> {
+        let layers = self.skip.iter().map(|layer| {
+            let key = format!("layer.{}.policy", self.nodes[layer.station].name);
+            let protection = self.policy_named(&layer.policy, &key, catalogue)?;
+            if protection.suite.skip().is_none() {
+                let why = "this policy is not SKIP's: a layer of the kind skip needs a policy \
+                           with a table [skip]";
+                return Err(self.fault(&[&key, "layer"], why));
+            }
+            Ok(SkipSetup {
+                station: layer.station,
+                firewall: layer.firewall,
+                protection,
+            })
+        });
+        layers.collect()
     }
 
     /// The key that names the policy of a station's tunnel: that of its layer, or the scenario's.

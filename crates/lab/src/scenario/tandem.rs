@@ -1,10 +1,15 @@
 //! A scenario for the tandem and the closed forms: queues in series, and traffic.
 //!
+//! Of a graph with Mobile IP or SKIP, they are those of the one flow's path by way of its agent and
+//! its firewall ([`path`]).
+//!
 //! A link's delay is not a queue, because no packet waits for another during it.
 //! [`Scenario::propagation_s`] is what all links add to every packet's delay. Left out: properties
 //! that only the event kernel simulates (loss, reordering, finite queues, MTU, traces). They are
 //! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
 //! is ignored, and for a link with a trace the tandem uses the mean rate in that file.
+
+mod path;
 
 use document::Fault;
 
@@ -103,6 +108,9 @@ impl Scenario {
             // A capture may have packets of any size.
             None => f64::from(IP_BYTES_MAX),
         };
+        if self.is_carried() {
+            return Ok(self.path(resolved)?.protected(self)?.at(clear));
+        }
         let policy = self.policy_of_chain(resolved, catalogue)?;
         Ok(self.protected_size(&policy)?.at(clear))
     }
@@ -115,6 +123,9 @@ impl Scenario {
         catalogue: &Catalogue,
     ) -> Result<tandem::Tandem, Uncomputable> {
         self.check_tandem(resolved, catalogue)?;
+        if self.is_carried() {
+            return self.path(resolved)?.tandem(self, catalogue);
+        }
         let way = self.chain()?.traffic.direction;
         let policy = self.policy_of_chain(resolved, catalogue)?;
         let protected = self.protected_size(&policy)?;
@@ -164,12 +175,16 @@ impl Scenario {
         let seal = cost::Direction::Seal;
         let nodes = self.nodes.iter().enumerate().filter(|(index, node)| {
             let tunnels = resolved.setup.tunnels.iter();
-            let mut own = tunnels.filter(|tunnel| [tunnel.from, tunnel.to].contains(index));
+            let own = tunnels.filter(|tunnel| [tunnel.from, tunnel.to].contains(index));
+            let skip = resolved.setup.skip.iter();
+            let skip = skip.filter(|layer| [layer.station, layer.firewall].contains(index));
+            let skip = skip.map(|layer| layer.protection.clone());
+            let mut own = own.map(TunnelSetup::applied).chain(skip);
             let computer = node.computer.as_ref();
             let device = computer.and_then(|it| self.device(&node.name, it, catalogue).ok());
             device.is_some_and(|device| {
-                let has_work = |tunnel: &TunnelSetup| {
-                    let bill = device.bill(&tunnel.applied(), seal);
+                let has_work = |policy: cost::Policy| {
+                    let bill = device.bill(&policy, seal);
                     bill.is_ok_and(|it| !it.parts.is_empty())
                 };
                 device.profile().prices_bytes_alone() && own.any(has_work)
@@ -178,8 +193,15 @@ impl Scenario {
         nodes.map(|(_, node)| node.name.as_str()).collect()
     }
 
-    /// The sum of all links' delays, which is added to each packet's delay.
-    pub fn propagation_s(&self) -> f64 {
+    /// The sum of the delays of the flow's links, which is added to each packet's delay.
+    pub fn propagation_s(&self, resolved: &Resolved) -> Result<f64, Fault> {
+        match self.is_carried() {
+            true => Ok(self.path(resolved)?.propagation_s(self)),
+            false => Ok(self.propagation_of_chain_s()),
+        }
+    }
+
+    fn propagation_of_chain_s(&self) -> f64 {
         self.links.iter().map(|joint| joint.link.delay_s).sum()
     }
 
@@ -201,6 +223,10 @@ impl Scenario {
                 packets: *packets,
                 idle_s: *idle_s,
             }),
+            Model::ClosedLoop { .. } if self.is_carried() => {
+                let what = "closed-loop needs a chain: use another model here";
+                return Err(self.fault(&["traffic.model", "flow"], what));
+            }
             Model::ClosedLoop {
                 after,
                 packets,
@@ -213,7 +239,7 @@ impl Scenario {
                 think_s: *think_s,
                 // The question is sent in the other direction: its time is the delay of the links.
                 ask_s: match after {
-                    After::Path => 2.0 * self.propagation_s(),
+                    After::Path => 2.0 * self.propagation_of_chain_s(),
                     After::Processor | After::Link => 0.0,
                 },
                 pace: match pace {

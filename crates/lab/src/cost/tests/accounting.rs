@@ -105,14 +105,14 @@ proptest! {
             let covered = if is_esp { wire - outer - icv } else { wire };
             for width in [64_usize, 128] {
                 let expected = (covered + usize::from(extra)).div_ceil(width);
-                let step = sizes.covered_blocks(f64::from(extra), width as f64);
+                let step = sizes.covered().blocks(f64::from(extra), width as f64);
                 prop_assert_eq!(step.at(bytes as f64), expected as f64);
             }
             if is_esp {
                 let encrypted = wire - outer - 8 - shape.protection.iv_len() - icv;
-                prop_assert_eq!(sizes.encrypted().at(bytes as f64), encrypted as f64);
+                prop_assert_eq!(sizes.encrypted().octets().at(bytes as f64), encrypted as f64);
                 let expected = (encrypted + usize::from(extra)).div_ceil(16);
-                let step = sizes.encrypted_blocks(f64::from(extra), 16.0);
+                let step = sizes.encrypted().blocks(f64::from(extra), 16.0);
                 prop_assert_eq!(step.at(bytes as f64), expected as f64);
             }
         }

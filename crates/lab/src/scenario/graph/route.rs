@@ -26,6 +26,31 @@ impl Graph {
         ports.filter_map(move |port| self.route_from(port, other))
     }
 
+    /// The links between two nodes, of which the first may be any that sends; none if no path leads
+    /// there.
+    pub fn leg(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let address = self.address_for(from, to)?;
+        let last = self.ports.iter().find(|port| port.address == address)?;
+        let mut links = Vec::new();
+        let mut node = from;
+        for _ in &self.segments {
+            let (port, via) = match self.hop(node, last.segment) {
+                Some(hop) => (self.port(node, hop.link)?, hop.via),
+                None => {
+                    let port = self.ports_of(node).next()?;
+                    let head = self.segments[port.segment].head;
+                    (port, (port.segment != last.segment).then_some(head))
+                }
+            };
+            links.extend(&self.segments[port.segment].links);
+            match via {
+                None => return Some(links),
+                Some(via) => node = self.owner(port.segment, via)?,
+            }
+        }
+        None
+    }
+
     /// Follows the routes of routers and NATs to the node, or to the gateway that it is behind.
     fn route_from(&self, port: &Port, other: usize) -> Option<Route> {
         let end = self.outer_end(other);

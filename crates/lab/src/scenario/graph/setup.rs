@@ -31,6 +31,20 @@ pub struct Setup {
     /// The mobile nodes, in the order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mobile: Vec<MobileSetup>,
+    /// The stations with SKIP, in the order of the scenario.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<SkipSetup>,
+}
+
+/// A station with SKIP.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SkipSetup {
+    /// Index of the station.
+    pub station: usize,
+    /// Index of the firewall.
+    pub firewall: usize,
+    /// How packets between the two are protected.
+    pub protection: Policy,
 }
 
 /// A mobile node, and where its home is.
@@ -107,8 +121,13 @@ pub struct Destination {
 }
 
 impl Setup {
-    /// `policies`: those of the graph's tunnels, in the same order.
-    pub fn of(scenario: &Scenario, graph: &Graph, policies: Vec<Policy>) -> Self {
+    /// `policies`: those of the graph's tunnels, in the same order; `skip`: the layers of SKIP.
+    pub fn of(
+        scenario: &Scenario,
+        graph: &Graph,
+        policies: Vec<Policy>,
+        skip: Vec<SkipSetup>,
+    ) -> Self {
         let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let address = |node: usize| some(graph.address(node));
         let mut setup = Self {
@@ -120,6 +139,7 @@ impl Setup {
                 .iter()
                 .filter_map(|layer| MobileSetup::of(*layer, graph))
                 .collect(),
+            skip,
         };
         for (tunnel, policy) in graph.tunnels.iter().zip(policies) {
             let mode = policy.mode;

@@ -460,7 +460,12 @@ fn setup(edits: &[&str], mode: Mode) -> Setup {
         mode,
         ..Policy::of(suite)
     };
-    Setup::of(&scenario, &graph, vec![policy; graph.tunnels.len()])
+    Setup::of(
+        &scenario,
+        &graph,
+        vec![policy; graph.tunnels.len()],
+        Vec::new(),
+    )
 }
 
 #[test]
