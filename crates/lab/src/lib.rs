@@ -2,6 +2,7 @@
 //!
 //! - [`staircase`]: the form of all functions of packet size, times and sizes.
 //! - [`cost`]: the cost of algorithms on devices, and the bytes that suites add to packets.
+//! - [`exchange`]: message sequences: rounds, bytes and the gap of a handover.
 //! - [`scenario`]: the file with topology, devices, links, policy and traffic.
 //! - [`tandem`]: FIFO queues in series, simulated packet by packet without an event queue.
 //! - [`system`]: texts for system errors of files that the caller opens.
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod exchange;
 pub mod kernel;
 pub mod scenario;
 pub mod staircase;

@@ -8,6 +8,7 @@
 //! packets are read as a stream.
 
 mod answers;
+mod exchange;
 mod kernel;
 mod listing;
 mod refused;
@@ -109,6 +110,12 @@ mod _lab {
     #[pyfunction]
     fn sizes(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::sizes::of(request))
+    }
+
+    /// What an exchange of messages takes over a link.
+    #[pyfunction]
+    fn exchange(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || super::exchange::of(request))
     }
 
     /// The evaluation of the replications of one scenario.

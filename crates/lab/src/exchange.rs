@@ -1,0 +1,225 @@
+//! Message sequences: how often a node waits before its data may go, what its messages weigh, and
+//! how long that takes over a link.
+//!
+//! An exchange is a file of `exchanges/`:
+//! ```toml
+//! name = "mobile-ip"
+//! title = "for people"
+//! knows = 1                      # the peer sends to the new address after this message; absent:
+//!                                # after the last message, or after the first data without any
+//! [[message]]
+//! from = "node"                  # or peer
+//! says = "Registration Request"
+//! source = "RFC 5944 §3.3"
+//! bytes = 74                     # of its IP packet; absent: not known, and neither are times
+//! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
+//! ```
+//! Left out: losses, and the time that the peer computes.
+
+use document::{Fault, Item, parse};
+use serde::Serialize;
+
+use crate::cost::{self, Device, Missing};
+use crate::scenario::{Direction, Link};
+use crate::staircase::Staircase;
+
+/// The messages of an exchange in order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exchange {
+    /// The name in the catalogue.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// The messages.
+    pub messages: Vec<Message>,
+    /// How many of them the peer needs before it sends to the node's new address; none: all, and
+    /// without messages the first data.
+    pub knows: Option<usize>,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Message {
+    /// Whether the node sends it, otherwise the peer.
+    pub is_from_node: bool,
+    /// Its name in the protocol.
+    pub says: String,
+    /// Where the protocol says so.
+    pub source: String,
+    /// Octets of its IP packet.
+    pub bytes: Option<u32>,
+    /// What the node computes before it sends this message or after it has received it.
+    pub work: Vec<String>,
+}
+
+/// A path for messages.
+#[derive(Clone, Debug)]
+pub struct Way<'a> {
+    /// The link between node and peer.
+    pub link: &'a Link,
+    /// Octets on the wire of an IP packet of messages and data.
+    pub size: Staircase,
+    /// The node's device; none: its work takes no time.
+    pub device: Option<&'a Device>,
+    /// Seconds from the loss of the old address until the node knows its new one.
+    pub detection_s: f64,
+    /// Octets of the first data packet in each direction, an IP packet.
+    pub data_bytes: u32,
+}
+
+/// What an exchange takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Taken {
+    /// How often the node waits for the peer before its first data.
+    pub rounds: usize,
+    /// Messages.
+    pub messages: usize,
+    /// Octets of all messages on the wire; none if one is not known.
+    pub bytes: Option<f64>,
+    /// Seconds until the node's first data leaves.
+    pub send_s: Option<f64>,
+    /// Seconds until the peer's first data arrives at the new address: the gap of a handover.
+    pub gap_s: Option<f64>,
+}
+
+const ENDS: [(&str, bool); 2] = [("node", true), ("peer", false)];
+/// More messages than any exchange has.
+const MESSAGES_MAX: u64 = 64;
+
+impl Exchange {
+    /// Reads a file of `exchanges/`; `file` names it in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
+        let document = parse(file, text)?;
+        let table = document.table()?;
+        let messages = match table.find("message") {
+            Some(item) => item.list()?.iter().map(Message::read).collect(),
+            None => Ok(Vec::new()),
+        }?;
+        let most = messages.len() as u64;
+        if most > MESSAGES_MAX {
+            return Err(document.fault(format!("{most} messages, limit {MESSAGES_MAX}")));
+        }
+        let exchange = Self {
+            name: table.need("name")?.text()?.to_owned(),
+            title: table.need("title")?.text()?.to_owned(),
+            messages,
+            knows: table.or("knows", None, |item| {
+                Ok(Some(item.whole(1, most.max(1))? as usize))
+            })?,
+        };
+        let known = exchange.knows.map(|knows| exchange.messages.get(knows - 1));
+        if known.is_some_and(|it| it.is_none_or(|message| !message.is_from_node)) {
+            let what = "this must be the number of a message from the node";
+            return Err(table.fault_of(&["knows"], what));
+        }
+        table.finish()?;
+        Ok(exchange)
+    }
+
+    /// How often the node waits for the peer before its first data.
+    pub fn rounds(&self) -> usize {
+        let ends = self.messages.iter().map(|message| message.is_from_node);
+        // The first data follows the last message.
+        let nexts = self
+            .messages
+            .iter()
+            .skip(1)
+            .map(|message| message.is_from_node);
+        let pairs = ends.zip(nexts.chain([true]));
+        pairs.filter(|(own, next)| !own && *next).count()
+    }
+
+    /// What it takes over a link.
+    pub fn over(&self, way: &Way<'_>) -> Result<Taken, Missing> {
+        let sizes = self.messages.iter();
+        let sizes = sizes.map(|message| Some(way.size.at(f64::from(message.bytes?))));
+        let sizes: Option<Vec<f64>> = sizes.collect();
+        let mut taken = Taken {
+            rounds: self.rounds(),
+            messages: self.messages.len(),
+            bytes: sizes.as_ref().map(|sizes| sizes.iter().sum()),
+            send_s: None,
+            gap_s: None,
+        };
+        let Some(sizes) = sizes else {
+            return Ok(taken);
+        };
+        // When each end has sent what it had to, and received what it waited for.
+        let (mut node_s, mut peer_s) = (way.detection_s, 0.0_f64);
+        let mut known_s = None;
+        for (index, (message, bytes)) in self.messages.iter().zip(sizes).enumerate() {
+            let work_s = way.work_s(&message.work)?;
+            if message.is_from_node {
+                node_s += work_s + way.sends_s(bytes, Direction::Up);
+                peer_s = peer_s.max(node_s + way.link.delay_s);
+            } else {
+                peer_s += way.sends_s(bytes, Direction::Down);
+                node_s = node_s.max(peer_s + way.link.delay_s) + work_s;
+            }
+            if self.knows == Some(index + 1) {
+                known_s = Some(peer_s);
+            }
+        }
+        let data = way.size.at(f64::from(way.data_bytes));
+        let last_s = match self.messages.is_empty() {
+            true => node_s + way.sends_s(data, Direction::Up) + way.link.delay_s,
+            false => peer_s,
+        };
+        let back_s = way.sends_s(data, Direction::Down) + way.link.delay_s;
+        taken.send_s = Some(node_s);
+        taken.gap_s = Some(known_s.unwrap_or(last_s) + back_s);
+        Ok(taken)
+    }
+}
+
+impl Way<'_> {
+    /// Seconds to send octets, without the delay.
+    fn sends_s(&self, bytes: f64, direction: Direction) -> f64 {
+        (bytes + self.link.overhead_bytes) * 8.0 / self.link.rate.of(direction)
+    }
+
+    fn work_s(&self, work: &[String]) -> Result<f64, Missing> {
+        let Some(device) = self.device else {
+            return Ok(0.0);
+        };
+        work.iter().map(|name| device.operation(name)).sum()
+    }
+}
+
+impl Message {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let work = |item: &Item| {
+            let names = item.list()?.iter();
+            names
+                .map(|name| known_work(name).map(str::to_owned))
+                .collect()
+        };
+        let message = Self {
+            is_from_node: table.need("from")?.choice("end", &ENDS)?,
+            says: table.need("says")?.text()?.to_owned(),
+            source: table.need("source")?.text()?.to_owned(),
+            bytes: table.or("bytes", None, |item| {
+                let most = u64::from(crate::IP_BYTES_MAX);
+                Ok(Some(
+                    u32::try_from(item.whole(20, most)?).expect("the limit is below"),
+                ))
+            })?,
+            work: table.or("work", Vec::new(), work)?,
+        };
+        table.finish()?;
+        Ok(message)
+    }
+}
+
+/// An operation that devices may have a cost of.
+fn known_work(item: &Item) -> Result<&str, Fault> {
+    let name = item.text()?;
+    match cost::is_operation(name) {
+        true => Ok(name),
+        false => Err(item.fault(format!("no device has a cost of '{name}'"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Rounds by hand, and times of a link by hand.
+
+use super::*;
+use crate::cost::{Clock, Profile};
+use crate::scenario::LinkFile;
+
+const LINK: &str = "title = \"a link\"\nrate = { up = \"8 kbit/s\", down = \"16 kbit/s\" }\n\
+                    delay = \"1 s\"\noverhead = \"2 B\"\n[sources]\nrate = \"a page\"\ndelay = \
+                    \"a page\"\noverhead = \"a page\"\n";
+
+fn link() -> Link {
+    LinkFile::parse("link", "link", LINK).expect("a link").link
+}
+
+/// Messages as words: `n98` is one of 98 bytes from the node.
+fn exchange(words: &str, more: &str) -> Result<Exchange, Fault> {
+    let mut text = format!("name = \"x\"\ntitle = \"x\"\n{more}");
+    for word in words.split_whitespace() {
+        let (from, bytes) = match word.strip_prefix('n') {
+            Some(bytes) => ("node", bytes),
+            None => ("peer", word.strip_prefix('p').expect("an end")),
+        };
+        text += &format!("[[message]]\nfrom = \"{from}\"\nsays = \"x\"\nsource = \"a page\"\n");
+        if !bytes.is_empty() {
+            text += &format!("bytes = {bytes}\n");
+        }
+    }
+    Exchange::parse("x", &text)
+}
+
+fn way(link: &Link) -> Way<'_> {
+    Way {
+        link,
+        size: Staircase::linear(1.0),
+        device: None,
+        detection_s: 0.0,
+        data_bytes: 98,
+    }
+}
+
+fn taken(words: &str, more: &str) -> Taken {
+    let link = link();
+    let exchange = exchange(words, more).expect("an exchange");
+    exchange.over(&way(&link)).expect("no device")
+}
+
+#[test]
+fn a_round_is_a_wait_for_the_peer() {
+    for (words, rounds) in [
+        ("", 0),
+        ("n", 0),
+        ("n p", 1),
+        ("n p n", 1),
+        ("n p n p n p", 3),
+        // main mode and quick mode
+        ("n p n p n p n p n", 4),
+        // aggressive mode and quick mode
+        ("n p n n p n", 2),
+        ("n p p", 1),
+    ] {
+        assert_eq!(
+            exchange(words, "").expect("messages").rounds(),
+            rounds,
+            "{words}"
+        );
+    }
+}
+
+/// 100 bytes on the wire: 0.1 s up, 0.05 s down, and a second of delay either way.
+#[test]
+fn times_are_those_of_the_link() {
+    let near = |found: Option<f64>, expected: f64| {
+        let found = found.expect("a time");
+        assert!((found - expected).abs() < 1e-9, "{found} for {expected}");
+    };
+    let none = taken("", "");
+    assert_eq!((none.rounds, none.messages, none.bytes), (0, 0, Some(0.0)));
+    near(none.send_s, 0.0);
+    // the first data tells the peer, whose own comes back
+    near(none.gap_s, 1.1 + 1.05);
+    let both = taken("n98 p98", "");
+    near(both.send_s, 1.1 + 1.05);
+    // the peer sends its data behind its answer
+    near(both.gap_s, 1.1 + 0.05 + 1.05);
+    assert_eq!(both.bytes, Some(196.0));
+    near(taken("n98 p98", "knows = 1\n").gap_s, 1.1 + 1.05);
+    // data follows the last message at once
+    let three = taken("n98 p98 n98", "");
+    near(three.send_s, 1.1 + 1.05 + 0.1);
+    near(three.gap_s, 1.1 + 1.05 + 1.1 + 1.05);
+    let unknown = taken("n98 p", "");
+    assert_eq!(
+        (unknown.rounds, unknown.bytes, unknown.gap_s),
+        (1, None, None)
+    );
+}
+
+#[test]
+fn detection_protection_and_work_count() {
+    let link = link();
+    let text = "kind = \"cycles\"\nname = \"x\"\ntitle = \"x\"\n[per_byte]\nmd5 = { value = 1, \
+                source = \"a page\" }\n[per_operation]\nx25519-agree = { value = 5e5, source = \
+                \"a page\" }\n";
+    let profile = Profile::parse("x", text).expect("a profile");
+    let device = Device::new(profile, Some(Clock::MegaHertz(1.0))).expect("a device");
+    let text = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"node\"\nsays = \"x\"\nsource = \
+                \"a page\"\nbytes = 48\nwork = [\"x25519-agree\"]\n";
+    let exchange = Exchange::parse("x", text).expect("an exchange");
+    let way = Way {
+        size: Staircase::constant(50.0).plus(&Staircase::linear(1.0)),
+        device: Some(&device),
+        detection_s: 3.0,
+        ..way(&link)
+    };
+    let taken = exchange.over(&way).expect("priced");
+    assert!((taken.send_s.expect("a time") - (3.0 + 0.5 + 0.1)).abs() < 1e-9);
+    assert_eq!(taken.bytes, Some(98.0));
+    let text = text.replace("x25519-agree", "p256-agree");
+    let exchange = Exchange::parse("x", &text).expect("an exchange");
+    let missing = exchange.over(&way).expect_err("no cost");
+    assert_eq!(missing.cell, "per_operation.p256-agree");
+}
+
+#[test]
+fn what_is_no_exchange_is_refused() {
+    for (words, more, why) in [
+        ("n98 p98", "knows = 2\n", "from the node"),
+        ("n98", "knows = 2\n", "1"),
+        ("n19", "", "20"),
+        ("n98", "know = 1\n", "know"),
+    ] {
+        let fault = exchange(words, more).expect_err(more).to_string();
+        assert!(fault.contains(why), "{more}: {fault}");
+    }
+    let text = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"node\"\nsays = \"x\"\nsource = \
+                \"a page\"\nwork = [\"guess\"]\n";
+    let fault = Exchange::parse("x", text).expect_err("no work").to_string();
+    assert!(fault.contains("guess"), "{fault}");
+}
