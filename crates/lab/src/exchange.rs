@@ -10,7 +10,7 @@
 //! [[message]]
 //! from = "node"                  # or peer
 //! says = "Registration Request"
-//! source = "RFC 5944 §3.3"
+//! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
 //! ```
