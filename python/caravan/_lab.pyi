@@ -88,7 +88,14 @@ def price(request: str, /) -> str:
 def sizes(request: str, /) -> str:
     """How large clear IP packets of these `bytes` become under a policy (`file` and `text`):
     `wire_bytes` by an `accounting` (`rfc`, `paper-u`, `paper-w`), null if it has no formula;
-    `parts` of a packet in ESP in UDP, null without protection."""
+    `parts` of a packet in ESP in UDP or of SKIP, null without protection."""
+
+def exchange(request: str, /) -> str:
+    """What an exchange of messages takes over a link: `rounds`, `messages`, `bytes`, `send_s` until
+    the node's first data leaves, `gap_s` until the peer's first data arrives; bytes and times are
+    null if a message has no size. The request has `file` and `text` of the exchange, `link`, and
+    may have `policy` and `device` (`name`, `file` and `text` of each) and `clock_mhz`; then
+    `detection_s` and `data_bytes`."""
 
 def outcome(tallies: list[bytes], /) -> str:
     """What the replications of one scenario say together, in any order."""

@@ -16,6 +16,7 @@ from caravan.messages import Refused, nearest
 CATALOGUE = Path(__file__).resolve().parent / "catalogue"
 FOLDERS = {
     "device": "devices",
+    "exchange": "exchanges",
     "link": "links",
     "policy": "policies",
     "scenario": "scenarios",

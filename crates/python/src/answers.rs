@@ -47,6 +47,8 @@ struct Modelled {
     #[serde(flatten)]
     model: Model,
     header_bytes: f64,
+    /// Seconds of an echo of the mean packet on an empty path.
+    round_trip_s: f64,
 }
 
 /// A scenario for Python; `run` is as in a request.
@@ -103,9 +105,11 @@ pub(crate) fn model(held: &Held) -> Result<String, Refused> {
     let model = closed::model(&tandem, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
     add_propagation(&mut model, scenario.propagation_s(&held.resolved)?);
+    let round_trip_s = scenario.round_trip_s(&held.catalogue, model.mean_bytes)?;
     write(&Modelled {
         model,
         header_bytes: scenario.accounting.header_bytes(),
+        round_trip_s,
     })
 }
 

@@ -18,7 +18,7 @@ from caravan import _lab, recordings
 from caravan.study import flows, parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import FLOWS, Run
+from caravan.study.parsed import EXCHANGE, FLOWS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
@@ -52,6 +52,8 @@ def model(cell: Cell, found: ResolvedCell) -> list[Measure]:
     """Closed forms of a packet or of the path, or the parameters of these."""
     if cell.sweep.measure == "price":
         return _prices(found.modelled)
+    if cell.sweep.measure == EXCHANGE:
+        return _exchanged(found.modelled)
     if cell.sweep.measure == "parameters":
         return [
             Measure("value", parameters.number(found.document, key), reading=name)
@@ -78,6 +80,22 @@ def _prices(price: Mapping[str, Any]) -> list[Measure]:
     return [Measure(name, value) for name, value in values.items() if value is not None]
 
 
+def _exchanged(answer: Mapping[str, Any]) -> list[Measure]:
+    """Rounds and messages, and bytes and times if every message has a size."""
+    values = {
+        "rounds": answer["rounds"],
+        "messages": answer["messages"],
+        "message_bytes": answer["bytes"],
+        "first_sent_ms": _milli(answer["send_s"]),
+        "gap_ms": _milli(answer["gap_s"]),
+    }
+    return [Measure(name, value) for name, value in values.items() if value is not None]
+
+
+def _milli(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
 def _modelled(answer: Mapping[str, Any], found: ResolvedCell) -> list[Measure]:
     """Queueing theory's results for the path and its stations."""
     state = answer["state"] or ""
@@ -87,6 +105,11 @@ def _modelled(answer: Mapping[str, Any], found: ResolvedCell) -> list[Measure]:
         Measure("capacity_kbps", _kilo(capacity)),
         Measure("cpu_capacity_kbps", _kilo(_station(answer, found)["capacity_bps"])),
     ]
+    if capacity is not None:
+        # Papers count kilobytes of what an application sends.
+        user = max(0.0, 1 - answer["header_bytes"] / answer["mean_bytes"])
+        measures.append(Measure("user_kbytes_s", capacity * user / 8e3))
+    measures.append(Measure("rtt_ms", answer["round_trip_s"] * 1e3))
     offered = found.rate_kbps
     if answer["protected_bps"] is not None and offered is not None and capacity is not None:
         carried = min(offered, capacity / 1e3)

@@ -62,7 +62,13 @@ METRICS = {
     "handshake_bytes": Metric("bytes", "Handshake on the wire"),
     "wire_bytes_64": Metric("bytes", "A packet of 64 bytes on the wire"),
     "wire_bytes_480": Metric("bytes", "A packet of 480 bytes on the wire"),
+    "rounds": Metric("", "Rounds before data"),
+    "messages": Metric("messages", "Messages"),
+    "message_bytes": Metric("bytes", "Messages on the wire"),
+    "first_sent_ms": Metric("ms", "Until the first data may leave"),
+    "gap_ms": Metric("ms", "Handover gap"),
     "rtt_ms": Metric("ms", "Round trip"),
+    "user_kbytes_s": Metric("KB/s", "User data"),
     "tcp_kbps": Metric("kbit/s", "TCP throughput"),
     "sent_packets": Metric("packets", "Packets sent"),
     "received_packets": Metric("packets", "Packets received"),
@@ -99,7 +105,7 @@ APPROXIMATION = "approximation"
 """The state of a closed form that is used beyond what was proved."""
 WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
 """Metrics without a value where queues grow without bound."""
-OF_THE_PATH = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
+OF_THE_PATH = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes", "user_kbytes_s", "rtt_ms")
 """Metrics that do not depend on the offered rate."""
 WITHOUT_RATE = (*OF_THE_PATH, "carried_kbps")
 """Metrics with one value for all rates of a grid."""
@@ -117,6 +123,8 @@ MORE_WITH_WORK = (
     "energy_uj",
     "handshake_ms",
     "rtt_ms",
+    "first_sent_ms",
+    "gap_ms",
     "missing_packets",
 )
 OF_HANDSHAKE = ("handshake_ms", "handshake_messages", "handshake_bytes")
@@ -129,6 +137,7 @@ LESS_WITH_WORK = (
     "throughput_pps",
     "protected_kbps",
     "tcp_kbps",
+    "user_kbytes_s",
     "received_packets",
 )
 BOUND_WORDS = {LOWER: "at least", UPPER: "at most"}

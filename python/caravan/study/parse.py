@@ -15,6 +15,8 @@ from caravan.messages import nearest, unknown
 from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
+    EXCHANGE,
+    EXCHANGE_KEYS,
     FLOWS,
     HELD,
     LEVELS,
@@ -89,7 +91,7 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure != "price" and not scenario:
+    if measure not in ("price", EXCHANGE) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
@@ -142,14 +144,25 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
+    if measure == EXCHANGE:
+        for axis in ("policy", "link"):
+            if axis not in sweep.grid:
+                what = f'"{EXCHANGE}" needs the axis "{axis}": files of {axis_files(axis)}'
+                raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and its key')
 
 
+def axis_files(axis: str) -> str:
+    """Where the files are whose names an axis of exchanges has."""
+    return "exchanges/" if axis == "policy" else f"{axis}s/"
+
+
 def unheard(sweep: Sweep, name: str) -> str:
     """Why setting a key in a sweep would have no effect; empty if it has one."""
-    if sweep.measure == "price" and name not in PRICE_KEYS:
-        return unknown("key", name, PRICE_KEYS)
+    known = {"price": PRICE_KEYS, EXCHANGE: EXCHANGE_KEYS}.get(sweep.measure)
+    if known is not None and name not in known:
+        return unknown("key", name, known)
     if name == "seed":
         return 'use "seed" at the top of the study, or --seed'
     if sweep.measure == "road" and name in RUN_KEYS:

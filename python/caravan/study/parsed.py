@@ -10,19 +10,23 @@ from caravan.study.text import Value
 
 LEVELS = ("model", "simulate", "testbed")
 FLOWS = "flows"
-MEASURES = ("road", "price", "parameters", "tunnel", FLOWS)
+EXCHANGE = "exchange"
+MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE)
 HELD = {
     "road": ("model", "simulate"),
     "price": ("model",),
     "parameters": ("model",),
     "tunnel": LEVELS,
     FLOWS: ("simulate",),
+    EXCHANGE: ("model",),
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
 """The sweep's names for a scenario's run keys."""
 PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")
 """The keys that a sweep of prices may set."""
+EXCHANGE_KEYS = ("through", "detection_s", "data_bytes", "clock_mhz")
+"""The keys that a sweep of exchanges may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
 RUN_TOLERANCE = 0.01
@@ -53,7 +57,8 @@ class Sweep:
 
     `road` sends traffic through a scenario, `price` computes the cost of single packets,
     `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
-    the real node and uses it, `flows` runs every flow of a graph with the real nodes.
+    the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
+    counts the messages that a policy needs.
     """
 
     name: str

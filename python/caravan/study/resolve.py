@@ -20,12 +20,12 @@ from caravan.messages import Refused, unknown
 from caravan.study import parameters
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import FLOWS, Study
+from caravan.study.parsed import EXCHANGE, FLOWS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
-KINDS = ("device", "link", "policy", "trace")
-"""The kinds of files that a scenario may name."""
+KINDS = ("device", "exchange", "link", "policy", "trace")
+"""The kinds of files that a cell may name."""
 FREE = "none"
 """Device and cost table of a client whose computation takes no time."""
 CHAINS = {
@@ -33,6 +33,8 @@ CHAINS = {
     "tunnel": "the closed form of a tunnel only knows chains",
 }
 """Why a measure cannot use a graph."""
+PING_BYTES = 84
+"""An ICMP echo request of 56 bytes: the first data after an exchange, if nothing else is set."""
 UNITS = {"rate_kbps": "kbit/s", "packet_bytes": "B"}
 
 
@@ -122,8 +124,17 @@ class Files:
         return parameters.document(scenario, self.sweeps, devices)
 
     def entries(self) -> list[dict[str, str]]:
-        """All texts in the native core's form."""
-        return [entry.request() for entry in self.named.values()]
+        """All texts that a scenario may name, in the native core's form."""
+        found = self.named.values()
+        return [entry.request() for entry in found if entry.kind != EXCHANGE]
+
+    def text(self, kind: str, name: str) -> dict[str, str]:
+        """One text in the native core's form."""
+        entry = self.named.get((kind, name))
+        if entry is None:
+            names = sorted(known for other, known in self.named if other == kind)
+            raise StudyError.edit(kind, unknown(kind, name, names))
+        return {"name": entry.name, "file": entry.file, "text": entry.text}
 
 
 def _read(kind: str, path: Path, name: str) -> Entry:
@@ -137,6 +148,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
     """Resolve a cell: its scenario with the point's values set, or its price request."""
     if cell.sweep.measure == "price":
         return _price(cell, files)
+    if cell.sweep.measure == EXCHANGE:
+        return _exchange(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -272,6 +285,39 @@ def _price(cell: Cell, files: Files) -> ResolvedCell:
         request=request,
         document={},
         theory=_theory(lambda: _lab.price(canonical(request))),
+    )
+
+
+def _exchange(cell: Cell, files: Files) -> ResolvedCell:
+    """An exchange over a link, of a device, and `through` a policy."""
+    known: dict[str, Any] = {"detection_s": 0.0, "data_bytes": PING_BYTES}
+    known |= {**cell.settings, **cell.last}
+    point = cell.point
+    policy, link = str(point["policy"]), str(point["link"])
+    text = files.text(EXCHANGE, policy)
+    through, device = known.pop("through", None), point.get("device", FREE)
+    request = {
+        **known,
+        "data_bytes": int(known["data_bytes"]),
+        "file": text["file"],
+        "text": text["text"],
+        "link": files.text("link", link),
+        "policy": None if through is None else files.text("policy", str(through)),
+        "device": None if device == FREE else files.text("device", str(device)),
+    }
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
+        cost_table=str(device),
+        policy=policy,
+        device=str(device),
+        link=link,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        request=request,
+        document={},
+        theory=_theory(lambda: _lab.exchange(canonical(request))),
     )
 
 

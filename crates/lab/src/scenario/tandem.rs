@@ -205,6 +205,32 @@ impl Scenario {
         self.links.iter().map(|joint| joint.link.delay_s).sum()
     }
 
+    /// Seconds of a packet of `bytes` to the other end and of one as large back, if no other packet
+    /// is on the path: an echo.
+    pub fn round_trip_s(&self, catalogue: &Catalogue, bytes: f64) -> Result<f64, Uncomputable> {
+        let mut sum_s = 0.0;
+        for scenario in [self, &self.reversed()] {
+            let resolved = scenario.resolved(catalogue)?;
+            let queues = scenario.tandem(&resolved, catalogue)?.queues;
+            let services = queues.iter().map(|queue| queue.service.at(bytes));
+            sum_s += services.sum::<f64>() + scenario.propagation_s(&resolved)?;
+        }
+        Ok(sum_s)
+    }
+
+    /// The same with flows in the other direction.
+    fn reversed(&self) -> Self {
+        let mut other = self.clone();
+        for flow in &mut other.flows {
+            (flow.from, flow.to) = (flow.to, flow.from);
+            flow.traffic.direction = match flow.traffic.direction {
+                Direction::Up => Direction::Down,
+                Direction::Down => Direction::Up,
+            };
+        }
+        other
+    }
+
     /// The traffic for the tandem; none if packets come from a capture.
     pub fn tandem_traffic(&self) -> Result<Option<tandem::Traffic>, Fault> {
         let traffic = &self.chain()?.traffic;

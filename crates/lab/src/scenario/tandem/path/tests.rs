@@ -201,6 +201,18 @@ fn both_ends_of_skip_compute() {
     assert_eq!(bare, ["mn", "fw"]);
 }
 
+/// Both ways over the same links, and the delay twice.
+#[test]
+fn an_echo_is_the_way_there_and_back() {
+    let text = format!("{TEXT}{MOBILE}{SKIP}");
+    let catalogue = catalogue();
+    let scenario = Scenario::edited("away", &text, &[], &catalogue).expect("a scenario");
+    let found = scenario.round_trip_s(&catalogue, 1000.0).expect("queues");
+    let outside = f64::from(20 + 32 + 24 + 12 + 1024);
+    let one_way = (2.0 * outside + 2.0 * 1040.0 + 2.0 * 1000.0) * 1e-6 + 6e-3;
+    assert!((found - 2.0 * one_way).abs() < 1e-9, "{found}");
+}
+
 #[test]
 fn layers_take_policies_of_their_kind() {
     let refused = |layers: &str, edits: &[&str]| {
