@@ -91,7 +91,8 @@ def sizes(request: str, /) -> str:
     `parts` of a packet in ESP in UDP or of SKIP, null without protection."""
 
 def exchange(request: str, /) -> str:
-    """What an exchange of messages takes over a link: `rounds`, `messages`, `bytes`, `send_s` until
+    """What an exchange of messages takes over a link: `rounds`, `messages`, `bytes`, `data_bytes`
+    (a data packet on the wire), `send_s` until
     the node's first data leaves, `gap_s` until the peer's first data arrives; bytes and times are
     null if a message has no size. The request has `file` and `text` of the exchange, `link`, and
     may have `policy` and `device` (`name`, `file` and `text` of each) and `clock_mhz`; then

@@ -13,6 +13,10 @@
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
+//! [data]                         # what the protocol does to an IP packet of data; absent: nothing
+//! added = 60
+//! block = 16                     # the packet is filled up to whole blocks; absent: 1
+//! source = "document and section"
 //! ```
 //! Left out: losses, and the time that the peer computes.
 
@@ -21,7 +25,7 @@ use serde::Serialize;
 
 use crate::cost::{self, Device, Missing};
 use crate::scenario::{Direction, Link};
-use crate::staircase::Staircase;
+use crate::staircase::{Staircase, Step};
 
 /// The messages of an exchange in order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +39,19 @@ pub struct Exchange {
     /// How many of them the peer needs before it sends to the node's new address; none: all, and
     /// without messages the first data.
     pub knows: Option<usize>,
+    /// What the protocol does to data.
+    pub data: Option<Data>,
+}
+
+/// What a protocol adds to an IP packet of data.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Data {
+    /// Octets.
+    pub added: u32,
+    /// The packet is filled up to whole blocks of as many octets.
+    pub block: u32,
+    /// Where the protocol says so.
+    pub source: String,
 }
 
 /// One message.
@@ -76,6 +93,8 @@ pub struct Taken {
     pub messages: usize,
     /// Octets of all messages on the wire; none if one is not known.
     pub bytes: Option<f64>,
+    /// Octets of the data packet on the wire.
+    pub data_bytes: f64,
     /// Seconds until the node's first data leaves.
     pub send_s: Option<f64>,
     /// Seconds until the peer's first data arrives at the new address: the gap of a handover.
@@ -85,6 +104,8 @@ pub struct Taken {
 const ENDS: [(&str, bool); 2] = [("node", true), ("peer", false)];
 /// More messages than any exchange has.
 const MESSAGES_MAX: u64 = 64;
+/// More octets than any protocol adds to a packet.
+const ADDED_MAX: u64 = 4096;
 
 impl Exchange {
     /// Reads a file of `exchanges/`; `file` names it in messages.
@@ -103,6 +124,7 @@ impl Exchange {
             name: table.need("name")?.text()?.to_owned(),
             title: table.need("title")?.text()?.to_owned(),
             messages,
+            data: table.or("data", None, |item| Data::read(item).map(Some))?,
             knows: table.or("knows", None, |item| {
                 Ok(Some(item.whole(1, most.max(1))? as usize))
             })?,
@@ -134,10 +156,16 @@ impl Exchange {
         let sizes = self.messages.iter();
         let sizes = sizes.map(|message| Some(way.size.at(f64::from(message.bytes?))));
         let sizes: Option<Vec<f64>> = sizes.collect();
+        let carried = self.data.as_ref();
+        let carried = carried.map_or(Staircase::linear(1.0), Data::octets);
+        let data = way.size.at(carried.at(f64::from(way.data_bytes)));
         let mut taken = Taken {
             rounds: self.rounds(),
             messages: self.messages.len(),
-            bytes: sizes.as_ref().map(|sizes| sizes.iter().sum()),
+            bytes: sizes
+                .as_ref()
+                .map(|sizes| sizes.iter().fold(0.0, |sum, bytes| sum + bytes)),
+            data_bytes: data,
             send_s: None,
             gap_s: None,
         };
@@ -160,7 +188,6 @@ impl Exchange {
                 known_s = Some(peer_s);
             }
         }
-        let data = way.size.at(f64::from(way.data_bytes));
         let last_s = match self.messages.is_empty() {
             true => node_s + way.sends_s(data, Direction::Up) + way.link.delay_s,
             false => peer_s,
@@ -183,6 +210,39 @@ impl Way<'_> {
             return Ok(0.0);
         };
         work.iter().map(|name| device.operation(name)).sum()
+    }
+}
+
+impl Data {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let whole = |least, most| {
+            move |item: &Item| {
+                let octets = item.whole(least, most)?;
+                Ok(u32::try_from(octets).expect("the limit is below"))
+            }
+        };
+        let data = Self {
+            added: whole(0, ADDED_MAX)(table.need("added")?)?,
+            block: table.or("block", 1, whole(1, ADDED_MAX))?,
+            source: table.need("source")?.text()?.to_owned(),
+        };
+        table.finish()?;
+        Ok(data)
+    }
+
+    /// As a function of the packet's octets.
+    fn octets(&self) -> Staircase {
+        let block = f64::from(self.block);
+        Staircase {
+            fixed: f64::from(self.added),
+            per_byte: 0.0,
+            steps: vec![Step {
+                height: block,
+                offset: 0.0,
+                width: block,
+            }],
+        }
     }
 }
 

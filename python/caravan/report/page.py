@@ -81,6 +81,7 @@ def page(
         ("answer", "In short", _summary(study, rows, claimed)),
         ("figures", "Figures", _figures(study, rows, specs)),
         ("printed", "Printed values and ours", _printed(study, rows)),
+        ("left", "Printed, and not computed", tables.left(study)),
         ("claims", "What the text says", tables.claims(rows, claimed)),
         ("readings", "Readings tried", tables.readings(study, rows)),
         ("levels", "Levels side by side", _levels(rows)),

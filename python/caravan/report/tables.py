@@ -204,6 +204,20 @@ def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
     return f"{significant(row['value'])} {difference(row['relative_difference'])}"
 
 
+def left(study: Study) -> str:
+    """Printed values that no sweep computes."""
+    body = [
+        [
+            html.escape(item.printed),
+            html.escape(item.says),
+            f"{item.value:g} {html.escape(item.unit)}".strip(),
+            html.escape(item.needs),
+        ]
+        for item in study.left
+    ]
+    return table(["printed in", "what", "printed", "needs"], body, words=(1, 3)) if body else ""
+
+
 def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Sentences of the publication, and whether our numbers support them."""
     body = []

@@ -112,6 +112,8 @@ def summary(outcome: Outcome) -> str:
         compared.append(f"{score.agreeing} of {score.compared} fitted results within 2 % ({what})")
     if given.compared:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
+    if outcome.study.left:
+        compared.append(f"{len(outcome.study.left)} printed values not computed")
     if sentences := counted(verdicts(outcome.study, rows)):
         compared.append(sentences)
     lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]

@@ -86,6 +86,7 @@ def _exchanged(answer: Mapping[str, Any]) -> list[Measure]:
         "rounds": answer["rounds"],
         "messages": answer["messages"],
         "message_bytes": answer["bytes"],
+        "data_bytes": answer["data_bytes"],
         "first_sent_ms": _milli(answer["send_s"]),
         "gap_ms": _milli(answer["gap_s"]),
     }

@@ -65,6 +65,7 @@ METRICS = {
     "rounds": Metric("", "Rounds before data"),
     "messages": Metric("messages", "Messages"),
     "message_bytes": Metric("bytes", "Messages on the wire"),
+    "data_bytes": Metric("bytes", "A data packet on the wire"),
     "first_sent_ms": Metric("ms", "Until the first data may leave"),
     "gap_ms": Metric("ms", "Handover gap"),
     "rtt_ms": Metric("ms", "Round trip"),

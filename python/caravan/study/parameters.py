@@ -1,7 +1,8 @@
 """The parameters of a study, read from where the computation takes them.
 
 A key is a path into the resolved scenario, or into one of these: `sweeps` (the ranges of the
-study's own sweeps), `devices` (cost tables) and `packet` (parts of a protected packet).
+study's own sweeps), `devices` (cost tables), `packet` (parts of a protected packet) and `packets`
+(those of each policy of SKIP).
 """
 
 from __future__ import annotations
@@ -40,11 +41,17 @@ def _ends(values: Sequence[Any]) -> dict[str, float]:
 
 
 def document(
-    scenario: Mapping[str, Any], sweeps: Mapping[str, Any], devices: Mapping[str, str]
+    scenario: Mapping[str, Any],
+    sweeps: Mapping[str, Any],
+    devices: Mapping[str, str],
+    skip: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Everything that keys may refer to; `devices` are texts of cost tables by name."""
+    """Everything that keys may refer to; `devices` are texts of cost tables by name, `skip` those
+    of policies."""
     tables = {name: plain(name, text) for name, text in devices.items()}
-    return {**scenario, "sweeps": sweeps, "devices": tables, "packet": sizes.parts(PACKET_SUITE)}
+    packets = {name: sizes.parts_of(name, text) for name, text in (skip or {}).items()}
+    known = {"sweeps": sweeps, "devices": tables, "packet": sizes.parts(PACKET_SUITE)}
+    return {**scenario, **known, "packets": packets}
 
 
 def number(document: Mapping[str, Any], key: str) -> float:

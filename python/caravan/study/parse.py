@@ -26,6 +26,7 @@ from caravan.study.parsed import (
     Claim,
     ClaimTest,
     Figure,
+    Left,
     Point,
     PrintedTable,
     Published,
@@ -75,6 +76,7 @@ def parse(file: str, text: str) -> Study:
         figures=table.tables("figure", inside.figure),
         labels={key: str(label) for key, label in table.leaves("labels").items()},
         file=file,
+        left=table.tables("left", read_left),
         digest=hashlib.sha256(text.encode()).hexdigest(),
     )
     table.done()
@@ -227,6 +229,17 @@ def read_axis(table: Table, axis: str) -> tuple[Value, ...]:
 def read_reading(table: Table) -> Reading:
     """One `[[sweep.reading]]`."""
     return Reading(table.text("name"), table.text("says"), table.leaves("set"))
+
+
+def read_left(table: Table) -> Left:
+    """One `[[left]]`."""
+    return Left(
+        table.text("printed"),
+        table.text("says"),
+        table.number("value"),
+        table.text("unit", ""),
+        table.text("needs"),
+    )
 
 
 class _Inside:
@@ -442,7 +455,8 @@ class _Inside:
 
 def _telling(sweep: Sweep) -> str:
     """The level of a sentence's values that names none."""
-    return "simulate" if sweep.measure in ("road", FLOWS) else "model"
+    is_run = sweep.measure in ("road", FLOWS) and "simulate" in sweep.levels
+    return "simulate" if is_run else "model"
 
 
 def _is_parameter(table: Table, sweep: Sweep) -> bool:

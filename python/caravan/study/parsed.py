@@ -180,6 +180,17 @@ class ClaimTest:
 
 
 @dataclass(frozen=True)
+class Left:
+    """A printed value that no sweep computes, and what that would need."""
+
+    printed: str
+    says: str
+    value: float
+    unit: str
+    needs: str
+
+
+@dataclass(frozen=True)
 class Figure:
     """One picture: which rows, which columns on which axes, and how they are drawn."""
 
@@ -216,6 +227,8 @@ class Study:
     figures: tuple[Figure, ...]
     labels: Mapping[str, str]
     file: str
+    left: tuple[Left, ...] = ()
+    """Printed values that are not computed."""
     digest: str = ""
     """SHA-256 of the file's text; empty for a study that was never a file."""
 

@@ -121,7 +121,8 @@ class Files:
         """A resolved scenario and the other documents, for sweeps of parameters."""
         named = self.named.items()
         devices = {name: entry.text for (kind, name), entry in named if kind == "device"}
-        return parameters.document(scenario, self.sweeps, devices)
+        skip = {name: entry.text for (_, name), entry in named if is_of_skip(entry)}
+        return parameters.document(scenario, self.sweeps, devices, skip)
 
     def entries(self) -> list[dict[str, str]]:
         """All texts that a scenario may name, in the native core's form."""

@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from caravan.study.parsed import Left
 from caravan.study.text import StudyError
 
 PARQUET = "results.parquet"
@@ -128,14 +129,32 @@ def write(rows: Sequence[Row], directory: Path, digest: str = "") -> pd.DataFram
     return rows_read
 
 
-def write_printed(rows: pd.DataFrame, directory: Path) -> None:
-    """`printed.csv`: the rows with a printed value, and the columns that identify them."""
+def write_printed(rows: pd.DataFrame, directory: Path, left: Sequence[Left] = ()) -> None:
+    """`printed.csv`: the rows with a printed value, and the columns that identify them.
+
+    `left` come last: what is printed and not computed has no value but the reason.
+    """
     columns = ["printed", "sweep", "reading", "level", *POINT, "metric", "unit", "value"]
     columns += ["ci95_low", "ci95_high", "published", "relative_difference", "reason"]
     columns += ["bound"] if (rows["bound"] != "").any() else []
     shown = rows[columns].dropna(axis="columns", how="all")
+    if left:
+        shown = pd.concat([shown, _not_computed(left)], ignore_index=True)
     shown = shown.round({"value": 6, "ci95_low": 3, "ci95_high": 3, "relative_difference": 5})
     land(directory / PRINTED, lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
+
+
+def _not_computed(left: Sequence[Left]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "printed": item.printed,
+            "reading": item.says,
+            "unit": item.unit,
+            "published": item.value,
+            "reason": f"not computed: {item.needs}",
+        }
+        for item in left
+    )
 
 
 def read(directory: Path) -> pd.DataFrame:

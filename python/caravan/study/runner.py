@@ -119,7 +119,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
     if not (printed := headline(study, table)).empty:
-        results.write_printed(printed, directory)
+        results.write_printed(printed, directory, study.left)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows, directory)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"

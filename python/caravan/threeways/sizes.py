@@ -44,6 +44,13 @@ def parts(suite: str) -> Mapping[str, int] | None:
     return found
 
 
+def parts_of(file: str, text: str) -> Mapping[str, int] | None:
+    """The same under a policy file, which may be of SKIP."""
+    request = {"file": file, "text": text, "accounting": "rfc", "bytes": []}
+    found: Mapping[str, int] | None = core.ask(lambda: _lab.sizes(json.dumps(request)))["parts"]
+    return found
+
+
 def _sizes(suite: str, packet_bytes: Sequence[int], accounting: str, mode: str) -> dict[str, Any]:
     keys = {"name": suite, "title": suite, "suite": suite, "mode": mode}
     request = {

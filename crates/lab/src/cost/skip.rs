@@ -55,6 +55,8 @@ pub struct SkipParts {
     pub iv_bytes: usize,
     /// Pad length and payload type of ESP.
     pub trailer_bytes: usize,
+    /// What ESP adds besides the SPI and padding: IV, pad length, payload type.
+    pub esp_rest_bytes: usize,
     /// The tag of AES-256-GCM-SIV.
     pub tag_bytes: usize,
 }
@@ -213,6 +215,8 @@ impl SkipSuite {
         let skip = SkipHeader::header_len(algorithms, from, to);
         let ah = if data > 0 { AH_FIXED_LEN } else { 0 };
         let esp = if self.encrypts() { ESP_SPI_LEN } else { 0 };
+        let iv = clear_at - skip - ah - data - esp;
+        let trailer = if self.encrypts() { TRAILER_LEN } else { 0 };
         SkipParts {
             ip_bytes: ipv4::HEADER_LEN,
             skip_bytes: skip,
@@ -221,8 +225,9 @@ impl SkipSuite {
             ah_bytes: ah,
             authenticator_bytes: data,
             spi_bytes: esp,
-            iv_bytes: clear_at - skip - ah - data - esp,
-            trailer_bytes: if self.encrypts() { TRAILER_LEN } else { 0 },
+            iv_bytes: iv,
+            trailer_bytes: trailer,
+            esp_rest_bytes: iv + trailer,
             tag_bytes: match algorithms.crypt() {
                 CryptAlg::AesGcmSiv => crypto::aead::ICV_LEN,
                 _ => 0,

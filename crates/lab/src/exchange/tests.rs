@@ -121,6 +121,27 @@ fn detection_protection_and_work_count() {
     assert_eq!(missing.cell, "per_operation.p256-agree");
 }
 
+/// WireGuard fills data up to blocks of 16 and adds 60.
+#[test]
+fn data_has_its_own_size() {
+    let data = "[data]\nadded = 60\nblock = 16\nsource = \"a page\"\n";
+    let text = format!("name = \"x\"\ntitle = \"x\"\n{data}");
+    let exchange = Exchange::parse("x", &text).expect("an exchange");
+    let link = link();
+    let bytes = |data_bytes, extra| {
+        let way = Way {
+            size: Staircase::constant(extra).plus(&Staircase::linear(1.0)),
+            data_bytes,
+            ..way(&link)
+        };
+        exchange.over(&way).expect("no device").data_bytes
+    };
+    assert_eq!(bytes(96, 0.0), 156.0);
+    assert_eq!(bytes(97, 0.0), 172.0);
+    assert_eq!(bytes(97, 5.0), 177.0);
+    assert_eq!(taken("", "").data_bytes, 98.0);
+}
+
 #[test]
 fn what_is_no_exchange_is_refused() {
     for (words, more, why) in [
