@@ -357,11 +357,15 @@ def test_a_parameter_that_is_nowhere_is_said() -> None:
         number(held, "nodes.sg.name")
 
 
-@pytest.mark.parametrize("name", ["umts", "wimax"])
+@pytest.mark.parametrize("name", ["umts", "wimax", "mvpn"])
 def test_the_printed_values_beside_a_study_are_those_of_its_run(name: str) -> None:
     kept = pd.read_csv(CATALOGUE / f"studies/{name}/printed.csv", keep_default_na=False)
     found = headline(outcome(name).study, outcome(name).rows)
-    assert len(kept) == len(found)
+    left = outcome(name).study.left
+    assert len(kept) == len(found) + len(left)
+    assert [float(kept["published"].iloc[len(found) + at]) for at in range(len(left))] == [
+        item.value for item in left
+    ]
     kept, found = kept[kept["level"] == "model"], found[found["level"] == "model"]
     for (_, old), (_, new) in zip(kept.iterrows(), found.iterrows(), strict=True):
         assert (old["printed"], old["reading"]) == (new["printed"], new["reading"])

@@ -118,7 +118,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows += _carried(rows)
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
-    if not (printed := headline(study, table)).empty:
+    printed = headline(study, table)
+    if study.left or not printed.empty:
         results.write_printed(printed, directory, study.left)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows, directory)
