@@ -282,5 +282,6 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1400,
         is_nested: false,
+        removes_header: false,
     }
 }

@@ -137,7 +137,7 @@ impl Tap {
     /// Records a run before it is sent.
     pub fn run(&self, run: &Run, bytes: &[u8]) {
         match run.path.via {
-            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => {
+            Via::Udp | Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip => {
                 let (from, to) = (run.path.local, run.path.remote);
                 for datagram in bytes.chunks(run.segment_bytes.max(1)) {
                     self.udp(from, to, run.traffic_class, datagram);

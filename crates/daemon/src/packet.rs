@@ -201,7 +201,7 @@ impl TwoEnds {
         };
         let bytes = out.bytes(run);
         Answer::Packet(match run.path.via {
-            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => {
+            Via::Udp | Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip => {
                 let (from, to) = (run.path.local, run.path.remote);
                 let mut sealed = udp_packet(from, to, run.traffic_class, bytes);
                 if self.keeps_header {
@@ -306,6 +306,7 @@ impl Association {
             copies_df: true,
             path_mtu: PATH_MTU,
             is_nested: false,
+            removes_header: false,
         })
     }
 }

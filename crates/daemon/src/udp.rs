@@ -201,7 +201,7 @@ impl UdpSockets {
     pub fn send_run(&self, run: &Run, bytes: &[u8]) -> Sent {
         debug_assert!(matches!(
             run.path.via,
-            Via::UdpWithMarker | Via::UdpWithType
+            Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip
         ));
         let count = bytes.len().div_ceil(run.segment_bytes.max(1)) as u32;
         let Ok(port) = self.of(&run.path) else {

@@ -7,6 +7,7 @@
 //!
 //! `docs/design/packet-plane.md` says why it works in bursts, in place and without allocation.
 
+mod carried;
 mod checksum;
 mod coalesce;
 pub mod datagrams;

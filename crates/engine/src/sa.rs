@@ -5,7 +5,7 @@
 mod kinds;
 
 use core::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crypto::packet::{PacketKey, Protection};
 use zeroize::ZeroizeOnDrop;
@@ -29,6 +29,8 @@ pub enum Via {
     /// UDP, as on port 434. The first octet is the type of a message of Mobile IPv4. Type 4 carries
     /// a packet in a tunnel (RFC 3519 §3.3).
     UdpWithType,
+    /// UDP, as on port 61057 ([`crate::skip::udp`]). Carries whole packets of SKIP.
+    UdpWithSkip,
 }
 
 /// How a datagram travels, its source and its destination, seen from us.
@@ -64,6 +66,14 @@ impl Path {
     pub fn udp_with_type(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
         Self {
             via: Via::UdpWithType,
+            ..Self::udp(local, remote)
+        }
+    }
+
+    /// In UDP, with whole packets of SKIP.
+    pub fn udp_with_skip(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
+        Self {
+            via: Via::UdpWithSkip,
             ..Self::udp(local, remote)
         }
     }
@@ -159,6 +169,9 @@ pub struct InLine {
     pub from: Option<TrafficSelector>,
     /// Inbound: a packet inside must have the source of the packet that carries it.
     pub sends_own: bool,
+    /// Inbound: packets of Mobile IPv4 inside must carry this home address, in messages and in
+    /// tunnels.
+    pub home_address: Option<Ipv4Addr>,
     /// Outbound: where its packets go.
     pub aim: Aim,
     /// Of `skip-paper`. Outbound: every n that was ever sent is below this
@@ -175,6 +188,10 @@ pub enum Aim {
     Path,
     /// Each to its own destination: the hosts of a network have one SA.
     Destination,
+    /// A mobile node's. It takes the packets of Mobile IPv4 that carry this home address, whatever
+    /// their destination, to the other end of its path; while that is unspecified, each to its own
+    /// destination.
+    Home(Ipv4Addr),
 }
 
 /// New ends and traffic of an SA of SKIP, which keeps its keys and counts.
@@ -190,6 +207,15 @@ pub struct Lead {
     pub aim: Aim,
 }
 
+impl Lead {
+    /// Whether its traffic goes to this address.
+    pub fn takes(&self, destination: IpAddr) -> bool {
+        self.remote
+            .iter()
+            .any(|one| one.contains_address(destination))
+    }
+}
+
 impl InLine {
     /// Packets of any address, each SA to the end of its path; no n was sent or seen before.
     pub fn new(association: Association, number: u32) -> Self {
@@ -198,6 +224,7 @@ impl InLine {
             number,
             from: None,
             sends_own: false,
+            home_address: None,
             aim: Aim::Path,
             stored_n: 0,
         }
@@ -276,6 +303,8 @@ pub struct Sa {
     /// ends of `path` seals them again, and its SA decides what happens to them. Without such a
     /// child they are dropped. Inbound planes open such packets whatever this is.
     pub is_nested: bool,
+    /// Outbound: the outer header of packets that are IP in IP is left out before they are sealed.
+    pub removes_header: bool,
 }
 
 impl Sa {
@@ -308,10 +337,11 @@ impl Sa {
             copies_df: true,
             path_mtu: u16::MAX,
             is_nested: false,
+            removes_header: false,
         }
     }
 
-    /// SKIP between the ends of `path`, which is raw. Not nested.
+    /// SKIP between the ends of `path`, which is raw or carries packets of SKIP. Not nested.
     pub fn skip(
         (direction, child): (Direction, ChildId),
         in_line: InLine,

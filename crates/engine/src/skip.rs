@@ -18,6 +18,7 @@ pub mod profile;
 mod repeats;
 mod sealer;
 mod traffic;
+pub mod udp;
 pub mod words;
 
 pub use association::{Association, Parts, Strength, Unfit};

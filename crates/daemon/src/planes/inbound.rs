@@ -184,7 +184,7 @@ impl Inbound {
                     }
                     let is_tunnelled = bytes.first() == Some(&TUNNELLED);
                     let is_packet = match role.via {
-                        Via::UdpWithMarker => true,
+                        Via::UdpWithMarker | Via::UdpWithSkip => true,
                         Via::UdpWithType => is_tunnelled,
                         Via::Udp | Via::Raw => false,
                     };

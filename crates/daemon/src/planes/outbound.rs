@@ -206,7 +206,9 @@ impl Outbound {
 
     fn send(&mut self, run: &Run, bytes: &[u8]) {
         let sent = match (run.path.via, &self.raw) {
-            (Via::Udp | Via::UdpWithMarker | Via::UdpWithType, _) => self.udp.send_run(run, bytes),
+            (Via::Udp | Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip, _) => {
+                self.udp.send_run(run, bytes)
+            }
             (Via::Raw, Some(raw)) => raw.send(run, bytes),
             (Via::Raw, None) => Sent::none(1),
         };

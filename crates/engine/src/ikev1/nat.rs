@@ -47,7 +47,7 @@ pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) ->
 pub(super) fn float(path: Path) -> Path {
     match path.via {
         Via::UdpWithMarker => path,
-        Via::Udp | Via::UdpWithType | Via::Raw => Path::udp_with_marker(
+        Via::Udp | Via::UdpWithType | Via::UdpWithSkip | Via::Raw => Path::udp_with_marker(
             (path.local.ip(), NAT_T_PORT),
             (path.remote.ip(), NAT_T_PORT),
         ),

@@ -20,7 +20,7 @@ impl Node {
         let message = match path.via {
             Via::Udp => Some(payload),
             Via::UdpWithMarker => payload.strip_prefix(&NON_ESP_MARKER),
-            Via::Raw | Via::UdpWithType => None,
+            Via::Raw | Via::UdpWithType | Via::UdpWithSkip => None,
         };
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);

@@ -21,6 +21,7 @@ use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
 use crate::plane::{InboundChange, MAX_NESTED, Notice, Offloads, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Encapsulation, Path, Protocol, Via};
+use crate::skip::udp;
 use crate::time::{Duration, Instant};
 
 /// [`Notice::UnknownSpi`] is given at most this often. After a gateway's restart, this is enough to
@@ -96,8 +97,8 @@ impl InboundPlane {
         match change {
             InboundChange::Install(sa) => {
                 self.remove(sa.child, sa.spi());
-                self.own.add(&sa.path);
                 let opener = Opener::new(*sa);
+                self.own.add(&opener.own_end());
                 if opener.encapsulation().is_some() {
                     self.tunnels.insert(opener);
                     return None;
@@ -113,9 +114,9 @@ impl InboundPlane {
                 return Some(self.remove(child, spi));
             }
             InboundChange::Move(child, path) => self.each_of(child, |opener, own| {
-                own.remove(&opener.path);
+                own.remove(&opener.own_end());
                 opener.path = opener.path.led_to(path);
-                own.add(&opener.path);
+                own.add(&opener.own_end());
             }),
             InboundChange::Lead(child, lead) => self.lead(child, &lead),
             InboundChange::Proven(child, address) => {
@@ -203,6 +204,14 @@ impl InboundPlane {
                 out.control.push(datagram.as_control());
                 return Ok(None);
             }
+            Via::UdpWithSkip if *datagram.bytes == udp::KEEPALIVE => {
+                self.report.keepalives += 1;
+                return Ok(None);
+            }
+            Via::UdpWithSkip => match datagram.header_at()? {
+                (Carried::Skip, at) => (Carried::Skip, at),
+                _ => return Err(DropReason::WrongEncapsulation),
+            },
             Via::Raw => datagram.header_at()?,
             Via::Udp => return Err(DropReason::WrongEncapsulation),
         };
@@ -298,7 +307,7 @@ impl InboundPlane {
         let removed = removed.or_else(|| self.table.remove(spi));
         let counted = match &removed {
             Some(opener) => {
-                self.own.remove(&opener.path);
+                self.own.remove(&opener.own_end());
                 if let Some(in_line) = opener.in_line() {
                     self.report.work.merge(in_line.work());
                 }

@@ -21,6 +21,7 @@ use crate::sa::{
     ChildId, Encapsulation, Ipsec, Layer, Mode, OriginalAddresses, Path, Protocol, Sa, Via,
 };
 use crate::selector::TrafficSelector;
+use crate::skip;
 use crate::time::{Duration, Instant};
 use crate::work::Task;
 use crate::{ah, esp};
@@ -151,6 +152,14 @@ impl Opener {
         }
     }
 
+    /// The raw path that our end is of: a packet of SKIP has an IP header of its own in UDP too.
+    pub(crate) fn own_end(&self) -> Path {
+        match self.wrap {
+            Wrap::Skip(_) => Path::raw(self.path.local.ip(), self.path.remote.ip()),
+            Wrap::Ipsec(_) | Wrap::Tunnel(_) => self.path,
+        }
+    }
+
     /// What it does to a packet. SKIP counts its work itself.
     pub(crate) fn task(&self) -> Option<Task> {
         match &self.wrap {
@@ -162,7 +171,11 @@ impl Opener {
 
     /// The largest TCP segment that answers may have, behind IP headers of `ip` octets.
     pub(crate) fn largest_segment(&self, ip: usize) -> u16 {
-        self.largest.saturating_sub(ip + wire::ip::tcp::HEADER_LEN) as u16
+        let headers = match self.path.via {
+            Via::UdpWithSkip => skip::udp::HEADERS_LEN + ip + wire::ip::tcp::HEADER_LEN,
+            _ => ip + wire::ip::tcp::HEADER_LEN,
+        };
+        self.largest.saturating_sub(headers) as u16
     }
 
     /// Opens a packet in place whose ESP or AH header starts at `at`.

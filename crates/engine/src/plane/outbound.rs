@@ -5,7 +5,7 @@ mod nested;
 mod paths;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
@@ -13,6 +13,7 @@ use wire::vnet::VnetHeader;
 use self::nested::Level;
 use self::paths::look;
 use crate::counters::DropReason;
+use crate::plane::carried;
 use crate::plane::hold::{Held, Hold};
 use crate::plane::inner::Inner;
 use crate::plane::limit::Limit;
@@ -48,6 +49,8 @@ pub struct OutboundPlane {
     free: Vec<Slot>,
     by_id: BTreeMap<ChildId, Slot>,
     index: Index,
+    /// Children of SKIP that find their packets by a home address.
+    by_home: BTreeMap<Ipv4Addr, Slot>,
     /// Fragments from the host's stack, for transport mode, which protects only whole packets.
     fragments: Reassembly,
     /// Packets whose children have come up.
@@ -98,6 +101,7 @@ impl OutboundPlane {
             free: Vec::new(),
             by_id: BTreeMap::new(),
             index: Index::default(),
+            by_home: BTreeMap::new(),
             fragments: Reassembly::default(),
             released: Vec::new(),
             sizes: PathSizes::default(),
@@ -284,7 +288,7 @@ impl OutboundPlane {
         now: Instant,
         out: &mut Datagrams,
     ) -> Result<Verdict, DropReason> {
-        let Some(slot) = self.find(inner) else {
+        let Some(slot) = self.find_for(inner, packet) else {
             // The host greets neighbours on every device: this traffic never has a policy.
             return match is_of_the_link(inner.flow.destination) {
                 true => Ok(Verdict::Kept),
@@ -314,6 +318,13 @@ impl OutboundPlane {
             out.notices.extend(child.ask(now));
             return Err(DropReason::NoSa);
         };
+        let destination = inner.flow.destination;
+        let is_short = sealer.removes_header && *offload == VnetHeader::default();
+        let inside = is_short.then(|| carried::inside(inner, packet)).flatten();
+        let (inner, packet) = match &inside {
+            Some((inside, start)) => (inside, &mut packet[*start..]),
+            None => (inner, packet),
+        };
         if let Some(limit) = &child.limit
             && !limit.permits(sealer, offload, inner)
         {
@@ -321,7 +332,7 @@ impl OutboundPlane {
         }
         let sign = look(&mut child.stall, sealer, offload, inner, packet, now);
         if let Some(in_line) = sealer.in_line_mut() {
-            in_line.note_destination(inner.flow.destination);
+            in_line.note_destination(destination);
         }
         let burst = Burst {
             sealer,
@@ -456,8 +467,14 @@ impl OutboundPlane {
             return;
         };
         child.each_destination(|first, last| self.index.remove(first, last, slot));
+        let former = child.home_address();
         change(child);
         child.each_destination(|first, last| self.index.insert(first, last, slot));
+        let home = child.home_address();
+        former
+            .filter(|it| self.by_home.get(it) == Some(&slot))
+            .map(|it| self.by_home.remove(&it));
+        home.map(|it| self.by_home.insert(it, slot));
         if child.sealers.is_empty() && child.expected.is_none() {
             self.by_id.remove(&child.id);
             self.children[slot as usize] = None;
@@ -482,10 +499,16 @@ impl Child {
             (Some(sealer), _) if sealer.mode == Mode::Transport => {
                 each(sealer.peer, sealer.peer);
             }
+            (Some(sealer), _) if sealer.home_address().is_some() => {}
             (Some(sealer), _) => sealer.remote.iter().for_each(|s| each(s.first, s.last)),
             (None, Some(expected)) => expected.remote.iter().for_each(|s| each(s.first, s.last)),
             (None, None) => {}
         }
+    }
+
+    /// Its packets are found by this home address, not by their destination.
+    fn home_address(&self) -> Option<Ipv4Addr> {
+        self.sealers.last().and_then(|sealer| sealer.home_address())
     }
 
     fn admits(&self, inner: &Inner) -> bool {

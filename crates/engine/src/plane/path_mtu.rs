@@ -59,7 +59,7 @@ impl TooBig<'_> {
     pub(crate) fn numbers(&self) -> Option<(u32, u32)> {
         let (protocol, at) = match self.via {
             Via::Udp | Via::UdpWithMarker => (ESP, 0),
-            Via::UdpWithType => return None,
+            Via::UdpWithType | Via::UdpWithSkip => return None,
             Via::Raw => quoted_payload(self.quoted)?,
         };
         // AH: next header, length and a reserved field come first (RFC 4302 §2).
@@ -75,7 +75,8 @@ impl TooBig<'_> {
 /// The protocol of a raw tunnel's packet, or of SKIP's, and its identification, if that is what a
 /// report quotes.
 pub(crate) fn quoted_raw(via: Via, quoted: &[u8]) -> Option<(u8, u16)> {
-    let is_v4 = via == Via::Raw && quoted.first()? >> 4 == 4;
+    let is_whole = matches!(via, Via::Raw | Via::UdpWithSkip);
+    let is_v4 = is_whole && quoted.first()? >> 4 == 4;
     let protocol = *quoted.get(9).filter(|_| is_v4)?;
     let is_known = protocol == SKIP || Encapsulation::of(protocol).is_some();
     is_known.then(|| (protocol, u16::from_be_bytes([quoted[4], quoted[5]])))

@@ -5,13 +5,14 @@ mod in_line;
 mod protect;
 mod recent;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use crypto::rand::Stream;
 use wire::ip::protocol::{IPV4, IPV6, SKIP};
 
 use self::encapsulate::Capsule;
 pub(crate) use self::in_line::InLineSealer;
+use self::in_line::headers_before;
 use self::protect::{Protector, last_sequence};
 use crate::counters::DropReason;
 use crate::plane::SaReport;
@@ -21,7 +22,7 @@ use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::{TunnelShape, wire_bytes};
 use crate::plane::soft_limit::SoftLimit;
-use crate::sa::{ChildId, Encapsulation, Layer, Lead, Mode, Path, Sa};
+use crate::sa::{Aim, ChildId, Encapsulation, Layer, Lead, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::work::Task;
@@ -39,6 +40,8 @@ pub(crate) struct Sealer {
     pub(crate) path: Path,
     /// Its packets go through the outbound plane again.
     pub(crate) is_nested: bool,
+    /// See [`Sa::removes_header`].
+    pub(crate) removes_header: bool,
     /// Our address and the peer's when the SA was made: what transport-mode checksums cover, as
     /// the peer repairs them from these (RFC 3948 §3.1.2).
     pub(crate) view: (IpAddr, IpAddr),
@@ -125,6 +128,7 @@ impl Sealer {
             mode: sa.mode,
             path: sa.path,
             is_nested: sa.is_nested,
+            removes_header: sa.removes_header,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,
             peer: sa.known_as(),
@@ -163,7 +167,7 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => wire_bytes(&protector.shape, 0),
             Wrap::Tunnel(capsule) => capsule.shape.header_bytes(),
-            Wrap::Skip(in_line) => in_line.layout.wire_bytes(0),
+            Wrap::Skip(in_line) => in_line.layout.wire_bytes(0) + self.headers_outside(),
         }
     }
 
@@ -172,7 +176,15 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.shape.headers_outside(),
             Wrap::Tunnel(capsule) => capsule.shape.headers_outside(),
-            Wrap::Skip(_) => 0,
+            Wrap::Skip(_) => headers_before(&self.path),
+        }
+    }
+
+    /// Its packets are found by this home address, not by their destination.
+    pub(crate) fn home_address(&self) -> Option<Ipv4Addr> {
+        match self.in_line()?.aim {
+            Aim::Home(address) => Some(address),
+            Aim::Path | Aim::Destination => None,
         }
     }
 
@@ -183,6 +195,7 @@ impl Sealer {
             self.path = lead.path;
             self.local = lead.local.as_slice().into();
             self.remote = lead.remote.as_slice().into();
+            self.set_path_mtu(self.path_mtu);
         }
     }
 
@@ -306,7 +319,9 @@ impl Sealer {
         match &self.wrap {
             Wrap::Ipsec(protector) => protector.shape.largest_packet(path_mtu),
             Wrap::Tunnel(capsule) => path_mtu.saturating_sub(capsule.shape.header_bytes()),
-            Wrap::Skip(in_line) => in_line.largest_packet(path_mtu),
+            Wrap::Skip(in_line) => {
+                in_line.largest_packet(path_mtu.saturating_sub(headers_before(&self.path)))
+            }
         }
     }
 }

@@ -180,5 +180,6 @@ pub(super) fn association(
         copies_df: true,
         path_mtu: child.path_mtu,
         is_nested: false,
+        removes_header: false,
     }
 }

@@ -12,7 +12,7 @@ use crate::plane::Packets;
 use crate::plane::inner::Inner;
 use crate::plane::opener::Opener;
 use crate::plane::unwrap::Unwrap;
-use crate::sa::{ChildId, Lead, Path};
+use crate::sa::{ChildId, Lead, Path, Via};
 use crate::skip;
 use crate::time::{Calendar, Instant};
 
@@ -107,11 +107,11 @@ impl InboundPlane {
     /// Where the SA of a child leads from now on.
     pub(super) fn lead(&mut self, child: ChildId, lead: &Lead) {
         for opener in self.names.of_child(child) {
-            self.own.remove(&opener.path);
+            self.own.remove(&opener.own_end());
             opener.path = lead.path;
             opener.local = lead.local.as_slice().into();
             opener.remote = lead.remote.as_slice().into();
-            self.own.add(&opener.path);
+            self.own.add(&opener.own_end());
         }
     }
 
@@ -132,7 +132,10 @@ impl InboundPlane {
         self.report.accepted_replays += u64::from(is_copy);
         let may_move = opened.is_newest
             && (opener.in_line()).is_some_and(|in_line| in_line.follows_its_peer());
-        let path = Path::raw(opener.path.local.ip(), datagram.path.remote.ip());
+        let path = match datagram.path.via {
+            Via::Raw => Path::raw(opener.path.local.ip(), datagram.path.remote.ip()),
+            _ => datagram.path,
+        };
         if may_move && opener.follows(path, now) {
             let (child, bytes) = (opener.child, datagram.bytes.len() as u64);
             out.notices.push(Notice::PathMoved { child, path, bytes });
@@ -145,9 +148,11 @@ impl InboundPlane {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });
         }
-        if opener.in_line().is_some_and(|it| it.sends_own)
-            && !has_same_source(datagram.bytes, opened.clear.start)
-        {
+        let is_its_own = opener.in_line().is_some_and(|it| {
+            let is_from_it = !it.sends_own || has_same_source(datagram.bytes, opened.clear.start);
+            is_from_it && it.is_its_own(&datagram.bytes[opened.clear.clone()])
+        });
+        if !is_its_own {
             return Err(DropReason::SelectorMismatch);
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);

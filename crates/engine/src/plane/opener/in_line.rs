@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::skip::{Name, Nsid};
 
 use crate::counters::DropReason;
+use crate::plane::carried::{Bound, Carried, carried};
+use crate::plane::inner::Inner;
 use crate::sa::InLine;
 use crate::selector::TrafficSelector;
 use crate::skip;
@@ -21,6 +23,8 @@ pub(crate) struct InLineOpener {
     is_authenticated: bool,
     /// A packet inside must have the source of the packet that carries it.
     pub(crate) sends_own: bool,
+    /// Packets of Mobile IPv4 inside must carry it.
+    home_address: Option<Ipv4Addr>,
 }
 
 impl InLineOpener {
@@ -35,6 +39,7 @@ impl InLineOpener {
             from: in_line.from,
             is_authenticated: association.is_authenticated(),
             sends_own: in_line.sends_own,
+            home_address: in_line.home_address,
         }
     }
 
@@ -64,6 +69,20 @@ impl InLineOpener {
             Some(from) => from.contains_address(source),
             // Without a name, its address is all that tells who sent a packet.
             None => self.names.0.nsid() != Nsid::None,
+        }
+    }
+
+    /// Whether the peer may have sent this packet, as far as its home address tells.
+    pub(crate) fn is_its_own(&self, packet: &[u8]) -> bool {
+        let Some(own) = self.home_address else {
+            return true;
+        };
+        let inner = Inner::parse(packet);
+        let carried = inner.map(|inner| carried(&inner, packet, Bound::FromNode));
+        match carried {
+            Some(Carried::Home(home)) => home == own,
+            Some(Carried::Nothing) => true,
+            Some(Carried::Unreadable) | None => false,
         }
     }
 

@@ -1,6 +1,9 @@
 //! What SAs of SKIP are told: the calendar time, and which n is on the disk.
 
 use super::OutboundPlane;
+use crate::plane::carried::{Bound, Carried, carried};
+use crate::plane::inner::Inner;
+use crate::plane::policy::Slot;
 use crate::plane::stall::Stall;
 use crate::sa::{ChildId, Lead};
 use crate::time::{Calendar, Instant};
@@ -14,6 +17,19 @@ impl OutboundPlane {
         for in_line in sealers.filter_map(|sealer| sealer.in_line_mut()) {
             in_line.tell(Some((calendar, moment)));
         }
+    }
+
+    /// The child that a packet belongs to: by the home address that it carries, or by its ends.
+    pub(super) fn find_for(&self, inner: &Inner, packet: &[u8]) -> Option<Slot> {
+        if !self.by_home.is_empty()
+            && let Carried::Home(home) = carried(inner, packet, Bound::ToNode)
+            && let Some(slot) = self.by_home.get(&home)
+            && let Some(child) = &self.children[*slot as usize]
+            && child.admits(inner)
+        {
+            return Some(*slot);
+        }
+        self.find(inner)
     }
 
     /// Where the SA of a child leads from now on. Nothing is known of its path.

@@ -106,7 +106,7 @@ impl OutboundPlane {
             let packet = &mut sealed.buffer[sealed.runs[at].range.clone()];
             let answers = out.replies.len();
             let passed = match Inner::parse(packet) {
-                Some(inner) => match self.find(&inner) {
+                Some(inner) => match self.find_for(&inner, packet) {
                     Some(slot) => {
                         let plain = VnetHeader::default();
                         self.seal_onward(slot, &plain, &inner, packet, (depth, now), out)

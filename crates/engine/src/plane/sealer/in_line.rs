@@ -1,7 +1,7 @@
 //! SKIP on outbound packets (draft-ietf-ipsec-skip-06): an IP header of our own, then what the
 //! association makes.
 //!
-//! Left out: SKIP in UDP. The MAC covers the whole outer IP header, which a NAT changes.
+//! In UDP the whole packet, with that header, is the payload ([`crate::skip::udp`]).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -99,10 +99,12 @@ impl InLineSealer {
     ) -> Result<usize, DropReason> {
         let path = match self.aim {
             Aim::Path => *way.path,
-            Aim::Destination => Path::raw(way.path.local.ip(), self.destination),
+            Aim::Home(_) if !way.path.remote.ip().is_unspecified() => *way.path,
+            Aim::Destination | Aim::Home(_) => Path::raw(way.path.local.ip(), self.destination),
         };
         let (local, remote) = (path.local.ip(), path.remote.ip());
-        if path.via != Via::Raw || local.is_ipv6() || remote.is_ipv6() {
+        let is_in_udp = path.via == Via::UdpWithSkip;
+        if !(is_in_udp || path.via == Via::Raw) || local.is_ipv6() || remote.is_ipv6() {
             return Err(DropReason::WrongEncapsulation);
         }
         if remote.is_unspecified() {
@@ -114,13 +116,13 @@ impl InLineSealer {
         if length > usize::from(u16::MAX) {
             return Err(DropReason::TooBig);
         }
-        let is_too_long = length > way.path_mtu.into();
+        let is_too_long = length + headers_before(&path) > way.path_mtu.into();
         let class = match self.is_marked {
             true => outer.traffic_class,
             false => outer.traffic_class & !ECN,
         };
         let id = (random.u32() as u16).max(1);
-        let flags = match outer.dont_fragment && !is_too_long {
+        let flags = match outer.dont_fragment && !is_too_long && !is_in_udp {
             true => DONT_FRAGMENT,
             false => 0,
         };
@@ -134,7 +136,7 @@ impl InLineSealer {
         let sealed = (self.sealer).seal(packet, ipv4::HEADER_LEN, clear, next, time, random);
         sealed.inspect_err(|_| out.unpush(length))?;
         self.sent.note(id, length);
-        if is_too_long {
+        if is_too_long && !is_in_udp {
             // Only a packet whose sender cannot be told.
             let cut = out.fragment_last(way.path_mtu.into());
             return cut.map_err(|_refused| {
@@ -143,5 +145,13 @@ impl InLineSealer {
             });
         }
         Ok(length)
+    }
+}
+
+/// Octets before the packet of SKIP.
+pub(super) fn headers_before(path: &Path) -> usize {
+    match path.via {
+        Via::UdpWithSkip => skip::udp::HEADERS_LEN,
+        _ => 0,
     }
 }

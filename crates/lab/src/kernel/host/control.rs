@@ -184,7 +184,7 @@ impl Control {
         };
         let start = match path.via {
             Via::Raw => 0,
-            Via::Udp | Via::UdpWithMarker | Via::UdpWithType => {
+            Via::Udp | Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip => {
                 (flow.transport + wire::ip::udp::HEADER_LEN).min(flow.total_len)
             }
         };
@@ -232,7 +232,7 @@ impl Control {
                 }
                 Effect::Sealed(path, octets) => {
                     let packet = match path.via {
-                        Via::Udp | Via::UdpWithMarker | Via::UdpWithType => {
+                        Via::Udp | Via::UdpWithMarker | Via::UdpWithType | Via::UdpWithSkip => {
                             self.sender.datagram(path, octets)
                         }
                         Via::Raw => Some(Send::Out(octets.to_vec())),

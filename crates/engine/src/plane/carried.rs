@@ -1,0 +1,162 @@
+//! Which home address a packet between a mobile node and its home agent is about. A firewall that
+//! reads it needs no binding (Gupta and Montenegro, Secure and Mobile Networking, 1998).
+
+use std::net::Ipv4Addr;
+
+use wire::ip::{gre, protocol, udp};
+use wire::mip4::{Message, PORT, TunnelHeader};
+use wire::skip::Nsid;
+
+use crate::plane::inner::Inner;
+use crate::sa::Encapsulation;
+use crate::skip;
+
+/// What a packet says of a home address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// It is about this one: a message, data in a tunnel, or an ICMP error about such a packet.
+    Home(Ipv4Addr),
+    /// It is of a kind that carries one, but none can be read: a later fragment, or nonsense.
+    Unreadable,
+    /// It is of another kind.
+    Nothing,
+}
+
+/// Whether a packet goes to a mobile node or comes from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    ToNode,
+    FromNode,
+}
+
+/// Octets of an ICMP error before the packet that it quotes.
+const QUOTED_AT: usize = 8;
+/// Where the forwarding header of minimal encapsulation has the destination, and then the source
+/// (RFC 2004 §3.1).
+const MINIMAL_DESTINATION_AT: usize = 4;
+const MINIMAL_SOURCE_AT: usize = 8;
+
+/// The home address in a packet, whose headers are `inner`.
+pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
+    let flow = &inner.flow;
+    let rest = packet.get(flow.transport..flow.total_len).unwrap_or(&[]);
+    let is_message = match flow.ports {
+        Some((from, to)) => from == PORT || to == PORT,
+        None => flow.is_later_fragment,
+    };
+    let found = match flow.protocol {
+        _ if inner.is_v6() => return Carried::Nothing,
+        protocol::UDP if !is_message => return Carried::Nothing,
+        protocol::ICMP if rest.first().is_some_and(|kind| !is_error(*kind)) => {
+            return Carried::Nothing;
+        }
+        _ if flow.is_later_fragment => None,
+        protocol::UDP => of_message(rest.get(udp::HEADER_LEN..).unwrap_or(&[]), bound),
+        protocol::ICMP => quoted(rest, bound.back()),
+        protocol::SKIP => match of_name(rest, bound) {
+            Some(home) => Some(home),
+            None => return Carried::Nothing,
+        },
+        form if Encapsulation::of(form).is_some() => of_tunnel(form, rest, bound),
+        _ => return Carried::Nothing,
+    };
+    found.map_or(Carried::Unreadable, Carried::Home)
+}
+
+impl Bound {
+    fn back(self) -> Self {
+        match self {
+            Self::ToNode => Self::FromNode,
+            Self::FromNode => Self::ToNode,
+        }
+    }
+}
+
+/// Whether this type of ICMP quotes a packet (RFC 1122 §3.2.2).
+fn is_error(kind: u8) -> bool {
+    matches!(kind, 3..=5 | 11 | 12)
+}
+
+/// Of what follows the IP header of a tunnelled packet.
+fn of_tunnel(form: u8, rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+    match form {
+        protocol::IPV4 => of_packet(rest, bound),
+        protocol::GRE => of_packet(rest.get(gre::check(rest).ok()?..)?, bound),
+        protocol::MINIMAL => {
+            let has_source = rest.get(1)? & 0x80 != 0;
+            match bound {
+                Bound::ToNode => address(rest, MINIMAL_DESTINATION_AT),
+                Bound::FromNode if has_source => address(rest, MINIMAL_SOURCE_AT),
+                Bound::FromNode => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Of the packet in a tunnel. It may be cut, where it is quoted or a first fragment.
+fn of_packet(packet: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+    let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
+    let at = match bound {
+        Bound::FromNode => 12,
+        Bound::ToNode => 16,
+    };
+    address(packet, at).filter(|_| is_v4)
+}
+
+fn of_message(payload: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+    let (message, len) = Message::parse(payload).ok()?;
+    match message {
+        Message::Request(it) => Some(it.home_address),
+        Message::Reply(it) => Some(it.home_address),
+        Message::Revocation(it) => Some(it.home_address),
+        Message::RevocationAcknowledgment(it) => Some(it.home_address),
+        Message::Tunnel(TunnelHeader { next_header }) => {
+            of_tunnel(next_header, payload.get(len..)?, bound)
+        }
+    }
+}
+
+/// SKIP in SKIP: the node's name, where it is an address.
+fn of_name(rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+    let (header, _) = skip::peek(rest, 0).ok()?;
+    let name = match bound {
+        Bound::FromNode => header.source,
+        Bound::ToNode => header.destination,
+    };
+    match name.nsid() {
+        Nsid::Ipv4 => address(name.mkid(), 0),
+        _ => None,
+    }
+}
+
+/// Of the packet that an ICMP error quotes.
+fn quoted(rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+    let packet = rest.get(QUOTED_AT..)?;
+    let header = usize::from(packet.first()? & 0xf) * 4;
+    let form = *packet.get(9)?;
+    match form {
+        protocol::UDP => of_message(packet.get(header + udp::HEADER_LEN..)?, bound),
+        _ => of_tunnel(form, packet.get(header..)?, bound),
+    }
+}
+
+fn address(octets: &[u8], at: usize) -> Option<Ipv4Addr> {
+    let four: [u8; 4] = octets.get(at..at + 4)?.try_into().ok()?;
+    Some(four.into())
+}
+
+/// The packet in an IP-in-IP packet, which is whole: its headers, and where it starts.
+pub(crate) fn inside(inner: &Inner, packet: &[u8]) -> Option<(Inner, usize)> {
+    let flow = &inner.flow;
+    if inner.is_v6() || flow.protocol != protocol::IPV4 || flow.is_fragment {
+        return None;
+    }
+    let rest = packet.get(flow.transport..flow.total_len)?;
+    let is_whole = |found: &Inner| !found.is_v6() && found.flow.total_len == rest.len();
+    let found = Inner::parse(rest).filter(is_whole)?;
+    (found.ttl > 0).then_some((found, flow.transport))
+}
+
+#[cfg(test)]
+mod tests;
