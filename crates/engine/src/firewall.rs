@@ -23,14 +23,17 @@ pub mod endpoint;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use wire::ip::{Flow, protocol};
+
 use self::access::{AccessList, Entry, EntryId, Origin};
 use self::bindings::{Binding, Bindings, Heard, KEPT_FOR};
-pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Passage, Template, Way};
+pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Mode, Passage, Template, Way};
 use self::config::{any, host};
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::sa::{Aim, ChildId, Direction, Encapsulation, InLine, Lead, Path, Sa};
 use crate::skip::Profile;
 use crate::skip::counter::LEAP;
+use crate::skip::udp::PORT;
 use crate::time::{Deadline, Instant};
 
 /// The children of entries have numbers from here on, those of home agents after them. Those of a
@@ -62,6 +65,10 @@ pub struct Firewall {
     outside: Ipv4Addr,
     inside: Ipv4Addr,
     home_agents: Vec<Ipv4Addr>,
+    mode: Mode,
+    removes_header: bool,
+    takes_udp: bool,
+    end_to_end: Vec<Ipv4Addr>,
     access: AccessList<Template>,
     bindings: Bindings,
     /// Nodes that were heard at an address that is another entry's.
@@ -155,6 +162,10 @@ impl Firewall {
             outside: config.outside,
             inside: config.inside,
             home_agents: config.home_agents,
+            mode: config.mode,
+            removes_header: config.removes_header,
+            takes_udp: config.takes_udp,
+            end_to_end: config.end_to_end,
             access,
             bindings: Bindings::new(config.lifetime),
             claims: BTreeMap::new(),
@@ -276,20 +287,31 @@ impl Firewall {
         is_agent(source) || is_agent(destination)
     }
 
+    /// Whether a packet passes as it is: SKIP from end to end.
+    pub fn forwards(&self, flow: &Flow) -> bool {
+        let is_end = |address| match address {
+            IpAddr::V4(v4) => self.end_to_end.contains(&v4),
+            IpAddr::V6(_) => false,
+        };
+        flow.protocol == protocol::SKIP && (is_end(flow.source) || is_end(flow.destination))
+    }
+
     /// Whether a packet from inside goes into the outbound plane.
     pub fn seals(&self, source: IpAddr, destination: IpAddr) -> bool {
         let all = self.access.iter();
         all.map(|(id, entry)| (id, entry.origin, &entry.template))
             .any(|(id, origin, template)| {
-                let is_there = match (origin, self.bindings.of(id)) {
-                    (Origin::Nomadic, binding) => {
-                        binding.is_some_and(|it| destination == IpAddr::V4(*it.care_of.ip()))
-                    }
-                    (fixed, _) => fixed.selector().contains_address(destination),
+                let is_there = match origin {
+                    Origin::Nomadic => self.lead(id, self.care_of(id)).takes(destination),
+                    fixed => fixed.selector().contains_address(destination),
                 };
                 let mut inside = template.inside.iter();
                 is_there && inside.any(|one| one.contains_address(source))
             })
+    }
+
+    fn care_of(&self, id: EntryId) -> Option<SocketAddrV4> {
+        self.bindings.of(id).map(|binding| binding.care_of)
     }
 
     /// The tunnels to home agents.
@@ -300,13 +322,9 @@ impl Firewall {
             let sa = |direction| {
                 let named = (direction, ChildId(number), number);
                 let (local, remote) = (vec![any()], vec![host(agent)]);
-                Box::new(Sa::tunnel(
-                    named,
-                    Encapsulation::IpInIp,
-                    path,
-                    local,
-                    remote,
-                ))
+                let mut sa = Sa::tunnel(named, Encapsulation::IpInIp, path, local, remote);
+                sa.removes_header = self.removes_header;
+                Box::new(sa)
             };
             let inbound = InboundChange::Install(sa(Direction::Inbound));
             let outbound = OutboundChange::Install(sa(Direction::Outbound));
@@ -330,11 +348,12 @@ impl Firewall {
             InLine {
                 from: (origin != Origin::Nomadic).then(|| origin.selector()),
                 sends_own: !matches!(origin, Origin::Host(_)),
+                home_address: template.home().filter(|_| origin == Origin::Nomadic),
                 ..in_line()
             },
         );
         inbound.remote = vec![origin.selector()];
-        let outbound = sa(
+        let mut outbound = sa(
             Direction::Outbound,
             InLine {
                 aim: lead.aim,
@@ -342,6 +361,7 @@ impl Firewall {
                 ..in_line()
             },
         );
+        outbound.removes_header = self.removes_header && origin == Origin::Nomadic;
         let inbound = InboundChange::Install(Box::new(inbound));
         let outbound = OutboundChange::Install(Box::new(outbound));
         self.outputs.push_back(Output::Inbound(inbound));
@@ -356,21 +376,30 @@ impl Firewall {
     /// Where an entry's outbound SA leads. A mobile node's needs its binding.
     fn lead(&self, id: EntryId, care_of: Option<SocketAddrV4>) -> Lead {
         let entry = self.access.entry(id);
-        let (remote, aim) = match (entry.origin, care_of) {
-            (Origin::Host(address), _) => (Some(address), Aim::Path),
-            (Origin::Network(..), _) => (None, Aim::Destination),
-            (Origin::Nomadic, care_of) => (care_of.map(|it| *it.ip()), Aim::Path),
+        let raw = |remote: Ipv4Addr| Path::raw(self.outside.into(), remote.into());
+        let nowhere = raw(Ipv4Addr::UNSPECIFIED);
+        let (is_parsed, home) = (self.mode == Mode::PacketParsing, entry.template.home());
+        let (path, aim, remote) = match (entry.origin, care_of, home) {
+            (Origin::Host(address), ..) => (raw(address), Aim::Path, vec![host(address)]),
+            (Origin::Network(..), ..) => (nowhere, Aim::Destination, vec![entry.origin.selector()]),
+            // Its care-of address may be another node's too.
+            (Origin::Nomadic, Some(nat), Some(home)) if nat.port() != 0 => {
+                let path = Path::udp_with_skip((self.outside, PORT), nat);
+                (path, Aim::Home(home), vec![any()])
+            }
+            (Origin::Nomadic, _, Some(home)) if is_parsed => {
+                (nowhere, Aim::Home(home), vec![any()])
+            }
+            (Origin::Nomadic, Some(care_of), _) => {
+                let care_of = *care_of.ip();
+                (raw(care_of), Aim::Path, vec![host(care_of)])
+            }
+            (Origin::Nomadic, None, _) => (nowhere, Aim::Path, Vec::new()),
         };
-        let traffic = match (entry.origin, remote) {
-            (Origin::Nomadic, Some(care_of)) => vec![host(care_of)],
-            (Origin::Nomadic, None) => Vec::new(),
-            (fixed, _) => vec![fixed.selector()],
-        };
-        let remote = remote.unwrap_or(Ipv4Addr::UNSPECIFIED);
         Lead {
-            path: Path::raw(self.outside.into(), remote.into()),
+            path,
             local: entry.template.reach(entry.origin, &self.home_agents),
-            remote: traffic,
+            remote,
             aim,
         }
     }
@@ -378,6 +407,16 @@ impl Firewall {
     /// An authentic packet of an entry's node came from this address.
     fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
         self.claims.remove(&entry);
+        if from.port() != 0 && !self.takes_udp {
+            return;
+        }
+        if from.port() == 0 && self.mode == Mode::PacketParsing {
+            // Its packets tell where it is. It may have come out from behind a NAT.
+            if self.bindings.forget(entry).is_some() {
+                self.direct(entry, None);
+            }
+            return;
+        }
         let holder = self.bindings.entry_at(from);
         if holder.is_none_or(|holder| holder == entry) {
             self.bind(entry, from, now);
@@ -429,9 +468,7 @@ impl Firewall {
                 by: entry,
             });
         }
-        let lead = Box::new(self.lead(entry, Some(care_of)));
-        let change = OutboundChange::Lead(child_of(entry), lead);
-        self.outputs.push_back(Output::Outbound(change));
+        self.direct(entry, Some(care_of));
         self.tell(match former {
             None => Event::Bound { entry, care_of },
             Some(former) => Event::Moved {
@@ -445,10 +482,15 @@ impl Firewall {
     /// Nothing goes to an entry's node any more.
     fn lose(&mut self, entry: EntryId) {
         self.claims.remove(&entry);
-        let nowhere = Box::new(self.lead(entry, None));
-        let change = OutboundChange::Lead(child_of(entry), nowhere);
-        self.outputs.push_back(Output::Outbound(change));
+        self.direct(entry, None);
         self.overlook(entry);
+    }
+
+    /// Packets for an entry's node go there.
+    fn direct(&mut self, entry: EntryId, care_of: Option<SocketAddrV4>) {
+        let lead = Box::new(self.lead(entry, care_of));
+        let change = OutboundChange::Lead(child_of(entry), lead);
+        self.outputs.push_back(Output::Outbound(change));
     }
 
     /// The next packet of an entry's node is news, wherever it comes from.

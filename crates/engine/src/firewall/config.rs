@@ -1,12 +1,15 @@
 //! What a firewall is and allows.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use wire::ip::protocol;
+use wire::skip::Nsid;
 
 use super::access::{AccessList, Entry, EntryId, ListFault, Origin};
 use crate::selector::TrafficSelector;
 use crate::skip::Association;
+use crate::skip::udp::PORT;
 use crate::time::Duration;
 
 /// A node that is silent for so long is forgotten: twice the lifetime of a registration that
@@ -29,6 +32,27 @@ pub struct Config {
     pub entries: Vec<(Origin, Template)>,
     /// A node that is silent for so long is forgotten ([`LIFETIME`]).
     pub lifetime: Duration,
+    /// How it finds the node of a packet from inside.
+    pub mode: Mode,
+    /// Whether the header between care-of address and home agent is left out of tunnelled data, on
+    /// both sides. Home agents and nodes must accept that.
+    pub removes_header: bool,
+    /// Whether mobile nodes may come in UDP ([`crate::skip::udp`]).
+    pub takes_udp: bool,
+    /// Addresses inside that speak SKIP themselves, and have an address that is known outside:
+    /// their packets pass as they are, both ways.
+    pub end_to_end: Vec<Ipv4Addr>,
+}
+
+/// How a firewall finds the mobile node of a packet from inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// By its care-of address, to which the node's entry is bound.
+    #[default]
+    Binding,
+    /// By the home address that it carries: no binding is needed, so that a node may have several
+    /// care-of addresses, and firewalls need not tell each other of them.
+    PacketParsing,
 }
 
 /// How the packets of an entry are protected, and where they may go.
@@ -39,6 +63,9 @@ pub struct Template {
     /// Addresses inside that its packets go to and come from. A mobile node's are these and the
     /// home agents.
     pub inside: Vec<TrafficSelector>,
+    /// A mobile node's home address: its packets of Mobile IPv4 must carry it. `None`: its name, if
+    /// that is an IPv4 address.
+    pub home_address: Option<Ipv4Addr>,
     /// Of `skip-paper`: the bound of n that was stored last ([`super::Output::StoreN`]).
     pub stored_n: u32,
 }
@@ -55,6 +82,12 @@ pub enum Fault {
     /// Its packets could go nowhere.
     #[error("an entry without addresses inside")]
     NothingInside(EntryId),
+    /// Its packets could not be found by it.
+    #[error("a mobile node whose home address is not known")]
+    NoHomeAddress(EntryId),
+    /// Packets could not be told apart.
+    #[error("two mobile nodes with one home address")]
+    RepeatedHome(EntryId, EntryId),
     /// More than [`HOME_AGENTS_MAX`].
     #[error("{0} home agents, limit {HOME_AGENTS_MAX}")]
     TooManyHomeAgents(usize),
@@ -73,6 +106,8 @@ pub enum Way {
     Opened,
     /// From one plane to the other: out of the device and into it again.
     Returned,
+    /// From one side to the other, past the device.
+    Forwarded,
 }
 
 /// Packets that the host's own filter must let pass. All others are denied.
@@ -99,6 +134,10 @@ impl Config {
                 pass(Way::Opened, peer, *inside);
                 pass(Way::Sealed, *inside, peer);
             }
+            if *origin == Origin::Nomadic && self.takes_udp {
+                both_ways(&mut all, protocol::UDP, peer, host(self.outside));
+            }
+            let mut pass = |way, from, to| all.push(Passage { way, from, to });
             if *origin == Origin::Nomadic {
                 for agent in &self.home_agents {
                     pass(Way::Returned, peer, host(*agent));
@@ -108,6 +147,16 @@ impl Config {
         }
         for agent in &self.home_agents {
             both_ways(&mut all, protocol::IPV4, host(*agent), host(self.inside));
+        }
+        for address in &self.end_to_end {
+            let (skip, anyone) = (
+                of(protocol::SKIP, host(*address)),
+                of(protocol::SKIP, any()),
+            );
+            for (from, to) in [(anyone, skip), (skip, anyone)] {
+                let way = Way::Forwarded;
+                all.push(Passage { way, from, to });
+            }
         }
         all.sort_unstable();
         all.dedup();
@@ -119,8 +168,18 @@ impl Config {
         if self.home_agents.len() > HOME_AGENTS_MAX {
             return Err(Fault::TooManyHomeAgents(self.home_agents.len()));
         }
+        let mut homes = BTreeMap::new();
+        let needs_home = self.mode == Mode::PacketParsing || self.removes_header || self.takes_udp;
         for (number, (origin, template)) in self.entries.iter().enumerate() {
             let id = EntryId(number);
+            let home = template.home().filter(|_| *origin == Origin::Nomadic);
+            match home.and_then(|home| homes.insert(home, id)) {
+                Some(other) => return Err(Fault::RepeatedHome(other, id)),
+                None if home.is_none() && needs_home && *origin == Origin::Nomadic => {
+                    return Err(Fault::NoHomeAddress(id));
+                }
+                None => {}
+            }
             if !template.association.is_authenticated() {
                 return Err(Fault::Unauthenticated(id));
             }
@@ -143,6 +202,14 @@ impl Config {
 }
 
 impl Template {
+    /// A mobile node's home address, if it is known.
+    pub fn home(&self) -> Option<Ipv4Addr> {
+        let (_, name) = self.association.names();
+        let octets = <[u8; 4]>::try_from(name.mkid()).ok();
+        let named = octets.filter(|_| name.nsid() == Nsid::Ipv4);
+        self.home_address.or(named.map(Ipv4Addr::from))
+    }
+
     /// Addresses inside that an entry of this origin reaches.
     pub(super) fn reach(&self, origin: Origin, home_agents: &[Ipv4Addr]) -> Vec<TrafficSelector> {
         let mut inside = self.inside.clone();
@@ -164,25 +231,22 @@ impl Origin {
     }
 }
 
-/// Packets of a protocol between a peer and ourselves.
+/// Packets of a protocol between a peer and ourselves. Of UDP, our port is SKIP's.
 fn both_ways(all: &mut Vec<Passage>, protocol: u8, peer: TrafficSelector, own: TrafficSelector) {
-    let of = |selector| TrafficSelector {
+    let (peer, mut own) = (of(protocol, peer), of(protocol, own));
+    if protocol == protocol::UDP {
+        own.port = PORT;
+    }
+    for (way, from, to) in [(Way::In, peer, own), (Way::Out, own, peer)] {
+        all.push(Passage { way, from, to });
+    }
+}
+
+fn of(protocol: u8, selector: TrafficSelector) -> TrafficSelector {
+    TrafficSelector {
         protocol,
         ..selector
-    };
-    let (peer, own) = (of(peer), of(own));
-    all.extend([
-        Passage {
-            way: Way::In,
-            from: peer,
-            to: own,
-        },
-        Passage {
-            way: Way::Out,
-            from: own,
-            to: peer,
-        },
-    ]);
+    }
 }
 
 pub(super) fn host(address: Ipv4Addr) -> TrafficSelector {

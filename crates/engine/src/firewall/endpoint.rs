@@ -14,7 +14,7 @@ use wire::ip::Flow;
 
 use super::access::EntryId;
 use super::{Config, Event, Fault, Firewall, Output};
-use crate::counters::DropCounters;
+use crate::counters::{DropCounters, DropReason};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, MAX_NESTED, Offloads, OutboundChange, OutboundPlane,
     Packets, Received, TooBig, Verdict,
@@ -33,6 +33,8 @@ pub struct Endpoint {
     effects: VecDeque<Effect>,
     /// What our own links carry.
     link_mtu: Option<u16>,
+    /// Packets between both sides that nothing allows.
+    refused: DropCounters,
 }
 
 /// What a firewall's host does, as its driver sees it.
@@ -65,6 +67,7 @@ impl Endpoint {
             packets: Packets::new(),
             effects: VecDeque::new(),
             link_mtu: None,
+            refused: DropCounters::default(),
         };
         endpoint.set_calendar(calendar, now);
         endpoint.follow(now);
@@ -128,6 +131,16 @@ impl Endpoint {
         self.outbound.too_big(report, now);
     }
 
+    /// Whether a packet passes from one side to the other as it is. All others are counted.
+    pub fn forwards(&mut self, packet: &[u8]) -> bool {
+        let flow = Flow::of(packet);
+        let passes = flow.is_ok_and(|flow| self.firewall.forwards(&flow));
+        if !passes {
+            self.refused.count(DropReason::ClearPacket);
+        }
+        passes
+    }
+
     /// Whether a packet from inside is to be sealed.
     pub fn carries(&self, source: IpAddr, destination: IpAddr) -> bool {
         self.firewall.seals(source, destination)
@@ -157,7 +170,13 @@ impl Endpoint {
     pub fn drops(&self) -> DropCounters {
         let mut all = self.outbound.report().drops;
         all.merge(&self.inbound.report().drops);
+        all.merge(&self.refused);
         all
+    }
+
+    /// Keepalives of nodes behind NATs so far.
+    pub fn keepalives(&self) -> u64 {
+        self.inbound.report().keepalives
     }
 
     /// All work of the planes so far.

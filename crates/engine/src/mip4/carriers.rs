@@ -15,7 +15,7 @@ use super::foreign_agent::Visitor;
 use super::mobile_node::State;
 use super::tunnel::Tunnel;
 use crate::plane::{InboundChange, OutboundChange};
-use crate::sa::{ChildId, Direction, Encapsulation, Path, Sa};
+use crate::sa::{ChildId, Direction, Encapsulation, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 
 /// The children of carriers have numbers from here on. Those of a node are below.
@@ -78,6 +78,10 @@ pub struct Carriers {
 pub struct HomeCarriers {
     own: HomeNetwork,
     outside: Vec<Outside>,
+    /// Firewalls may leave out the header between care-of address and home agent.
+    takes_short_form: bool,
+    /// All tunnels of bindings go into another SA.
+    nests_all: bool,
     carriers: Carriers,
     /// By home address: its care-of addresses that only a request said to be outside.
     traversing: BTreeMap<Ipv4Addr, Vec<(Ipv4Addr, Ipv4Addr)>>,
@@ -145,6 +149,8 @@ impl HomeCarriers {
         Self {
             own,
             outside,
+            takes_short_form: false,
+            nests_all: false,
             carriers: Carriers::default(),
             traversing: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -163,6 +169,17 @@ impl HomeCarriers {
         });
         self.carriers
             .follow(Owner::Firewalls, listed.chain(relayed).collect())
+    }
+
+    /// From the next bindings on, firewalls may leave out the header between care-of address and
+    /// home agent.
+    pub fn take_short_form(&mut self) {
+        self.takes_short_form = true;
+    }
+
+    /// From the next bindings on, all tunnels of bindings go into another SA: SKIP from end to end.
+    pub fn nest_all(&mut self) {
+        self.nests_all = true;
     }
 
     /// A reply goes to this care-of address through this firewall
@@ -187,7 +204,13 @@ impl HomeCarriers {
 
     /// These are the tunnels of a home address now.
     pub fn follow(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
-        let wanted = of_bindings(self.own, home, tunnels);
+        let mut wanted = of_bindings(self.own, home, tunnels);
+        for carrier in &mut wanted {
+            carrier.is_nested |= self.nests_all && carrier.path.via == Via::Raw;
+        }
+        if self.takes_short_form {
+            wanted.extend(short_forms(self.own, home, tunnels));
+        }
         let mut changes = self.carriers.follow(Owner::Reply, Vec::new());
         changes.extend(self.traverse(home, tunnels));
         changes.extend(self.carriers.follow(Owner::Home(home), wanted));
@@ -304,6 +327,26 @@ fn of_bindings(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
     }
     carriers.dedup();
     carriers
+}
+
+/// What comes from the firewalls of a home address without the header between care-of address and
+/// home agent. The firewall has checked whose it is.
+fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carrier> {
+    let reverse = tunnels.iter().filter(|tunnel| tunnel.is_reverse);
+    let mut firewalls: Vec<Ipv4Addr> = reverse.filter_map(|tunnel| tunnel.firewall).collect();
+    firewalls.sort_unstable();
+    firewalls.dedup();
+    let each = firewalls.into_iter().map(|firewall| Carrier {
+        encapsulation: Encapsulation::IpInIp,
+        path: Path::raw(own.address.into(), firewall.into()),
+        inbound: Some(Traffic {
+            local: vec![any()],
+            remote: vec![host(home)],
+        }),
+        outbound: None,
+        is_nested: false,
+    });
+    each.collect()
 }
 
 /// A mobile node's carriers. `own` is its home address with the prefix of its home network;

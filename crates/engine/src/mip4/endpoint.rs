@@ -5,8 +5,10 @@
 //! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: foreign
 //! agents, and a disk: a bound of n ([`Notice::StoreN`]) counts as stored at once.
 
+mod secured;
+
 use std::collections::{BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Seed;
 use wire::mip4::{Code, PORT};
@@ -16,13 +18,15 @@ use super::firewall::Side;
 use super::home_agent::{self, HomeAgent};
 use super::identification::Clock;
 use super::mobile_node::{self, Attachment, MobileNode, State};
-use super::security::{self, Security, SecurityLayer};
+use super::security::{Security, SecurityLayer};
 use crate::counters::DropCounters;
+use crate::firewall::Firewall;
 use crate::plane::{
-    Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
-    Packets, Received, TooBig, Verdict,
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
+    Received, Run, TooBig, Verdict,
 };
 use crate::sa::{Path, Via};
+use crate::skip::udp::KEEPALIVE;
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
 
@@ -52,6 +56,8 @@ enum Machine {
         carriers: HomeCarriers,
         /// Home addresses with bindings: their packets are intercepted.
         away: BTreeSet<Ipv4Addr>,
+        /// Its own SKIP, from end to end.
+        guard: Option<Box<Firewall>>,
     },
 }
 
@@ -118,17 +124,6 @@ impl Endpoint {
         Self::new(machine, clock, seed)
     }
 
-    /// Gives a mobile node a security layer. Call it before the node is attached. Nothing happens
-    /// at a home agent.
-    pub fn secure(&mut self, security: Security) {
-        if let Machine::Node {
-            layer, home_agent, ..
-        } = &mut self.machine
-        {
-            *layer = SecurityLayer::new(security, *home_agent);
-        }
-    }
-
     /// A home agent without bindings.
     pub fn home_agent(config: home_agent::Config, clock: Clock, now: Instant, seed: &Seed) -> Self {
         let own = HomeNetwork {
@@ -142,6 +137,7 @@ impl Endpoint {
             agent: Box::new(agent),
             carriers,
             away: BTreeSet::new(),
+            guard: None,
         };
         let mut endpoint = Self::new(machine, clock, seed);
         endpoint.apply(begun, now);
@@ -206,8 +202,16 @@ impl Endpoint {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         match &mut self.machine {
-            Machine::Node { node, .. } => node.handle_timeout(now),
-            Machine::HomeAgent { agent, .. } => agent.handle_timeout(now),
+            Machine::Node { node, layer, .. } => {
+                node.handle_timeout(now);
+                let keepalive = layer.keepalive(now);
+                let effect = keepalive.map(|path| Effect::Sealed(path, KEEPALIVE.into()));
+                self.effects.extend(effect);
+            }
+            Machine::HomeAgent { agent, guard, .. } => {
+                agent.handle_timeout(now);
+                guard.iter_mut().for_each(|it| it.handle_timeout(now));
+            }
         }
         self.follow(now);
     }
@@ -229,6 +233,7 @@ impl Endpoint {
             }
             self.effects.push_back(Effect::Opened(packet));
         }
+        self.heed(packets.notices(), now);
         for message in packets.control() {
             self.take(message.path, &octets[message.slice.range.clone()], now);
         }
@@ -252,6 +257,9 @@ impl Endpoint {
         let carriers = match &self.machine {
             Machine::Node { layer, .. } if layer.carries(source, destination) => return true,
             Machine::Node { carriers, .. } => carriers,
+            Machine::HomeAgent {
+                guard: Some(guard), ..
+            } if guard.seals(source, destination) => return true,
             Machine::HomeAgent { carriers, .. } => carriers.carriers(),
         };
         let mut outbound = carriers
@@ -277,21 +285,23 @@ impl Endpoint {
     pub fn send(&mut self, frame: &mut [u8], now: Instant) -> bool {
         self.sealed.clear();
         let verdict = self.outbound.seal(frame, now, &mut self.sealed);
+        let is_in_udp = |run: &Run| run.path.via == Via::UdpWithSkip;
+        if let Machine::Node { layer, .. } = &mut self.machine
+            && self.sealed.runs().iter().any(is_in_udp)
+        {
+            layer.sent(now);
+        }
         for run in self.sealed.runs() {
             for octets in self.sealed.bytes(run).chunks(run.segment_bytes.max(1)) {
                 let effect = self.leaves(run.path, octets.to_vec());
                 self.effects.push_back(effect);
             }
         }
-        for notice in self.sealed.notices() {
-            if let Notice::StoreN { child, bound } = *notice {
-                let stored = OutboundChange::StoredN(child, bound);
-                self.outbound.apply(stored, now);
-            }
-        }
         let replies = self.sealed.replies();
         self.effects
             .extend(replies.map(|packet| Effect::Opened(packet.to_vec())));
+        let notices = self.sealed.notices().to_vec();
+        self.heed(&notices, now);
         verdict == Verdict::Sealed
     }
 
@@ -303,8 +313,13 @@ impl Endpoint {
     /// When [`Endpoint::handle_timeout`] is due.
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.machine {
-            Machine::Node { node, .. } => node.deadline(),
-            Machine::HomeAgent { agent, .. } => agent.deadline(),
+            Machine::Node { node, layer, .. } => {
+                node.deadline().into_iter().chain(layer.deadline()).min()
+            }
+            Machine::HomeAgent { agent, guard, .. } => {
+                let guard = guard.as_ref().and_then(|it| it.deadline());
+                agent.deadline().into_iter().chain(guard).min()
+            }
         }
     }
 
@@ -330,41 +345,6 @@ impl Endpoint {
         all
     }
 
-    /// A tunnel in UDP goes through the security layer as a message does.
-    fn leaves(&self, path: Path, octets: Vec<u8>) -> Effect {
-        let ends = (path.local, path.remote);
-        match (&self.machine, ends) {
-            (Machine::Node { layer, .. }, (SocketAddr::V4(from), SocketAddr::V4(to)))
-                if path.via != Via::Raw && layer.carries(path.local.ip(), path.remote.ip()) =>
-            {
-                Effect::Datagram {
-                    from,
-                    to,
-                    ttl: None,
-                    is_direct: false,
-                    payload: octets,
-                }
-            }
-            _ => Effect::Sealed(path, octets),
-        }
-    }
-
-    /// A mobile node's security layer follows its care-of address.
-    fn secure_care_of(&mut self, now: Instant) {
-        let Machine::Node { node, layer, .. } = &mut self.machine else {
-            return;
-        };
-        let first = layer.first_n().map(|bound| {
-            let stored = OutboundChange::StoredN(security::CHILD, bound);
-            Change::Outbound(stored)
-        });
-        let mut changes = layer.follow(node.outside());
-        if !changes.is_empty() {
-            changes.extend(first);
-        }
-        self.apply(changes, now);
-    }
-
     fn take(&mut self, path: Path, payload: &[u8], now: Instant) {
         let (IpAddr::V4(from), IpAddr::V4(to)) = (path.remote.ip(), path.local.ip()) else {
             return;
@@ -388,6 +368,7 @@ impl Endpoint {
     /// Does what the machine wants after an input.
     fn follow(&mut self, now: Instant) {
         self.secure_care_of(now);
+        self.follow_guard(now);
         loop {
             let changes = match &mut self.machine {
                 Machine::Node {
@@ -405,8 +386,7 @@ impl Endpoint {
                         layer.nest(&mut wanted);
                         changes = carriers.follow(Owner::Home(own.address), wanted);
                     }
-                    let is_secured = layer.is_active();
-                    let effect = Effect::of_node(own.address, output, is_secured);
+                    let effect = Effect::of_node(own.address, output, layer);
                     self.effects.push_back(effect);
                     changes
                 }
@@ -414,6 +394,7 @@ impl Endpoint {
                     agent,
                     carriers,
                     away,
+                    ..
                 } => {
                     let Some(output) = agent.poll() else { return };
                     let home_agent::Output::Tunnels {
@@ -470,19 +451,19 @@ impl Endpoint {
 }
 
 impl Effect {
-    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output, is_secured: bool) -> Self {
+    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output, layer: &SecurityLayer) -> Self {
         match output {
             mobile_node::Output::Send {
                 from,
                 to,
                 ttl,
                 payload,
-                firewall,
+                firewall: _,
             } => Self::Datagram {
                 from: SocketAddrV4::new(from, PORT),
                 to,
                 ttl,
-                is_direct: firewall.is_none() || !is_secured,
+                is_direct: !layer.carries(from.into(), (*to.ip()).into()),
                 payload,
             },
             mobile_node::Output::Solicit => Self::Solicit,

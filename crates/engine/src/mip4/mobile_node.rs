@@ -256,8 +256,13 @@ impl MobileNode {
 
     /// The node's own care-of address, if the firewall is between it and the home agent.
     pub fn outside(&self) -> Option<Ipv4Addr> {
+        self.colocated().filter(|it| self.is_outside(*it))
+    }
+
+    /// The node's own care-of address.
+    pub fn colocated(&self) -> Option<Ipv4Addr> {
         match self.attachment {
-            Attachment::Colocated(address) => Some(address).filter(|it| self.is_outside(*it)),
+            Attachment::Colocated(address) => Some(address),
             Attachment::Detached | Attachment::Home | Attachment::Visiting => None,
         }
     }

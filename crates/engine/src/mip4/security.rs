@@ -4,16 +4,20 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use wire::ip::protocol;
+
 use super::carriers::{Carrier, Change};
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{Aim, ChildId, Direction, InLine, Lead, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::skip::counter::LEAP;
+use crate::skip::udp::{KEEPALIVE_INTERVAL, PORT};
 use crate::skip::{Association, Profile};
+use crate::time::{Deadline, Instant};
 
-/// The child of the security layer, apart from those of [`super::carriers`], of a node and of a
-/// firewall.
-pub const CHILD: ChildId = ChildId(0x2000_0000);
+/// The children of the security layer have numbers from here on, apart from those of
+/// [`super::carriers`], of a node and of a firewall.
+pub const FIRST_CHILD: u32 = 0x2000_0000;
 
 /// The security layer of a mobile node.
 #[derive(Clone, Default)]
@@ -31,10 +35,32 @@ pub struct Skip {
     /// Names, algorithms and the secret of node and firewall. The node's name is not its address,
     /// which changes.
     pub association: Association,
-    /// The firewall's address outside.
+    /// The firewall's address outside. The home agent's own: SKIP goes from end to end.
     pub firewall: Ipv4Addr,
+    /// How its packets travel.
+    pub form: Form,
+    /// A firewall further inside, to which packets go through this one. The home agent's own
+    /// address: from end to end, through the firewall.
+    pub behind: Option<Box<Skip>>,
+    /// Other firewalls of the home network that may send to the node, and the associations with
+    /// them.
+    pub others: Vec<(Ipv4Addr, Association)>,
+    /// The home address, if the firewall may leave out the header between home agent and care-of
+    /// address. Packets of this form are accepted besides those of the other.
+    pub short_form: Option<Ipv4Addr>,
     /// Of `skip-paper`: every n that was ever sent is below this.
     pub stored_n: u32,
+}
+
+/// How packets of SKIP travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// As IP protocol 57.
+    #[default]
+    Raw,
+    /// In UDP: there is a NAT on the way, or only UDP passes ([`crate::skip::udp`]). Only the
+    /// outermost SKIP can have it.
+    Udp,
 }
 
 /// A security layer at work: it follows the node's care-of address.
@@ -44,6 +70,8 @@ pub struct SecurityLayer {
     home_agent: Option<Ipv4Addr>,
     care_of: Option<Ipv4Addr>,
     is_installed: bool,
+    /// When the last packet left.
+    sent: Option<Instant>,
 }
 
 impl SecurityLayer {
@@ -52,8 +80,7 @@ impl SecurityLayer {
         Self {
             security,
             home_agent: Some(home_agent),
-            care_of: None,
-            is_installed: false,
+            ..Self::default()
         }
     }
 
@@ -68,14 +95,38 @@ impl SecurityLayer {
             return Vec::new();
         };
         self.care_of = care_of;
-        let lead = skip.lead(home_agent, care_of);
-        if self.is_installed {
-            let inbound = InboundChange::Lead(CHILD, Box::new(lead.clone()));
-            let outbound = OutboundChange::Lead(CHILD, Box::new(lead));
-            return vec![Change::Inbound(inbound), Change::Outbound(outbound)];
+        self.sent = None;
+        let is_first = !core::mem::replace(&mut self.is_installed, true);
+        let mut changes = Vec::new();
+        let mut number = FIRST_CHILD;
+        for one in skip.chain() {
+            let mut target = TrafficSelector::host(home_agent.into());
+            if let Some(next) = &one.behind {
+                // Nothing but SKIP goes there.
+                target = TrafficSelector::host(next.firewall.into());
+                target.protocol = protocol::SKIP;
+            }
+            let is_nested = number > FIRST_CHILD;
+            let lead = one.lead(target, care_of);
+            changes.extend(one.changes(number, &lead, is_first, is_nested));
+            number += 1 + one.others.len() as u32;
         }
-        self.is_installed = true;
-        skip.installs(&lead)
+        changes
+    }
+
+    /// The first bounds of n to write to disk, before anything is sent. The answer to each is
+    /// [`OutboundChange::StoredN`].
+    pub fn first_n(&self) -> Vec<(ChildId, u32)> {
+        let Security::Skip(skip) = &self.security else {
+            return Vec::new();
+        };
+        let mut number = FIRST_CHILD;
+        let mut bounds = Vec::new();
+        for one in skip.chain() {
+            bounds.extend(one.first_n(ChildId(number)));
+            number += 1 + one.others.len() as u32;
+        }
+        bounds
     }
 
     /// Whether packets to the home agent go through it now.
@@ -92,65 +143,134 @@ impl SecurityLayer {
         self.is_active() && (source, destination) == (care_of.into(), home_agent.into())
     }
 
+    /// Whether it goes from end to end: then it is for every care-of address, also inside.
+    pub fn is_end_to_end(&self) -> bool {
+        let Security::Skip(skip) = &self.security else {
+            return false;
+        };
+        Some(skip.firewall) == self.home_agent
+    }
+
     /// Lets the tunnels of the node go through it.
     pub fn nest(&self, carriers: &mut [Carrier]) {
-        let is_active = self.is_active();
         for carrier in carriers {
-            let is_raw = carrier.path.via == Via::Raw;
-            carrier.is_nested |= is_active && is_raw && self.reaches(&carrier.path);
+            let path = &carrier.path;
+            let is_raw = path.via == Via::Raw;
+            carrier.is_nested |= is_raw && self.carries(path.local.ip(), path.remote.ip());
         }
     }
 
-    /// The first bound of n to write to disk, before anything is sent: the answer is
-    /// [`OutboundChange::StoredN`].
-    pub fn first_n(&self) -> Option<u32> {
+    /// A packet left through it.
+    pub fn sent(&mut self, now: Instant) {
+        self.sent = Some(now);
+    }
+
+    /// Where a keepalive goes that is due: the octet of [`crate::skip::udp::KEEPALIVE`]. It counts
+    /// as sent.
+    pub fn keepalive(&mut self, now: Instant) -> Option<Path> {
+        let is_due = self.deadline().is_some_and(|deadline| deadline.at <= now);
+        let (Security::Skip(skip), Some(care_of), true) = (&self.security, self.care_of, is_due)
+        else {
+            return None;
+        };
+        let path = skip.path(care_of);
+        self.sent = Some(now);
+        Some(path)
+    }
+
+    /// When a keepalive is due: nothing else has kept the state of a NAT.
+    pub fn deadline(&self) -> Option<Deadline> {
         let Security::Skip(skip) = &self.security else {
             return None;
         };
-        let is_counted = skip.association.profile() == Profile::Paper;
-        is_counted.then(|| skip.stored_n.saturating_add(LEAP))
-    }
-
-    fn reaches(&self, path: &Path) -> bool {
-        self.carries(path.local.ip(), path.remote.ip())
+        let sent = self
+            .sent
+            .filter(|_| skip.form == Form::Udp && self.is_active())?;
+        Some(Deadline {
+            at: sent + KEEPALIVE_INTERVAL,
+            why: "keep the state of a NAT",
+        })
     }
 }
 
 impl Skip {
-    fn lead(&self, home_agent: Ipv4Addr, care_of: Option<Ipv4Addr>) -> Lead {
+    /// From the outermost firewall inwards.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        core::iter::successors(Some(self), |one| one.behind.as_deref())
+    }
+
+    fn path(&self, care_of: Ipv4Addr) -> Path {
+        match self.form {
+            Form::Raw => Path::raw(care_of.into(), self.firewall.into()),
+            Form::Udp => Path::udp_with_skip((care_of, PORT), (self.firewall, PORT)),
+        }
+    }
+
+    /// Its traffic with a host behind it.
+    fn lead(&self, target: TrafficSelector, care_of: Option<Ipv4Addr>) -> Lead {
         let host = |address: Ipv4Addr| TrafficSelector::host(address.into());
-        let own = care_of.unwrap_or(Ipv4Addr::UNSPECIFIED);
         Lead {
-            path: Path::raw(own.into(), self.firewall.into()),
+            path: self.path(care_of.unwrap_or(Ipv4Addr::UNSPECIFIED)),
             local: care_of.map(host).into_iter().collect(),
-            remote: vec![host(home_agent)],
+            remote: vec![target],
             aim: Aim::Path,
         }
     }
 
-    fn installs(&self, lead: &Lead) -> Vec<Change> {
-        let sa = |direction, in_line| {
-            let (local, remote) = (lead.local.clone(), lead.remote.clone());
-            Box::new(Sa::skip(
-                (direction, CHILD),
-                in_line,
-                lead.path,
-                local,
-                remote,
-            ))
-        };
-        let in_line = || InLine::new(self.association.clone(), CHILD.0);
-        let from = TrafficSelector::host(self.firewall.into());
-        let inbound = InLine {
-            from: Some(from),
-            ..in_line()
-        };
-        let outbound = InLine {
+    /// The same for packets from the firewall, some of which may have the short form.
+    fn accepts(&self, lead: &Lead) -> Lead {
+        let mut inbound = lead.clone();
+        let home = self.short_form.filter(|_| !lead.local.is_empty());
+        if let Some(home) = home {
+            inbound.local.push(TrafficSelector::host(home.into()));
+            inbound.remote = vec![TrafficSelector::everything(home.into())];
+        }
+        inbound
+    }
+
+    /// Its SAs lead there. The children have numbers from `first` on.
+    fn changes(&self, first: u32, lead: &Lead, is_first: bool, is_nested: bool) -> Vec<Change> {
+        let inbound = self.accepts(lead);
+        let own = core::iter::once((self.firewall, &self.association));
+        let others = self.others.iter().map(|(address, it)| (*address, it));
+        let mut changes = Vec::new();
+        for (number, (from, association)) in (first..).zip(own.chain(others)) {
+            let child = ChildId(number);
+            changes.push(Change::Inbound(match is_first {
+                true => {
+                    let in_line = InLine {
+                        from: Some(TrafficSelector::host(from.into())),
+                        ..InLine::new(association.clone(), number)
+                    };
+                    let it = inbound.clone();
+                    let named = (Direction::Inbound, child);
+                    let sa = Sa::skip(named, in_line, it.path, it.local, it.remote);
+                    InboundChange::Install(Box::new(sa))
+                }
+                false => InboundChange::Lead(child, Box::new(inbound.clone())),
+            }));
+        }
+        let child = ChildId(first);
+        if !is_first {
+            let lead = OutboundChange::Lead(child, Box::new(lead.clone()));
+            changes.push(Change::Outbound(lead));
+            return changes;
+        }
+        let in_line = InLine {
             stored_n: self.stored_n,
-            ..in_line()
+            ..InLine::new(self.association.clone(), first)
         };
-        let inbound = InboundChange::Install(sa(Direction::Inbound, inbound));
-        let outbound = OutboundChange::Install(sa(Direction::Outbound, outbound));
-        vec![Change::Inbound(inbound), Change::Outbound(outbound)]
+        let (named, lead) = ((Direction::Outbound, child), lead.clone());
+        let mut sa = Sa::skip(named, in_line, lead.path, lead.local, lead.remote);
+        sa.is_nested = is_nested;
+        let install = OutboundChange::Install(Box::new(sa));
+        changes.push(Change::Outbound(install));
+        changes
+    }
+
+    /// The first bound of n that is to be on disk before anything is sent, and its child.
+    fn first_n(&self, child: ChildId) -> Option<(ChildId, u32)> {
+        let is_counted = self.association.profile() == Profile::Paper;
+        is_counted.then(|| (child, self.stored_n.saturating_add(LEAP)))
     }
 }

@@ -3,14 +3,14 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wire::ip::protocol;
-use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
+use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name, Nsid};
 
 use super::world::*;
 use crate::counters::DropReason;
 use crate::firewall::access::{EntryId, ListFault, Origin};
 use crate::firewall::bindings::KEPT_FOR;
 use crate::firewall::endpoint::{Effect, Endpoint};
-use crate::firewall::{Config, Event, Fault, Firewall, Passage, Way};
+use crate::firewall::{Config, Event, Fault, Firewall, Mode, Passage, Way};
 use crate::mip4::firewall::Side;
 use crate::mip4::identification::Clock;
 use crate::mip4::mobile_node::Attachment;
@@ -68,20 +68,7 @@ fn the_first_packet_binds_and_a_move_binds_anew() {
 
 /// A packet in the home agent's tunnel to the firewall.
 fn tunnelled(packet: &[u8]) -> Vec<u8> {
-    let mut outer = data(AGENT, WALL_INSIDE);
-    outer.truncate(20);
-    outer.extend_from_slice(packet);
-    let header = wire::ip::ipv4::Header {
-        tos: 0,
-        id: 3,
-        dont_fragment: false,
-        ttl: 64,
-        protocol: protocol::IPV4,
-        source: AGENT,
-        destination: WALL_INSIDE,
-    };
-    header.write(&mut outer);
-    outer
+    in_tunnel(packet, (AGENT, WALL_INSIDE))
 }
 
 #[test]
@@ -312,6 +299,7 @@ fn with_fixed_entries() -> Config {
         let (_, mut template) = config.entries[0].clone();
         template.association = by_address(number, MacAlg::Md5);
         template.inside = vec![servers];
+        template.home_address = None;
         config.entries.push((origin, template));
     }
     config
@@ -413,6 +401,22 @@ fn what_the_hosts_filter_must_pass_follows_from_the_configuration() {
         "Returned 10.18.0.1 > 0.0.0.0/0",
     ];
     assert_eq!(lines, expected);
+    // In UDP, and from end to end.
+    let mut more = with_fixed_entries();
+    more.takes_udp = true;
+    more.end_to_end = vec![[203, 0, 113, 40].into()];
+    let passages = more.passages();
+    let added = passages
+        .iter()
+        .map(text)
+        .filter(|line| !lines.contains(line));
+    let expected = [
+        "In 0.0.0.0/0[udp] > 203.0.113.1[udp/61057]",
+        "Out 203.0.113.1[udp/61057] > 0.0.0.0/0[udp]",
+        "Forwarded 0.0.0.0/0[57] > 203.0.113.40[57]",
+        "Forwarded 203.0.113.40[57] > 0.0.0.0/0[57]",
+    ];
+    assert_eq!(added.collect::<Vec<_>>(), expected);
     // Without nomadic entries nobody else may knock.
     let mut fixed = with_fixed_entries();
     fixed.entries.remove(0);
@@ -421,6 +425,13 @@ fn what_the_hosts_filter_must_pass_follows_from_the_configuration() {
     let anyone = |passage: &&Passage| passage.from.prefix_len() == Some(0);
     assert_eq!(ways.iter().filter(anyone).count(), 0);
     assert!(ways.iter().all(|passage| passage.way != Way::Returned));
+}
+
+/// An association with a node whose name is no address.
+fn nameless_key() -> Association {
+    let algorithms = Algorithms::new(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5);
+    let name = Name::new(Nsid::Md5PublicValue, &[9; 16]).expect("16 octets");
+    association(algorithms.expect("they go together"), 9, [Name::NONE, name])
 }
 
 #[test]
@@ -440,6 +451,18 @@ fn configurations_that_would_let_anybody_in_are_refused() {
     assert_eq!(nowhere, Some(Fault::NothingInside(B)));
     let no_agent = refused(|config| config.home_agents.clear());
     assert_eq!(no_agent, Some(Fault::NothingInside(A)));
+    let parsing = refused(|config| {
+        config.mode = Mode::PacketParsing;
+        config.entries[0].1.association = nameless_key();
+        config.entries[0].1.home_address = None;
+    });
+    assert_eq!(parsing, Some(Fault::NoHomeAddress(A)));
+    let twice = refused(|config| {
+        let mut again = config.entries[0].clone();
+        again.1.association = nameless_key();
+        config.entries[1] = again;
+    });
+    assert_eq!(twice, Some(Fault::RepeatedHome(A, B)));
     let many = refused(|config| config.home_agents = vec![AGENT; 1_001]);
     assert_eq!(many, Some(Fault::TooManyHomeAgents(1_001)));
     assert!(refused(|_| {}).is_none());

@@ -8,7 +8,7 @@ use super::world::*;
 use crate::mip4::mobile_node::Attachment;
 
 /// The headers of a packet, from outside to inside, as far as they can be read.
-fn headers(packet: &[u8]) -> String {
+pub(super) fn headers(packet: &[u8]) -> String {
     let ip = Ipv4::new(packet).expect("an IPv4 packet");
     assert_eq!(ip.total_len(), packet.len());
     let ends = format!("{}>{}", ip.source(), ip.destination());

@@ -2,7 +2,7 @@
 //! home agent, correspondents. Every packet on a wire is looked at.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use crypto::rand::{Seed, Stream};
 use wire::ip::{Flow, ipv4, protocol, udp};
@@ -12,17 +12,18 @@ use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 use crate::counters::DropReason;
 use crate::firewall::access::Origin;
 use crate::firewall::endpoint::{Effect, Endpoint};
-use crate::firewall::{Config, Event, Template};
+use crate::firewall::{Config, Event, Mode, Template};
 use crate::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
 use crate::mip4::endpoint as mobile;
 use crate::mip4::firewall::{Firewall, Outside};
 use crate::mip4::home_agent;
 use crate::mip4::identification::Clock;
 use crate::mip4::mobile_node::{self, Attachment, State, UdpWish};
-use crate::mip4::security::{Security, Skip};
+use crate::mip4::security::{Form, Security, Skip};
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::{Encapsulation, Path, Via};
 use crate::selector::TrafficSelector;
+use crate::skip::udp::PORT as SKIP_PORT;
 use crate::skip::{self, IvLen, MasterKey, Parts, Profile, Renewal, SkipTime};
 use crate::time::{Calendar, Duration, Instant};
 
@@ -31,6 +32,9 @@ pub(super) const WALL: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 pub(super) const WALL_INSIDE: Ipv4Addr = Ipv4Addr::new(10, 18, 0, 254);
 pub(super) const AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 0, 1);
 pub(super) const CORRESPONDENT: Ipv4Addr = Ipv4Addr::new(10, 19, 5, 2);
+/// A second one.
+pub(super) const WALL_2: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+pub(super) const WALL_2_INSIDE: Ipv4Addr = Ipv4Addr::new(10, 18, 0, 253);
 /// Care-of addresses outside, and one inside.
 pub(super) const CARE_OF: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 pub(super) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 40);
@@ -56,6 +60,8 @@ pub(super) struct World {
     /// Where each node is attached.
     pub(super) places: Vec<Attachment>,
     pub(super) wall: Endpoint,
+    /// Further firewalls.
+    pub(super) others: Vec<Other>,
     pub(super) agent: mobile::Endpoint,
     /// Everything that was on a wire, in order.
     pub(super) wire: Vec<Sent>,
@@ -75,6 +81,22 @@ pub(super) struct World {
     next_id: u16,
 }
 
+/// A firewall with this configuration.
+pub(super) fn wall_of(config: Config, seed: u8, now: Instant) -> Endpoint {
+    let seed = Seed::new([seed; 32]);
+    let passed = now.since(Instant(0)).as_secs() as i64;
+    Endpoint::new(config, &seed, Calendar(CALENDAR.0 + passed), now).expect("a good list")
+}
+
+/// Another firewall.
+pub(super) struct Other {
+    pub(super) outside: Ipv4Addr,
+    pub(super) inside: Ipv4Addr,
+    /// Behind the first firewall.
+    pub(super) is_inner: bool,
+    pub(super) wall: Endpoint,
+}
+
 /// What differs from test to test.
 #[derive(Clone)]
 pub(super) struct Options {
@@ -84,6 +106,17 @@ pub(super) struct Options {
     pub(super) seed: u8,
     /// Whether the home agent's configuration says which care-of addresses are outside.
     pub(super) knows_outside: bool,
+    /// Where the home agent sends packets for care-of addresses outside.
+    pub(super) last_wall: Ipv4Addr,
+    /// Whether nodes know of a firewall.
+    pub(super) has_wall: bool,
+    pub(super) mode: Mode,
+    pub(super) removes_header: bool,
+    /// Whether nodes keep their former binding.
+    pub(super) is_simultaneous: bool,
+    pub(super) form: Form,
+    /// The address outside of the NAT that each node is behind.
+    pub(super) nat: Option<fn(usize) -> Ipv4Addr>,
 }
 
 impl Default for Options {
@@ -94,6 +127,13 @@ impl Default for Options {
             names: |number| Name::ipv4(home(number)),
             seed: 1,
             knows_outside: true,
+            last_wall: WALL_INSIDE,
+            has_wall: true,
+            mode: Mode::Binding,
+            removes_header: false,
+            is_simultaneous: false,
+            form: Form::Raw,
+            nat: None,
         }
     }
 }
@@ -103,7 +143,9 @@ impl World {
         let now = Instant(0) + Duration::from_secs(5);
         let seed = |number| Seed::new([options.seed.wrapping_add(number); 32]);
         let nodes = (0..options.nodes).map(|number| {
-            let config = node_config(number);
+            let mut config = node_config(number);
+            config.is_simultaneous = options.is_simultaneous;
+            config.firewall = config.firewall.filter(|_| options.has_wall);
             let mut node =
                 mobile::Endpoint::mobile_node(config, 24, clock(), &seed(10 + number as u8));
             node.secure(node_security(&options, number));
@@ -111,12 +153,17 @@ impl World {
         });
         let nodes: Vec<_> = nodes.collect();
         let wall = wall(&options, &BTreeMap::new(), now);
-        let agent = mobile::Endpoint::home_agent(agent_config(&options), clock(), now, &seed(2));
+        let config = agent_config(&options);
+        let mut agent = mobile::Endpoint::home_agent(config, clock(), now, &seed(2));
+        if options.removes_header {
+            agent.take_short_form();
+        }
         let mut world = Self {
             places: vec![Attachment::Detached; nodes.len()],
             at_nodes: vec![Vec::new(); nodes.len()],
             nodes,
             wall,
+            others: Vec::new(),
             agent,
             wire: Vec::new(),
             at_correspondent: Vec::new(),
@@ -237,23 +284,49 @@ impl World {
             self.take_mobile(None, false, effect);
         }
         while let Some(effect) = self.wall.poll() {
-            match effect {
-                Effect::Sealed(path, octets) => {
-                    assert_eq!(path.via, Via::Raw);
-                    let is_outside = path.local.ip() == IpAddr::V4(WALL);
-                    let packet = octets;
-                    self.queue.push_back(Sent { is_outside, packet });
-                }
-                Effect::Opened(packet) => self.queue.push_back(Sent {
-                    is_outside: false,
-                    packet,
-                }),
-                Effect::StoreN(entry, bound) => {
-                    self.disk.insert(entry.0, bound);
-                    self.wall.n_is_stored(entry, bound, self.now);
-                }
-                Effect::Event(event) => self.events.push(event),
+            self.take_wall(None, effect);
+        }
+        for number in 0..self.others.len() {
+            while let Some(effect) = self.others[number].wall.poll() {
+                self.take_wall(Some(number), effect);
             }
+        }
+    }
+
+    /// An effect of the first firewall, or of another one.
+    fn take_wall(&mut self, number: Option<usize>, effect: Effect) {
+        let (outside, is_inner) = match number {
+            Some(number) => (self.others[number].outside, self.others[number].is_inner),
+            None => (WALL, false),
+        };
+        match effect {
+            Effect::Sealed(path, octets) => {
+                let is_outside = path.local.ip() == IpAddr::V4(outside) && !is_inner;
+                let packet = self.on_wire(path, octets);
+                self.queue.push_back(Sent { is_outside, packet });
+            }
+            Effect::Opened(packet) => self.queue.push_back(Sent {
+                is_outside: false,
+                packet,
+            }),
+            Effect::StoreN(entry, bound) if number.is_none() => {
+                self.disk.insert(entry.0, bound);
+                self.wall.n_is_stored(entry, bound, self.now);
+            }
+            Effect::Event(event) if number.is_none() => self.events.push(event),
+            Effect::StoreN(..) | Effect::Event(_) => {}
+        }
+    }
+
+    /// A packet as it is on the wire.
+    fn on_wire(&mut self, path: Path, octets: Vec<u8>) -> Vec<u8> {
+        let (SocketAddr::V4(from), SocketAddr::V4(to)) = (path.local, path.remote) else {
+            panic!("IPv6");
+        };
+        self.next_id += 1;
+        match path.via {
+            Via::Raw => octets,
+            _ => datagram(from, to, &octets, self.next_id),
         }
     }
 
@@ -280,13 +353,17 @@ impl World {
                     Some(number) => &mut self.nodes[number],
                     None => &mut self.agent,
                 };
-                match !is_direct && host.carries((*from.ip()).into(), (*to.ip()).into()) {
-                    true => assert!(host.send(&mut packet, self.now)),
-                    false => self.queue.push_back(Sent { is_outside, packet }),
+                if !is_direct && host.carries((*from.ip()).into(), (*to.ip()).into()) {
+                    assert!(host.send(&mut packet, self.now));
+                } else {
+                    self.queue.push_back(Sent { is_outside, packet });
                 }
             }
-            mobile::Effect::Sealed(path, packet) => {
-                assert_eq!(path.via, Via::Raw);
+            mobile::Effect::Sealed(path, octets) => {
+                let mut packet = self.on_wire(path, octets);
+                if let (Some(number), Some(nat), true) = (number, self.options.nat, is_outside) {
+                    leave_nat(&mut packet, nat(number), number);
+                }
                 self.queue.push_back(Sent { is_outside, packet });
             }
             mobile::Effect::Opened(mut packet) => {
@@ -312,6 +389,15 @@ impl World {
 
     fn deliver(&mut self, sent: Sent) {
         let mut packet = sent.packet;
+        let number = self.enter_nat(&mut packet);
+        // From one side to the other only what the firewall forwards.
+        let sides = [12, 16].map(|at| packet[at] == 10);
+        let ours = [WALL, WALL_2].map(|it| it.octets());
+        let is_ours = |it: &[u8; 4]| packet[12..16] == *it || packet[16..20] == *it;
+        let crosses = sides[0] != sides[1] && !ours.iter().any(is_ours);
+        if crosses && sent.is_outside && !self.wall.forwards(&packet) {
+            return;
+        }
         let Ok(flow) = Flow::of(&packet) else {
             return;
         };
@@ -322,8 +408,15 @@ impl World {
             Some(known) => known,
             None => (Path::raw(flow.destination, flow.source), 0),
         };
+        let is_for = |it: &Other| to == it.outside || to == it.inside;
+        let other = self.others.iter().position(is_for);
+        let is_sealed = !sent.is_outside && self.wall.carries(flow.source, flow.destination);
         let bytes = &mut packet[start..flow.total_len];
-        if to == WALL || to == WALL_INSIDE {
+        if is_sealed {
+            self.wall.send(bytes, self.now);
+        } else if let Some(number) = other {
+            self.others[number].wall.receive(path, bytes, self.now);
+        } else if to == WALL || to == WALL_INSIDE {
             self.wall.receive(path, bytes, self.now);
         } else if to == AGENT {
             self.agent.receive(path, bytes, self.now);
@@ -331,13 +424,51 @@ impl World {
             self.agent.send(&mut packet, self.now);
         } else {
             let is_there = |it: &Attachment| *it == Attachment::Colocated(to);
-            if let Some(number) = self.places.iter().position(is_there) {
+            let number = number.or_else(|| self.places.iter().position(is_there));
+            if let Some(number) = number {
                 self.nodes[number].receive(path, bytes, self.now);
-            } else {
+            } else if to == CORRESPONDENT {
                 self.at_correspondent.push(packet);
             }
         }
     }
+}
+
+impl World {
+    /// A packet for a NAT becomes one for the node behind it.
+    fn enter_nat(&self, packet: &mut [u8]) -> Option<usize> {
+        let nat = self.options.nat?;
+        let flow = Flow::of(packet).ok()?;
+        let is_for = |number: &usize| {
+            let port = flow.ports.map(|ports| ports.1);
+            let is_ours = IpAddr::V4(nat(*number)) == flow.destination;
+            is_ours && port.is_none_or(|port| port == nat_port(*number))
+        };
+        let number = (0..self.nodes.len()).find(is_for)?;
+        let Attachment::Colocated(care_of) = self.places[number] else {
+            return None;
+        };
+        packet[16..20].copy_from_slice(&care_of.octets());
+        if flow.ports.is_some() {
+            packet[22..24].copy_from_slice(&SKIP_PORT.to_be_bytes());
+        }
+        Some(number)
+    }
+}
+
+/// A packet of a node becomes one of its NAT.
+fn leave_nat(packet: &mut [u8], nat: Ipv4Addr, number: usize) {
+    packet[12..16].copy_from_slice(&nat.octets());
+    if packet[9] == protocol::UDP {
+        packet[20..22].copy_from_slice(&nat_port(number).to_be_bytes());
+    }
+    let mut ip = ipv4::Ipv4::new(packet).expect("a packet");
+    ip.fill_checksum();
+}
+
+/// The port that a NAT gives to a node.
+pub(super) fn nat_port(number: usize) -> u16 {
+    40_001 + number as u16
 }
 
 /// How a packet for a host came, and where in it what the host's socket gets begins.
@@ -345,6 +476,10 @@ fn path_of(flow: &Flow) -> Option<(Path, usize)> {
     match (flow.protocol, flow.ports) {
         (protocol::UDP, Some((from, to))) if to == PORT => {
             let path = Path::udp_with_type((flow.destination, to), (flow.source, from));
+            Some((path, flow.transport + udp::HEADER_LEN))
+        }
+        (protocol::UDP, Some((from, to))) if to == SKIP_PORT => {
+            let path = Path::udp_with_skip((flow.destination, to), (flow.source, from));
             Some((path, flow.transport + udp::HEADER_LEN))
         }
         (protocol::SKIP | protocol::IPV4, _) => Some((Path::raw(flow.destination, flow.source), 0)),
@@ -438,6 +573,10 @@ pub(super) fn node_security(options: &Options, number: usize) -> Security {
     Security::Skip(Box::new(Skip {
         association: skip_association(options, number, true),
         firewall: WALL,
+        form: options.form,
+        behind: None,
+        others: Vec::new(),
+        short_form: options.removes_header.then(|| home(number)),
         stored_n: 0,
     }))
 }
@@ -481,16 +620,16 @@ fn agent_config(options: &Options) -> home_agent::Config {
         clients: (0..options.nodes).map(client).collect(),
         foreign_agents: BTreeMap::new(),
         outside: match options.knows_outside {
-            true => outside(),
+            true => outside(options.last_wall),
             false => Vec::new(),
         },
-        trusts_traversal: [WALL_INSIDE].into(),
+        trusts_traversal: [WALL_INSIDE, options.last_wall].into(),
         revocation: None,
     }
 }
 
 /// Everything but the network inside.
-fn outside() -> Vec<Outside> {
+fn outside(firewall: Ipv4Addr) -> Vec<Outside> {
     let ranges = [
         ("0.0.0.0", "9.255.255.255"),
         ("11.0.0.0", "255.255.255.255"),
@@ -501,7 +640,7 @@ fn outside() -> Vec<Outside> {
             last: last.parse().expect("an address"),
             ..inside()
         },
-        firewall: WALL_INSIDE,
+        firewall,
     });
     outside.into()
 }
@@ -515,6 +654,7 @@ pub(super) fn wall_config(options: &Options) -> Config {
         let template = Template {
             association: skip_association(options, number, false),
             inside: Vec::new(),
+            home_address: Some(home(number)),
             stored_n: 0,
         };
         (Origin::Nomadic, template)
@@ -525,6 +665,10 @@ pub(super) fn wall_config(options: &Options) -> Config {
         home_agents: vec![AGENT],
         entries: entries.collect(),
         lifetime: Duration::from_secs(600),
+        mode: options.mode,
+        removes_header: options.removes_header,
+        takes_udp: options.form == Form::Udp,
+        end_to_end: Vec::new(),
     }
 }
 
@@ -533,9 +677,7 @@ fn wall(options: &Options, disk: &BTreeMap<usize, u32>, now: Instant) -> Endpoin
     for (number, (_, template)) in config.entries.iter_mut().enumerate() {
         template.stored_n = disk.get(&number).copied().unwrap_or(0);
     }
-    let seed = Seed::new([options.seed.wrapping_add(5); 32]);
-    let passed = now.since(Instant(0)).as_secs() as i64;
-    Endpoint::new(config, &seed, Calendar(CALENDAR.0 + passed), now).expect("a good list")
+    wall_of(config, options.seed.wrapping_add(5), now)
 }
 
 /// What is in a packet of SKIP, for the end that has this association.
@@ -545,6 +687,14 @@ pub(super) fn opened(association: &skip::Association, packet: &[u8], now: Instan
     let mut opener = skip::Opener::new(association, None);
     let opened = opener.open(&mut packet, ipv4::HEADER_LEN, SkipTime { calendar, now });
     packet[opened.expect("it opens").clear].to_vec()
+}
+
+/// A packet in an IP-in-IP tunnel.
+pub(super) fn in_tunnel(packet: &[u8], ends: (Ipv4Addr, Ipv4Addr)) -> Vec<u8> {
+    let mut outer = vec![0; ipv4::HEADER_LEN];
+    outer.extend_from_slice(packet);
+    write_ip(&mut outer, ends, protocol::IPV4, 3);
+    outer
 }
 
 /// A packet of SKIP from an address to the firewall.
