@@ -156,9 +156,15 @@ impl Accepted {
         }
     }
 
-    /// Remembers the n of an authentic packet. Returns whether none was higher before.
-    pub(super) fn accept(&mut self, n: u32) -> bool {
-        let is_highest = self.highest.is_none_or(|highest| n >= highest);
+    /// Remembers the n of an authentic packet. Returns whether none was higher before. An hour that
+    /// is not yet ours does not count: a sender whose clock was ahead, and is right again, would
+    /// otherwise be old until then.
+    pub(super) fn accept(&mut self, n: u32, time: SkipTime) -> bool {
+        let ours = match self.is_hours {
+            true => hours(time.calendar),
+            false => u32::MAX,
+        };
+        let is_highest = self.highest.is_none_or(|highest| n >= highest.min(ours));
         self.highest = Some(self.highest.map_or(n, |highest| highest.max(n)));
         is_highest
     }

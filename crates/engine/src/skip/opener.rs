@@ -157,7 +157,7 @@ impl Opener {
         if let Some(fresh) = fresh {
             self.keep(fresh);
         }
-        let is_highest = self.accepted.accept(n);
+        let is_highest = self.accepted.accept(n, time);
         let data_len = self.parts.algorithms.mac().data_len();
         let is_repeated = self.repeats.note(&unsealed.data[..data_len]);
         let is_newest_sequence = match unsealed.sequence {

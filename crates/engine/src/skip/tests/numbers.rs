@@ -44,6 +44,20 @@ fn a_packet_of_an_earlier_hour_is_not_the_newest() {
     assert!(!opened.is_newest && !opened.is_repeated);
 }
 
+/// A peer whose clock was an hour ahead must not wait until then to be heard again.
+#[test]
+fn an_hour_that_is_not_yet_ours_makes_no_packet_old() {
+    let mut pair = Pair::of(algorithms(DES_MD5));
+    let hasty = pair.seal(b"x", later(MID_HOUR, HOUR)).unwrap();
+    assert!(pair.open(&hasty, MID_HOUR).unwrap().is_newest);
+    let right = pair.seal(b"y", MID_HOUR).unwrap();
+    assert!(pair.open(&right, MID_HOUR).unwrap().is_newest);
+    // An hour later it is an old one.
+    let old = pair.seal(b"z", MID_HOUR).unwrap();
+    let after = later(MID_HOUR, HOUR);
+    assert!(!pair.open(&old, after).unwrap().is_newest);
+}
+
 fn paper() -> Pair {
     Pair::of(algorithms((KijAlg::Des, CryptAlg::Des, MacAlg::Md5)))
 }
@@ -95,7 +109,8 @@ fn the_receivers_bounds_of_the_papers_n_are_exact() {
         check(&accepted, 1_001 + AHEAD),
         Err(DropReason::SkipFutureN)
     );
-    assert!(!accepted.accept(999) && accepted.accept(1_000) && accepted.accept(2_000));
+    let mut accept = |n| accepted.accept(n, MID_HOUR);
+    assert!(!accept(999) && accept(1_000) && accept(2_000));
     assert_eq!(check(&accepted, 1_000), Err(DropReason::SkipOldN));
     let end = counter::Accepted::steps(Some(u32::MAX));
     assert_eq!(check(&end, u32::MAX), Ok(()));
