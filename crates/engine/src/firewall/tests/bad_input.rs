@@ -1,0 +1,150 @@
+//! What attackers send: everything is dropped and counted, nothing is remembered.
+
+use crypto::rand::Seed;
+use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
+
+use super::world::*;
+use crate::counters::DropReason;
+use crate::mip4::mobile_node::Attachment;
+use crate::plane::MAX_NESTED;
+use crate::time::{Duration, Instant};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn registered() -> World {
+    let mut world = World::new(Options::default());
+    world.attach(0, Attachment::Colocated(CARE_OF));
+    assert!(world.is_joined(0));
+    world
+}
+
+/// What the firewall has made of all packets so far: drops, bindings and events.
+fn state(world: &World) -> (u64, Vec<usize>, usize) {
+    let drops = world.wall.drops();
+    let all = DropReason::ALL.iter().map(|reason| drops.of(*reason));
+    let bindings = world.wall.firewall().bindings();
+    let bindings = bindings.map(|(id, _)| id.0).collect();
+    (all.sum(), bindings, world.events.len())
+}
+
+/// The firewall drops a packet for this reason, sends nothing, and forgets it.
+fn refuses(world: &mut World, is_outside: bool, packet: Vec<u8>, reason: DropReason) {
+    let (before, wire, counted) = (state(world), world.wire.len(), world.wall_drops(reason));
+    world.inject(is_outside, packet);
+    let after = state(world);
+    assert_eq!(world.wall_drops(reason), counted + 1, "{reason:?}");
+    assert_eq!(
+        (after.0, &after.1, after.2),
+        (before.0 + 1, &before.1, before.2)
+    );
+    assert_eq!(world.wire.len(), wire + 1, "{reason:?}");
+}
+
+#[test]
+fn wrong_names_numbers_and_algorithms_are_refused() {
+    let mut world = registered();
+    let now = world.now;
+    let right = skip_association(&world.options, 0, true);
+    let inner = data(CARE_OF, AGENT);
+    let with = |algorithms, name| {
+        let other = association(algorithms, 0, [name, Name::NONE]);
+        sealed(&other, CARE_OF, &inner, now)
+    };
+    let made = |kij, crypt, mac| Algorithms::new(kij, crypt, mac).expect("they go together");
+    let des = made(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5);
+    let rc4 = made(KijAlg::TripleDes, CryptAlg::Rc4, MacAlg::Md5);
+    let open = made(KijAlg::TripleDes, CryptAlg::Des, MacAlg::None);
+    let (ours, strange) = (Name::ipv4(home(0)), Name::ipv4(home(99)));
+    refuses(
+        &mut world,
+        true,
+        with(des, strange),
+        DropReason::SkipUnknownName,
+    );
+    refuses(
+        &mut world,
+        true,
+        with(rc4, ours),
+        DropReason::SkipWrongAlgorithm,
+    );
+    refuses(
+        &mut world,
+        true,
+        with(open, ours),
+        DropReason::SkipWrongAlgorithm,
+    );
+    let late = sealed(&right, CARE_OF, &inner, now + 3 * HOUR);
+    refuses(&mut world, true, late, DropReason::SkipFutureN);
+    world.pass(3 * HOUR);
+    let old = sealed(&right, CARE_OF, &inner, Instant(0));
+    refuses(&mut world, true, old, DropReason::SkipOldN);
+    // A right one, of which one octet was changed.
+    let whole = sealed(&right, CARE_OF, &inner, world.now);
+    for at in [21, 33, 44, 60, whole.len() - 1] {
+        let before = state(&world);
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        world.inject(true, changed);
+        let after = state(&world);
+        assert_eq!(
+            (after.0, &after.1, after.2),
+            (before.0 + 1, &before.1, before.2),
+            "{at}"
+        );
+    }
+    for length in 20..whole.len() {
+        let mut short = whole[..length].to_vec();
+        short[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        world.inject(true, short);
+    }
+    assert_eq!(world.events.len(), 1);
+    assert!(world.is_joined(0));
+}
+
+/// A packet in a packet in a packet.
+#[test]
+fn chains_without_end_are_cut() {
+    let mut world = registered();
+    let mut packet = data(AGENT, CARE_OF);
+    for _ in 0..MAX_NESTED + 1 {
+        packet = in_tunnel(&packet, (AGENT, WALL_INSIDE));
+    }
+    refuses(&mut world, false, packet, DropReason::NestedTooDeep);
+    // SKIP in SKIP to the firewall itself: nobody has allowed that.
+    let right = skip_association(&world.options, 0, true);
+    let inner = sealed(&right, CARE_OF, &data(CARE_OF, AGENT), world.now);
+    let outer = sealed(&right, CARE_OF, &inner, world.now);
+    refuses(&mut world, true, outer, DropReason::SelectorMismatch);
+    // The home agent's own packet comes out of its tunnel, and would go back into it.
+    let circle = in_tunnel(&data(AGENT, AGENT), (AGENT, WALL_INSIDE));
+    refuses(&mut world, false, circle, DropReason::RoutingLoop);
+}
+
+#[test]
+fn a_flood_of_forged_sources_is_counted_and_not_remembered() {
+    let mut world = registered();
+    let mut random = Seed::new([8; 32]).stream("flood", 0);
+    let right = skip_association(&world.options, 0, true);
+    let whole = sealed(&right, CARE_OF, &data(CARE_OF, AGENT), world.now);
+    let before = state(&world);
+    const FLOOD: u64 = 20_000;
+    for _ in 0..FLOOD {
+        let mut forged = whole.clone();
+        forged[12..16].copy_from_slice(&random.u32().to_be_bytes());
+        // Names, keys or anything else, in half of them.
+        if random.u32() % 2 == 0 {
+            let at = 20 + random.u32() as usize % (forged.len() - 20);
+            forged[at] ^= 1 << (random.u32() % 8);
+        }
+        let source: [u8; 4] = forged[12..16].try_into().expect("four octets");
+        let path = crate::sa::Path::raw(WALL.into(), source.into());
+        world.wall.receive(path, &mut forged, world.now);
+    }
+    world.settle();
+    let after = state(&world);
+    assert_eq!(
+        (after.0, &after.1, after.2),
+        (before.0 + FLOOD, &before.1, before.2)
+    );
+    assert!(world.is_joined(0));
+}

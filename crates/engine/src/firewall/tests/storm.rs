@@ -1,0 +1,185 @@
+//! Storms from a seed: moves, losses, restarts of the firewall, NATs that change, clocks that jump.
+//! Outside nothing is ever in clear. After calm, packets reach every node within one lifetime of a
+//! registration.
+
+use std::net::Ipv4Addr;
+
+use wire::ip::protocol;
+
+use super::world::*;
+use crate::firewall::Mode;
+use crate::mip4::identification::Clock;
+use crate::mip4::mobile_node::Attachment;
+use crate::mip4::security::Form;
+use crate::skip::Profile;
+use crate::skip::udp::PORT;
+use crate::time::{Calendar, Duration, Instant};
+
+const CHAOS: u32 = 80;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// All that differs between storms.
+fn settings(seed: u8) -> Options {
+    let is_udp = seed % 3 == 0;
+    Options {
+        nodes: 3,
+        seed,
+        profile: [Profile::Draft, Profile::Paper][usize::from(seed % 2)],
+        mode: [Mode::Binding, Mode::PacketParsing][usize::from(seed / 2 % 2)],
+        removes_header: seed % 5 == 0,
+        form: if is_udp { Form::Udp } else { Form::Raw },
+        nat: is_udp.then_some(first_nat as fn(usize) -> Ipv4Addr),
+        ..Options::default()
+    }
+}
+
+fn first_nat(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 51, 100, 101 + number as u8)
+}
+
+fn second_nat(_: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 51, 100, 201)
+}
+
+fn node_clock(world: &mut World, number: usize, ahead: u64) {
+    let since_1970 = Duration::from_secs(CALENDAR.0 as u64 + ahead);
+    world.nodes[number].set_clock(Clock::new(Instant(0), since_1970));
+}
+
+fn wall_clock(world: &mut World, ahead: u64) {
+    let passed = world.now.since(Instant(0)).as_secs();
+    let calendar = Calendar(CALENDAR.0 + (passed + ahead) as i64);
+    world.wall.set_calendar(calendar, world.now);
+}
+
+fn step(world: &mut World) {
+    let random = world.random.u32();
+    let number = (random >> 8) as usize % world.nodes.len();
+    let far = u64::from(random >> 10) % 10_000;
+    let places = [CARE_OF, ELSEWHERE, INSIDE, Ipv4Addr::new(192, 0, 2, 41)];
+    match random % 12 {
+        0 => world.restart_wall(),
+        1 => node_clock(world, number, far),
+        2 => wall_clock(world, far),
+        3 if world.options.nat.is_some() => {
+            let nats: [fn(usize) -> Ipv4Addr; 2] = [first_nat, second_nat];
+            world.options.nat = Some(nats[far as usize % 2]);
+        }
+        4 => world.attach(number, Attachment::Detached),
+        5..=8 => {
+            let place = places[far as usize % places.len()];
+            world.attach(number, Attachment::Colocated(place));
+        }
+        _ => {
+            world.send_from_node(number, data(home(number), CORRESPONDENT));
+        }
+    }
+    let span = Duration::from_millis(u64::from(world.random.u32() % 60_000));
+    world.pass(span);
+}
+
+/// What holds even in a storm.
+fn check(world: &mut World) {
+    for sent in world.wire.drain(..).filter(|sent| sent.is_outside) {
+        let packet = &sent.packet;
+        let ports = [&packet[20..22], &packet[22..24]];
+        let is_in_udp = packet[9] == protocol::UDP && ports.contains(&&PORT.to_be_bytes()[..]);
+        assert!(is_in_udp || packet[9] == protocol::SKIP, "{packet:?}");
+        assert!(packet[12] != 10 || packet[9] == protocol::SKIP);
+    }
+    let bindings: Vec<_> = world.wall.firewall().bindings().collect();
+    assert!(bindings.len() <= world.nodes.len());
+    let mut places: Vec<_> = bindings.iter().map(|(_, it)| it.care_of).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(
+        places.len(),
+        bindings.len(),
+        "an address belongs to one entry"
+    );
+    let due = world.wall.deadline().map(|it| it.at);
+    assert!(due.is_none_or(|at| at >= world.now));
+    world.events.clear();
+}
+
+/// Whether a packet from inside reaches a node that has not sent anything just before.
+fn reaches(world: &mut World, number: usize) -> bool {
+    let before = world.at_nodes[number].len();
+    if world.agent.intercepts(home(number).into()) {
+        world.send_to_node(&data(CORRESPONDENT, home(number)));
+    }
+    world.at_nodes[number].len() > before
+}
+
+/// Runs until packets reach all nodes. Returns the seconds that it took.
+fn heal(world: &mut World) -> Option<u64> {
+    let start = world.now;
+    loop {
+        let waited = world.now.since(start).as_secs();
+        if (0..world.nodes.len()).all(|number| reaches(world, number)) {
+            return Some(waited);
+        }
+        if waited > u64::from(2 * LIFETIME) {
+            return None;
+        }
+        world.pass(SECOND);
+    }
+}
+
+#[test]
+fn after_a_storm_packets_reach_every_node_within_a_lifetime() {
+    let mut worst = 0;
+    for seed in 0..60 {
+        let mut world = World::new(settings(seed));
+        world.loss = CHAOS;
+        for _ in 0..60 {
+            step(&mut world);
+            check(&mut world);
+        }
+        world.loss = 0;
+        // Clocks are right, and no two nodes have one address.
+        wall_clock(&mut world, 0);
+        let places = [CARE_OF, ELSEWHERE, INSIDE];
+        for (number, place) in places.into_iter().enumerate() {
+            node_clock(&mut world, number, 0);
+            if world.places[number] != Attachment::Colocated(place) {
+                world.attach(number, Attachment::Colocated(place));
+            }
+        }
+        let healed = heal(&mut world).unwrap_or_else(|| panic!("seed {seed}"));
+        assert!(healed <= u64::from(LIFETIME), "seed {seed}: {healed} s");
+        worst = worst.max(healed);
+        check(&mut world);
+        // It lasts.
+        for _ in 0..4 {
+            world.pass(SECOND * 150);
+            for number in 0..world.nodes.len() {
+                assert!(world.is_joined(number), "seed {seed}: {number}");
+            }
+        }
+        check(&mut world);
+    }
+    assert!(worst > 0, "a storm that breaks nothing proves nothing");
+}
+
+/// How long packets do not reach a node when the firewall has restarted and the node is silent, at
+/// any moment between two renewals.
+#[test]
+fn a_restart_of_the_firewall_heals_with_the_next_renewal() {
+    let worst_of = |mode| {
+        let heals = (0..100).map(|second| {
+            let mut world = World::new(Options {
+                mode,
+                ..Options::default()
+            });
+            world.attach(0, Attachment::Colocated(CARE_OF));
+            world.pass(SECOND * second);
+            world.restart_wall();
+            heal(&mut world).expect("healed")
+        });
+        heals.max().expect("one")
+    };
+    let renewal = u64::from(LIFETIME) * 3 / 4;
+    assert_eq!(worst_of(Mode::Binding), renewal);
+    assert_eq!(worst_of(Mode::PacketParsing), 0, "it had nothing to lose");
+}
