@@ -1,7 +1,7 @@
 //! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
 //! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
-//! gateway answers correctly up to some point. Writes `seeds/mip4_*/`: scripts for the machines of
-//! Mobile IPv4.
+//! gateway answers correctly up to some point. Writes `seeds/mip4_*/` and `seeds/firewall/`:
+//! scripts for the machines of Mobile IPv4 and for their firewall.
 //!
 //!     cargo run --example seeds
 
@@ -75,7 +75,7 @@ fn main() {
     mobility();
 }
 
-/// The seeds of the three machines of Mobile IPv4.
+/// The seeds of the machines of Mobile IPv4 and of their firewall.
 fn mobility() {
     for (target, name, octets) in mobility::seeds::all() {
         let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));

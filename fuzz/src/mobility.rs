@@ -1,12 +1,13 @@
-//! Mobile IPv4: one machine at a time against a script of messages, authentic ones, damaged ones
+//! Mobile IPv4, and the firewall of its nodes: one machine at a time against a script of messages, authentic ones, damaged ones
 //! and any octets, while time passes, clocks jump and administrators revoke.
 
+pub mod firewall;
 pub mod foreign_agent;
 pub mod home_agent;
 pub mod mobile_node;
 pub mod seeds;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use crypto::rand::{Seed, Stream};
 use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};

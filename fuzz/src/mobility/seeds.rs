@@ -1,7 +1,7 @@
 //! Scripts that reach the states of each machine, in which mutations begin. Making them asserts
 //! that they do.
 
-use super::{Script, foreign_agent, home_agent, mobile_node};
+use super::{Script, firewall, foreign_agent, home_agent, mobile_node};
 
 /// Target, name and script.
 pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
@@ -27,7 +27,88 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         stage.end();
         list.push(("mip4_mobile_node", name, script));
     }
+    for (name, bindings, script) in firewalls() {
+        let mut stage = firewall::Stage::new(script[0]);
+        Script::new(&script[1..]).play(|kind, script| stage.step(kind, script));
+        assert_eq!(stage.bindings(), bindings, "{name}");
+        stage.end();
+        list.push(("firewall", name, script));
+    }
     list
+}
+
+/// With the number of bindings at the end.
+fn firewalls() -> Vec<(&'static str, usize, Vec<u8>)> {
+    const SERVER: &[u8] = &[1];
+    let (care_of, agent, home, home_agent, on_link) = ([2, 0], [2, 1], [2, 2], [2, 3], [2, 4]);
+    let stranger = [2, 6];
+    // Form, the ends of the tunnel, those of the packet in it; whose key, from which address.
+    let data = |form, from: [u8; 2], own: [u8; 2], sender: &[u8]| {
+        let tunnel = [&[1, form][..], &from, &home_agent].concat();
+        [&tunnel[..], &own, SERVER, sender, &WHOLE].concat()
+    };
+    let first = data(0, care_of, home, &[0, 0]);
+    let first_elsewhere = data(1, agent, home, &[0, 1]);
+    let second = data(0, on_link, stranger, &[1, 2]);
+    let second_there = data(0, care_of, stranger, &[1, 0]);
+    let in_udp = data(0, care_of, home, &[0x42, 0, 6]);
+    let second_in_udp = data(0, care_of, stranger, &[0x43, 0, 6]);
+    let back = |to: [u8; 2], own: [u8; 2]| {
+        let tunnel = [&[4, 0][..], &home_agent, &to, SERVER].concat();
+        [&tunnel[..], &own, &WHOLE].concat()
+    };
+    let answer = back(care_of, home);
+    let host = [&[1, 5, 2, 0, 2, 0, 0, 1, 2][..], &WHOLE].concat();
+    let wait = [&[7][..], &WAIT].concat();
+    let minutes = [wait.clone(), wait.clone(), wait.clone()]
+        .concat()
+        .repeat(3);
+    let restart = [6, 0];
+    vec![
+        (
+            "bound",
+            1,
+            [&[0][..], &first, &answer, &[5, 1, 1, 6]].concat(),
+        ),
+        (
+            "moved",
+            1,
+            [&[0][..], &first, &wait, &first_elsewhere, &answer].concat(),
+        ),
+        (
+            "two",
+            2,
+            [&[0][..], &first, &second, &wait, &answer].concat(),
+        ),
+        (
+            "taken",
+            2,
+            [&[0][..], &first, &second, &wait, &second_there].concat(),
+        ),
+        (
+            "displaced",
+            1,
+            [&[0][..], &first, &minutes, &second_there, &wait].concat(),
+        ),
+        (
+            "udp",
+            2,
+            [&[0][..], &in_udp, &second_in_udp, &answer, &wait].concat(),
+        ),
+        ("parsed", 0, [&[1][..], &first, &answer, &second].concat()),
+        (
+            "parsed_in_udp",
+            1,
+            [&[1][..], &in_udp, &answer, &wait].concat(),
+        ),
+        ("short_form", 1, [&[2][..], &first, &answer].concat()),
+        (
+            "restarted",
+            1,
+            [&[0][..], &first, &restart, &first, &answer].concat(),
+        ),
+        ("host", 0, [&[0][..], &host].concat()),
+    ]
 }
 
 /// An undamaged message.
