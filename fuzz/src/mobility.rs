@@ -1,5 +1,6 @@
-//! Mobile IPv4, and the firewall of its nodes: one machine at a time against a script of messages, authentic ones, damaged ones
-//! and any octets, while time passes, clocks jump and administrators revoke.
+//! Mobile IPv4, and the firewall of its nodes: one machine at a time against a script of messages,
+//! authentic ones, damaged ones and any octets, while time passes, clocks jump and administrators
+//! revoke.
 
 pub mod firewall;
 pub mod foreign_agent;

@@ -37,6 +37,11 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     list
 }
 
+/// An undamaged message.
+const WHOLE: [u8; 2] = [0, 0];
+/// Ten seconds.
+const WAIT: [u8; 2] = [3, 232];
+
 /// With the number of bindings at the end.
 fn firewalls() -> Vec<(&'static str, usize, Vec<u8>)> {
     const SERVER: &[u8] = &[1];
@@ -60,61 +65,31 @@ fn firewalls() -> Vec<(&'static str, usize, Vec<u8>)> {
     let answer = back(care_of, home);
     let host = [&[1, 5, 2, 0, 2, 0, 0, 1, 2][..], &WHOLE].concat();
     let wait = [&[7][..], &WAIT].concat();
-    let minutes = [wait.clone(), wait.clone(), wait.clone()]
-        .concat()
-        .repeat(3);
+    let minutes = wait.repeat(9);
     let restart = [6, 0];
+    let there = &second_there;
+    let udp = [&[0][..], &in_udp, &second_in_udp, &answer, &wait].concat();
+    let moved = [&[0][..], &first, &wait, &first_elsewhere, &answer].concat();
+    let displaced = [&[0][..], &first, &minutes, there, &wait].concat();
+    let restarted = [&[0][..], &first, &restart, &first, &answer].concat();
+    let bound = [&[0][..], &first, &answer, &[5, 1, 1, 6]].concat();
+    let two = [&[0][..], &first, &second, &wait, &answer].concat();
+    let taken = [&[0][..], &first, &second, &wait, there].concat();
+    let parsed_in_udp = [&[1][..], &in_udp, &answer, &wait].concat();
     vec![
-        (
-            "bound",
-            1,
-            [&[0][..], &first, &answer, &[5, 1, 1, 6]].concat(),
-        ),
-        (
-            "moved",
-            1,
-            [&[0][..], &first, &wait, &first_elsewhere, &answer].concat(),
-        ),
-        (
-            "two",
-            2,
-            [&[0][..], &first, &second, &wait, &answer].concat(),
-        ),
-        (
-            "taken",
-            2,
-            [&[0][..], &first, &second, &wait, &second_there].concat(),
-        ),
-        (
-            "displaced",
-            1,
-            [&[0][..], &first, &minutes, &second_there, &wait].concat(),
-        ),
-        (
-            "udp",
-            2,
-            [&[0][..], &in_udp, &second_in_udp, &answer, &wait].concat(),
-        ),
+        ("bound", 1, bound),
+        ("moved", 1, moved),
+        ("two", 2, two),
+        ("taken", 2, taken),
+        ("displaced", 1, displaced),
+        ("udp", 2, udp),
         ("parsed", 0, [&[1][..], &first, &answer, &second].concat()),
-        (
-            "parsed_in_udp",
-            1,
-            [&[1][..], &in_udp, &answer, &wait].concat(),
-        ),
+        ("parsed_in_udp", 1, parsed_in_udp),
         ("short_form", 1, [&[2][..], &first, &answer].concat()),
-        (
-            "restarted",
-            1,
-            [&[0][..], &first, &restart, &first, &answer].concat(),
-        ),
+        ("restarted", 1, restarted),
         ("host", 0, [&[0][..], &host].concat()),
     ]
 }
-
-/// An undamaged message.
-const WHOLE: [u8; 2] = [0, 0];
-/// Ten seconds.
-const WAIT: [u8; 2] = [3, 232];
 
 /// With the number of bindings at the end.
 fn home_agents() -> Vec<(&'static str, usize, Vec<u8>)> {

@@ -7,7 +7,7 @@ use wire::ip::{gre, protocol, udp};
 use wire::mip4::{Message, PORT, TunnelHeader};
 use wire::skip::Nsid;
 
-use crate::plane::inner::Inner;
+use crate::plane::inner::{Inner, be16};
 use crate::sa::Encapsulation;
 use crate::skip;
 
@@ -16,8 +16,10 @@ use crate::skip;
 pub(crate) enum Carried {
     /// It is about this one: a message, data in a tunnel, or an ICMP error about such a packet.
     Home(Ipv4Addr),
-    /// It is of a kind that carries one, but none can be read: a later fragment, or nonsense.
+    /// It is of a kind that carries one, but none can be read.
     Unreadable,
+    /// It is a fragment of a packet that says it in an earlier one.
+    Later,
     /// It is of another kind.
     Nothing,
 }
@@ -31,6 +33,9 @@ pub(crate) enum Bound {
 
 /// Octets of an ICMP error before the packet that it quotes.
 const QUOTED_AT: usize = 8;
+/// A home address is within the first octets of the payload: of tunnels in UDP, behind 8 of UDP, 4
+/// of the tunnel and 20 of the packet. A fragment that begins here or later cannot change it.
+const SAID_BEFORE: usize = 32;
 /// Where the forwarding header of minimal encapsulation has the destination, and then the source
 /// (RFC 2004 §3.1).
 const MINIMAL_DESTINATION_AT: usize = 4;
@@ -50,6 +55,7 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
         protocol::ICMP if rest.first().is_some_and(|kind| !is_error(*kind)) => {
             return Carried::Nothing;
         }
+        _ if flow.is_later_fragment && offset(packet) >= SAID_BEFORE => return Carried::Later,
         _ if flow.is_later_fragment => None,
         protocol::UDP => of_message(rest.get(udp::HEADER_LEN..).unwrap_or(&[]), bound),
         protocol::ICMP => quoted(rest, bound.back()),
@@ -61,6 +67,11 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
         _ => return Carried::Nothing,
     };
     found.map_or(Carried::Unreadable, Carried::Home)
+}
+
+/// Where a fragment belongs in its packet's payload, in octets.
+fn offset(packet: &[u8]) -> usize {
+    usize::from(be16(packet, 6) & 0x1fff) * 8
 }
 
 impl Bound {

@@ -1,11 +1,11 @@
 //! SKIP in UDP: `skip-udp`, Caravan's own form for nodes behind a NAT.
 //!
 //! A NAT changes the outer IP header, and the MAC of SKIP covers it: a packet that has passed a NAT
-//! raw is a forged one ([`crate::counters::DropReason::BadIcv`]). Here the whole packet, with its
-//! IP header, is the payload of a UDP datagram. The MAC is that of the raw form, octet by octet, and
-//! covers the inner header, which the NAT does not see. This costs [`HEADERS_LEN`] octets; a form
-//! without the inner header would save 20 of them, but would need a rule of its own for what the
-//! MAC covers.
+//! raw is a forged one ([`BadIcv`](crate::counters::DropReason::BadIcv)). Here the whole packet,
+//! with its IP header, is the payload of a UDP datagram. The MAC is that of the raw form, octet by
+//! octet, and covers the inner header, which the NAT does not see. This costs [`HEADERS_LEN`]
+//! octets; a form without the inner header would save 20 of them, but would need a rule of its own
+//! for what the MAC covers.
 //!
 //! The source in the inner header is the node's own address, often a private one that others have
 //! too. Where the node is, the outer address and port say. Answers find it by its home address,

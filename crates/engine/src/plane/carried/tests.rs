@@ -110,7 +110,10 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
     for protocol in [IPV4, UDP, MINIMAL] {
         let mut later = packet((AGENT, CARE_OF), protocol, &all_forms()[0].1);
         later[6..8].copy_from_slice(&[0x20, 5]);
-        assert_eq!(read(&later, Bound::ToNode), Carried::Unreadable);
+        assert_eq!(read(&later, Bound::ToNode), Carried::Later);
+        later[7] = 3;
+        let could_change_it = read(&later, Bound::ToNode);
+        assert_eq!(could_change_it, Carried::Unreadable);
     }
 }
 

@@ -81,7 +81,7 @@ impl InLineOpener {
         let carried = inner.map(|inner| carried(&inner, packet, Bound::FromNode));
         match carried {
             Some(Carried::Home(home)) => home == own,
-            Some(Carried::Nothing) => true,
+            Some(Carried::Nothing | Carried::Later) => true,
             Some(Carried::Unreadable) | None => false,
         }
     }
