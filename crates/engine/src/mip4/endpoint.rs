@@ -3,7 +3,7 @@
 //! they drive a [`Node`](crate::node::Node) through [`crate::endpoint`].
 //!
 //! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: foreign
-//! agents, and a disk: a bound of n ([`Notice::StoreN`]) counts as stored at once.
+//! agents, and a disk: a bound of n ([`crate::plane::Notice::StoreN`]) counts as stored at once.
 
 mod secured;
 

@@ -132,7 +132,7 @@ fn a_flood_of_forged_sources_is_counted_and_not_remembered() {
         let mut forged = whole.clone();
         forged[12..16].copy_from_slice(&random.u32().to_be_bytes());
         // Names, keys or anything else, in half of them.
-        if random.u32() % 2 == 0 {
+        if random.u32().is_multiple_of(2) {
             let at = 20 + random.u32() as usize % (forged.len() - 20);
             forged[at] ^= 1 << (random.u32() % 8);
         }

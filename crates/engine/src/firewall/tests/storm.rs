@@ -20,13 +20,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// All that differs between storms.
 fn settings(seed: u8) -> Options {
-    let is_udp = seed % 3 == 0;
+    let is_udp = seed.is_multiple_of(3);
     Options {
         nodes: 3,
         seed,
         profile: [Profile::Draft, Profile::Paper][usize::from(seed % 2)],
         mode: [Mode::Binding, Mode::PacketParsing][usize::from(seed / 2 % 2)],
-        removes_header: seed % 5 == 0,
+        removes_header: seed.is_multiple_of(5),
         form: if is_udp { Form::Udp } else { Form::Raw },
         nat: is_udp.then_some(first_nat as fn(usize) -> Ipv4Addr),
         ..Options::default()
