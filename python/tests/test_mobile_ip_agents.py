@@ -26,13 +26,7 @@ from caravan.testbed.mobile_ip import (
     home_agent,
     mobile_node,
 )
-from caravan.testbed.traffic import (
-    finish_download,
-    make_file,
-    ping,
-    serve_files,
-    start_download,
-)
+from caravan.testbed.traffic import endless_download, ping
 
 pytestmark = pytest.mark.root
 
@@ -52,30 +46,26 @@ def reaches(network: MobileIp) -> bool:
 def test_a_download_survives_a_visit_at_a_foreign_agent(
     form: str, delivery: str, output: Path
 ) -> None:
-    expected = make_file(output / "www/file", 2_000_000)
     own = {"encapsulation": form, "encapsulating_delivery": delivery == "encapsulating"}
     with MobileIp(output) as network, home_agent(network) as ha, foreign_agent(network) as fa:
         ha.wait_ready()
         fa.wait_ready()
         with mobile_node(network, Settings(own)) as ms:
             ms.wait_ready().wait_at(HOME)
-            serve_files(network.cn, output / "www", CORRESPONDENT)
-            url = f"http://{CORRESPONDENT}/file"
-            process, path = start_download(network.ms, url, rate_bytes_s=700_000)
-            process.wait_for(path.exists, "data", 5)
-            network.move(AGENT)
-            assert ms.wait_at(AGENT) < 3
-            (visitor,) = fa.mobility()["visitors"]
-            assert visitor["home_address"] == MOBILE
-            assert visitor["encapsulation"] == form
-            assert visitor["encapsulating_delivery"] == (delivery == "encapsulating")
-            assert ms.mobility()["through"] == FOREIGN_AGENT
-            assert reaches(network)
-            network.move(HOME)
-            ms.wait_at(HOME)
-            assert process.is_running()
-            fetched = finish_download(process.wait(30), path)
-            assert (fetched.sha256, fetched.local_address) == (expected, MOBILE)
+            with endless_download(network.ms, network.cn, CORRESPONDENT) as download:
+                network.move(AGENT)
+                ms.wait_at(AGENT)
+                (visitor,) = fa.mobility()["visitors"]
+                assert visitor["home_address"] == MOBILE
+                assert visitor["encapsulation"] == form
+                assert visitor["encapsulating_delivery"] == (delivery == "encapsulating")
+                assert ms.mobility()["through"] == FOREIGN_AGENT
+                assert reaches(network)
+                download.wait_for_more()
+                network.move(HOME)
+                ms.wait_at(HOME)
+                download.wait_for_more()
+                assert download.local_addresses() == {MOBILE}
 
 
 def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> None:

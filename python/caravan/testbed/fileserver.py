@@ -1,6 +1,7 @@
 """A small HTTP server of files: one thread per client, bodies by `sendfile(2)`.
 
-Run by path: `python fileserver.py ADDRESS PORT DIRECTORY`. HTTP/1.1 with GET and HEAD only.
+Run by path: `python fileserver.py ADDRESS PORT DIRECTORY [BYTES_S]`. HTTP/1.1 with GET and HEAD
+only. With a rate, no body goes out faster: a client's own limit lets a whole window through first.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import functools
 import http.server
 import socket
 import sys
+import time
 from typing import IO, Any
+
+TURN_S = 0.02
+"""Between two pieces of a body with a rate."""
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -21,7 +26,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """Send a body; the kernel copies it where the source is a file."""
         self.wfile.flush()
         file: IO[bytes] = source
-        self.connection.sendfile(file)
+        server = self.server
+        assert isinstance(server, Server)
+        if server.rate_bytes_s is None:
+            self.connection.sendfile(file)
+            return
+        while piece := file.read(int(server.rate_bytes_s * TURN_S)):
+            self.connection.sendall(piece)
+            time.sleep(TURN_S)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests go to stderr, which is the testbed's log."""
@@ -35,7 +47,8 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: str, port: int, directory: str) -> None:
+    def __init__(self, address: str, port: int, directory: str, rate_bytes_s: int | None) -> None:
+        self.rate_bytes_s = rate_bytes_s
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, port), functools.partial(Handler, directory=directory))
 
@@ -48,8 +61,9 @@ class Server(http.server.ThreadingHTTPServer):
 
 def main() -> None:
     """Serve until the end."""
-    address, port, directory = sys.argv[1:]
-    with Server(address, int(port), directory) as server:
+    address, port, directory, *rate = sys.argv[1:]
+    rate_bytes_s = int(rate[0]) if rate else None
+    with Server(address, int(port), directory, rate_bytes_s) as server:
         print("serving", flush=True)
         server.serve_forever()
 

@@ -5,11 +5,13 @@ Runs the machine's own programs and reads their reports.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,11 @@ from caravan.testbed.process import Completed, Process
 
 SERVER_READY_S = 10.0
 HTTP_PORT = 80
+ENDLESS_BYTES = 48_000_000
+ENDLESS_RATE_BYTES_S = 400_000
+"""Two minutes for the whole file: longer than any test goes on."""
+MORE_BYTES = 200_000
+"""More than was on its way before a move."""
 IPERF_PORT = 5201
 
 
@@ -144,10 +151,18 @@ def make_file(path: Path, size_bytes: int, seed: int = 1) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def serve_files(host: Host, directory: Path, address: str, port: int = HTTP_PORT) -> Process:
-    """An HTTP server of the files in a directory; ends with the host."""
+def serve_files(
+    host: Host,
+    directory: Path,
+    address: str,
+    port: int = HTTP_PORT,
+    rate_bytes_s: int | None = None,
+) -> Process:
+    """An HTTP server of the files in a directory; ends with the host. `rate_bytes_s`: no faster
+    than this for each client."""
     script = Path(__file__).with_name("fileserver.py")
     argv = [sys.executable, str(script), address, str(port), str(directory)]
+    argv += [str(rate_bytes_s)] if rate_bytes_s is not None else []
     process = host.popen(argv, name="fileserver")
     process.wait_for(lambda: "serving" in process.stdout(), "HTTP server", SERVER_READY_S)
     return process
@@ -185,8 +200,8 @@ def start_download(
     `local_port`: the source port to use. `rate_bytes_s`: curl's speed limit.
     """
     path = host.logs / name
-    argv = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--output", str(path)]
-    argv += ["--max-time", str(timeout_s), "--write-out", "%{json}", url]
+    argv = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--no-buffer"]
+    argv += ["--output", str(path), "--max-time", str(timeout_s), "--write-out", "%{json}", url]
     argv += ["--local-port", str(local_port)] if local_port is not None else []
     argv += ["--limit-rate", str(rate_bytes_s)] if rate_bytes_s is not None else []
     return host.popen(argv, name=f"curl-{name}"), path
@@ -204,3 +219,49 @@ def finish_download(done: Completed, path: Path) -> Download:
         len(content) * 8e-6 / seconds,
         str(report["local_ip"]),
     )
+
+
+@dataclass(frozen=True)
+class EndlessDownload:
+    """A download that goes on until its test has seen enough."""
+
+    client: Host
+    process: Process
+    path: Path
+
+    def wait_for_more(self, timeout_s: float = 20.0) -> None:
+        """Wait until so much more has come that the connection is alive where the client is."""
+        before = self.received_bytes()
+
+        def has_more() -> bool:
+            return self.received_bytes() >= before + MORE_BYTES
+
+        self.process.wait_for(has_more, "more of the download", timeout_s)
+
+    def received_bytes(self) -> int:
+        """What has come so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def local_addresses(self) -> set[str]:
+        """The client's addresses in its TCP connections."""
+        lines = self.client.run(["ss", "--tcp", "--no-header", "--numeric"]).stdout.splitlines()
+        return {line.split()[3].rsplit(":", 1)[0] for line in lines if line.startswith("ESTAB")}
+
+
+@contextlib.contextmanager
+def endless_download(client: Host, server: Host, address: str) -> Iterator[EndlessDownload]:
+    """Download from a server at this address, in one connection; at the end, what came must be
+    the beginning of the file."""
+    directory = server.logs / "endless"
+    make_file(directory / "file", ENDLESS_BYTES)
+    serve_files(server, directory, address, rate_bytes_s=ENDLESS_RATE_BYTES_S)
+    process, path = start_download(client, f"http://{address}/file", "endless", timeout_s=300)
+    download = EndlessDownload(client, process, path)
+    download.wait_for_more()
+    yield download
+    process.stop()
+    with (directory / "file").open("rb") as file:
+        received = path.read_bytes()
+        if file.read(len(received)) != received:
+            raise ValueError(f"{path} was not received as it was sent")
+    (directory / "file").unlink()
