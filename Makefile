@@ -49,7 +49,7 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 	strip --strip-debug -o $(DESTDIR)$(PREFIX)/bin/caravan $(BINARY)
 	chmod 755 $(DESTDIR)$(PREFIX)/bin/caravan
 	for unit in caravan-gateway.service caravan-home-agent.service \
-		caravan-foreign-agent.service caravan@.service; do \
+		caravan-foreign-agent.service caravan-firewall.service caravan@.service; do \
 	  sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/$$unit \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d

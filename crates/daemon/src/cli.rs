@@ -76,12 +76,7 @@ impl Global {
     /// The steward's command line for a process with these options.
     fn steward(&self, config: &Path, role: Role) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["steward".into(), "--config".into(), config.into()];
-        match role {
-            Role::Gateway => all.push("--gateway".into()),
-            Role::HomeAgent => all.push("--home-agent".into()),
-            Role::ForeignAgent => all.push("--foreign-agent".into()),
-            Role::Station => {}
-        }
+        all.extend(["--role".into(), role.command().into()]);
         all.extend(["--runtime-dir".into(), self.runtime_dir.clone().into()]);
         all.extend(["--state-dir".into(), self.state_dir.clone().into()]);
         all.extend(["--log-level".into(), self.log_level.clone().into()]);
@@ -132,6 +127,13 @@ enum Command {
         It serves mobile nodes that visit its link. docs/vpn-mobile-ip.md shows how."
     )]
     ForeignAgent(RunArgs),
+    /// Run the firewall of a mobile private network, in the foreground
+    #[command(
+        after_help = "Example:\n  caravan firewall -c /etc/caravan/firewall.toml\n\n\
+        It lets in what [access.NAME] allows and what is authentic. docs/vpn-mobile-ip.md shows\n\
+        how."
+    )]
+    Firewall(RunArgs),
     /// Bring the connections of a configuration up and keep them up; run a mobile node
     #[command(after_help = "Examples:\n  \
         caravan up -c ms1.toml            in the foreground; ^C takes it down\n  \
@@ -240,15 +242,9 @@ struct StewardArgs {
     /// The configuration
     #[arg(long)]
     config: PathBuf,
-    /// For a gateway; without any of these, for a client
-    #[arg(long)]
-    gateway: bool,
-    /// For a home agent
-    #[arg(long)]
-    home_agent: bool,
-    /// For a foreign agent
-    #[arg(long)]
-    foreign_agent: bool,
+    /// The command of the process that it serves
+    #[arg(long, value_parser = |text: &str| Role::of_command(text).ok_or("there is no such role"))]
+    role: Role,
 }
 
 /// Reads the command line and runs the command; `run` is the main loop of `gateway` and `up`.
@@ -318,6 +314,7 @@ impl Cli {
             Command::Gateway(args) => serve(args, Role::Gateway, &global, run)?,
             Command::HomeAgent(args) => serve(args, Role::HomeAgent, &global, run)?,
             Command::ForeignAgent(args) => serve(args, Role::ForeignAgent, &global, run)?,
+            Command::Firewall(args) => serve(args, Role::Firewall, &global, run)?,
             Command::Up {
                 run: args,
                 detach,
@@ -355,12 +352,7 @@ impl Cli {
             }
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
-                    role: match (args.gateway, args.home_agent, args.foreign_agent) {
-                        (true, _, _) => Role::Gateway,
-                        (_, true, _) => Role::HomeAgent,
-                        (_, _, true) => Role::ForeignAgent,
-                        _ => Role::Station,
-                    },
+                    role: args.role,
                     config: args.config,
                     runtime_dir: global.runtime_dir,
                     state_dir: global.state_dir,

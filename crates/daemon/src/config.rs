@@ -7,11 +7,13 @@ pub mod build;
 mod check;
 mod credentials;
 pub mod file;
+pub mod firewall;
 mod keys;
 mod loaded;
 pub mod mobility;
 mod parts;
 mod read;
+pub mod skip;
 pub mod values;
 
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub use check::own_fault;
 pub use credentials::Credentials;
 pub use keys::KeyValues;
 pub use loaded::{Loaded, PublishedPort};
-pub use parts::{HomeAgentSetup, MobileSetup, Mobility, VisitedLink};
+pub use parts::{FirewallSetup, HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
 
 /// Octets of a text file at most. A wrong name could lead to an endless file.
 const MAX_FILE: u64 = 16 << 20;

@@ -139,6 +139,22 @@ fn strange(name: &str) -> io::Error {
 /// Replaces a file in a folder, mode 0600, all or nothing. Follows no link at either name. Needs no
 /// right to the path of the folder.
 pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
+    let (file, new) = write_new(folder, name, text)?;
+    renameat(folder, &new[..], folder, name)?;
+    Ok(file)
+}
+
+/// The same, and it survives a loss of power once this returns. The folder must be readable.
+pub fn replace_durably(folder: &File, name: &str, text: &[u8]) -> io::Result<()> {
+    let (file, new) = write_new(folder, name, text)?;
+    file.sync_all()?;
+    renameat(folder, &new[..], folder, name)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    File::from(openat(folder, ".", flags, Mode::empty())?).sync_all()
+}
+
+/// Writes what is to replace a file, under the returned name.
+fn write_new(folder: &File, name: &str, text: &[u8]) -> io::Result<(File, String)> {
     let new = format!("{name}.new");
     match unlinkat(folder, &new[..], UnlinkatFlags::NoRemoveDir) {
         Err(Errno::ENOENT) | Ok(()) => {}
@@ -148,8 +164,7 @@ pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     let opened = openat(folder, &new[..], flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
     let mut file = File::from(opened);
     file.write_all(text)?;
-    renameat(folder, &new[..], folder, name)?;
-    Ok(file)
+    Ok((file, new))
 }
 
 /// Reads a file of an open folder, of at most this many octets, with its time of modification.

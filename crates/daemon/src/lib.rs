@@ -5,7 +5,7 @@
 //! [`planes`] (packet threads around the engine's planes). `main.rs` only calls into here.
 //!
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
-//! [`console`].
+//! [`token`], [`console`].
 //!
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
 //! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
@@ -17,6 +17,7 @@ pub mod cli;
 pub mod config;
 pub mod console;
 pub mod control;
+pub mod count_file;
 pub mod dns;
 pub mod ether;
 pub mod files;
@@ -39,5 +40,6 @@ pub mod service;
 pub mod status;
 pub mod steward;
 pub mod sys;
+pub mod token;
 pub mod tun;
 pub mod udp;

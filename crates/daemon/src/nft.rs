@@ -11,6 +11,7 @@
 
 pub mod bound;
 pub mod names;
+pub mod wall;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

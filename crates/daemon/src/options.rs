@@ -17,9 +17,20 @@ pub enum Role {
     HomeAgent,
     /// `caravan foreign-agent`
     ForeignAgent,
+    /// `caravan firewall`
+    Firewall,
 }
 
 impl Role {
+    /// Every role.
+    pub const ALL: [Self; 5] = [
+        Self::Gateway,
+        Self::Station,
+        Self::HomeAgent,
+        Self::ForeignAgent,
+        Self::Firewall,
+    ];
+
     /// Its command.
     pub fn command(self) -> &'static str {
         match self {
@@ -27,7 +38,13 @@ impl Role {
             Self::Station => "up",
             Self::HomeAgent => "home-agent",
             Self::ForeignAgent => "foreign-agent",
+            Self::Firewall => "firewall",
         }
+    }
+
+    /// The role of a command.
+    pub fn of_command(command: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.command() == command)
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod bundle;
 mod skip;
-mod token;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

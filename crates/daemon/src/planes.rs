@@ -151,6 +151,8 @@ enum InboundOrder {
 
 enum OutboundOrder {
     Change(OutboundChange),
+    /// A whole IP packet of control's own, to send as if it came from the TUN device.
+    Packet(Vec<u8>),
     Report(oneshot::Sender<Report>),
     Icmp(IcmpReport),
     Stop,
@@ -240,6 +242,11 @@ impl Planes {
     /// Sends a change to the outbound plane. Waits if its queue is full.
     pub fn change_outbound(&self, change: OutboundChange) -> Result<(), Gone> {
         self.outbound.give(OutboundOrder::Change(change))
+    }
+
+    /// Sends a whole IP packet through the tunnel that takes it. Waits if the queue is full.
+    pub fn send_packet(&self, packet: Vec<u8>) -> Result<(), Gone> {
+        self.outbound.give(OutboundOrder::Packet(packet))
     }
 
     /// Requests the counts of one direction. The answer comes between two bursts.

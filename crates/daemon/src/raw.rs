@@ -1,5 +1,5 @@
 //! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations without UDP
-//! encapsulation, and for 4, 47 and 55, the tunnels of Mobile IPv4. Packets include the IP header
+//! encapsulation, for 57 (SKIP), and for 4, 47 and 55, the tunnels of Mobile IPv4. Packets include the IP header
 //! in both directions.
 //!
 //! Linux delivers only the payload to a raw IPv6 socket: the header is rebuilt from ancillary data.
@@ -24,6 +24,8 @@ pub const HEADER_V6_BYTES: usize = 40;
 pub const IPSEC: [u8; 2] = [50, 51];
 /// IP in IP, GRE and minimal encapsulation.
 pub const TUNNELS: [u8; 3] = [4, 47, 55];
+/// SKIP.
+pub const IN_LINE: u8 = 57;
 /// IPPROTO_RAW: such a socket only sends, and whole packets.
 const ANY: i32 = 255;
 

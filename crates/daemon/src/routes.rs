@@ -136,7 +136,7 @@ impl Desired {
             blocks: blocks.filter(|it| !is_blocked(it)).copied().collect(),
             routes: routes
                 .map(|(&to, &source)| TableRoute { table, to, source })
-                .chain(self.route_of_visitors(table))
+                .chain(self.route_of_next(table))
                 .collect(),
         }
     }
@@ -144,12 +144,12 @@ impl Desired {
     fn table_routes(&self, table: u32) -> BTreeSet<TableRoute> {
         let routes = self.routes.iter();
         let routes = routes.map(|(&to, &source)| TableRoute { table, to, source });
-        routes.chain(self.route_of_visitors(table)).collect()
+        routes.chain(self.route_of_next(table)).collect()
     }
 
-    /// The next table leads packets of visitors into the tunnel.
-    fn route_of_visitors(&self, table: u32) -> Option<TableRoute> {
-        self.roaming.has_reverse().then(|| TableRoute {
+    /// The next table leads everything into the tunnel.
+    fn route_of_next(&self, table: u32) -> Option<TableRoute> {
+        self.roaming.needs_next_table().then(|| TableRoute {
             table: table + 1,
             to: Prefix::everything(false),
             source: None,

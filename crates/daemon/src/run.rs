@@ -24,7 +24,7 @@ mod requests;
 mod sessions;
 mod setup;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use engine::config::Start;
 use engine::node::{Command, Input, Node};
-use engine::plane::Notice;
+use engine::plane::{InboundChange, OutboundChange};
 use engine::sa::Via;
 use engine::time::{Calendar, Deadline};
 use tokio::sync::{mpsc, oneshot};
@@ -44,6 +44,7 @@ use crate::capture::{Capture, Keys, Tap};
 use crate::config::{Loaded, connection_names};
 use crate::control::Reply;
 use crate::control::server::{Call, ControlServer};
+use crate::count_file::CountFile;
 use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
 use crate::planes::{Clock, News, Planes};
@@ -107,6 +108,12 @@ struct Process {
     node: Node,
     /// Its part in Mobile IPv4, until it is taken down.
     mobility: Option<MobilePart>,
+    /// How far n of SKIP has come with each peer.
+    counts: CountFile,
+    /// The same where it could not be stored: number and bound.
+    unstored: BTreeMap<String, (u32, u32)>,
+    /// The part waits for the inbound plane's report.
+    owes_report: bool,
     planes: Planes,
     inbox: Inbox,
     udp: Arc<UdpSockets>,
@@ -149,6 +156,7 @@ impl Process {
         self.mobile_input(&MobileInput::Look)?;
         while !self.is_stopped {
             self.give_up()?;
+            self.report_to_part().await?;
             self.keep_peers();
             let wake = self.wake_at();
             tokio::select! {
@@ -303,7 +311,13 @@ impl Process {
         let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
         self.progress.calendar = calendar;
         if let Some(part) = &mut self.mobility {
-            part.set_clock(self.clock.now());
+            let clock = self.clock.now();
+            part.set_clock(clock);
+            self.planes
+                .change_inbound(InboundChange::Calendar(calendar, clock))?;
+            self.planes
+                .change_outbound(OutboundChange::Calendar(calendar, clock))?;
+            self.store_again()?;
         }
         self.input(Input::Calendar(calendar)).await?;
         // What the host refused is tried again.
@@ -325,16 +339,9 @@ impl Process {
             News::Message { path, bytes } if path.via == Via::UdpWithType => {
                 self.mobile_message(&path, &bytes)
             }
-            News::Notice(
-                Notice::PathMoved { child, .. }
-                | Notice::InboundUsed { child, .. }
-                | Notice::SoftLimit { child }
-                | Notice::Acquire { child }
-                | Notice::LargeUnanswered { child }
-                | Notice::PathShrank { child, .. }
-                | Notice::OutboundUsed { child, .. },
-            ) if mobility::is_tunnel(child) => Ok(()),
-            News::Notice(Notice::Removed(_, report)) if mobility::is_tunnel(report.child) => Ok(()),
+            News::Notice(notice) if mobility::is_about(&notice) => {
+                self.mobile_input(&MobileInput::Notice(&notice))
+            }
             News::Message { path, bytes } => self.input(Input::Datagram(path, &bytes)).await,
             News::Notice(notice) => self.input(Input::Notice(notice)).await,
             News::Unreachable { remote, what } => {

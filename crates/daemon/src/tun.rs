@@ -155,6 +155,14 @@ impl Tun {
         }
     }
 
+    /// Octets before each packet of a frame.
+    pub fn header_bytes(&self) -> usize {
+        match self.granted.vnet_header {
+            true => HEADER_BYTES,
+            false => 0,
+        }
+    }
+
     /// Reads one frame of at most [`FRAME_BYTES`]; `None` if there is none.
     pub fn read(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(frame) {

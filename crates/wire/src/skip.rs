@@ -15,7 +15,7 @@ pub use ah::{AH_FIXED_LEN, OldAh};
 pub use algorithms::{Algorithms, CryptAlg, KijAlg, MacAlg};
 pub use esp::{ESP_SPI_LEN, OldEsp, TRAILER_LEN, padding};
 pub use header::{FIXED_LEN, MAX_LEN, SkipHeader};
-pub use name::{MAX_MKID_LEN, Name, Nsid};
+pub use name::{MAX_MKID_LEN, Name, NotAName, Nsid};
 
 /// The SPI of AH and ESP below a SKIP header.
 pub const SPI: u32 = 1;

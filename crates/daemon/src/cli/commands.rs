@@ -320,5 +320,10 @@ fn describe(mobility: &Mobility) -> String {
             format!("foreign agent, care-of address {}", it.config.care_of)
         }
         Mobility::MobileNode(it) => format!("mobile node {}", it.config.home_address),
+        Mobility::Firewall(it) => {
+            let count = it.names.len();
+            let entries = if count == 1 { "entry" } else { "entries" };
+            format!("firewall {} with {count} {entries}", it.config.outside)
+        }
     }
 }

@@ -2,7 +2,9 @@
 //! checks what types cannot.
 
 mod auth;
+mod firewall;
 mod mobility;
+mod skip;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -51,8 +53,8 @@ const DEFAULT_ESP: [&str; 6] = [
     "aes128-sha256",
 ];
 
-const NOTHING: &str = "there is none: add [connections.NAME], [mobile], [home_agent] or \
-                       [foreign_agent]";
+const NOTHING: &str = "there is none: add [connections.NAME], [mobile], [home_agent], \
+                       [foreign_agent] or [firewall]";
 
 /// Builds from a parsed file. File names are relative to the folder of the file.
 pub fn build(

@@ -12,10 +12,12 @@ use document::{Fault, Item, Value};
 use serde::Serialize;
 
 use super::ConfigError;
+use super::firewall::{AccessTable, FirewallTable};
 use super::mobility::{
     AgentTable, ForeignAgentTable, HomeAgentTable, MobileNodeTable, MobileTable,
 };
 use super::read::{Keys, Read, ReadTable};
+use super::skip::SkipTable;
 use super::values::{SecretText, Size, Span};
 use crate::routes::full::{Lan, OtherFamily};
 
@@ -36,6 +38,12 @@ pub struct ConfigFile {
     pub foreign_agent: Option<ForeignAgentTable>,
     /// This process is a mobile node.
     pub mobile: Option<MobileTable>,
+    /// This process is the firewall of a mobile private network.
+    pub firewall: Option<FirewallTable>,
+    /// Who may send through the firewall, by name.
+    pub access: BTreeMap<String, AccessTable>,
+    /// Our long-term key of SKIP.
+    pub skip: Option<SkipTable>,
     /// Mobile nodes, by name: those of a home agent, or those that share keys with a foreign agent.
     pub mobile_nodes: BTreeMap<String, MobileNodeTable>,
     /// Home agents that share keys with us, by name.
@@ -55,6 +63,9 @@ impl ReadTable for ConfigFile {
             "home_agent",
             "foreign_agent",
             "mobile",
+            "firewall",
+            "access",
+            "skip",
             "mobile_nodes",
             "home_agents",
             "foreign_agents",
@@ -71,6 +82,9 @@ impl ReadTable for ConfigFile {
             home_agent: keys.given("home_agent")?,
             foreign_agent: keys.given("foreign_agent")?,
             mobile: keys.given("mobile")?,
+            firewall: keys.given("firewall")?,
+            access: keys.given("access")?,
+            skip: keys.given("skip")?,
             mobile_nodes: keys.given("mobile_nodes")?,
             home_agents: keys.given("home_agents")?,
             foreign_agents: keys.given("foreign_agents")?,
@@ -88,7 +102,8 @@ impl ConfigFile {
             lists.chain(&end.key).chain(&end.secret_file)
         });
         let shared = self.associations().into_iter();
-        of_ends.chain(shared.filter_map(|(_, it)| it.key_file.as_ref()))
+        let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
+        of_ends.chain(shared).chain(self.files_of_skip())
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use document::{Fault, Item};
 
+use super::firewall::{NodeFirewallTable, OutsideTable};
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Span};
 
@@ -44,6 +45,10 @@ pub struct HomeAgentTable {
     pub advertise: bool,
     /// How long an advertisement holds. A third of it is the longest time between two.
     pub advertised_lifetime: Span,
+    /// Care-of addresses outside a firewall. The first one that fits counts.
+    pub outside: Vec<OutsideTable>,
+    /// Firewalls, by their inside address, that mobile nodes may name in their requests.
+    pub firewalls: Vec<Ipv4Addr>,
 }
 
 impl ReadTable for HomeAgentTable {
@@ -62,6 +67,8 @@ impl ReadTable for HomeAgentTable {
             advertise: keys.or("advertise", true)?,
             // Nodes notice within seconds that they have come home.
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
+            outside: keys.given("outside")?,
+            firewalls: keys.given("firewalls")?,
         })
     }
 }
@@ -146,6 +153,8 @@ pub struct MobileTable {
     pub simultaneous: bool,
     /// Tunnels in UDP (RFC 3519).
     pub udp: UdpTunnel,
+    /// The firewall of the home network, if there is one.
+    pub firewall: Option<NodeFirewallTable>,
     /// The keys shared with the home agent.
     pub association: AssociationTable,
 }
@@ -166,6 +175,7 @@ impl ReadTable for MobileTable {
             revocation: keys.or("revocation", true)?,
             simultaneous: keys.or("simultaneous", false)?,
             udp: keys.given("udp")?,
+            firewall: keys.given("firewall")?,
             association: keys.needed("association", ASSOCIATION)?,
         })
     }

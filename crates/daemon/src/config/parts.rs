@@ -1,7 +1,14 @@
 //! The part of a process in Mobile IPv4, checked.
 
-use engine::mip4::{foreign_agent, home_agent, mobile_node};
+use std::fmt;
+use std::net::Ipv4Addr;
 
+use engine::firewall;
+use engine::mip4::firewall::{Firewall, Side};
+use engine::mip4::{foreign_agent, home_agent, mobile_node};
+use engine::skip::Association;
+
+use super::firewall::FIREWALL;
 use super::mobility::{FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::routes::entries::Part;
 
@@ -14,6 +21,8 @@ pub enum Mobility {
     ForeignAgent(VisitedLink),
     /// A mobile node.
     MobileNode(MobileSetup),
+    /// The firewall between home agents and mobile nodes.
+    Firewall(FirewallSetup),
 }
 
 /// A home agent and its link.
@@ -45,6 +54,44 @@ pub struct MobileSetup {
     pub interfaces: Vec<String>,
     /// Bits of the home network's prefix.
     pub prefix: u8,
+    /// The firewall of the home network.
+    pub firewall: Option<NodeFirewall>,
+}
+
+/// What a mobile node knows of the firewall of its home network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeFirewall {
+    /// Its address outside.
+    pub outside: Ipv4Addr,
+    /// What the node's machine knows.
+    pub machine: Firewall,
+    /// Where the node is, if its file says so.
+    pub side: Side,
+    /// What protects packets between both.
+    pub association: Association,
+}
+
+/// A firewall.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FirewallSetup {
+    /// The machine's.
+    pub config: firewall::Config,
+    /// The interface outside.
+    pub outside_interface: String,
+    /// The entries' names.
+    pub names: Vec<String>,
+}
+
+/// Shows no secret.
+impl fmt::Debug for FirewallSetup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "firewall {} for {}",
+            self.config.outside,
+            self.names.join(", ")
+        )
+    }
 }
 
 impl Mobility {
@@ -54,6 +101,7 @@ impl Mobility {
             Self::HomeAgent(_) => HOME_AGENT,
             Self::ForeignAgent(_) => FOREIGN_AGENT,
             Self::MobileNode(_) => MOBILE,
+            Self::Firewall(_) => FIREWALL,
         }
     }
 
@@ -63,6 +111,7 @@ impl Mobility {
             Self::HomeAgent(it) => vec![it.interface.clone()],
             Self::ForeignAgent(it) => vec![it.interface.clone()],
             Self::MobileNode(it) => it.interfaces.clone(),
+            Self::Firewall(_) => Vec::new(),
         }
     }
 
@@ -92,6 +141,15 @@ impl Mobility {
                 ("prefix", one.prefix == two.prefix),
                 ("home_agent", one.config.home_agent == two.config.home_agent),
                 ("interfaces", one.interfaces == two.interfaces),
+                ("firewall", one.firewall == two.firewall),
+            ],
+            (Self::Firewall(one), Self::Firewall(two)) => &[
+                (
+                    "outside_interface",
+                    one.outside_interface == two.outside_interface,
+                ),
+                ("access list", one.config.entries == two.config.entries),
+                ("file", one == two),
             ],
             _ => return Some("role"),
         };
@@ -100,14 +158,23 @@ impl Mobility {
             .map(|(key, _)| *key)
     }
 
+    /// Whether its packets carry their keys.
+    pub fn is_in_line(&self) -> bool {
+        match self {
+            Self::HomeAgent(_) | Self::ForeignAgent(_) => false,
+            Self::MobileNode(it) => it.firewall.is_some(),
+            Self::Firewall(_) => true,
+        }
+    }
+
     /// What the steward must know of it.
     pub fn part(&self) -> Part {
         let home = match self {
             Self::MobileNode(it) => Some((it.config.home_address, it.prefix)),
-            Self::HomeAgent(_) | Self::ForeignAgent(_) => None,
+            Self::HomeAgent(_) | Self::ForeignAgent(_) | Self::Firewall(_) => None,
         };
         let interfaces = match self {
-            Self::HomeAgent(_) => Vec::new(),
+            Self::HomeAgent(_) | Self::Firewall(_) => Vec::new(),
             Self::ForeignAgent(_) | Self::MobileNode(_) => self.interfaces(),
         };
         Part { home, interfaces }

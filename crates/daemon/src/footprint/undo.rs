@@ -8,7 +8,10 @@ use crate::{dns, nft};
 pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
     // A failure in one part must not stop the others.
     let resolvers = dns::give_back(file);
-    let tables = nft::undo(file);
+    let tables = nft::undo(file).and(match blocks {
+        Blocks::Stay => Ok(()),
+        Blocks::Lifted => nft::wall::lift(file),
+    });
     routes::undo(file, blocks).await?;
     nft::bound::renew(file)?;
     resolvers?;

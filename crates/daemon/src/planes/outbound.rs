@@ -160,6 +160,13 @@ impl Outbound {
                 self.ask_links();
                 self.plane.release(now, &mut self.out);
             }
+            OutboundOrder::Packet(packet) => {
+                // A header of zeros says that nothing is left to do. The buffer of frames may hold
+                // one that was just read.
+                let mut frame = vec![0; self.tun.header_bytes()];
+                frame.extend_from_slice(&packet);
+                self.plane.seal(&mut frame, self.clock.now(), &mut self.out);
+            }
             OutboundOrder::Report(answer) => {
                 // The caller may be gone.
                 let _ = answer.send(Report {

@@ -222,6 +222,16 @@ pub enum Purpose {
         /// Index of the interface.
         link: u32,
     },
+    /// Packets of a home agent that come out of the TUN device go into it again, by the next
+    /// table: a firewall opens them, and closes them for the other side.
+    Returned {
+        /// The home agent.
+        agent: Ipv4Addr,
+        /// They are from it; otherwise to it.
+        is_source: bool,
+        /// Index of the TUN device.
+        link: u32,
+    },
     /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
@@ -236,7 +246,7 @@ impl Purpose {
             Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
             Self::Kept(prefix) => prefix.address.is_ipv6() == is_ipv6,
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
-            Self::CareOf(_) | Self::Visitor { .. } => false,
+            Self::CareOf(_) | Self::Visitor { .. } | Self::Returned { .. } => false,
         }
     }
 }

@@ -347,11 +347,21 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         Purpose::Visitor { home, link } => {
             let next = RuleAttribute::Table(rule.table + 1);
             let mut all = vec![from(&mut message, home), next];
-            // A rule is found without its interface, too, when that is gone.
-            let name = nix::net::if_::if_indextoname(link).ok();
-            let name = name.and_then(|name| name.into_string().ok());
-            all.extend(name.map(RuleAttribute::Iifname));
+            all.extend(through(link));
             (KEPT, all)
+        }
+        Purpose::Returned {
+            agent,
+            is_source,
+            link,
+        } => {
+            let end = match is_source {
+                true => from(&mut message, agent),
+                false => towards(&mut message, Prefix::host(agent.into())),
+            };
+            let next = RuleAttribute::Table(rule.table + 1);
+            let all = [end, next].into_iter().chain(through(link));
+            (KEPT, all.collect())
         }
         Purpose::Tunnel => {
             message.header.flags = RuleFlags::Invert;
@@ -371,6 +381,12 @@ fn rule_message(rule: &Rule) -> RuleMessage {
 fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
     message.header.dst_len = prefix.length;
     RuleAttribute::Destination(prefix.address)
+}
+
+/// Packets that come from an interface. A rule is found without it, too, when that is gone.
+fn through(link: u32) -> Option<RuleAttribute> {
+    let name = nix::net::if_::if_indextoname(link).ok()?;
+    name.into_string().ok().map(RuleAttribute::Iifname)
 }
 
 fn from(message: &mut RuleMessage, address: Ipv4Addr) -> RuleAttribute {

@@ -28,6 +28,10 @@ pub struct Roaming {
     pub place: Option<Place>,
     /// Visitors of the foreign agent, by home address.
     pub visitors: BTreeMap<Ipv4Addr, Visitor>,
+    /// Home agents of a firewall: packets from and to them that come out of the TUN device go into
+    /// it again.
+    #[serde(default)]
+    pub returned: BTreeSet<Ipv4Addr>,
 }
 
 /// Where a mobile node is.
@@ -102,12 +106,21 @@ impl Roaming {
             home: *home,
             link: if one.encapsulates { tun } else { visited },
         }));
+        let both = [true, false].into_iter();
+        all.extend(both.flat_map(|is_source| {
+            let agents = self.returned.iter();
+            agents.map(move |agent| Purpose::Returned {
+                agent: *agent,
+                is_source,
+                link: tun,
+            })
+        }));
         all
     }
 
-    /// Whether packets of visitors go into the tunnel.
-    pub fn has_reverse(&self) -> bool {
-        self.visitors.values().any(|one| one.is_reverse)
+    /// Whether rules lead to the next table, and that into the tunnel.
+    pub fn needs_next_table(&self) -> bool {
+        self.visitors.values().any(|one| one.is_reverse) || !self.returned.is_empty()
     }
 
     fn neighbours(&self, part: &Part) -> Result<BTreeSet<Neighbour>, RouteError> {

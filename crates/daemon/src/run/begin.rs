@@ -1,7 +1,7 @@
 //! Set-up in order: start the steward, which needs and keeps most rights; open what this process
 //! needs; drop all rights; start threads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
 use crate::control::server::{Call, ControlServer};
+use crate::count_file::CountFile;
 use crate::leases::LeaseFile;
 use crate::options::{Role, RunOptions};
 use crate::peer_file::PeerFile;
@@ -98,7 +99,7 @@ impl Process {
         }
         let peers = PeerFile::new(match options.role {
             Role::Gateway => leases.opened(),
-            Role::Station | Role::HomeAgent | Role::ForeignAgent => None,
+            Role::Station | Role::HomeAgent | Role::ForeignAgent | Role::Firewall => None,
         });
         let writable = leases.opened();
         if let Some(folder) = &writable {
@@ -113,6 +114,8 @@ impl Process {
             steward_pid: steward.pid(),
         };
         leases.read_again();
+        let counts = CountFile::open(leases.opened());
+        let counts = counts.context("cannot read how far n of SKIP has come")?;
         let mut host = Host::new(
             options.role,
             steward,
@@ -122,7 +125,7 @@ impl Process {
         );
         host.adopt(&loaded);
         let devices = (tun, udp, raw, mobile);
-        let kept = (host, peers, capture);
+        let kept = (host, peers, counts, capture);
         Self::start(options, loaded, devices, kept, control, confined)
     }
 
@@ -131,7 +134,7 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw, mobile): (Tun, UdpSockets, Option<RawSockets>, Opened),
-        (host, peers, capture): (Host, PeerFile, Option<(CaptureFile, Keys)>),
+        (host, peers, counts, capture): (Host, PeerFile, CountFile, Option<(CaptureFile, Keys)>),
         (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
@@ -154,13 +157,17 @@ impl Process {
         let node = Node::new(config, &seed);
         let started = (&seed, clock.now());
         let mobility = loaded.mobility.as_ref();
-        let mobility = mobility.map(|it| MobilePart::start(it, mobile, started));
+        let mobility = mobility.map(|it| MobilePart::start(it, mobile, &counts, started));
+        let mobility = mobility.transpose()?;
         Ok(Self {
             options,
             loaded,
             clock,
             node,
             mobility,
+            counts,
+            unstored: BTreeMap::new(),
+            owes_report: false,
             planes,
             inbox: Inbox::new(news),
             udp,

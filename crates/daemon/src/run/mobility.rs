@@ -4,6 +4,7 @@
 //! Tunnels are the same to the packet threads as those of IKE; `engine::mip4::carriers` says which
 //! there are. What the host must do goes to the steward with everything else that is wanted.
 
+mod firewall;
 mod foreign_agent;
 mod home_agent;
 mod keepalive;
@@ -17,18 +18,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use crypto::rand::Seed;
 use engine::ike::Unreachable;
-use engine::mip4::carriers::{Carrier, Carriers, Change, FIRST_CHILD, Owner};
-use engine::mip4::identification;
-use engine::sa::{ChildId, Path};
+use engine::mip4::carriers::{Carrier, Carriers, Change, Owner};
+use engine::mip4::{identification, security};
+use engine::plane::{Notice, SaReport};
+use engine::sa::{Direction, Path};
 use engine::time::{Deadline, Instant};
 use futures_util::future::select_all;
 use tracing::{info, warn};
 
 use super::Process;
+use crate::capture::udp_packet;
 use crate::config::Mobility;
+use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
 use crate::routes::Desired;
 use crate::status::MobilityStatus;
+use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
 use home_agent::HomeAgentPart;
 use keepalive::Echoes;
@@ -56,6 +61,12 @@ pub(super) enum Input<'a> {
     Unsent,
     /// The process ends: registrations are taken back.
     Leave,
+    /// A plane says something about an SA of ours.
+    Notice(&'a Notice),
+    /// The inbound plane's SAs: the answer to [`Effect::WantsReport`].
+    Report(&'a [SaReport]),
+    /// A bound of n is on the disk: its number and the bound, of [`Effect::StoreN`].
+    Stored(u32, u32),
 }
 
 /// What must be done.
@@ -70,6 +81,20 @@ pub(super) enum Effect {
     Plane(Change),
     /// The host must change.
     Host,
+    /// Send a UDP payload through the tunnel that takes it, not from a socket.
+    Sealed {
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        payload: Vec<u8>,
+    },
+    /// Give the inbound plane's report.
+    WantsReport,
+    /// Store how far n has come with a pair, then say so.
+    StoreN {
+        pair: String,
+        number: u32,
+        bound: u32,
+    },
 }
 
 /// What a part holds besides its machine.
@@ -93,6 +118,7 @@ enum Machine {
     HomeAgent(Box<HomeAgentPart>),
     ForeignAgent(Box<ForeignAgentPart>),
     MobileNode(Box<MobileNodePart>),
+    Firewall(Box<FirewallPart>),
 }
 
 /// Reasons that are counted separately. A reason consists of our own words and codes, so there are
@@ -153,19 +179,23 @@ impl MobilePart {
     pub(super) fn start(
         mobility: &Mobility,
         opened: Opened,
+        counts: &CountFile,
         (seed, now): (&Seed, Instant),
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         let random = seed.stream("mobile ip", 0);
         let clock = clock(now);
+        let mut common = Common {
+            links: opened.links,
+            effects: VecDeque::new(),
+            refused: BTreeMap::new(),
+            unsent: 0,
+        };
         let machine = match mobility {
             Mobility::HomeAgent(setup) => {
                 let beacon = seed.stream("mobile ip", 1);
-                Machine::HomeAgent(Box::new(HomeAgentPart::new(
-                    setup,
-                    clock,
-                    now,
-                    (random, beacon),
-                )))
+                let (part, begun) = HomeAgentPart::new(setup, clock, now, (random, beacon));
+                common.plane(begun);
+                Machine::HomeAgent(Box::new(part))
             }
             Mobility::ForeignAgent(setup) => Machine::ForeignAgent(Box::new(
                 ForeignAgentPart::new(setup, (clock, now), opened.echoes, random),
@@ -173,20 +203,18 @@ impl MobilePart {
             Mobility::MobileNode(setup) => Machine::MobileNode(Box::new(MobileNodePart::new(
                 setup,
                 clock,
-                opened.echoes,
+                (opened.echoes, counts),
                 random,
             ))),
+            Mobility::Firewall(setup) => {
+                Machine::Firewall(Box::new(FirewallPart::new(setup, counts)?))
+            }
         };
-        Self {
-            common: Common {
-                links: opened.links,
-                effects: VecDeque::new(),
-                refused: BTreeMap::new(),
-                unsent: 0,
-            },
+        Ok(Self {
+            common,
             machine,
             name: mobility.name(),
-        }
+        })
     }
 
     /// The name under which it runs.
@@ -200,6 +228,9 @@ impl MobilePart {
             return std::future::pending().await;
         };
         let links = &part.common.links;
+        if links.is_empty() {
+            return std::future::pending().await;
+        }
         let each = links.iter().map(|link| Box::pin(link.hear()));
         let (heard, number, _) = select_all(each).await;
         let name = links[number].name();
@@ -214,6 +245,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.handle(input, common, now),
             Machine::ForeignAgent(it) => it.handle(input, common, now),
             Machine::MobileNode(it) => it.handle(input, common, now),
+            Machine::Firewall(it) => it.handle(input, common, now),
         }
     }
 
@@ -228,6 +260,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.deadline(),
             Machine::ForeignAgent(it) => Some(it.deadline()),
             Machine::MobileNode(it) => it.deadline(),
+            Machine::Firewall(it) => it.deadline(),
         }
     }
 
@@ -237,6 +270,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.agent.set_clock(clock(now)),
             Machine::ForeignAgent(it) => it.agent.set_clock(clock(now)),
             Machine::MobileNode(it) => it.node.set_clock(clock(now)),
+            Machine::Firewall(_) => {}
         }
     }
 
@@ -246,6 +280,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.want(desired),
             Machine::ForeignAgent(it) => it.want(desired),
             Machine::MobileNode(it) => it.want(desired),
+            Machine::Firewall(it) => it.want(desired),
         }
     }
 
@@ -255,6 +290,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.agent.is_revoking(),
             Machine::ForeignAgent(it) => it.agent.is_revoking(),
             Machine::MobileNode(it) => it.node.is_leaving(),
+            Machine::Firewall(_) => false,
         }
     }
 
@@ -273,14 +309,14 @@ impl MobilePart {
         match &mut self.machine {
             Machine::HomeAgent(it) => it.agent.revoke(home, now),
             Machine::ForeignAgent(it) => it.agent.revoke(home, now),
-            Machine::MobileNode(_) => false,
+            Machine::MobileNode(_) | Machine::Firewall(_) => false,
         }
     }
 
     /// Whether it serves, or a mobile node is registered.
     pub(super) fn is_up(&self) -> bool {
         match &self.machine {
-            Machine::HomeAgent(_) | Machine::ForeignAgent(_) => true,
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => true,
             Machine::MobileNode(it) => it.is_up(),
         }
     }
@@ -290,7 +326,9 @@ impl MobilePart {
         match &mut self.machine {
             Machine::HomeAgent(it) => it.end(),
             Machine::ForeignAgent(it) => end_all(&mut it.carriers),
-            Machine::MobileNode(it) => end_all(&mut it.carriers),
+            Machine::MobileNode(it) => it.end(),
+            // The planes end with the process, which is nothing else.
+            Machine::Firewall(_) => Vec::new(),
         }
     }
 
@@ -300,6 +338,7 @@ impl MobilePart {
             Machine::HomeAgent(it) => it.status(now),
             Machine::ForeignAgent(it) => it.status(now),
             Machine::MobileNode(it) => it.status(now),
+            Machine::Firewall(it) => it.status(now),
         };
         self.name.clone_into(&mut status.name);
         status.refused.extend(self.common.refused.clone());
@@ -328,6 +367,16 @@ impl Process {
                 Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
                 Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
                 Effect::Host => wants_host = true,
+                Effect::Sealed { from, to, payload } => {
+                    let packet = udp_packet(from.into(), to.into(), 0, &payload);
+                    self.planes.send_packet(packet)?;
+                }
+                Effect::WantsReport => self.owes_report = true,
+                Effect::StoreN {
+                    pair,
+                    number,
+                    bound,
+                } => self.store_n(pair, (number, bound))?,
             }
         }
         if wants_host {
@@ -338,6 +387,42 @@ impl Process {
             }
         }
         self.become_ready()
+    }
+
+    /// Stores how far n has come. What cannot be stored is tried again each minute; until then the
+    /// pair's packets are dropped.
+    fn store_n(&mut self, pair: String, (number, bound): (u32, u32)) -> anyhow::Result<()> {
+        match self.counts.store(&pair, bound) {
+            Ok(()) => {
+                self.unstored.remove(&pair);
+                self.mobile_input(&Input::Stored(number, bound))
+            }
+            Err(error) => {
+                warn!(
+                    pair,
+                    "cannot store how far n has come, so its packets stop: {error}"
+                );
+                self.unstored.insert(pair, (number, bound));
+                Ok(())
+            }
+        }
+    }
+
+    /// Tries again to store what could not be stored.
+    pub(super) fn store_again(&mut self) -> anyhow::Result<()> {
+        for (pair, which) in core::mem::take(&mut self.unstored) {
+            self.store_n(pair, which)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the part the report that it wants.
+    pub(super) async fn report_to_part(&mut self) -> anyhow::Result<()> {
+        while core::mem::take(&mut self.owes_report) {
+            let report = self.planes.report(Direction::Inbound)?.await?;
+            self.mobile_input(&Input::Report(&report.plane.associations))?;
+        }
+        Ok(())
     }
 
     /// A message from UDP port 434.
@@ -421,9 +506,21 @@ impl Process {
     }
 }
 
-/// Whether a child is a tunnel of Mobile IPv4.
-pub(super) fn is_tunnel(child: ChildId) -> bool {
-    child.0 >= FIRST_CHILD
+/// Whether a plane speaks of an SA of the part, not of one of the node of IKE.
+pub(super) fn is_about(notice: &Notice) -> bool {
+    let child = match notice {
+        Notice::PathMoved { child, .. }
+        | Notice::InboundUsed { child, .. }
+        | Notice::SoftLimit { child }
+        | Notice::Acquire { child }
+        | Notice::LargeUnanswered { child }
+        | Notice::PathShrank { child, .. }
+        | Notice::StoreN { child, .. }
+        | Notice::OutboundUsed { child, .. } => *child,
+        Notice::Removed(_, report) => report.child,
+        Notice::UnknownSpi { .. } => return false,
+    };
+    child >= security::CHILD
 }
 
 fn end_all(carriers: &mut Carriers) -> Vec<Change> {

@@ -389,7 +389,7 @@ impl Process {
         self.is_ready = true;
         let line = match self.options.role {
             Role::Station => self.standing(),
-            Role::Gateway | Role::HomeAgent | Role::ForeignAgent => {
+            Role::Gateway | Role::HomeAgent | Role::ForeignAgent | Role::Firewall => {
                 format!("listening for {}", self.loaded.names().join(", "))
             }
         };

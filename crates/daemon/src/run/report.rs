@@ -52,6 +52,9 @@ impl Process {
         }
         report.process = self.process_status();
         report.mobility = self.mobility.as_ref().map(|part| part.status(now));
+        if let Some(mobility) = &mut report.mobility {
+            mobility.accepted_replays = seen.accepted_replays;
+        }
         report.warnings = self
             .loaded
             .warnings
@@ -93,6 +96,7 @@ impl Process {
             Role::Station => "client",
             Role::HomeAgent => "home agent",
             Role::ForeignAgent => "foreign agent",
+            Role::Firewall => "firewall",
         };
         ProcessStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),

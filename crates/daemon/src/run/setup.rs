@@ -12,7 +12,7 @@ use super::OVERHEAD_BYTES;
 use crate::capture::{Capture, CaptureFile, Keys, Tap};
 use crate::config::{ConfigError, Loaded, Mobility};
 use crate::options::Role;
-use crate::raw::{IPSEC, RawSockets, TUNNELS};
+use crate::raw::{IN_LINE, IPSEC, RawSockets, TUNNELS};
 use crate::udp::UdpConfig;
 
 /// The engine's part: connections are shared, the rest is small.
@@ -31,14 +31,11 @@ pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), Config
         Some(Mobility::HomeAgent(_)) => Some(Role::HomeAgent),
         Some(Mobility::ForeignAgent(_)) => Some(Role::ForeignAgent),
         Some(Mobility::MobileNode(_)) => Some(Role::Station),
-        None if matches!(role, Role::HomeAgent | Role::ForeignAgent) => {
-            let table = if role == Role::HomeAgent {
-                "home_agent"
-            } else {
-                "foreign_agent"
-            };
+        Some(Mobility::Firewall(_)) => Some(Role::Firewall),
+        None if !matches!(role, Role::Gateway | Role::Station) => {
+            let table = role.command().replace('-', "_");
             let text = format!("there is no [{table}] in this file");
-            return Err(wrong_role(path, table.to_owned(), text));
+            return Err(wrong_role(path, table, text));
         }
         None => None,
     };
@@ -149,14 +146,16 @@ pub(super) fn ports(loaded: &Loaded) -> UdpConfig {
     }
 }
 
-/// Raw sockets carry ESP without UDP, AH, and tunnels of Mobile IPv4. Without the right to open
+/// Raw sockets carry ESP without UDP, AH, SKIP, and tunnels of Mobile IPv4. Without the right to open
 /// them, everything in UDP still works.
 pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
     let mut connections = loaded.engine.connections.iter();
     let needs_ipsec = connections.any(|it| it.encapsulation != Encapsulation::Always);
     let ipsec = IPSEC.iter().filter(|_| needs_ipsec);
     let tunnels = TUNNELS.iter().filter(|_| loaded.mobility.is_some());
-    let protocols: Vec<u8> = ipsec.chain(tunnels).copied().collect();
+    let has_keys_in_line = loaded.mobility.as_ref().is_some_and(Mobility::is_in_line);
+    let in_line = has_keys_in_line.then_some(&IN_LINE);
+    let protocols: Vec<u8> = ipsec.chain(tunnels).chain(in_line).copied().collect();
     if protocols.is_empty() {
         return None;
     }

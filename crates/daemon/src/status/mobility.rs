@@ -42,10 +42,37 @@ pub struct MobilityStatus {
     pub bindings: Vec<BindingStatus>,
     /// Visitors of a foreign agent.
     pub visitors: Vec<VisitorStatus>,
+    /// The access list of a firewall, in the order of its names.
+    pub entries: Vec<EntryStatus>,
+    /// Copies of authentic packets of SKIP that were handed on: it has no replay window.
+    pub accepted_replays: u64,
     /// Messages that were not served, by reason.
     pub refused: BTreeMap<String, u64>,
     /// Frames that a link did not take.
     pub unsent: u64,
+}
+
+/// An entry of a firewall's access list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EntryStatus {
+    /// The name in the file.
+    pub name: String,
+    /// Where its packets come from: an address, a network, or "*".
+    pub address: String,
+    /// Our name in its packets, as name space and identifier.
+    pub local: String,
+    /// The other end's.
+    pub remote: String,
+    /// "skip-draft", "skip-paper" or "skip-x25519".
+    pub profile: String,
+    /// Whether its algorithms are those of 1998.
+    pub legacy: bool,
+    /// Effective bits of its weakest algorithm.
+    pub bits: u16,
+    /// Where its node is; port 0: its packets are not in UDP.
+    pub care_of: Option<SocketAddrV4>,
+    /// Since its last packet that moved or kept the binding.
+    pub silent_s: Option<f64>,
 }
 
 /// A binding: a node is away, at this care-of address.
@@ -109,7 +136,19 @@ impl Display for MobilityStatus {
                 away.dedup();
                 writeln!(f, ", {} of {} nodes away", away.len(), self.nodes)?;
             }
+            (None, "firewall") => {
+                let bound = self.entries.iter().filter(|it| it.care_of.is_some());
+                let nodes = self.entries.iter().filter(|it| it.address == "*");
+                writeln!(f, ", {} of {} nodes outside", bound.count(), nodes.count())?;
+            }
             _ => writeln!(f, ", {} visitors", self.visitors.len())?,
+        }
+        for it in &self.entries {
+            it.fmt(f)?;
+        }
+        if self.accepted_replays > 0 {
+            let count = self.accepted_replays;
+            writeln!(f, "  repeated packets that SKIP has let in: {count}")?;
         }
         for it in &self.bindings {
             write!(
@@ -144,6 +183,24 @@ impl Display for MobilityStatus {
         match self.unsent {
             0 => Ok(()),
             count => writeln!(f, "  frames that the link did not take: {count}"),
+        }
+    }
+}
+
+impl Display for EntryStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let legacy = if self.legacy { " LEGACY" } else { "" };
+        write!(
+            f,
+            "  {} {} {}, {}{legacy}, {} bits",
+            self.name, self.address, self.remote, self.profile, self.bits
+        )?;
+        match (self.care_of, self.silent_s) {
+            (Some(care_of), Some(silent)) => {
+                writeln!(f, ", at {}, silent for {silent:.0} s", care_of.ip())
+            }
+            _ if self.address == "*" => writeln!(f, ", not bound"),
+            _ => writeln!(f),
         }
     }
 }

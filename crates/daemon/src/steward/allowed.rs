@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use engine::config::Connection;
+use engine::firewall::access::Origin;
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::sa::Mode;
 use engine::site::is_unicast;
@@ -136,7 +137,9 @@ impl Allowed {
         match &self.mobility {
             Some(Mobility::MobileNode(node)) => Some(node.config.home_address),
             Some(Mobility::ForeignAgent(agent)) => Some(agent.config.address),
-            Some(Mobility::HomeAgent(_)) | None => None,
+            Some(Mobility::HomeAgent(agent)) => Some(agent.config.address),
+            Some(Mobility::Firewall(firewall)) => Some(firewall.config.inside),
+            None => None,
         }
     }
 
@@ -151,6 +154,9 @@ impl Allowed {
             Some(Mobility::MobileNode(node)) => {
                 let home = node.config.home_address;
                 *prefix == Prefix::everything(false) && source == Some(home.into())
+            }
+            Some(Mobility::Firewall(firewall)) => {
+                source.is_none() && leads_through(&firewall.config, prefix)
             }
             Some(Mobility::ForeignAgent(_)) | None => false,
         }
@@ -178,6 +184,13 @@ impl Allowed {
             if !is_good || care_of.is_some_and(|it| !is_host(it)) {
                 return Err(Refusal::Roaming("such router"));
             }
+        }
+        let is_agent = |it: &Ipv4Addr| match &self.mobility {
+            Some(Mobility::Firewall(firewall)) => firewall.config.home_agents.contains(it),
+            _ => false,
+        };
+        if !roaming.returned.iter().all(is_agent) {
+            return Err(Refusal::Roaming("home agent behind us"));
         }
         if roaming.visitors.is_empty() {
             return Ok(());
@@ -273,6 +286,28 @@ impl Reach {
         let is_family = [false, true].map(Prefix::everything).contains(prefix);
         self.blocks && self.has(prefix) || self.is_full && is_family
     }
+}
+
+/// Whether a firewall leads packets for this prefix into the tunnel: those of an entry, or of a
+/// mobile node that networks inside reach. That one may be anywhere.
+fn leads_through(config: &engine::firewall::Config, prefix: &Prefix) -> bool {
+    let own = [config.outside, config.inside];
+    config
+        .entries
+        .iter()
+        .any(|(origin, template)| match *origin {
+            Origin::Host(address) => *prefix == Prefix::host(address.into()),
+            Origin::Network(first, bits) => {
+                (prefix.address, prefix.length) == (IpAddr::V4(first), bits)
+            }
+            Origin::Nomadic => {
+                let host = match prefix.address {
+                    IpAddr::V4(host) if prefix.is_host() => host,
+                    _ => return false,
+                };
+                !template.inside.is_empty() && is_unicast(&host.into()) && !own.contains(&host)
+            }
+        })
 }
 
 /// A gateway with peers without a pool address, or a client whose gateway is known by name.

@@ -291,6 +291,7 @@ impl Server {
     }
 
     fn load_forwarding(&mut self) -> anyhow::Result<()> {
+        nft::wall::keep(&self.loaded, &mut self.file)?;
         let forwarding = self.forwarding();
         match forwarding.load(&mut self.file) {
             Err(error) if !forwarding.is_needed() => {

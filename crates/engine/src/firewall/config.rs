@@ -20,7 +20,7 @@ pub const LIFETIME: Duration = Duration::from_secs(3_600);
 pub const HOME_AGENTS_MAX: usize = 1_000;
 
 /// A firewall's configuration.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     /// Our address outside: our end of SKIP.
     pub outside: Ipv4Addr,
@@ -56,7 +56,7 @@ pub enum Mode {
 }
 
 /// How the packets of an entry are protected, and where they may go.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Template {
     /// Names, algorithms and secret.
     pub association: Association,

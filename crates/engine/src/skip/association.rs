@@ -1,5 +1,7 @@
 //! An association: two names, their secret, and how they protect packets. Checked once.
 
+use core::fmt;
+
 use crypto::dh::long_term::Group;
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
@@ -8,7 +10,7 @@ use super::layout::{IvLen, Layout};
 use super::profile::{Profile, Renewal, has_weak_wrapping};
 
 /// What an association is made of.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Parts {
     /// Rules of n and of packet keys.
     pub profile: Profile,
@@ -24,6 +26,14 @@ pub struct Parts {
     pub renewal: Renewal,
     /// The secret of both.
     pub master: MasterKey,
+}
+
+/// Shows no secret.
+impl fmt::Debug for Association {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (local, remote) = self.names();
+        write!(f, "{} {local} {remote}", self.profile())
+    }
 }
 
 /// Why parts do not make an association.
@@ -72,7 +82,7 @@ impl Strength {
 }
 
 /// Parts that fit. [`super::Sealer`] and [`super::Opener`] are made of it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Association {
     parts: Parts,
 }

@@ -4,7 +4,7 @@
 use crypto::cipher::{CbcKey, Cipher};
 use crypto::dh::BadPublicValue;
 use crypto::dh::long_term::{Group, LongTermKey};
-use crypto::hash::{Hash, HmacKey, expand, extract};
+use crypto::hash::{Hash, HmacKey, expand, extract, is_equal};
 use crypto::rand::Stream;
 use wire::skip::{Algorithms, KijAlg};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
@@ -33,6 +33,16 @@ pub struct MasterKey {
     #[zeroize(skip)]
     group: Option<Group>,
 }
+
+impl PartialEq for MasterKey {
+    /// In constant time.
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_pair = (self.publics, self.group) == (other.publics, other.group);
+        is_equal(&self.shared, &other.shared) && is_same_pair
+    }
+}
+
+impl Eq for MasterKey {}
 
 impl MasterKey {
     /// The low-order 256 bits of the value that our pair shares with the peer's public value.

@@ -1,6 +1,7 @@
 //! Name spaces (NSID) and master key identifiers (MKID).
 
 use core::fmt;
+use core::str::FromStr;
 use std::net::Ipv4Addr;
 
 use crate::codec::{Malformed, Reader};
@@ -50,7 +51,11 @@ impl Nsid {
     }
 
     fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(match r.u8("NSID")? {
+        Self::of(r.u8("NSID")?).ok_or(Malformed::Value("NSID"))
+    }
+
+    fn of(number: u8) -> Option<Self> {
+        Some(match number {
             0 => Self::None,
             1 => Self::Ipv4,
             2 => Self::PosixUid,
@@ -63,7 +68,7 @@ impl Nsid {
             9 => Self::Md5Mailbox,
             10 => Self::Md5BankAccount,
             11 => Self::Md5Nis,
-            _ => return Err(Malformed::Value("NSID")),
+            _ => return None,
         })
     }
 }
@@ -130,6 +135,36 @@ impl fmt::Display for Name {
             (Nsid::None, _) => f.write_str("na"),
             (Nsid::Ipv4, &[a, b, c, d]) => write!(f, "{}", Ipv4Addr::new(a, b, c, d)),
             (_, octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
+        }
+    }
+}
+
+/// Not a name as [`Name`] shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAName;
+
+/// What [`fmt::Display`] shows. `0` alone is no name too.
+impl FromStr for Name {
+    type Err = NotAName;
+
+    fn from_str(text: &str) -> Result<Self, NotAName> {
+        let (space, mkid) = text.split_once('/').unwrap_or((text, "na"));
+        let number = space.parse().map_err(|_| NotAName)?;
+        match Nsid::of(number).ok_or(NotAName)? {
+            Nsid::None if mkid == "na" => Ok(Self::NONE),
+            Nsid::Ipv4 => mkid.parse().map(Self::ipv4).map_err(|_| NotAName),
+            nsid => {
+                let mut octets = [0; MAX_MKID_LEN];
+                let (pairs, rest) = mkid.as_bytes().as_chunks::<2>();
+                if !rest.is_empty() || pairs.len() > MAX_MKID_LEN {
+                    return Err(NotAName);
+                }
+                for (octet, pair) in octets.iter_mut().zip(pairs) {
+                    let digit = |it: u8| char::from(it).to_digit(16).ok_or(NotAName);
+                    *octet = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+                }
+                Self::new(nsid, &octets[..pairs.len()]).ok_or(NotAName)
+            }
         }
     }
 }

@@ -118,6 +118,32 @@ fn names_are_shown_as_in_the_paper() {
 }
 
 #[test]
+fn a_name_is_read_as_it_is_shown() {
+    let names = [
+        Name::NONE,
+        Name::ipv4(HOME),
+        Name::new(Nsid::Mac, &[2, 0, 0, 0, 0xab, 1]).unwrap(),
+        Name::new(Nsid::Md5PublicValue, &[0x5c; 16]).unwrap(),
+    ];
+    for name in names {
+        assert_eq!(name.to_string().parse(), Ok(name));
+    }
+    assert_eq!("0".parse(), Ok(Name::NONE));
+    for text in [
+        "",
+        "1",
+        "1/10.0.0",
+        "7/0200",
+        "12/00",
+        "2/0000000g",
+        "0/00",
+        "1/10.0.0.1/8",
+    ] {
+        assert_eq!(text.parse::<Name>(), Err(NotAName), "{text:?}");
+    }
+}
+
+#[test]
 fn ah_of_1995_has_no_sequence_number() {
     let mut packet = [0xff; 30];
     let len = OldAh::write(&mut packet, protocol::ESP, 16);

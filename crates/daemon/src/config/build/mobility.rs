@@ -19,7 +19,7 @@ use crate::config::mobility::{
     AgentTable, Algorithm, AssociationTable, Encapsulation, ForeignAgentTable, HomeAgentTable,
     MOBILE, MobileNodeTable, MobileTable, Replay, ReverseTunnel, UdpTunnel,
 };
-use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, VisitedLink};
+use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
 use crate::config::values::Span;
 
 /// Octets that a key has at least: those of the default algorithm (RFC 5944 §5.1).
@@ -53,8 +53,18 @@ impl Builder<'_> {
         if let Some(table) = &file.foreign_agent {
             return self.foreign_agent(table, file).map(Some);
         }
-        let mobile = file.mobile.as_ref();
-        mobile.map(|table| self.mobile(table, file)).transpose()
+        if let Some(table) = &file.firewall {
+            let made = self.firewall(loaded, (table, file))?;
+            return Ok(Some(Mobility::Firewall(made)));
+        }
+        let Some(table) = &file.mobile else {
+            return Ok(None);
+        };
+        let firewall = match &table.firewall {
+            Some(it) => Some(self.node_firewall(loaded, (it, file), table.home_address)?),
+            None => None,
+        };
+        self.mobile(table, file, firewall).map(Some)
     }
 
     /// One part for each process, and no connection that takes its name.
@@ -63,6 +73,7 @@ impl Builder<'_> {
             ("home_agent", file.home_agent.is_some()),
             ("foreign_agent", file.foreign_agent.is_some()),
             ("mobile", file.mobile.is_some()),
+            ("firewall", file.firewall.is_some()),
         ];
         let mut there = parts.iter().filter(|(_, is_there)| *is_there);
         let first = there.next();
@@ -91,6 +102,16 @@ impl Builder<'_> {
             let text = "nothing of this file uses it: an agent needs [home_agent] or \
                         [foreign_agent]";
             return Err(self.value(&format!("{table}.{name}"), text));
+        }
+        let is_firewall = file.firewall.is_some();
+        if let Some(name) = file.access.keys().next().filter(|_| !is_firewall) {
+            let text = "nothing of this file uses it: an access list needs [firewall]";
+            return Err(self.value(&format!("access.{name}"), text));
+        }
+        let has_peers = file.peers_of_skip().next().is_some();
+        if file.skip.is_some() && !has_peers && !is_firewall {
+            let text = "nothing of this file uses it: SKIP needs [firewall] or [mobile.firewall]";
+            return Err(self.value("skip", text));
         }
         Ok(())
     }
@@ -149,8 +170,8 @@ impl Builder<'_> {
                 udp_keepalive: (keepalive != 0).then_some(keepalive),
                 clients,
                 foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
-                outside: Vec::new(),
-                trusts_traversal: BTreeSet::new(),
+                outside: self.outside(&table.outside)?,
+                trusts_traversal: table.firewalls.iter().copied().collect(),
                 revocation: table.revocation.then_some(REVOCATION),
             },
             interface: table.interface.clone(),
@@ -216,7 +237,12 @@ impl Builder<'_> {
         }))
     }
 
-    fn mobile(&self, table: &MobileTable, file: &ConfigFile) -> Result<Mobility, ConfigError> {
+    fn mobile(
+        &self,
+        table: &MobileTable,
+        file: &ConfigFile,
+        firewall: Option<NodeFirewall>,
+    ) -> Result<Mobility, ConfigError> {
         self.host("mobile.home_address", table.home_address)?;
         self.host("mobile.home_agent", table.home_agent)?;
         self.prefix("mobile.prefix", table.prefix)?;
@@ -248,11 +274,12 @@ impl Builder<'_> {
                 wants_broadcasts: table.broadcasts,
                 is_simultaneous: table.simultaneous,
                 udp: udp_wish(table.udp),
-                firewall: None,
+                firewall: firewall.as_ref().map(|it| it.machine.clone()),
                 hears_revocations: table.revocation,
             },
             interfaces: table.interfaces.clone(),
             prefix: table.prefix,
+            firewall,
         }))
     }
 
@@ -347,7 +374,7 @@ impl Builder<'_> {
         }
     }
 
-    fn host(&self, key: &str, address: Ipv4Addr) -> Result<(), ConfigError> {
+    pub(super) fn host(&self, key: &str, address: Ipv4Addr) -> Result<(), ConfigError> {
         match is_unicast(&address.into()) {
             true => Ok(()),
             false => Err(self.value(key, &format!("{address} is not the address of a host"))),
@@ -361,7 +388,7 @@ impl Builder<'_> {
         }
     }
 
-    fn interface(&self, key: &str, name: &str) -> Result<(), ConfigError> {
+    pub(super) fn interface(&self, key: &str, name: &str) -> Result<(), ConfigError> {
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '/';
         let is_good = (1..=INTERFACE_OCTETS_MAX).contains(&name.len())
             && !name.contains(is_odd)

@@ -1,7 +1,11 @@
-//! What a file holds of Mobile IPv4.
+//! What a file holds of Mobile IPv4 and SKIP.
+
+use std::path::PathBuf;
 
 use super::ConfigFile;
+use crate::config::firewall::FIREWALL;
 use crate::config::mobility::{AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
+use crate::config::skip::SkipPeerTable;
 
 impl ConfigFile {
     /// Every association of Mobile IPv4, with the key of its table.
@@ -24,6 +28,25 @@ impl ConfigFile {
         all.map(|(key, it)| (key + ".association", it)).collect()
     }
 
+    /// Every peer of SKIP, with the key of its table.
+    pub fn peers_of_skip(&self) -> impl Iterator<Item = (String, &SkipPeerTable)> {
+        let access = self.access.iter();
+        let access = access.map(|(name, it)| (format!("access.{name}.skip"), &it.skip));
+        let own = self.mobile.as_ref().and_then(|it| it.firewall.as_ref());
+        let own = own.map(|it| ("mobile.firewall.skip".to_owned(), &it.skip));
+        access.chain(own)
+    }
+
+    pub(super) fn files_of_skip(&self) -> impl Iterator<Item = &PathBuf> {
+        let publics = self.peers_of_skip().map(|(_, it)| &it.public);
+        let own = self.skip.iter();
+        let own = own.flat_map(|it| {
+            let pin = it.token.as_ref().map(|token| &token.pin_file);
+            it.key.iter().chain(pin)
+        });
+        publics.chain(own)
+    }
+
     /// Every name under which a process of this file runs: its connections, and its part in Mobile
     /// IPv4.
     pub fn names(&self) -> Vec<String> {
@@ -31,6 +54,7 @@ impl ConfigFile {
             (self.home_agent.is_some(), HOME_AGENT),
             (self.foreign_agent.is_some(), FOREIGN_AGENT),
             (self.mobile.is_some(), MOBILE),
+            (self.firewall.is_some(), FIREWALL),
         ];
         let parts = parts.into_iter().filter(|(is_there, _)| *is_there);
         let parts = parts.map(|(_, name)| name.to_owned());

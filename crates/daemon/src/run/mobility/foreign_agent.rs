@@ -99,7 +99,12 @@ impl ForeignAgentPart {
                     self.agent.revoke(home, now);
                 }
             }
-            Input::Look | Input::Applied | Input::Unsent => {}
+            Input::Look
+            | Input::Applied
+            | Input::Unsent
+            | Input::Notice(_)
+            | Input::Report(_)
+            | Input::Stored(..) => {}
         }
         while let Some(output) = self.agent.poll() {
             self.execute(output, common, now);

@@ -39,12 +39,13 @@ pub(super) struct HomeAgentPart {
 }
 
 impl HomeAgentPart {
+    /// The agent, and what it needs of the planes from the beginning on.
     pub(super) fn new(
         setup: &HomeAgentSetup,
         clock: Clock,
         now: Instant,
         (random, of_beacon): (Stream, Stream),
-    ) -> Self {
+    ) -> (Self, Vec<carriers::Change>) {
         let config = setup.config.clone();
         let lifetime = setup.advertised_lifetime;
         let beacon = lifetime.map(|lifetime| Beacon::new(&config, lifetime, now, of_beacon));
@@ -52,16 +53,19 @@ impl HomeAgentPart {
             address: config.address,
             prefix_len: config.prefix_len,
         };
-        Self {
+        let mut carriers = HomeCarriers::new(own, config.outside.clone());
+        let begun = carriers.begin(&config.trusts_traversal);
+        let part = Self {
             beacon,
-            carriers: HomeCarriers::new(own, config.outside.clone()),
+            carriers,
             address: config.address,
             homes: config.clients.iter().map(|it| it.home_address).collect(),
             agent: HomeAgent::new(config, clock, now, random),
             away: BTreeSet::new(),
             macs: BTreeMap::new(),
             announcements: BTreeMap::new(),
-        }
+        };
+        (part, begun)
     }
 
     /// The configuration has changed.
@@ -86,7 +90,13 @@ impl HomeAgentPart {
                     self.agent.revoke(*home, now);
                 }
             }
-            Input::Unreachable(..) | Input::Look | Input::Applied | Input::Unsent => {}
+            Input::Unreachable(..)
+            | Input::Look
+            | Input::Applied
+            | Input::Unsent
+            | Input::Notice(_)
+            | Input::Report(_)
+            | Input::Stored(..) => {}
         }
         while let Some(output) = self.agent.poll() {
             self.execute(output, common, now);
@@ -106,6 +116,8 @@ impl HomeAgentPart {
     }
 
     pub(super) fn want(&self, desired: &mut Desired) {
+        // Without an address the device's reverse path filter would drop what comes out of it.
+        desired.addresses.insert(self.address.into());
         let away = self.away.iter();
         let routes = away.map(|home| (Prefix::host((*home).into()), None));
         desired.routes.extend(routes);
@@ -171,6 +183,19 @@ impl HomeAgentPart {
 
     fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
         match output {
+            Output::Send {
+                from,
+                to,
+                payload,
+                firewall: Some(firewall),
+                ..
+            } => {
+                let changes = self.carriers.reply(*to.ip(), firewall);
+                common.plane(changes);
+                common
+                    .effects
+                    .push_back(Effect::Sealed { from, to, payload });
+            }
             Output::Send {
                 from, to, payload, ..
             } => common

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
-use engine::mip4::carriers::{self, Carriers, HomeNetwork, Owner};
+use engine::mip4::carriers::{self, Carriers, Change, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
+use engine::mip4::security::{self, Security, SecurityLayer, Skip};
+use engine::plane::{Notice, OutboundChange};
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
@@ -15,7 +17,8 @@ use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
 use super::keepalive::{Echoes, Keepalive};
 use super::look::{self, Link};
 use super::{Common, Effect, Input};
-use crate::config::MobileSetup;
+use crate::config::{MobileSetup, NodeFirewall};
+use crate::count_file::CountFile;
 use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
@@ -53,17 +56,33 @@ pub(super) struct MobileNodePart {
     keepalive: Keepalive,
     /// None: this host refused it.
     echoes: Option<Echoes>,
+    /// What secures packets for the home agent outside of its firewall.
+    layer: SecurityLayer,
+    /// The layer has asked for its first n.
+    has_begun: bool,
 }
 
 impl MobileNodePart {
     pub(super) fn new(
         setup: &MobileSetup,
         clock: Clock,
-        echoes: Option<Echoes>,
+        (echoes, counts): (Option<Echoes>, &CountFile),
         random: Stream,
     ) -> Self {
+        let mut node = MobileNode::new(setup.config.clone(), clock, random);
+        let mut security = Security::None;
+        if let Some(firewall) = &setup.firewall {
+            node.set_side(firewall.side, Instant(0));
+            security = Security::Skip(Box::new(Skip {
+                association: firewall.association.clone(),
+                firewall: firewall.outside,
+                stored_n: counts.bound(&pair(firewall)),
+            }));
+        }
         Self {
-            node: MobileNode::new(setup.config.clone(), clock, random),
+            node,
+            layer: SecurityLayer::new(security, setup.config.home_agent),
+            has_begun: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
             link: None,
@@ -115,9 +134,15 @@ impl MobileNodePart {
                 }
             }
             Input::Applied => self.release(common),
-            Input::Unreachable(..) => {}
+            Input::Notice(Notice::StoreN { bound, .. }) => self.store_n(*bound, common),
+            Input::Stored(_, bound) => {
+                let stored = OutboundChange::StoredN(security::CHILD, bound);
+                common.plane(vec![Change::Outbound(stored)]);
+            }
+            Input::Unreachable(..) | Input::Notice(_) | Input::Report(_) => {}
         }
         self.keep_alive(now);
+        self.secure(common);
         self.drain(common, now);
         self.announce(common, now);
     }
@@ -166,6 +191,36 @@ impl MobileNodePart {
         };
         let router = self.router(&state, is_tunnelled);
         desired.roaming.place = Some(Place::Away { care_of, router });
+    }
+
+    /// Ends all tunnels.
+    pub(super) fn end(&mut self) -> Vec<Change> {
+        let mut changes = super::end_all(&mut self.carriers);
+        changes.extend(self.layer.follow(None));
+        changes
+    }
+
+    /// The security layer follows the care-of address.
+    fn secure(&mut self, common: &mut Common) {
+        let changes = self.layer.follow(self.node.outside());
+        if changes.is_empty() {
+            return;
+        }
+        common.plane(changes);
+        if !std::mem::replace(&mut self.has_begun, true)
+            && let Some(bound) = self.layer.first_n()
+        {
+            self.store_n(bound, common);
+        }
+    }
+
+    fn store_n(&self, bound: u32, common: &mut Common) {
+        let firewall = self.setup.firewall.as_ref();
+        common.effects.extend(firewall.map(|it| Effect::StoreN {
+            pair: pair(it),
+            number: 0,
+            bound,
+        }));
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -321,8 +376,15 @@ impl MobileNodePart {
                     to,
                     ttl,
                     payload,
-                    ..
-                } => self.send((from, to, ttl), payload, common),
+                    firewall,
+                } => match firewall.is_some() && self.layer.is_active() {
+                    true => common.effects.push_back(Effect::Sealed {
+                        from: SocketAddrV4::new(from, PORT),
+                        to,
+                        payload,
+                    }),
+                    false => self.send((from, to, ttl), payload, common),
+                },
                 Output::Solicit => {
                     if let Some(link) = self.link {
                         let link = &common.links[link];
@@ -417,7 +479,8 @@ impl MobileNodePart {
             prefix_len: self.setup.prefix,
         };
         let (agent, encapsulates) = (config.home_agent, config.encapsulates_delivery);
-        let wanted = carriers::of_node(own, agent, encapsulates, &state);
+        let mut wanted = carriers::of_node(own, agent, encapsulates, &state);
+        self.layer.nest(&mut wanted);
         let changes = self.carriers.follow(Owner::Home(own.address), wanted);
         common.plane(changes);
         common.effects.push_back(Effect::Host);
@@ -445,4 +508,10 @@ impl MobileNodePart {
             self.node.renew(now);
         }
     }
+}
+
+/// The pair of node and firewall, as it is stored.
+fn pair(firewall: &NodeFirewall) -> String {
+    let (local, remote) = firewall.association.names();
+    format!("{local} {remote} {}", firewall.outside)
 }

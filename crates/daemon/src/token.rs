@@ -3,11 +3,9 @@
 //! Curve25519 alone, as an Edwards key with ECDH, which is how SoftHSM has it. Left out: SKIP's own
 //! groups, because the safe interface to PKCS #11 has no name for their derivation.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use clap::Args;
 use crypto::dh::long_term::{Group, SHARED_LEN};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::mechanism::Mechanism;
@@ -17,22 +15,19 @@ use cryptoki::session::{Session, UserType};
 use cryptoki::types::AuthPin;
 use zeroize::Zeroizing;
 
-/// Where the token is.
-#[derive(Debug, Args)]
-pub(super) struct TokenArgs {
-    /// Keep the secret on a PKCS #11 token; the module's library
-    #[arg(long, value_name = "LIBRARY", requires_all = ["token", "pin_file"])]
-    module: Option<PathBuf>,
-    /// Label of the token
-    #[arg(long, value_name = "LABEL", requires = "module")]
-    token: Option<String>,
-    /// File with the user's PIN
-    #[arg(long, value_name = "FILE", requires = "module")]
-    pin_file: Option<PathBuf>,
+/// Where a token is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The module's library.
+    pub module: &'a Path,
+    /// Label of the token.
+    pub label: &'a str,
+    /// The user's PIN.
+    pub pin: &'a str,
 }
 
 /// A session with a token, logged in.
-pub(super) struct Token {
+pub struct Token {
     session: Session,
     _module: Pkcs11,
 }
@@ -42,18 +37,16 @@ const X25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x6e];
 /// A DER OCTET STRING of 32 octets.
 const POINT_HEAD: [u8; 2] = [0x04, 32];
 
-impl TokenArgs {
-    /// Logs in; none without a module.
-    pub(super) fn open(&self) -> anyhow::Result<Option<Token>> {
-        let (Some(module), Some(label), Some(pin)) = (&self.module, &self.token, &self.pin_file)
-        else {
-            return Ok(None);
-        };
+impl Token {
+    /// Logs in.
+    pub fn open(place: Place<'_>) -> anyhow::Result<Self> {
+        let module = place.module;
         let library =
             Pkcs11::new(module).with_context(|| format!("cannot load {}", module.display()))?;
         library
             .initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK))
             .with_context(|| format!("cannot start {}", module.display()))?;
+        let label = place.label;
         let mut found = None;
         for slot in library.get_slots_with_token()? {
             if library.get_token_info(slot)?.label() == label {
@@ -61,23 +54,18 @@ impl TokenArgs {
             }
         }
         let slot = found.with_context(|| format!("no token has the label {label:?}"))?;
-        let text = fs::read_to_string(pin)
-            .with_context(|| format!("cannot read {}", pin.display()))
-            .map(Zeroizing::new)?;
         let session = library.open_rw_session(slot)?;
         session
-            .login(UserType::User, Some(&AuthPin::from(text.trim_end())))
+            .login(UserType::User, Some(&AuthPin::from(place.pin.trim_end())))
             .with_context(|| format!("the token {label:?} refuses the PIN"))?;
-        Ok(Some(Token {
+        Ok(Self {
             session,
             _module: library,
-        }))
+        })
     }
-}
 
-impl Token {
     /// Makes a key of this name. Returns its public value.
-    pub(super) fn generate(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+    pub fn generate(&self, name: &str) -> anyhow::Result<Vec<u8>> {
         if !self.find(name, ObjectClass::PRIVATE_KEY)?.is_empty() {
             bail!("the token has a key {name:?} already: remove it first");
         }
@@ -103,7 +91,7 @@ impl Token {
     }
 
     /// The public value of the key of this name, and what it shares with a peer's value.
-    pub(super) fn agree(
+    pub fn agree(
         &self,
         name: &str,
         peer: &[u8],

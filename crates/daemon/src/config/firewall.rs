@@ -1,0 +1,178 @@
+//! The tables of a firewall of a mobile private network, key by key, and what its mobile nodes and
+//! home agents write about it.
+
+use std::net::Ipv4Addr;
+
+use document::{Fault, Item};
+use engine::firewall::LIFETIME;
+use engine::firewall::access::Origin;
+
+use super::read::{Keys, Read, ReadTable};
+use super::skip::SkipPeerTable;
+use super::values::Span;
+
+/// The name under which a firewall runs.
+pub const FIREWALL: &str = "firewall";
+
+/// `[firewall]`
+#[derive(Debug)]
+pub struct FirewallTable {
+    /// Our address outside: mobile nodes send to it.
+    pub outside: Ipv4Addr,
+    /// Interface outside. What comes from there is dropped unless it is authentic.
+    pub outside_interface: String,
+    /// Our address inside: home agents send to it.
+    pub inside: Ipv4Addr,
+    /// Home agents behind us.
+    pub home_agents: Vec<Ipv4Addr>,
+    /// A mobile node that is silent for so long is forgotten. Two registrations should fit in.
+    pub binding_lifetime: Span,
+}
+
+impl ReadTable for FirewallTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            outside: keys.needed("outside", "our address there: outside = \"203.0.113.1\"")?,
+            outside_interface: keys.needed("outside_interface", "outside_interface = \"eth0\"")?,
+            inside: keys.needed("inside", "our address there: inside = \"10.18.0.1\"")?,
+            home_agents: keys.needed("home_agents", "home_agents = [\"10.18.3.1\"]")?,
+            binding_lifetime: keys.or("binding_lifetime", Span::seconds(LIFETIME.as_secs()))?,
+        })
+    }
+}
+
+/// `[access.NAME]`: a line of the access list. Hosts are searched first, then networks, then
+/// mobile nodes; all others are denied.
+#[derive(Debug)]
+pub struct AccessTable {
+    /// Where its packets come from: "192.0.2.7", "192.0.2.0/24", or "*" for a mobile node.
+    pub address: Origin,
+    /// Networks inside that its packets go to and come from, beside the home agents that mobile
+    /// nodes reach in any case.
+    pub inside: Vec<Network>,
+    /// How its packets are protected.
+    pub skip: SkipPeerTable,
+}
+
+impl ReadTable for AccessTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            address: keys.needed("address", "where packets come from: address = \"*\"")?,
+            inside: keys.given("inside")?,
+            skip: keys.needed("skip", SKIP)?,
+        })
+    }
+}
+
+/// `[mobile.firewall]`: the firewall of the home network.
+#[derive(Debug)]
+pub struct NodeFirewallTable {
+    /// Its address outside, to which we send.
+    pub outside: Ipv4Addr,
+    /// Its address inside, to which the home agent sends. Our requests name it.
+    pub inside: Ipv4Addr,
+    /// Networks behind it: care-of addresses there need no firewall.
+    pub networks: Vec<Network>,
+    /// Where we are. "by-address": as `networks` says. "inside" or "outside": always.
+    pub side: Side,
+    /// How packets are protected between us and it.
+    pub skip: SkipPeerTable,
+}
+
+impl ReadTable for NodeFirewallTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            outside: keys.needed("outside", "its address: outside = \"203.0.113.1\"")?,
+            inside: keys.needed("inside", "its address there: inside = \"10.18.0.1\"")?,
+            networks: keys.needed("networks", "behind it: networks = [\"10.18.0.0/16\"]")?,
+            side: keys.given("side")?,
+            skip: keys.needed("skip", SKIP)?,
+        })
+    }
+}
+
+/// `[[home_agent.outside]]`: care-of addresses that are behind a firewall, seen from the home
+/// network.
+#[derive(Debug)]
+pub struct OutsideTable {
+    /// The care-of addresses.
+    pub care_of: Network,
+    /// The inside address of their firewall.
+    pub firewall: Ipv4Addr,
+}
+
+impl ReadTable for OutsideTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            care_of: keys.needed("care_of", "care-of addresses: care_of = \"0.0.0.0/0\"")?,
+            firewall: keys.needed("firewall", "its address: firewall = \"10.18.0.1\"")?,
+        })
+    }
+}
+
+const SKIP: &str = "what both ends know, such as skip = { public = \"ms1.skip.pub\", remote = \
+                    \"1/10.18.3.17\" }";
+
+/// Addresses with a common prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The first one.
+    pub first: Ipv4Addr,
+    /// Bits of the prefix.
+    pub bits: u8,
+}
+
+impl Network {
+    fn of(text: &str) -> Option<Self> {
+        let (first, bits) = text.split_once('/')?;
+        let (first, bits) = (first.parse::<Ipv4Addr>().ok()?, bits.parse().ok()?);
+        let rest = u32::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
+        (bits <= 32 && first.to_bits() & rest == 0).then_some(Self { first, bits })
+    }
+}
+
+impl Read for Network {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let text = item.text()?;
+        let form = "a network, such as \"10.18.0.0/16\", without bits behind its prefix";
+        Self::of(text).ok_or_else(|| item.fault(format!("{text:?} is not {form}")))
+    }
+}
+
+impl Read for Origin {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let text = item.text()?;
+        if text == "*" {
+            return Ok(Self::Nomadic);
+        }
+        let network = Network::of(text).map(|it| Self::Network(it.first, it.bits));
+        let host = || text.parse().map(Self::Host).ok();
+        network.or_else(host).ok_or_else(|| {
+            let form = "an address, a network such as \"192.0.2.0/24\", or \"*\"";
+            item.fault(format!("{text:?} is not {form}"))
+        })
+    }
+}
+
+/// On which side of the firewall a mobile node takes itself to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// As its address says.
+    #[default]
+    ByAddress,
+    /// Inside.
+    Inside,
+    /// Outside.
+    Outside,
+}
+
+impl Read for Side {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("by-address", Self::ByAddress),
+            ("inside", Self::Inside),
+            ("outside", Self::Outside),
+        ];
+        item.choice("side", &words)
+    }
+}

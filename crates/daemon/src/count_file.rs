@@ -1,0 +1,110 @@
+//! How far n of `skip-paper` has come with each peer, kept over restarts: no n may be sent twice.
+//!
+//! One line `BOUND PAIR` each, in the folder of the network process's user. A pair is what
+//! [`engine::skip::Association::names`] shows, and the addresses if a name is an address.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+
+use crate::files;
+
+const FILE: &str = "counts";
+/// Pairs that are kept at most.
+const PAIRS_MAX: usize = 20_000;
+/// Longest line: two names of 16 octets, two addresses and a number.
+const LINE_BYTES_MAX: usize = 160;
+const BYTES_MAX: u64 = (PAIRS_MAX * LINE_BYTES_MAX) as u64;
+
+/// The file of one process.
+pub struct CountFile {
+    /// `None`: nothing can be stored.
+    folder: Option<File>,
+    bounds: BTreeMap<String, u32>,
+}
+
+impl CountFile {
+    /// Reads the file of this folder, which stays open. Err: it is there, and cannot be read. Then
+    /// nobody knows which n were sent.
+    pub fn open(folder: Option<File>) -> io::Result<Self> {
+        let read = folder
+            .as_ref()
+            .map(|folder| files::read_in(folder, FILE, BYTES_MAX));
+        let bounds = match read {
+            Some(Ok((text, _))) => parse(&String::from_utf8_lossy(&text))?,
+            Some(Err(fault)) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+            _ => BTreeMap::new(),
+        };
+        Ok(Self { folder, bounds })
+    }
+
+    /// Every n that was sent to this pair is below it. 0: none was.
+    pub fn bound(&self, pair: &str) -> u32 {
+        self.bounds.get(pair).copied().unwrap_or(0)
+    }
+
+    /// Stores a bound. When this returns, it survives a loss of power.
+    pub fn store(&mut self, pair: &str, bound: u32) -> io::Result<()> {
+        let Some(folder) = &self.folder else {
+            return Err(io::Error::other("there is no folder for them"));
+        };
+        self.bounds.insert(pair.to_owned(), bound);
+        let mut text = String::new();
+        for (pair, bound) in &self.bounds {
+            let _ = writeln!(text, "{bound} {pair}");
+        }
+        files::replace_durably(folder, FILE, text.as_bytes())
+    }
+}
+
+fn parse(text: &str) -> io::Result<BTreeMap<String, u32>> {
+    let line = |line: &str| {
+        let (bound, pair) = line.split_once(' ')?;
+        Some((pair.to_owned(), bound.parse().ok()?))
+    };
+    let all: Option<BTreeMap<_, _>> = text.lines().map(line).collect();
+    all.ok_or_else(|| io::Error::other("a line is not BOUND PAIR"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> (std::path::PathBuf, File) {
+        let own = std::process::id();
+        let path = std::env::temp_dir().join(format!("caravan-counts-{name}-{own}"));
+        let folder = files::make_folder(&path, 0o700).expect("a folder");
+        (path, folder)
+    }
+
+    #[test]
+    fn a_bound_comes_back_after_a_restart() {
+        let (path, held) = folder("back");
+        let mut file = CountFile::open(Some(held)).expect("no file yet");
+        assert_eq!(file.bound("0/na 1/10.18.3.17"), 0);
+        file.store("0/na 1/10.18.3.17", 7).expect("stored");
+        file.store("0/na 1/10.18.3.18", 2).expect("stored");
+        file.store("0/na 1/10.18.3.17", 9).expect("stored");
+        let again = files::open_folder(&path).expect("the folder");
+        let again = CountFile::open(Some(again)).expect("read");
+        assert_eq!(again.bound("0/na 1/10.18.3.17"), 9);
+        assert_eq!(again.bound("0/na 1/10.18.3.18"), 2);
+        std::fs::remove_dir_all(path).expect("removed");
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_no_new_beginning() {
+        let (path, held) = folder("damaged");
+        std::fs::write(path.join(FILE), "9 0/na 1/10.18.3.17\nx\n").expect("written");
+        assert!(CountFile::open(Some(held)).is_err());
+        std::fs::remove_dir_all(path).expect("removed");
+    }
+
+    #[test]
+    fn without_a_folder_nothing_counts_as_stored() {
+        let mut file = CountFile::open(None).expect("no file");
+        assert!(file.store("pair", 1).is_err());
+        assert_eq!(file.bound("pair"), 0);
+    }
+}

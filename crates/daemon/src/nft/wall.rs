@@ -1,0 +1,132 @@
+//! The default-deny table of a firewall: between outside and inside, only what our own program has
+//! found authentic passes, and what it is to protect.
+//!
+//! [`Config::passages`] says what that is. From outside come packets that carry their keys, to our
+//! address, and ICMP about ours; the program opens or drops them. What it opens comes out of the TUN
+//! device. To the outside go its own packets alone; nothing is forwarded there. The table outlives
+//! the process, so that a firewall that was killed stays closed; `caravan down` removes it.
+//!
+//! Left out: the host's own traffic to the outside, such as its DNS, beyond the source addresses
+//! that it may have there, and everything between networks inside.
+
+use std::fmt::Write as _;
+
+use engine::firewall::{Config, Passage, Way};
+use engine::selector::TrafficSelector;
+
+use super::names::WALL_PREFIX;
+use super::{NFT, NftError, forget, remove, run};
+use crate::config::{FirewallSetup, Loaded, Mobility};
+use crate::footprint::FootprintFile;
+
+/// Loads the table of a firewall and replaces the existing one. Other processes have none.
+pub fn keep(loaded: &Loaded, file: &mut FootprintFile) -> Result<(), NftError> {
+    let Some(Mobility::Firewall(setup)) = &loaded.mobility else {
+        return Ok(());
+    };
+    let table = format!("{WALL_PREFIX}{}", file.name());
+    file.update(|footprint| {
+        let _ = footprint.nft_tables.insert(table.clone());
+    })
+    .map_err(NftError::Footprint)?;
+    run(&NFT, &table, &text(&table, &loaded.daemon.tun, setup))
+}
+
+/// Removes the tables of a footprint.
+pub fn lift(file: &mut FootprintFile) -> Result<(), NftError> {
+    let tables = file.footprint.nft_tables.clone();
+    let walls = tables.iter().filter(|table| table.starts_with(WALL_PREFIX));
+    for table in walls {
+        remove(table)?;
+        forget(table, file)?;
+    }
+    Ok(())
+}
+
+/// The input of `nft -f -`: one transaction.
+fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
+    let link = &setup.outside_interface;
+    let passages = setup.config.passages();
+    let Config {
+        outside, inside, ..
+    } = &setup.config;
+    let mut text = format!(
+        "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
+         chain from-outside {{\n    type filter hook input priority filter;\n    \
+         iifname != \"{link}\" accept\n    ct state established,related accept\n    \
+         udp sport 67 udp dport 68 accept\n    \
+         icmpv6 type {{ nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }} accept\n"
+    );
+    pass(&mut text, &passages, Way::In, "");
+    text += "    counter drop\n  }\n  chain to-outside {\n    type filter hook output priority \
+             filter;\n";
+    let own = format!("{outside}, {inside}, 0.0.0.0");
+    let _ = writeln!(
+        text,
+        "    oifname \"{link}\" ip saddr != {{ {own} }} counter drop"
+    );
+    // A redirect would name an address inside.
+    text += "    icmp type redirect counter drop\n";
+    text += "  }\n  chain through {\n    type filter hook forward priority filter;\n";
+    let through = [
+        (
+            Way::Returned,
+            format!("iifname \"{tun}\" oifname \"{tun}\" "),
+        ),
+        (
+            Way::Opened,
+            format!("iifname \"{tun}\" oifname != \"{link}\" "),
+        ),
+        (
+            Way::Sealed,
+            format!("iifname != \"{link}\" oifname \"{tun}\" "),
+        ),
+    ];
+    for (way, devices) in &through {
+        pass(&mut text, &passages, *way, devices);
+    }
+    for device in [tun, link] {
+        let _ = writeln!(text, "    iifname \"{device}\" counter drop");
+        let _ = writeln!(text, "    oifname \"{device}\" counter drop");
+    }
+    text + "  }\n}\n"
+}
+
+/// Rules that let packets of one way pass, and ICMP about them.
+fn pass(text: &mut String, passages: &[Passage], way: Way, devices: &str) {
+    if way != Way::In {
+        let _ = writeln!(text, "    {devices}ct state related accept");
+    }
+    for passage in passages.iter().filter(|it| it.way == way) {
+        let ends = [("saddr", &passage.from), ("daddr", &passage.to)];
+        let ends: String = ends
+            .into_iter()
+            .map(|(word, selector)| range(word, selector))
+            .collect();
+        let protocol = match passage.from.protocol {
+            0 => String::new(),
+            number => format!("ip protocol {number} "),
+        };
+        let _ = writeln!(
+            text,
+            "    {devices}meta nfproto ipv4 {ends}{protocol}accept"
+        );
+    }
+}
+
+/// Empty for any address.
+fn range(word: &str, selector: &TrafficSelector) -> String {
+    let TrafficSelector { first, last, .. } = selector;
+    let everything = TrafficSelector::subnet(std::net::Ipv4Addr::UNSPECIFIED.into(), 0);
+    match (
+        first == last,
+        (*first, *last) == (everything.first, everything.last),
+    ) {
+        (_, true) => String::new(),
+        (true, _) => format!("ip {word} {first} "),
+        (false, _) => format!("ip {word} {first}-{last} "),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use engine::firewall::Template;
+use engine::firewall::access::Origin;
+use engine::skip::{Association, IvLen, MasterKey, Parts, Profile, Renewal};
+use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
+
+use super::*;
+
+fn template(remote: Name, inside: &[(&str, u8)]) -> Template {
+    let association = Association::new(Parts {
+        profile: Profile::Draft,
+        algorithms: Algorithms::new(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5)
+            .expect("a choice"),
+        local: Name::NONE,
+        remote,
+        iv_len: IvLen::Whole,
+        renewal: Renewal::DRAFT,
+        master: MasterKey::manual(&[7; 32]),
+    });
+    let subnet = |(first, bits): &(&str, u8)| {
+        TrafficSelector::subnet(first.parse().expect("an address"), *bits)
+    };
+    Template {
+        association: association.expect("an association"),
+        inside: inside.iter().map(subnet).collect(),
+        stored_n: 0,
+    }
+}
+
+fn setup() -> FirewallSetup {
+    let node = Name::ipv4([10, 18, 3, 17].into());
+    FirewallSetup {
+        config: Config {
+            outside: [203, 0, 113, 1].into(),
+            inside: [192, 168, 0, 1].into(),
+            home_agents: vec![[10, 18, 3, 1].into()],
+            entries: vec![
+                (Origin::Nomadic, template(node, &[])),
+                (
+                    Origin::Network([192, 168, 4, 0].into(), 24),
+                    template(Name::NONE, &[("10.18.0.0", 16)]),
+                ),
+            ],
+            lifetime: engine::firewall::LIFETIME,
+        },
+        outside_interface: "eth0".to_owned(),
+        names: vec!["ms1".to_owned(), "branch".to_owned()],
+    }
+}
+
+fn chain<'a>(text: &'a str, name: &str) -> &'a str {
+    let (_, rest) = text
+        .split_once(&format!("chain {name} {{"))
+        .expect("a chain");
+    rest.split_once('}').map_or(rest, |(own, _)| own)
+}
+
+#[test]
+fn only_skip_comes_from_outside_and_nothing_is_forwarded_there() {
+    let text = text("caravan.firewall", "caravan0", &setup());
+    let input = chain(&text, "from-outside");
+    let any = "    meta nfproto ipv4 ip daddr 203.0.113.1 ip protocol 57 accept\n";
+    assert!(input.contains(any), "{input}");
+    assert!(input.trim_end().ends_with("counter drop"), "{input}");
+    let through = chain(&text, "through");
+    for drop in [
+        "iifname \"eth0\" counter drop",
+        "oifname \"eth0\" counter drop",
+    ] {
+        assert!(through.contains(drop), "{through}");
+    }
+    // What is opened never leaves to the outside.
+    let opened = through
+        .lines()
+        .filter(|line| line.contains("iifname \"caravan0\""));
+    for line in opened.filter(|line| line.ends_with("accept")) {
+        let stays = line.contains("oifname != \"eth0\"") || line.contains("oifname \"caravan0\"");
+        assert!(stays, "{line}");
+    }
+    let branch = "ip saddr 192.168.4.0-192.168.4.255 ip daddr 10.18.0.0-10.18.255.255 accept";
+    assert!(through.contains(branch), "{through}");
+}
+
+#[test]
+fn inside_addresses_do_not_leave_to_the_outside() {
+    let text = text("caravan.firewall", "caravan0", &setup());
+    let output = chain(&text, "to-outside");
+    let own = "ip saddr != { 203.0.113.1, 192.168.0.1, 0.0.0.0 ";
+    assert!(text.contains(own), "{output}");
+}
