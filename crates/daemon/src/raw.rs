@@ -1,6 +1,6 @@
 //! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations without UDP
-//! encapsulation, for 57 (SKIP), and for 4, 47 and 55, the tunnels of Mobile IPv4. Packets include the IP header
-//! in both directions.
+//! encapsulation, for 57 (SKIP), and for 4, 47 and 55, the tunnels of Mobile IPv4. Packets include
+//! the IP header in both directions.
 //!
 //! Linux delivers only the payload to a raw IPv6 socket: the header is rebuilt from ancillary data.
 //! Extension headers of the peer are not rebuilt.

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use document::{Fault, Item};
-use engine::firewall::LIFETIME;
+use engine::firewall;
 use engine::firewall::access::Origin;
 
 use super::read::{Keys, Read, ReadTable};
@@ -27,6 +27,15 @@ pub struct FirewallTable {
     pub home_agents: Vec<Ipv4Addr>,
     /// A mobile node that is silent for so long is forgotten. Two registrations should fit in.
     pub binding_lifetime: Span,
+    /// How it finds the node of a packet from inside. "binding": by the care-of address, to which
+    /// the node's last authentic packet has bound its line of the access list. "packet-parsing": by
+    /// the home address in the packet, so that a node may have several care-of addresses at once.
+    pub mode: firewall::Mode,
+    /// Leave out the header between care-of address and home agent in tunnelled data. Home agents
+    /// and nodes must accept that.
+    pub header_removal: bool,
+    /// Mobile nodes may come in UDP, which passes NATs.
+    pub udp: bool,
 }
 
 impl ReadTable for FirewallTable {
@@ -36,7 +45,11 @@ impl ReadTable for FirewallTable {
             outside_interface: keys.needed("outside_interface", "outside_interface = \"eth0\"")?,
             inside: keys.needed("inside", "our address there: inside = \"10.18.0.1\"")?,
             home_agents: keys.needed("home_agents", "home_agents = [\"10.18.3.1\"]")?,
-            binding_lifetime: keys.or("binding_lifetime", Span::seconds(LIFETIME.as_secs()))?,
+            // `firewall::LIFETIME`.
+            binding_lifetime: keys.or("binding_lifetime", Span::seconds(3_600))?,
+            mode: keys.or("mode", firewall::Mode::Binding)?,
+            header_removal: keys.or("header_removal", false)?,
+            udp: keys.or("udp", false)?,
         })
     }
 }
@@ -50,6 +63,8 @@ pub struct AccessTable {
     /// Networks inside that its packets go to and come from, beside the home agents that mobile
     /// nodes reach in any case.
     pub inside: Vec<Network>,
+    /// A mobile node's home address, if its name does not say it.
+    pub home_address: Option<Ipv4Addr>,
     /// How its packets are protected.
     pub skip: SkipPeerTable,
 }
@@ -59,6 +74,7 @@ impl ReadTable for AccessTable {
         Ok(Self {
             address: keys.needed("address", "where packets come from: address = \"*\"")?,
             inside: keys.given("inside")?,
+            home_address: keys.given("home_address")?,
             skip: keys.needed("skip", SKIP)?,
         })
     }
@@ -75,6 +91,10 @@ pub struct NodeFirewallTable {
     pub networks: Vec<Network>,
     /// Where we are. "by-address": as `networks` says. "inside" or "outside": always.
     pub side: Side,
+    /// Send to it in UDP, which passes NATs. The firewall must take that.
+    pub udp: bool,
+    /// Accept data whose header between home agent and care-of address the firewall has left out.
+    pub header_removal: bool,
     /// How packets are protected between us and it.
     pub skip: SkipPeerTable,
 }
@@ -86,6 +106,8 @@ impl ReadTable for NodeFirewallTable {
             inside: keys.needed("inside", "its address there: inside = \"10.18.0.1\"")?,
             networks: keys.needed("networks", "behind it: networks = [\"10.18.0.0/16\"]")?,
             side: keys.given("side")?,
+            udp: keys.or("udp", false)?,
+            header_removal: keys.or("header_removal", false)?,
             skip: keys.needed("skip", SKIP)?,
         })
     }
@@ -151,6 +173,16 @@ impl Read for Origin {
             let form = "an address, a network such as \"192.0.2.0/24\", or \"*\"";
             item.fault(format!("{text:?} is not {form}"))
         })
+    }
+}
+
+impl Read for firewall::Mode {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let words = [
+            ("binding", Self::Binding),
+            ("packet-parsing", Self::PacketParsing),
+        ];
+        item.choice("mode", &words)
     }
 }
 

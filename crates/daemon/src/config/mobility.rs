@@ -49,6 +49,8 @@ pub struct HomeAgentTable {
     pub outside: Vec<OutsideTable>,
     /// Firewalls, by their inside address, that mobile nodes may name in their requests.
     pub firewalls: Vec<Ipv4Addr>,
+    /// Accept data from firewalls without the header between care-of address and us.
+    pub header_removal: bool,
 }
 
 impl ReadTable for HomeAgentTable {
@@ -69,6 +71,7 @@ impl ReadTable for HomeAgentTable {
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
             outside: keys.given("outside")?,
             firewalls: keys.given("firewalls")?,
+            header_removal: keys.or("header_removal", false)?,
         })
     }
 }

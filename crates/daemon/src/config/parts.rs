@@ -30,6 +30,8 @@ pub enum Mobility {
 pub struct HomeAgentSetup {
     /// The machine's.
     pub config: home_agent::Config,
+    /// Whether firewalls may leave out the header between care-of address and us.
+    pub takes_short_form: bool,
     /// Interface of the home link.
     pub interface: String,
     /// Seconds that an advertisement holds, if it advertises.
@@ -67,6 +69,10 @@ pub struct NodeFirewall {
     pub machine: Firewall,
     /// Where the node is, if its file says so.
     pub side: Side,
+    /// Whether packets go to it in UDP.
+    pub is_udp: bool,
+    /// Whether it may leave out the header between home agent and care-of address.
+    pub takes_short_form: bool,
     /// What protects packets between both.
     pub association: Association,
 }
@@ -164,6 +170,15 @@ impl Mobility {
             Self::HomeAgent(_) | Self::ForeignAgent(_) => false,
             Self::MobileNode(it) => it.firewall.is_some(),
             Self::Firewall(_) => true,
+        }
+    }
+
+    /// Whether such packets travel in UDP.
+    pub fn is_in_udp(&self) -> bool {
+        match self {
+            Self::HomeAgent(_) | Self::ForeignAgent(_) => false,
+            Self::MobileNode(it) => it.firewall.as_ref().is_some_and(|it| it.is_udp),
+            Self::Firewall(it) => it.config.takes_udp,
         }
     }
 

@@ -2,9 +2,10 @@
 //! found authentic passes, and what it is to protect.
 //!
 //! [`Config::passages`] says what that is. From outside come packets that carry their keys, to our
-//! address, and ICMP about ours; the program opens or drops them. What it opens comes out of the TUN
-//! device. To the outside go its own packets alone; nothing is forwarded there. The table outlives
-//! the process, so that a firewall that was killed stays closed; `caravan down` removes it.
+//! address, and ICMP about ours; the program opens or drops them. What it opens comes out of the
+//! TUN device. To the outside go its own packets alone; nothing is forwarded there. The table
+//! outlives the process, so that a firewall that was killed stays closed; `caravan down` removes
+//! it.
 //!
 //! Left out: the host's own traffic to the outside, such as its DNS, beyond the source addresses
 //! that it may have there, and everything between networks inside.
@@ -13,6 +14,7 @@ use std::fmt::Write as _;
 
 use engine::firewall::{Config, Passage, Way};
 use engine::selector::TrafficSelector;
+use wire::ip::protocol::UDP;
 
 use super::names::WALL_PREFIX;
 use super::{NFT, NftError, forget, remove, run};
@@ -103,9 +105,10 @@ fn pass(text: &mut String, passages: &[Passage], way: Way, devices: &str) {
             .into_iter()
             .map(|(word, selector)| range(word, selector))
             .collect();
-        let protocol = match passage.from.protocol {
-            0 => String::new(),
-            number => format!("ip protocol {number} "),
+        let protocol = match (passage.from.protocol, passage.to.port) {
+            (0, _) => String::new(),
+            (UDP, port) if port != 0 => format!("udp dport {port} "),
+            (number, _) => format!("ip protocol {number} "),
         };
         let _ = writeln!(
             text,

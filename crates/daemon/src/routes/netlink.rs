@@ -325,17 +325,8 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         }
         Purpose::Kept(prefix) => (KEPT, vec![towards(&mut message, prefix), table]),
         Purpose::Questions { is_tcp } => {
-            let protocol = if is_tcp {
-                IpProtocol::Tcp
-            } else {
-                IpProtocol::Udp
-            };
-            let port = RulePortRange {
-                start: DOMAIN_PORT,
-                end: DOMAIN_PORT,
-            };
-            let port = RuleAttribute::DestinationPortRange(port);
-            (KEPT, vec![RuleAttribute::IpProtocol(protocol), port, table])
+            let [protocol, port] = questions(is_tcp);
+            (KEPT, vec![protocol, port, table])
         }
         Purpose::Local(prefix) => {
             // Default routes, and all wider ones, lead away from here.
@@ -376,6 +367,22 @@ fn rule_message(rule: &Rule) -> RuleMessage {
     message.attributes = vec![RuleAttribute::Priority(priority)];
     message.attributes.extend(more);
     message
+}
+
+/// DNS by TCP or UDP.
+fn questions(is_tcp: bool) -> [RuleAttribute; 2] {
+    let protocol = match is_tcp {
+        true => IpProtocol::Tcp,
+        false => IpProtocol::Udp,
+    };
+    let port = RulePortRange {
+        start: DOMAIN_PORT,
+        end: DOMAIN_PORT,
+    };
+    [
+        RuleAttribute::IpProtocol(protocol),
+        RuleAttribute::DestinationPortRange(port),
+    ]
 }
 
 fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {

@@ -21,7 +21,8 @@ use engine::ike::Unreachable;
 use engine::mip4::carriers::{Carrier, Carriers, Change, Owner};
 use engine::mip4::{identification, security};
 use engine::plane::{Notice, SaReport};
-use engine::sa::{Direction, Path};
+use engine::sa::{ChildId, Direction, Path};
+use engine::skip::udp::KEEPALIVE;
 use engine::time::{Deadline, Instant};
 use futures_util::future::select_all;
 use tracing::{info, warn};
@@ -77,6 +78,8 @@ pub(super) enum Effect {
         to: SocketAddrV4,
         payload: Vec<u8>,
     },
+    /// Keep the state of a NAT on this path.
+    Keepalive(Path),
     /// Change a packet plane.
     Plane(Change),
     /// The host must change.
@@ -364,6 +367,9 @@ impl Process {
                         part.handle(&Input::Unsent, now);
                     }
                 }
+                Effect::Keepalive(path) => {
+                    let _ = self.send(&path, &KEEPALIVE);
+                }
                 Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
                 Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
                 Effect::Host => wants_host = true,
@@ -520,7 +526,7 @@ pub(super) fn is_about(notice: &Notice) -> bool {
         Notice::Removed(_, report) => report.child,
         Notice::UnknownSpi { .. } => return false,
     };
-    child >= security::CHILD
+    child >= ChildId(security::FIRST_CHILD)
 }
 
 fn end_all(carriers: &mut Carriers) -> Vec<Change> {

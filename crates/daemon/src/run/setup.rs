@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use engine::config::{Config, Connection, Encapsulation};
 use engine::sa::{Mode, Via};
+use engine::skip::udp;
 use tracing::warn;
 
 use super::OVERHEAD_BYTES;
@@ -131,7 +132,7 @@ fn catches_its_gateway(connection: &Connection) -> bool {
     gateways.filter(IpAddr::is_ipv4).any(is_caught)
 }
 
-/// The ports of IKE, if there are connections, and that of Mobile IPv4.
+/// The ports of IKE, if there are connections, that of Mobile IPv4, and that of SKIP in UDP.
 pub(super) fn ports(loaded: &Loaded) -> UdpConfig {
     let mut ports = Vec::new();
     if !loaded.engine.connections.is_empty() || loaded.mobility.is_none() {
@@ -140,14 +141,17 @@ pub(super) fn ports(loaded: &Loaded) -> UdpConfig {
     if loaded.mobility.is_some() {
         ports.push((wire::mip4::PORT, Via::UdpWithType));
     }
+    if loaded.mobility.as_ref().is_some_and(Mobility::is_in_udp) {
+        ports.push((udp::PORT, Via::UdpWithSkip));
+    }
     UdpConfig {
         ports,
         mark: Some(loaded.daemon.fwmark),
     }
 }
 
-/// Raw sockets carry ESP without UDP, AH, SKIP, and tunnels of Mobile IPv4. Without the right to open
-/// them, everything in UDP still works.
+/// Raw sockets carry ESP without UDP, AH, SKIP, and tunnels of Mobile IPv4. Without the right to
+/// open them, everything in UDP still works.
 pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
     let mut connections = loaded.engine.connections.iter();
     let needs_ipsec = connections.any(|it| it.encapsulation != Encapsulation::Always);

@@ -14,24 +14,28 @@ const SOURCE: &str = "crates/daemon/src/config/file.rs";
 const VALUES: &str = "crates/daemon/src/routes/full.rs";
 /// The tables of Mobile IPv4.
 const MOBILITY: &str = "crates/daemon/src/config/mobility.rs";
+/// The tables of firewalls and of SKIP.
+const FIREWALL: &str = "crates/daemon/src/config/firewall.rs";
+const SKIP: &str = "crates/daemon/src/config/skip.rs";
 const LIMITS: &str = "crates/engine/src/config.rs";
 
 const HEAD: &str = "# Configuration keys
 
 Each process reads one TOML file: `caravan gateway -c FILE`, `caravan up -c FILE`, `caravan
-home-agent -c FILE` or `caravan foreign-agent -c FILE`. `caravan check FILE` reports errors and
-unwise settings. Unknown keys are errors. File names are relative to the folder of the
-configuration. Times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`; `\"64kb\"`,
-`\"1gib\"`. A key without a default is optional unless the table says *needed*.
+home-agent -c FILE`, `caravan foreign-agent -c FILE` or `caravan firewall -c FILE`. `caravan check
+FILE` reports errors and unwise settings. Unknown keys are errors. File names are relative to the
+folder of the configuration. Times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`;
+`\"64kb\"`, `\"1gib\"`. A key without a default is optional unless the table says *needed*.
 
 Samples: [gateway](../packaging/gateway.toml), [client](../packaging/client.toml),
 [home agent](../packaging/home-agent.toml), [foreign agent](../packaging/foreign-agent.toml),
-[mobile node](../packaging/mobile.toml). This page is made from `crates/daemon/src/config/file.rs`
-and `mobility.rs` beside it, and tested against them.
+[mobile node](../packaging/mobile.toml), [firewall](../packaging/firewall.toml). This page is made
+from `crates/daemon/src/config/file.rs` and `mobility.rs`, `firewall.rs` and `skip.rs` beside it,
+and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 19] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
@@ -68,6 +72,31 @@ const TABLES: [(&str, &str); 12] = [
         "`association`: keys that a node and an agent share",
         "AssociationTable",
     ),
+    (
+        "`[firewall]`: the firewall of a mobile private network",
+        "FirewallTable",
+    ),
+    (
+        "`[access.NAME]`: a line of the firewall's access list",
+        "AccessTable",
+    ),
+    (
+        "`[mobile.firewall]`: what a mobile node knows of the firewall",
+        "NodeFirewallTable",
+    ),
+    (
+        "`[[home_agent.outside]]`: care-of addresses behind a firewall",
+        "OutsideTable",
+    ),
+    ("`[skip]`: our own long-term key", "SkipTable"),
+    (
+        "`token`: a key that stays on its PKCS #11 token",
+        "TokenTable",
+    ),
+    (
+        "`skip` of a peer: keys in the packets, and what both ends know of them",
+        "SkipPeerTable",
+    ),
 ];
 
 /// A field or a variant.
@@ -81,7 +110,7 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let texts = [SOURCE, VALUES, MOBILITY].map(|path| {
+    let texts = [SOURCE, VALUES, MOBILITY, FIREWALL, SKIP].map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()
     });
@@ -192,7 +221,13 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         "u8" | "u16" | "u32" | "u64" | "usize" => "number".to_owned(),
         "Span" => "time".to_owned(),
         "Size" => "size".to_owned(),
-        "AuthTable" | "AssociationTable" => "table".to_owned(),
+        _ if kind.ends_with("Table") => "table".to_owned(),
+        "Network" => "network".to_owned(),
+        "Origin" => "address, network, `\"*\"`".to_owned(),
+        "Name" => "name of SKIP".to_owned(),
+        "KijAlg" | "CryptAlg" | "MacAlg" => "name of an algorithm".to_owned(),
+        "Profile" => "`\"skip-x25519\"`, `\"skip-draft\"`, `\"skip-paper\"`".to_owned(),
+        "firewall::Mode" => "`\"binding\"`, `\"packet-parsing\"`".to_owned(),
         "Algorithm" => "`\"hmac-md5\"`, `\"hmac-sha-256\"`, `\"keyed-md5\"`".to_owned(),
         "Encap" => "`\"auto\"`, true, false".to_owned(),
         _ if kind.starts_with("BTreeMap") => "tables".to_owned(),
@@ -282,6 +317,11 @@ fn plain(text: &str) -> String {
             (_, 0) => format!("\"{}m\"", seconds / 60),
             _ => format!("\"{seconds}s\""),
         };
+    }
+    match text {
+        "Profile::X25519" => return "\"skip-x25519\"".to_owned(),
+        "firewall::Mode::Binding" => return "\"binding\"".to_owned(),
+        _ => {}
     }
     let text = text.trim_end_matches(".to_owned()");
     match text.starts_with(|c: char| c.is_ascii_digit()) {

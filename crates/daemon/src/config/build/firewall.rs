@@ -52,6 +52,7 @@ impl Builder<'_> {
             let template = Template {
                 association,
                 inside: access.inside.iter().copied().map(selector).collect(),
+                home_address: access.home_address,
                 stored_n: 0,
             };
             entries.push((access.address, template));
@@ -67,6 +68,10 @@ impl Builder<'_> {
             home_agents,
             entries,
             lifetime: table.binding_lifetime.0,
+            mode: table.mode,
+            removes_header: table.header_removal,
+            takes_udp: table.udp,
+            end_to_end: Vec::new(),
         };
         if let Err(fault) = firewall::Firewall::new(config.clone()) {
             return Err(self.firewall_fault(fault, &names));
@@ -102,6 +107,14 @@ impl Builder<'_> {
             firewall::Fault::List(list) => list,
             firewall::Fault::Unauthenticated(id) | firewall::Fault::NothingInside(id) => {
                 return self.value(&of(id), &fault.to_string());
+            }
+            firewall::Fault::NoHomeAddress(id) => {
+                let text = format!("{fault}: home_address = \"10.18.3.17\"");
+                return self.value(&format!("{}.home_address", of(id)), &text);
+            }
+            firewall::Fault::RepeatedHome(first, second) => {
+                let text = format!("{fault}, [{}] too", of(first));
+                return self.value(&format!("{}.home_address", of(second)), &text);
             }
             firewall::Fault::TooManyHomeAgents(_) => {
                 return self.value("firewall.home_agents", &fault.to_string());
@@ -153,6 +166,8 @@ impl Builder<'_> {
                 table::Side::Inside => Side::Inside,
                 table::Side::Outside => Side::Outside,
             },
+            is_udp: table.udp,
+            takes_short_form: table.header_removal,
             association,
         })
     }

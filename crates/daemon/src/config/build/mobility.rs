@@ -174,6 +174,7 @@ impl Builder<'_> {
                 trusts_traversal: table.firewalls.iter().copied().collect(),
                 revocation: table.revocation.then_some(REVOCATION),
             },
+            takes_short_form: table.header_removal,
             interface: table.interface.clone(),
             advertised_lifetime: table.advertise.then_some(lifetime),
         }))

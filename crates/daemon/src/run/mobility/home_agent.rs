@@ -54,6 +54,9 @@ impl HomeAgentPart {
             prefix_len: config.prefix_len,
         };
         let mut carriers = HomeCarriers::new(own, config.outside.clone());
+        if setup.takes_short_form {
+            carriers.take_short_form();
+        }
         let begun = carriers.begin(&config.trusts_traversal);
         let part = Self {
             beacon,

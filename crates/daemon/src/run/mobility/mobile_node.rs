@@ -8,8 +8,9 @@ use crypto::rand::Stream;
 use engine::mip4::carriers::{self, Carriers, Change, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
-use engine::mip4::security::{self, Security, SecurityLayer, Skip};
+use engine::mip4::security::{FIRST_CHILD, Form, Security, SecurityLayer, Skip};
 use engine::plane::{Notice, OutboundChange};
+use engine::sa::ChildId;
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
@@ -76,6 +77,13 @@ impl MobileNodePart {
             security = Security::Skip(Box::new(Skip {
                 association: firewall.association.clone(),
                 firewall: firewall.outside,
+                form: match firewall.is_udp {
+                    true => Form::Udp,
+                    false => Form::Raw,
+                },
+                behind: None,
+                others: Vec::new(),
+                short_form: Some(setup.config.home_address).filter(|_| firewall.takes_short_form),
                 stored_n: counts.bound(&pair(firewall)),
             }));
         }
@@ -129,6 +137,8 @@ impl MobileNodePart {
             Input::Leave => self.node.leave(now),
             Input::Wake => {
                 self.node.handle_timeout(now);
+                let keepalive = self.layer.keepalive(now);
+                common.effects.extend(keepalive.map(Effect::Keepalive));
                 if self.home_until.is_some_and(|until| until <= now) {
                     self.lose_home(now);
                 }
@@ -136,7 +146,7 @@ impl MobileNodePart {
             Input::Applied => self.release(common),
             Input::Notice(Notice::StoreN { bound, .. }) => self.store_n(*bound, common),
             Input::Stored(_, bound) => {
-                let stored = OutboundChange::StoredN(security::CHILD, bound);
+                let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD), bound);
                 common.plane(vec![Change::Outbound(stored)]);
             }
             Input::Unreachable(..) | Input::Notice(_) | Input::Report(_) => {}
@@ -159,7 +169,12 @@ impl MobileNodePart {
         ];
         let all = all.into_iter();
         let own = all.filter_map(|(at, why)| at.map(|at| Deadline { at, why }));
-        own.chain(self.node.deadline()).min()
+        let machines = self
+            .node
+            .deadline()
+            .into_iter()
+            .chain(self.layer.deadline());
+        own.chain(machines).min()
     }
 
     /// At home and away, the home address is on the tunnel device.
@@ -207,10 +222,10 @@ impl MobileNodePart {
             return;
         }
         common.plane(changes);
-        if !std::mem::replace(&mut self.has_begun, true)
-            && let Some(bound) = self.layer.first_n()
-        {
-            self.store_n(bound, common);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            for (_, bound) in self.layer.first_n() {
+                self.store_n(bound, common);
+            }
         }
     }
 
@@ -378,11 +393,14 @@ impl MobileNodePart {
                     payload,
                     firewall,
                 } => match firewall.is_some() && self.layer.is_active() {
-                    true => common.effects.push_back(Effect::Sealed {
-                        from: SocketAddrV4::new(from, PORT),
-                        to,
-                        payload,
-                    }),
+                    true => {
+                        common.effects.push_back(Effect::Sealed {
+                            from: SocketAddrV4::new(from, PORT),
+                            to,
+                            payload,
+                        });
+                        self.layer.sent(now);
+                    }
                     false => self.send((from, to, ttl), payload, common),
                 },
                 Output::Solicit => {
