@@ -57,7 +57,7 @@ pub struct MobileSetup {
     /// Bits of the home network's prefix.
     pub prefix: u8,
     /// The firewall of the home network.
-    pub firewall: Option<NodeFirewall>,
+    pub firewall: Option<Box<NodeFirewall>>,
 }
 
 /// What a mobile node knows of the firewall of its home network.

@@ -145,7 +145,7 @@ impl Builder<'_> {
         loaded: &mut Loaded,
         (table, file): (&NodeFirewallTable, &ConfigFile),
         home: Ipv4Addr,
-    ) -> Result<NodeFirewall, ConfigError> {
+    ) -> Result<Box<NodeFirewall>, ConfigError> {
         self.host("mobile.firewall.outside", table.outside)?;
         self.host("mobile.firewall.inside", table.inside)?;
         let own = self.own_key("mobile.firewall", file)?;
@@ -155,7 +155,7 @@ impl Builder<'_> {
             (Name::ipv4(home), Name::NONE),
             &mut loaded.notes,
         )?;
-        Ok(NodeFirewall {
+        Ok(Box::new(NodeFirewall {
             outside: table.outside,
             machine: Firewall {
                 address: table.inside,
@@ -169,7 +169,7 @@ impl Builder<'_> {
             is_udp: table.udp,
             takes_short_form: table.header_removal,
             association,
-        })
+        }))
     }
 
     /// Care-of addresses outside, as a home agent's file says it.

@@ -242,7 +242,7 @@ impl Builder<'_> {
         &self,
         table: &MobileTable,
         file: &ConfigFile,
-        firewall: Option<NodeFirewall>,
+        firewall: Option<Box<NodeFirewall>>,
     ) -> Result<Mobility, ConfigError> {
         self.host("mobile.home_address", table.home_address)?;
         self.host("mobile.home_agent", table.home_agent)?;

@@ -1,5 +1,5 @@
-use engine::firewall::Template;
 use engine::firewall::access::Origin;
+use engine::firewall::{Mode, Template};
 use engine::skip::{Association, IvLen, MasterKey, Parts, Profile, Renewal};
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
@@ -22,6 +22,7 @@ fn template(remote: Name, inside: &[(&str, u8)]) -> Template {
     Template {
         association: association.expect("an association"),
         inside: inside.iter().map(subnet).collect(),
+        home_address: None,
         stored_n: 0,
     }
 }
@@ -41,6 +42,10 @@ fn setup() -> FirewallSetup {
                 ),
             ],
             lifetime: engine::firewall::LIFETIME,
+            mode: Mode::Binding,
+            removes_header: false,
+            takes_udp: false,
+            end_to_end: Vec::new(),
         },
         outside_interface: "eth0".to_owned(),
         names: vec!["ms1".to_owned(), "branch".to_owned()],
@@ -86,4 +91,16 @@ fn inside_addresses_do_not_leave_to_the_outside() {
     let output = chain(&text, "to-outside");
     let own = "ip saddr != { 203.0.113.1, 192.168.0.1, 0.0.0.0 ";
     assert!(text.contains(own), "{output}");
+}
+
+#[test]
+fn udp_comes_in_only_where_the_file_takes_it_and_only_to_the_port_of_skip() {
+    let mut setup = setup();
+    let port = format!("udp dport {} accept", engine::skip::udp::PORT);
+    assert!(!text("caravan.firewall", "caravan0", &setup).contains(&port));
+    setup.config.takes_udp = true;
+    let text = text("caravan.firewall", "caravan0", &setup);
+    let input = chain(&text, "from-outside");
+    let line = format!("    meta nfproto ipv4 ip daddr 203.0.113.1 {port}\n");
+    assert!(input.contains(&line), "{input}");
 }
