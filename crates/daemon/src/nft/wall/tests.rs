@@ -56,7 +56,7 @@ fn chain<'a>(text: &'a str, name: &str) -> &'a str {
     let (_, rest) = text
         .split_once(&format!("chain {name} {{"))
         .expect("a chain");
-    rest.split_once('}').map_or(rest, |(own, _)| own)
+    rest.split_once("\n  }").map_or(rest, |(own, _)| own)
 }
 
 #[test]
