@@ -1,0 +1,269 @@
+"""Mobile IPv4 against forgers, and after the end of each of its programs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import order
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import (
+    AGENT,
+    CORRESPONDENT,
+    HOME,
+    HOME_AGENT,
+    MOBILE,
+    SECRET,
+    VISITED,
+    MobileIp,
+    Place,
+    Role,
+    Settings,
+    foreign_agent,
+    home_agent,
+    mobile_node,
+)
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+PORT = 434
+LIFETIME_S = 4
+SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
+NTP_EPOCH_S = 2_208_988_800
+REVERSE, COLOCATED = 0x02, 0x20
+
+
+def reaches(network: MobileIp) -> bool:
+    """Whether the node and its correspondent reach each other by the home address."""
+    to, back = ping(network.cn, MOBILE, 1), ping(network.ms, CORRESPONDENT, 1)
+    return to.received == back.received == 1
+
+
+def request(
+    moment_s: float, *, secret: str = SECRET, home: str = MOBILE, flags: int = COLOCATED | REVERSE
+) -> bytes:
+    """A Registration Request with its authenticator, by a second implementation (RFC 5944 §3.3,
+    §3.5.2)."""
+
+    def address(text: str) -> bytes:
+        return bytes(map(int, text.split(".")))
+
+    ntp = int((moment_s + NTP_EPOCH_S) * 2**32)
+    addresses = address(home) + address(HOME_AGENT) + address(VISITED.care_of)
+    covered = struct.pack("!BBH", 1, flags, 60) + addresses + struct.pack("!Q", ntp)
+    covered += struct.pack("!BBI", 32, 36, 1000)
+    return covered + hmac.digest(bytes.fromhex(secret), covered, hashlib.sha256)
+
+
+ASK = """
+import socket, sys
+asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asker.settimeout(0.7)
+asker.sendto(bytes.fromhex(sys.argv[1]), (sys.argv[2], 434))
+try:
+    print(asker.recv(2000)[1])
+except TimeoutError:
+    print("silence")
+"""
+
+
+def answer(network: MobileIp, asked: bytes) -> str:
+    """The code of the reply, or "silence"."""
+    argv = [sys.executable, "-c", ASK, asked.hex(), HOME_AGENT]
+    return network.ms.run(argv, name="ask").stdout.strip()
+
+
+def test_requests_that_are_not_right_get_the_code_of_the_standard_and_are_counted(
+    output: Path,
+) -> None:
+    """RFC 5944 §3.8.2, §3.4: and a capture of all has nothing that tshark cannot read."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        ha.wait_ready()
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        network.move(VISITED)
+        with Capture(network.rt, "wan0", output / "asked") as heard:
+            now = time.time()
+            good = request(now)
+            assert answer(network, good) == "0"
+            # Repeated: answered again, but it changes nothing.
+            left = ha.mobility()["bindings"][0]["left_s"]
+            assert answer(network, good) == "0"
+            assert ha.mobility()["bindings"][0]["left_s"] < left
+            assert answer(network, request(now - 1)) == "133", "replayed"
+            assert answer(network, request(now - 60)) == "133", "stale"
+            assert answer(network, request(now + 60)) == "133", "of the future"
+            assert answer(network, request(time.time(), secret="31" * 16)) == "131"
+            forged = bytearray(request(time.time()))
+            forged[12] ^= 1
+            assert answer(network, bytes(forged)) == "131"
+            assert answer(network, request(time.time(), home="10.18.3.99")) == "silence"
+            assert answer(network, request(time.time())[:30]) == "silence"
+            assert answer(network, request(time.time(), flags=COLOCATED | 0x08)) == "0", "GRE"
+            (binding,) = ha.mobility()["bindings"]
+            assert binding["encapsulation"] == "gre"
+        argv = ["tshark", "-r", str(heard.path), "-Y"]
+        assert network.rt.run([*argv, "mip && _ws.malformed"]).stdout.count("\n") == 1, "the cut"
+        assert network.rt.run([*argv, "mip.type == 3"]).stdout.count("\n") == 8
+        assert ha.refused() == {
+            "denied-131": 2,
+            "denied-133": 3,
+            "malformed": 1,
+            "unknown-node": 1,
+        }
+
+
+def test_a_node_with_a_wrong_secret_is_refused_and_says_so(output: Path) -> None:
+    wrong = Settings(association={"key": "39" * 16})
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network, wrong) as ms:
+        ha.wait_ready()
+        ms.wait_ready()
+        network.move(VISITED)
+        ha.wait_for(lambda it: it["refused"].get("denied-131", 0) > 1, "refused", 5)
+        assert ms.mobility()["state"] == "registering"
+        # Its authenticator is wrong to the node, too.
+        assert ms.refused()["unauthenticated"] > 0
+
+
+def left(host: Host) -> dict[str, str]:
+    """What the program may have changed on a host."""
+    commands = ("addr", "rule", "route show table all", "neigh show nud permanent")
+    state = {one: host.run(["ip", *one.split()]).stdout for one in commands}
+    state["nft"] = host.run(["nft", "list", "ruleset"]).stdout
+    interfaces = [name for name in host.interfaces() if name != "lo"]
+    keys = [f"net.ipv4.conf.{name}.arp_ignore" for name in interfaces]
+    state["sysctl"] = host.run(["sysctl", *keys]).stdout
+    return state
+
+
+def without_times(state: dict[str, str]) -> dict[str, set[str]]:
+    """Without what changes by itself."""
+    return {
+        name: {line.split(" valid_lft")[0] for line in text.splitlines()}
+        for name, text in state.items()
+    }
+
+
+Kill = Callable[[Role], None]
+
+
+@pytest.mark.parametrize("role", ["ha", "fa", "ms"])
+@pytest.mark.parametrize(
+    "kill", [lambda it: it.process.signal(signal.SIGKILL), Role.crash], ids=["one", "both"]
+)
+def test_a_killed_program_leaves_nothing_and_heals_within_a_lifetime(
+    role: str, kill: Kill, output: Path
+) -> None:
+    """Of two processes, the steward undoes what the killed one wanted; if both are killed, the next
+    start does."""
+    with MobileIp(output) as network:
+        hosts = {"ha": network.ha, "fa": network.fa, "ms": network.ms}
+        start: dict[str, Callable[[], Role]] = {
+            "ha": lambda: home_agent(network),
+            "fa": lambda: foreign_agent(network),
+            "ms": lambda: mobile_node(network, SHORT),
+        }
+        before = without_times(left(hosts[role]))
+        roles = {name: make() for name, make in start.items()}
+        for one in roles.values():
+            one.wait_ready()
+        roles["ms"].wait_at(HOME)
+        network.move(AGENT)
+        roles["ms"].wait_at(AGENT)
+        assert reaches(network)
+        kill(roles[role])
+        roles[role].process.wait(5)
+        if kill is not Role.crash:
+            time.sleep(0.5)
+            check_nothing_left(role, before, hosts[role])
+        roles[role] = start[role]().wait_ready()
+        began = time.monotonic()
+        roles["ms"].wait_at(AGENT)
+        while not reaches(network):
+            pass
+        assert time.monotonic() - began < LIFETIME_S + 1
+        for one in (roles["ms"], roles["fa"], roles["ha"]):
+            one.stop()
+        check_nothing_left(role, before, hosts[role])
+
+
+def check_nothing_left(role: str, before: dict[str, set[str]], host: Host) -> None:
+    """The host is as it was, but a node abroad has no home address."""
+    after = without_times(left(host))
+    if role == "ms":
+        gone = {name: before[name] - after[name] for name in before}
+        assert all(MOBILE in line or "10.18.3." in line for name in gone for line in gone[name])
+        before = {name: before[name] - gone[name] for name in before}
+    assert after == before
+
+
+@pytest.mark.parametrize("place", [VISITED, AGENT], ids=["co-located", "agent"])
+def test_down_abroad_deregisters(place: Place, output: Path) -> None:
+    with (
+        MobileIp(output) as network,
+        home_agent(network) as ha,
+        foreign_agent(network) as fa,
+        mobile_node(network) as ms,
+    ):
+        for one in (ha, fa, ms):
+            one.wait_ready()
+        ms.wait_at(HOME)
+        network.move(place)
+        ms.wait_at(place)
+        ms.down()
+        assert ha.mobility()["bindings"] == [] and fa.mobility()["visitors"] == []
+
+
+def test_a_home_agent_that_ends_tells_its_nodes(output: Path) -> None:
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network) as ms:
+        ha.wait_ready()
+        ms.wait_ready().wait_at(HOME)
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        began = time.monotonic()
+        ha.down()
+        assert time.monotonic() - began < 4
+        ms.wait_for(lambda it: it["state"] == "registering", "told", 1)
+        with home_agent(network).wait_ready():
+            ms.wait_at(VISITED, 10)
+            assert reaches(network)
+
+
+def test_a_reload_keeps_bindings_and_refuses_what_cannot_change(output: Path) -> None:
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network) as ms:
+        ha.wait_ready()
+        ms.wait_ready().wait_at(HOME)
+        network.move(VISITED)
+        ms.wait_at(VISITED)
+        text = ha.file.read_text()
+        second = text[text.index("[mobile_nodes.ms]") :].replace(
+            "mobile_nodes.ms", "mobile_nodes.m2"
+        )
+        ha.file.write_text(text + second.replace(MOBILE, "10.18.3.18"))
+        assert "home-agent: changed" in ha.reload().stdout
+        assert ha.mobility()["nodes"] == 2
+        assert len(ha.mobility()["bindings"]) == 1
+        assert "home-agent: unchanged" in ha.reload().stdout
+        ha.file.write_text(text.replace('interface = "eth0"', 'interface = "eth1"'))
+        refused = order(network.ha, "reload")
+        assert (
+            refused.code == 1 and "its interface cannot be changed while it runs" in refused.stderr
+        )
+        told = ms.file.read_text()
+        ms.file.write_text(told.replace("[mobile]", '[mobile]\nencapsulation = "gre"'))
+        ms.reload()
+        ha.wait_for(lambda it: it["bindings"][0]["encapsulation"] == "gre", "gre", 3)
+        assert reaches(network)
+        # Nobody is served any more.
+        ha.file.write_text(text.replace(MOBILE, "10.18.3.18"))
+        ha.reload()
+        assert ha.mobility()["bindings"] == []
