@@ -7,6 +7,7 @@ use super::allowed::{Allowed, Refusal};
 use super::*;
 use crate::config::{Loaded, Names, load};
 use crate::routes::full::Purpose;
+use crate::routes::roaming::{Place, Router, Visitor};
 
 const STATION: &str = "[connections.home]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
     vips = [\"0.0.0.0\"]\nlocal = { auth = \"psk\", secret = \"s\", id = \"a.example\" }\n\
@@ -281,4 +282,173 @@ fn a_frame_longer_than_the_limit_is_not_waited_for() {
         read_frame(&mut far, REQUEST_BYTES_MAX).await.unwrap()
     });
     assert!(gone.is_none());
+}
+
+const KEY: &str = "association = { spi = 1000, key = \"30313233343536373839616263646566\" }\n";
+const NODE: &str = "[mobile]\nhome_address = \"10.18.3.17\"\nprefix = 24\n\
+    home_agent = \"10.18.3.1\"\ninterfaces = [\"eth0\", \"wlan0\"]\n";
+const HOME_AGENT: &str = "[home_agent]\naddress = \"10.18.3.1\"\nprefix = 24\n\
+    interface = \"eth1\"\n[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
+const FOREIGN_AGENT: &str = "[foreign_agent]\naddress = \"198.51.100.1\"\ninterface = \"wlan0\"\n\
+    care_of = \"192.0.2.9\"\nmax_visitors = 2\n";
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// What the steward says to a part in Mobile IPv4.
+fn judged_part(text: &str, change: impl FnOnce(&mut Desired)) -> Result<(), Refusal> {
+    let name = std::thread::current().name().unwrap_or("").replace(':', "");
+    let text = match text == FOREIGN_AGENT {
+        true => text.to_owned(),
+        false => format!("{text}{KEY}"),
+    };
+    let mut desired = Desired::default();
+    change(&mut desired);
+    Allowed::new(&loaded(&name, &text)).check(&desired, &[])
+}
+
+fn address(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_mobile_node_has_its_home_address_and_a_router_on_its_own_interfaces() {
+    let router = |interface: &str, address: &str, mac| Router {
+        interface: interface.to_owned(),
+        address: address.parse().unwrap(),
+        mac,
+        is_default: true,
+    };
+    let away = |router: Option<Router>, care_of: Option<&str>| {
+        judged_part(NODE, |desired| {
+            let home = address("10.18.3.17");
+            desired.addresses.insert(home);
+            desired.routes.insert(Prefix::everything(false), Some(home));
+            desired.roaming.place = Some(Place::Away {
+                care_of: care_of.map(|it| it.parse().unwrap()),
+                router,
+            });
+        })
+    };
+    assert_eq!(away(None, Some("192.0.2.7")), Ok(()));
+    assert_eq!(
+        away(Some(router("wlan0", "198.51.100.1", MAC)), None),
+        Ok(())
+    );
+    let strange = Err(Refusal::Roaming("such interface"));
+    assert_eq!(away(Some(router("lo", "198.51.100.1", MAC)), None), strange);
+    let strange = Err(Refusal::Roaming("such router"));
+    assert_eq!(away(Some(router("eth0", "224.0.0.1", MAC)), None), strange);
+    assert_eq!(
+        away(Some(router("eth0", "192.0.2.1", [0xff; 6])), None),
+        strange
+    );
+    assert_eq!(away(None, Some("127.0.0.1")), strange);
+    let home = |interface: &str| {
+        let interface = interface.to_owned();
+        judged_part(NODE, |desired| {
+            desired.roaming.place = Some(Place::Home { interface });
+        })
+    };
+    assert_eq!(home("eth0"), Ok(()));
+    assert_eq!(home("eth1"), Err(Refusal::Roaming("such interface")));
+}
+
+#[test]
+fn a_mobile_node_gets_no_other_address_or_route() {
+    let other = address("10.18.3.18");
+    let strange = judged_part(NODE, |desired| {
+        desired.addresses.insert(other);
+    });
+    assert_eq!(strange, Err(Refusal::Address(other)));
+    for (prefix, source) in [
+        (Prefix::everything(false), Some(other)),
+        (Prefix::everything(false), None),
+        (Prefix::everything(true), None),
+        (Prefix::host(other), Some(address("10.18.3.17"))),
+    ] {
+        let route = judged_part(NODE, |desired| {
+            desired.routes.insert(prefix, source);
+        });
+        assert_eq!(route, Err(Refusal::Route(prefix)), "{prefix} {source:?}");
+    }
+    let visitor = judged_part(NODE, visited("10.18.3.18", MAC));
+    assert_eq!(visitor, Err(Refusal::Roaming("visitors")));
+}
+
+#[test]
+fn a_home_agent_leads_the_addresses_of_its_nodes_alone() {
+    let route = |to: &str, source: Option<IpAddr>| {
+        let prefix: Prefix = to.parse().unwrap();
+        judged_part(HOME_AGENT, |desired| {
+            desired.routes.insert(prefix, source);
+        })
+    };
+    assert_eq!(route("10.18.3.17/32", None), Ok(()));
+    for (to, source) in [
+        ("10.18.3.18/32", None),
+        ("10.18.3.0/24", None),
+        ("0.0.0.0/0", None),
+        ("10.18.3.17/32", Some(address("10.18.3.1"))),
+    ] {
+        assert!(matches!(route(to, source), Err(Refusal::Route(_))), "{to}");
+    }
+    let place = judged_part(HOME_AGENT, |desired| {
+        let interface = "eth1".to_owned();
+        desired.roaming.place = Some(Place::Home { interface });
+    });
+    assert_eq!(place, Err(Refusal::Roaming("home address")));
+    let own = address("10.18.3.1");
+    let added = judged_part(HOME_AGENT, |desired| {
+        desired.addresses.insert(own);
+    });
+    assert_eq!(added, Err(Refusal::Address(own)));
+}
+
+fn visited(home: &str, mac: [u8; 6]) -> impl FnOnce(&mut Desired) {
+    let home = home.parse().unwrap();
+    move |desired| {
+        let visitor = Visitor {
+            mac,
+            is_reverse: true,
+            encapsulates: false,
+        };
+        desired.roaming.visitors.insert(home, visitor);
+    }
+}
+
+#[test]
+fn a_foreign_agent_has_hosts_as_visitors_and_not_more_than_it_may() {
+    let judged = |home: &str, mac| judged_part(FOREIGN_AGENT, visited(home, mac));
+    assert_eq!(judged("10.18.3.17", MAC), Ok(()));
+    let strange = Err(Refusal::Roaming("such visitors"));
+    // Its own addresses would lead its own packets to a visitor.
+    for home in [
+        "198.51.100.1",
+        "192.0.2.9",
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.5",
+    ] {
+        assert_eq!(judged(home, MAC), strange, "{home}");
+    }
+    assert_eq!(judged("10.18.3.17", [1, 0, 0, 0, 0, 1]), strange);
+    let many = judged_part(FOREIGN_AGENT, |desired| {
+        for home in ["10.18.3.17", "10.18.3.18", "10.18.3.19"] {
+            visited(home, MAC)(desired);
+        }
+    });
+    assert_eq!(many, strange);
+    let own = address("198.51.100.1");
+    let added = judged_part(FOREIGN_AGENT, |desired| {
+        desired.addresses.insert(own);
+    });
+    assert_eq!(added, Ok(()), "for the reverse path filter");
+    let other = address("192.0.2.9");
+    let added = judged_part(FOREIGN_AGENT, |desired| {
+        desired.addresses.insert(other);
+    });
+    assert_eq!(added, Err(Refusal::Address(other)));
+    let route = judged_part(FOREIGN_AGENT, |desired| {
+        desired.routes.insert(Prefix::host(other), None);
+    });
+    assert_eq!(route, Err(Refusal::Route(Prefix::host(other))));
 }

@@ -226,8 +226,8 @@ impl MobileNode {
         }
     }
 
-    /// Nothing comes through the tunnel: the registration that holds is made anew (RFC 3519
-    /// §4.10).
+    /// Nothing comes through the tunnel: the registration that holds is made anew.
+    /// RFC 3519 §4.10.
     pub fn renew(&mut self, now: Instant) {
         if matches!(self.state, State::Registered { .. }) && self.pending.is_none() {
             self.register(now);

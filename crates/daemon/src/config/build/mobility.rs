@@ -470,3 +470,6 @@ fn reverse(word: ReverseTunnel) -> tunnel::ReverseTunnel {
         ReverseTunnel::Required => tunnel::ReverseTunnel::Required,
     }
 }
+
+#[cfg(test)]
+mod tests;

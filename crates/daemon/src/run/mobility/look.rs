@@ -77,3 +77,92 @@ pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
     }
     bare
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
+    use engine::mip4::mobile_node::{Config, UdpWish};
+    use engine::sa::Encapsulation;
+
+    use super::*;
+
+    const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
+    const AWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+    const NEAR: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 90);
+    const AUTOMATIC: Ipv4Addr = Ipv4Addr::new(169, 254, 3, 9);
+
+    fn setup(prefix: u8) -> MobileSetup {
+        let replay = ReplayProtection::Timestamps;
+        let one = Association::new(1_000, Algorithm::HmacMd5, replay, b"key").expect("a key");
+        MobileSetup {
+            config: Config {
+                home_address: HOME,
+                home_agent: Ipv4Addr::new(10, 18, 3, 1),
+                nai: None,
+                associations: Associations::new(vec![one]).expect("one"),
+                foreign_agents: std::collections::BTreeMap::new(),
+                lifetime: 300,
+                encapsulation: Encapsulation::IpInIp,
+                is_reverse: true,
+                encapsulates_delivery: false,
+                wants_broadcasts: false,
+                is_simultaneous: false,
+                udp: UdpWish::Never,
+                firewall: None,
+                hears_revocations: false,
+            },
+            interfaces: vec!["eth0".to_owned(), "wlan0".to_owned()],
+            prefix,
+        }
+    }
+
+    fn found(interfaces: &[(bool, &[Ipv4Addr])]) -> Link {
+        let all = interfaces.iter().map(|(is_running, addresses)| Interface {
+            is_running: *is_running,
+            addresses: addresses.to_vec(),
+        });
+        best(&setup(24), &all.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_interface_without_a_link_is_good_for_nothing() {
+        assert_eq!(found(&[(false, &[AWAY]), (false, &[])]), Link::None);
+        assert_eq!(found(&[(false, &[HOME]), (true, &[])]), Link::Bare(1));
+    }
+
+    #[test]
+    fn the_first_interface_with_an_address_is_used() {
+        assert_eq!(
+            found(&[(true, &[AWAY]), (true, &[HOME])]),
+            Link::Address(0, AWAY)
+        );
+        assert_eq!(
+            found(&[(true, &[]), (true, &[AWAY])]),
+            Link::Address(1, AWAY)
+        );
+        assert_eq!(found(&[(true, &[]), (true, &[])]), Link::Bare(0));
+        assert_eq!(found(&[(true, &[]), (true, &[HOME])]), Link::HomeAddress(1));
+    }
+
+    #[test]
+    fn the_home_address_comes_with_us_and_says_less_than_another() {
+        assert_eq!(found(&[(true, &[HOME])]), Link::HomeAddress(0));
+        assert_eq!(found(&[(true, &[HOME, NEAR])]), Link::AtHome(0));
+        assert_eq!(found(&[(true, &[HOME, AWAY])]), Link::Address(0, AWAY));
+        assert_eq!(found(&[(true, &[NEAR, AWAY])]), Link::Address(0, AWAY));
+        assert_eq!(
+            found(&[(true, &[AUTOMATIC])]),
+            Link::Bare(0),
+            "no network gave it"
+        );
+    }
+
+    #[test]
+    fn a_home_network_of_one_address_has_no_neighbours() {
+        let one = Interface {
+            is_running: true,
+            addresses: vec![NEAR],
+        };
+        assert_eq!(best(&setup(32), &[one]), Link::Address(0, NEAR));
+    }
+}
