@@ -113,6 +113,7 @@ mod tests {
             },
             interfaces: vec!["eth0".to_owned(), "wlan0".to_owned()],
             prefix,
+            firewall: None,
         }
     }
 
