@@ -401,6 +401,7 @@ impl Firewall {
             local: entry.template.reach(entry.origin, &self.home_agents),
             remote,
             aim,
+            is_nested: false,
         }
     }
 

@@ -205,6 +205,8 @@ pub struct Lead {
     pub remote: Vec<TrafficSelector>,
     /// Outbound: where its packets go.
     pub aim: Aim,
+    /// Outbound: as [`Sa::is_nested`].
+    pub is_nested: bool,
 }
 
 impl Lead {

@@ -126,6 +126,9 @@ pub struct Node {
     /// that side.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub filters_sources: bool,
+    /// Whether routers inside a firewall know the networks outside of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub announces: bool,
 }
 
 /// A device of the catalogue at a clock rate.
@@ -495,6 +498,9 @@ impl Node {
         if role != Role::Router {
             table.refuse("filters_sources", "only a router can have this key")?;
         }
+        if role != Role::Firewall {
+            table.refuse("announces", "only a firewall can have this key")?;
+        }
         if role != Role::Nat {
             table.refuse("udp_timeout", "only a NAT can have this key")?;
         }
@@ -509,6 +515,7 @@ impl Node {
                 }
             })?,
             filters_sources: table.or("filters_sources", false, Item::boolean)?,
+            announces: table.or("announces", false, Item::boolean)?,
         };
         table.finish()?;
         Ok(node)

@@ -233,6 +233,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
             counts = (link[way][name] for way in ("up", "down") for name in what)
             table.add_row(link["name"], *(f"{count:,}" for count in counts))
         _show(console, table)
+    _moves(console, run.get("mobile", ()))
     for drop in run["drops"]:
         console.print(
             f"{drop['place']} dropped {drop['packets']:,}: {drop['reason']}", markup=False
@@ -243,6 +244,19 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
     )
+
+
+def _moves(console: Console, nodes: Sequence[Mapping[str, Any]]) -> None:
+    """The gap of each move: until the node was reachable, and until data came to it there."""
+    right = ("at, s", "reachable after, ms", "data after, ms")
+    table = _table("node", "moved to", *right, right=right)
+    for node in nodes:
+        for move in node["moves"]:
+            gaps = (move["gap_s"], move["data_gap_s"])
+            cells = ("-" if gap is None else significant(gap * 1e3) for gap in gaps)
+            table.add_row(node["station"], move["to"], significant(move["at_s"]), *cells)
+    if table.row_count:
+        _show(console, table)
 
 
 def _flow(flow: Mapping[str, Any]) -> tuple[str, str, str, str, str]:

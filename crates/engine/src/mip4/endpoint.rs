@@ -26,6 +26,7 @@ use crate::plane::{
     Received, Run, TooBig, Verdict,
 };
 use crate::sa::{Path, Via};
+use crate::selector::TrafficSelector;
 use crate::skip::udp::KEEPALIVE;
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
@@ -51,6 +52,8 @@ enum Machine {
         carriers: Carriers,
         layer: SecurityLayer,
     },
+    /// A security layer without Mobile IPv4.
+    Guest(SecurityLayer),
     HomeAgent {
         agent: Box<HomeAgent>,
         carriers: HomeCarriers,
@@ -124,6 +127,18 @@ impl Endpoint {
         Self::new(machine, clock, seed)
     }
 
+    /// A host that has the security layer of a mobile node, but no home: what it sends to these
+    /// addresses goes through it.
+    pub fn guest(
+        security: Security,
+        targets: Vec<TrafficSelector>,
+        clock: Clock,
+        seed: &Seed,
+    ) -> Self {
+        let layer = SecurityLayer::toward(security, targets);
+        Self::new(Machine::Guest(layer), clock, seed)
+    }
+
     /// A home agent without bindings.
     pub fn home_agent(config: home_agent::Config, clock: Clock, now: Instant, seed: &Seed) -> Self {
         let own = HomeNetwork {
@@ -163,6 +178,7 @@ impl Endpoint {
         match &mut self.machine {
             Machine::Node { node, .. } => node.set_clock(clock),
             Machine::HomeAgent { agent, .. } => agent.set_clock(clock),
+            Machine::Guest(_) => {}
         }
         self.tell(clock);
     }
@@ -177,8 +193,13 @@ impl Endpoint {
 
     /// A mobile node has moved, or its address has changed. Nothing happens at a home agent.
     pub fn attach(&mut self, attachment: Attachment, now: Instant) {
-        if let Machine::Node { node, .. } = &mut self.machine {
-            node.attach(attachment, now);
+        match (&mut self.machine, attachment) {
+            (Machine::Node { node, .. }, _) => node.attach(attachment, now),
+            (Machine::Guest(layer), Attachment::Colocated(address)) => {
+                let changes = layer.follow(Some(address));
+                self.secure_by(changes, now);
+            }
+            (Machine::Guest(_) | Machine::HomeAgent { .. }, _) => {}
         }
         self.follow(now);
     }
@@ -204,6 +225,11 @@ impl Endpoint {
         match &mut self.machine {
             Machine::Node { node, layer, .. } => {
                 node.handle_timeout(now);
+                let keepalive = layer.keepalive(now);
+                let effect = keepalive.map(|path| Effect::Sealed(path, KEEPALIVE.into()));
+                self.effects.extend(effect);
+            }
+            Machine::Guest(layer) => {
                 let keepalive = layer.keepalive(now);
                 let effect = keepalive.map(|path| Effect::Sealed(path, KEEPALIVE.into()));
                 self.effects.extend(effect);
@@ -256,6 +282,7 @@ impl Endpoint {
     pub fn carries(&self, source: IpAddr, destination: IpAddr) -> bool {
         let carriers = match &self.machine {
             Machine::Node { layer, .. } if layer.carries(source, destination) => return true,
+            Machine::Guest(layer) => return layer.carries(source, destination),
             Machine::Node { carriers, .. } => carriers,
             Machine::HomeAgent {
                 guard: Some(guard), ..
@@ -266,7 +293,7 @@ impl Endpoint {
             .iter()
             .filter_map(|(.., one)| one.outbound.as_ref());
         outbound.any(|traffic| {
-            let has = |list: &[crate::selector::TrafficSelector], address| {
+            let has = |list: &[TrafficSelector], address| {
                 list.iter().any(|one| one.contains_address(address))
             };
             has(&traffic.local, source) && has(&traffic.remote, destination)
@@ -286,7 +313,7 @@ impl Endpoint {
         self.sealed.clear();
         let verdict = self.outbound.seal(frame, now, &mut self.sealed);
         let is_in_udp = |run: &Run| run.path.via == Via::UdpWithSkip;
-        if let Machine::Node { layer, .. } = &mut self.machine
+        if let Machine::Node { layer, .. } | Machine::Guest(layer) = &mut self.machine
             && self.sealed.runs().iter().any(is_in_udp)
         {
             layer.sent(now);
@@ -316,6 +343,7 @@ impl Endpoint {
             Machine::Node { node, layer, .. } => {
                 node.deadline().into_iter().chain(layer.deadline()).min()
             }
+            Machine::Guest(layer) => layer.deadline(),
             Machine::HomeAgent { agent, guard, .. } => {
                 let guard = guard.as_ref().and_then(|it| it.deadline());
                 agent.deadline().into_iter().chain(guard).min()
@@ -327,7 +355,7 @@ impl Endpoint {
     pub fn state(&self) -> Option<State> {
         match &self.machine {
             Machine::Node { node, .. } => Some(node.state()),
-            Machine::HomeAgent { .. } => None,
+            Machine::Guest(_) | Machine::HomeAgent { .. } => None,
         }
     }
 
@@ -354,6 +382,7 @@ impl Endpoint {
                 let from = SocketAddrV4::new(from, path.remote.port());
                 node.handle(from, payload, now);
             }
+            Machine::Guest(_) => {}
             Machine::HomeAgent { agent, .. } => {
                 let datagram = home_agent::Datagram {
                     from: SocketAddrV4::new(from, path.remote.port()),
@@ -371,6 +400,7 @@ impl Endpoint {
         self.follow_guard(now);
         loop {
             let changes = match &mut self.machine {
+                Machine::Guest(_) => return,
                 Machine::Node {
                     node,
                     own,

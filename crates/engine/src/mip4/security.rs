@@ -63,13 +63,25 @@ pub enum Form {
     Udp,
 }
 
+/// How packets get from where a node is to the last firewall of its chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// How they travel to the first firewall on the way; `None`: as that one's [`Skip::form`] says.
+    pub form: Option<Form>,
+    /// So many firewalls of the chain, from the outermost on, are not on the way.
+    pub passed: usize,
+}
+
 /// A security layer at work: it follows the node's care-of address.
 #[derive(Default)]
 pub struct SecurityLayer {
     security: Security,
-    home_agent: Option<Ipv4Addr>,
+    /// Where packets go that it secures.
+    targets: Vec<TrafficSelector>,
     care_of: Option<Ipv4Addr>,
-    is_installed: bool,
+    way: Way,
+    /// The SAs are installed, and lead this way.
+    installed: Option<Way>,
     /// When the last packet left.
     sent: Option<Instant>,
 }
@@ -77,11 +89,21 @@ pub struct SecurityLayer {
 impl SecurityLayer {
     /// For packets to this home agent. Nothing goes through it before [`SecurityLayer::follow`].
     pub fn new(security: Security, home_agent: Ipv4Addr) -> Self {
+        Self::toward(security, vec![TrafficSelector::host(home_agent.into())])
+    }
+
+    /// The same for packets to any of these addresses.
+    pub fn toward(security: Security, targets: Vec<TrafficSelector>) -> Self {
         Self {
             security,
-            home_agent: Some(home_agent),
+            targets,
             ..Self::default()
         }
+    }
+
+    /// How packets go from the next care-of address on. Call it before [`SecurityLayer::follow`].
+    pub fn set_way(&mut self, way: Way) {
+        self.way = way;
     }
 
     /// The node has this care-of address, outside of the firewall
@@ -91,24 +113,30 @@ impl SecurityLayer {
         let Security::Skip(skip) = &self.security else {
             return Vec::new();
         };
-        let (Some(home_agent), true) = (self.home_agent, care_of != self.care_of) else {
+        let way = self.way;
+        let is_known = self.installed.is_none_or(|installed| installed == way);
+        if care_of == self.care_of && is_known {
             return Vec::new();
-        };
+        }
         self.care_of = care_of;
         self.sent = None;
-        let is_first = !core::mem::replace(&mut self.is_installed, true);
+        let is_first = self.installed.replace(way).is_none();
         let mut changes = Vec::new();
         let mut number = FIRST_CHILD;
-        for one in skip.chain() {
-            let mut target = TrafficSelector::host(home_agent.into());
-            if let Some(next) = &one.behind {
+        for (index, one) in skip.chain().enumerate() {
+            let targets = match &one.behind {
                 // Nothing but SKIP goes there.
-                target = TrafficSelector::host(next.firewall.into());
-                target.protocol = protocol::SKIP;
-            }
-            let is_nested = number > FIRST_CHILD;
-            let lead = one.lead(target, care_of);
-            changes.extend(one.changes(number, &lead, is_first, is_nested));
+                Some(next) => vec![TrafficSelector {
+                    protocol: protocol::SKIP,
+                    ..TrafficSelector::host(next.firewall.into())
+                }],
+                None => self.targets.clone(),
+            };
+            let care_of = care_of.filter(|_| index >= way.passed);
+            let form = way.form.filter(|_| index == way.passed).unwrap_or(one.form);
+            let mut lead = one.lead(targets, care_of, form);
+            lead.is_nested = index > way.passed;
+            changes.extend(one.changes(number, &lead, is_first));
             number += 1 + one.others.len() as u32;
         }
         changes
@@ -136,11 +164,9 @@ impl SecurityLayer {
 
     /// Whether a packet between these addresses goes through it.
     pub fn carries(&self, source: IpAddr, destination: IpAddr) -> bool {
-        let ends = (self.care_of, self.home_agent);
-        let (Some(care_of), Some(home_agent)) = ends else {
-            return false;
-        };
-        self.is_active() && (source, destination) == (care_of.into(), home_agent.into())
+        let is_own = self.care_of.is_some_and(|care_of| source == care_of);
+        let mut targets = self.targets.iter();
+        self.is_active() && is_own && targets.any(|one| one.contains_address(destination))
     }
 
     /// Whether it goes from end to end: then it is for every care-of address, also inside.
@@ -148,7 +174,7 @@ impl SecurityLayer {
         let Security::Skip(skip) = &self.security else {
             return false;
         };
-        Some(skip.firewall) == self.home_agent
+        self.targets == [TrafficSelector::host(skip.firewall.into())]
     }
 
     /// Lets the tunnels of the node go through it.
@@ -173,7 +199,8 @@ impl SecurityLayer {
         else {
             return None;
         };
-        let path = skip.path(care_of);
+        let (first, form) = self.first_of(skip);
+        let path = first.path(care_of, form);
         self.sent = Some(now);
         Some(path)
     }
@@ -183,13 +210,20 @@ impl SecurityLayer {
         let Security::Skip(skip) = &self.security else {
             return None;
         };
+        let (_, form) = self.first_of(skip);
         let sent = self
             .sent
-            .filter(|_| skip.form == Form::Udp && self.is_active())?;
+            .filter(|_| form == Form::Udp && self.is_active())?;
         Some(Deadline {
             at: sent + KEEPALIVE_INTERVAL,
             why: "keep the state of a NAT",
         })
+    }
+
+    /// The first firewall on the way, and how packets travel there.
+    fn first_of<'a>(&self, skip: &'a Skip) -> (&'a Skip, Form) {
+        let first = skip.chain().nth(self.way.passed).unwrap_or(skip);
+        (first, self.way.form.unwrap_or(first.form))
     }
 }
 
@@ -199,21 +233,22 @@ impl Skip {
         core::iter::successors(Some(self), |one| one.behind.as_deref())
     }
 
-    fn path(&self, care_of: Ipv4Addr) -> Path {
-        match self.form {
+    fn path(&self, care_of: Ipv4Addr, form: Form) -> Path {
+        match form {
             Form::Raw => Path::raw(care_of.into(), self.firewall.into()),
             Form::Udp => Path::udp_with_skip((care_of, PORT), (self.firewall, PORT)),
         }
     }
 
-    /// Its traffic with a host behind it.
-    fn lead(&self, target: TrafficSelector, care_of: Option<Ipv4Addr>) -> Lead {
+    /// Its traffic with what is behind it.
+    fn lead(&self, targets: Vec<TrafficSelector>, care_of: Option<Ipv4Addr>, form: Form) -> Lead {
         let host = |address: Ipv4Addr| TrafficSelector::host(address.into());
         Lead {
-            path: self.path(care_of.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+            path: self.path(care_of.unwrap_or(Ipv4Addr::UNSPECIFIED), form),
             local: care_of.map(host).into_iter().collect(),
-            remote: vec![target],
+            remote: targets,
             aim: Aim::Path,
+            is_nested: false,
         }
     }
 
@@ -229,7 +264,7 @@ impl Skip {
     }
 
     /// Its SAs lead there. The children have numbers from `first` on.
-    fn changes(&self, first: u32, lead: &Lead, is_first: bool, is_nested: bool) -> Vec<Change> {
+    fn changes(&self, first: u32, lead: &Lead, is_first: bool) -> Vec<Change> {
         let inbound = self.accepts(lead);
         let own = core::iter::once((self.firewall, &self.association));
         let others = self.others.iter().map(|(address, it)| (*address, it));
@@ -261,6 +296,7 @@ impl Skip {
             ..InLine::new(self.association.clone(), first)
         };
         let (named, lead) = ((Direction::Outbound, child), lead.clone());
+        let is_nested = lead.is_nested;
         let mut sa = Sa::skip(named, in_line, lead.path, lead.local, lead.remote);
         sa.is_nested = is_nested;
         let install = OutboundChange::Install(Box::new(sa));

@@ -198,19 +198,21 @@ impl PathSizes {
     /// The packets of this child take a new path, of which nothing is known. Returns what it
     /// carries.
     pub(crate) fn follow(&mut self, child: ChildId, path: Path) -> Option<u16> {
-        let travels = self.children.get(&child)?.path;
-        self.lead(child, travels.led_to(path))
+        let known = self.children.get(&child)?;
+        let (travels, is_nested) = (known.path, known.is_nested);
+        self.lead(child, travels.led_to(path), is_nested)
     }
 
     /// The same, of a path that may travel otherwise.
-    pub(crate) fn lead(&mut self, child: ChildId, path: Path) -> Option<u16> {
+    pub(crate) fn lead(&mut self, child: ChildId, path: Path, is_nested: bool) -> Option<u16> {
         let known = self.forget(child)?;
         let is_same = known.path.remote.ip() == path.remote.ip();
         let known = Known {
             path,
             link: u16::MAX,
+            is_nested,
             lowered: known.lowered.filter(|_| is_same),
-            ask_at: has_link(&path, known.is_nested).then_some(Instant(0)),
+            ask_at: has_link(&path, is_nested).then_some(Instant(0)),
             ..known
         };
         Some(self.keep(child, known))

@@ -192,6 +192,7 @@ impl Sealer {
     pub(crate) fn lead(&mut self, lead: &Lead) {
         if let Some(in_line) = self.in_line_mut() {
             in_line.aim = lead.aim;
+            self.is_nested = lead.is_nested;
             self.path = lead.path;
             self.local = lead.local.as_slice().into();
             self.remote = lead.remote.as_slice().into();

@@ -3,6 +3,7 @@
 use crypto::cipher::Cipher;
 use crypto::dh::long_term::Group;
 use engine::plane::shape::TunnelShape;
+use engine::sa::Encapsulation;
 use engine::skip::words;
 use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
@@ -334,8 +335,8 @@ impl Device {
                 let policy = policy.with(protocol, protection);
                 return Ok(self.service(&policy, Direction::Open)?.at(bytes));
             }
-            Task::Encapsulate(form) => cell(form.name(), "encapsulate"),
-            Task::Decapsulate(form) => cell(form.name(), "decapsulate"),
+            Task::Encapsulate(form) => return self.tunnel_time(form, Direction::Seal, bytes),
+            Task::Decapsulate(form) => return self.tunnel_time(form, Direction::Open, bytes),
             Task::KeyPair(group) => cell(names::of_agreement(group), "generate"),
             Task::Agree(group) => cell(names::of_agreement(group), "agree"),
             Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
@@ -355,6 +356,28 @@ impl Device {
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
         };
         self.each_time(task, &each)
+    }
+
+    /// As [`Device::tunnel`], but what has no source is missing.
+    fn tunnel_time(
+        &self,
+        encapsulation: Encapsulation,
+        direction: Direction,
+        bytes: f64,
+    ) -> Result<f64, Missing> {
+        let shape = TunnelShape {
+            encapsulation,
+            is_in_udp: false,
+        };
+        let time = self.tunnel(shape, direction);
+        if time != Staircase::default() {
+            return Ok(time.at(bytes));
+        }
+        let (task, act) = match direction {
+            Direction::Seal => (Task::Encapsulate(encapsulation), "encapsulate"),
+            Direction::Open => (Task::Decapsulate(encapsulation), "decapsulate"),
+        };
+        self.each_time(task, &cell(encapsulation.name(), act))
     }
 
     fn each_time(&self, task: Task, each: &Each) -> Result<f64, Missing> {

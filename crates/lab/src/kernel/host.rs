@@ -9,7 +9,9 @@
 
 pub mod control;
 pub mod mobile;
+mod passing;
 pub mod stack;
+pub mod wall;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddrV4};
@@ -17,7 +19,7 @@ use std::net::{IpAddr, SocketAddrV4};
 use engine::node::Command;
 use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
-use wire::ip::{Flow, icmp, protocol};
+use wire::ip::{Flow, protocol};
 
 use super::queue::{Event, Lane, What};
 use super::{Costs, Port, Stage, Target, nat};
@@ -26,11 +28,12 @@ use crate::time::nanoseconds;
 pub use control::{Control, Log, Message};
 pub use mobile::Mobile;
 pub use stack::Stack;
+pub use wall::Wall;
 
 /// The configuration of a host.
 pub struct HostConfig {
-    /// Its outer addresses, at most one per family, at which IKE and ESP arrive. Its programs use
-    /// the first one.
+    /// Its outer addresses, at most one per family, at which IKE and ESP arrive; those of a
+    /// firewall on both of its sides. Its programs use the first one.
     pub addresses: Vec<IpAddr>,
     /// The targets of its ports. Port 0 is the outer one.
     pub targets: Vec<Target>,
@@ -69,6 +72,8 @@ pub struct Host {
     pub control: Option<Control>,
     /// A mobile node or a home agent; it has no `control`.
     pub mobile: Option<Mobile>,
+    /// A firewall; it has neither.
+    pub wall: Option<Wall>,
     /// Its own TCP, UDP and ping.
     pub stack: Option<Stack>,
     reassembly: Reassembly,
@@ -133,6 +138,7 @@ impl Host {
             config,
             control,
             mobile: None,
+            wall: None,
             stack,
             reassembly: Reassembly::default(),
             jobs: VecDeque::new(),
@@ -153,6 +159,13 @@ impl Host {
         }
         self.mobile = Some(mobile);
         self.jobs.push_back(Job::Address);
+        self
+    }
+
+    /// The same host as a firewall.
+    #[must_use]
+    pub fn with_wall(mut self, wall: Wall) -> Self {
+        self.wall = Some(wall);
         self
     }
 
@@ -177,7 +190,13 @@ impl Host {
         self.config.addresses[0] = address;
         self.config.targets[0] = outer;
         match (&mut self.control, &mut self.stack) {
-            _ if self.mobile.is_some() => self.jobs.push_back(Job::Address),
+            (_, stack) if self.mobile.is_some() => {
+                let is_guest = self.mobile.as_ref().is_some_and(Mobile::is_guest);
+                if let Some(stack) = stack.as_mut().filter(|_| is_guest) {
+                    stack.set_address(address);
+                }
+                self.jobs.push_back(Job::Address);
+            }
             (Some(control), _) => {
                 control.attach(address);
                 self.jobs.push_back(Job::Address);
@@ -291,10 +310,15 @@ impl Host {
                     let packet = stage.packets.give(octets, stage.now);
                     stage.arrive(lane, stage.now, target, packet);
                 }
-                Send::Own(octets) => match &mut self.stack {
-                    Some(stack) => stack.receive(octets, stage.now),
-                    None => self.dropped.nobody += 1,
-                },
+                Send::Own(octets) => {
+                    if let Some(mobile) = &mut self.mobile {
+                        mobile.note_arrival(&octets, stage.now);
+                    }
+                    match &mut self.stack {
+                        Some(stack) => stack.receive(octets, stage.now),
+                        None => self.dropped.nobody += 1,
+                    }
+                }
             }
         }
     }
@@ -331,7 +355,9 @@ impl Host {
     /// When control wants to be woken.
     fn due(&self) -> Option<Instant> {
         let control = self.control.as_ref().and_then(Control::due);
-        control.or_else(|| self.mobile.as_ref().and_then(Mobile::due))
+        let mobile = || self.mobile.as_ref().and_then(Mobile::due);
+        let wall = || self.wall.as_ref().and_then(Wall::due);
+        control.or_else(mobile).or_else(wall)
     }
 
     /// Tells the link which addresses lead here by now, as ARP does.
@@ -358,6 +384,10 @@ impl Host {
             Job::Wake => {
                 if let Some(mobile) = &mut self.mobile {
                     mobile.wake(now, &mut self.sends);
+                    return self.plane_seconds();
+                } else if let Some(wall) = &mut self.wall {
+                    wall.wake(now, &mut self.sends);
+                    return self.plane_seconds();
                 } else if let Some(control) = &mut self.control {
                     control.wake(now, &mut self.sends);
                 }
@@ -365,6 +395,7 @@ impl Host {
             Job::Address => {
                 if let Some(mobile) = &mut self.mobile {
                     mobile.attach(self.config.addresses[0], now, &mut self.sends);
+                    return self.plane_seconds();
                 }
                 if let Some(control) = &mut self.control {
                     control.moved(now, &mut self.sends);
@@ -396,6 +427,9 @@ impl Host {
             self.dropped.malformed += 1;
             return 0.0;
         };
+        if self.wall.is_some() {
+            return self.wall_job(octets, (&flow, port), now);
+        }
         if port != Port(0) {
             return self.outward(octets, now);
         }
@@ -430,82 +464,6 @@ impl Host {
         seconds
     }
 
-    /// Handles a packet from the link of a mobile node or a home agent.
-    fn mobile_job(&mut self, octets: Vec<u8>, flow: &Flow, is_ours: bool, now: Instant) -> f64 {
-        let Some(mobile) = &mut self.mobile else {
-            return 0.0;
-        };
-        let is_home_address = mobile.home_address() == Some(flow.destination);
-        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
-        if told.is_some_and(|told| mobile.too_big(&told, now)) {
-            // Later packets of the tunnel are smaller.
-        } else if is_ours && Mobile::takes(flow) {
-            let opened = mobile.open(octets, flow, now, &mut self.sends);
-            self.pass(opened);
-        } else if is_ours || is_home_address {
-            self.sends.push(Send::Own(octets));
-        } else if mobile.intercepts(flow.destination) {
-            let told = mobile.seal(octets, now, &mut self.sends);
-            self.pass(told);
-        } else {
-            self.dropped.clear += 1;
-        }
-        self.mobile_seconds()
-    }
-
-    /// Passes packets out of tunnels, or about them, to our stack or on.
-    fn pass(&mut self, packets: Vec<Vec<u8>>) {
-        let home = self.mobile.as_ref().and_then(Mobile::home_address);
-        for packet in packets {
-            let to = Flow::of(&packet).ok().map(|flow| flow.destination);
-            let is_own = |to| self.config.addresses.contains(&to) || home == Some(to);
-            self.sends.push(match to.is_some_and(is_own) {
-                true => Send::Own(packet),
-                false => Send::Out(packet),
-            });
-        }
-    }
-
-    /// Seconds of the last work with tunnels.
-    fn mobile_seconds(&mut self) -> f64 {
-        let Some(mobile) = &mut self.mobile else {
-            return 0.0;
-        };
-        let time = (self.config.costs.control)(&mobile.take_work());
-        if let Some(missing) = time.missing {
-            self.unpriced.get_or_insert_with(|| missing.to_string());
-        }
-        time.seconds
-    }
-
-    /// Handles a clear packet from the outer side or out of a tunnel: passes it to our stack, or
-    /// forwards it.
-    fn inward(&mut self, mut octets: Vec<u8>) {
-        let Ok(flow) = Flow::of(&octets) else {
-            self.dropped.malformed += 1;
-            return;
-        };
-        let destination = flow.destination;
-        let to = flow.ports.map(|ports| ports.1);
-        let published = self.config.published.iter();
-        let server = published
-            .filter(|_| self.config.addresses.contains(&destination) && has_ports(&flow))
-            .find(|(port, _)| Some(*port) == to);
-        if let (Some((_, server)), IpAddr::V4(source)) = (server, flow.source) {
-            let port = Some((false, server.port()));
-            nat::rewrite(&mut octets, &flow, (source, *server.ip()), port);
-            self.sends.push(Send::Out(octets));
-            return;
-        }
-        let mut routes = self.config.routes.iter();
-        let is_onward = routes.any(|(first, last, _)| (*first..=*last).contains(&destination));
-        self.sends.push(if is_onward {
-            Send::Out(octets)
-        } else {
-            Send::Own(octets)
-        });
-    }
-
     /// Handles a clear packet from our stack or from behind us: seals it if there is a control
     /// plane.
     fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
@@ -519,7 +477,7 @@ impl Host {
             } else {
                 self.dropped.clear += 1;
             }
-            return self.mobile_seconds();
+            return self.plane_seconds();
         }
         let Some(control) = &mut self.control else {
             self.sends.push(Send::Out(octets));

@@ -12,6 +12,7 @@ pub mod flows;
 pub mod mobility;
 mod outcome;
 mod protection;
+mod skip;
 #[cfg(test)]
 pub(super) mod tests;
 mod tunnel;

@@ -10,6 +10,7 @@
 //! router joins networks of both families and translates nothing. Left out: segments with both
 //! families.
 
+pub mod crossing;
 mod range;
 pub mod route;
 pub mod setup;
@@ -405,6 +406,9 @@ impl Graph {
                 let onward = |port: &&Port| match scenario.nodes[entrance.node].role {
                     role if role.is_router() => port.node == entrance.node,
                     Role::Nat => port.node == entrance.node && !entrance.is_near && port.is_near,
+                    Role::Firewall if scenario.nodes[entrance.node].announces => {
+                        port.node == entrance.node && entrance.is_near && !port.is_near
+                    }
                     _ => false,
                 };
                 let is_v6 = self.segments[hop.to].network.is_v6();

@@ -2,7 +2,7 @@
 
 use document::{Fault, Item, Table};
 
-use super::mobile::{MobileIp, Skip};
+use super::mobile::{MobileIp, Skip, udp_wish};
 use super::motion::{POLICIES_MAX, Tunnel, members};
 use super::topology::{Topology, node_of};
 use super::{Node, Role};
@@ -128,6 +128,7 @@ impl<'a> Layers<'a> {
             station: ends.from,
             firewall: ends.to,
             policy: named.text()?.to_owned(),
+            udp: udp_wish(table)?,
         });
         self.policies.push(named);
         Ok(())

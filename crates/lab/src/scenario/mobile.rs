@@ -28,7 +28,7 @@ pub struct MobileIp {
 }
 
 /// A station whose packets carry their keys through a firewall.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Skip {
     /// Index of the station.
     pub station: usize,
@@ -36,6 +36,9 @@ pub struct Skip {
     pub firewall: usize,
     /// Its policy, by name.
     pub policy: String,
+    /// Whether its packets are in UDP.
+    #[serde(serialize_with = "udp")]
+    pub udp: UdpWish,
 }
 
 const ENCAPSULATIONS: [(&str, Encapsulation); 3] = [
@@ -70,17 +73,22 @@ impl MobileIp {
                 item.choice("encapsulation", &ENCAPSULATIONS)
             })?,
             is_reverse: table.or("reverse_tunnel", true, Item::boolean)?,
-            udp: table.or("udp", UdpWish::BehindNat, |item| item.choice("udp", &UDP))?,
+            udp: udp_wish(table)?,
             lifetime_s: table.or("lifetime", LIFETIME_S, lifetime)?,
         })
     }
+}
+
+/// The key `udp` of either layer.
+pub(super) fn udp_wish(table: &Table<'_>) -> Result<UdpWish, Fault> {
+    table.or("udp", UdpWish::BehindNat, |item| item.choice("udp", &UDP))
 }
 
 fn encapsulation<S: Serializer>(value: &Encapsulation, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(said(&ENCAPSULATIONS, value))
 }
 
-fn udp<S: Serializer>(value: &UdpWish, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn udp<S: Serializer>(value: &UdpWish, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(said(&UDP, value))
 }
 

@@ -5,7 +5,8 @@ use document::Fault;
 use serde::Serialize;
 
 use super::catalogue::{Catalogue, Kind};
-use super::graph::setup::{Setup, SkipSetup};
+use super::graph::crossing::SkipSetup;
+use super::graph::setup::Setup;
 use super::motion::POLICIES_MAX;
 use super::{Graph, Scenario, WholeLink, WholeMove};
 use crate::cost;
@@ -48,7 +49,9 @@ impl Scenario {
             graph.tunnels.push(tunnel);
             policies.push(policy);
         }
-        let setup = Setup::of(self, &graph, policies, self.skip_setups(catalogue)?);
+        let skip = self.skip_setups(catalogue)?;
+        let crossings = graph.crossings(self, &skip)?;
+        let setup = Setup::of(self, &graph, policies, (skip, crossings));
         if let Some(tunnel) = setup.tunnels.iter().find(|it| it.rank >= POLICIES_MAX) {
             let why = format!("more than {POLICIES_MAX} policies of one family at a gateway");
             return Err(self.fault(&[&tunnel.policy_key], why));
@@ -74,6 +77,7 @@ impl Scenario {
                 station: layer.station,
                 firewall: layer.firewall,
                 protection,
+                udp: layer.udp,
             })
         });
         layers.collect()

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::{Change, Effect, Endpoint, Machine};
 use crate::firewall::{self, Config, Firewall, Output};
-use crate::mip4::security::{Security, SecurityLayer};
+use crate::mip4::security::{Security, SecurityLayer, Way};
 use crate::plane::{Notice, OutboundChange};
 use crate::sa::{Path, Via};
 use crate::time::Instant;
@@ -18,6 +18,14 @@ impl Endpoint {
         } = &mut self.machine
         {
             *layer = SecurityLayer::new(security, *home_agent);
+        }
+    }
+
+    /// How a node's packets get to its firewalls from the next place on. Call it before the node is
+    /// attached there. Nothing happens at a home agent.
+    pub fn set_way(&mut self, way: Way) {
+        if let Machine::Node { layer, .. } | Machine::Guest(layer) = &mut self.machine {
+            layer.set_way(way);
         }
     }
 
@@ -78,8 +86,15 @@ impl Endpoint {
             true => node.colocated(),
             false => node.outside(),
         };
-        let mut changes = layer.follow(care_of);
-        if !changes.is_empty() {
+        let changes = layer.follow(care_of);
+        self.secure_by(changes, now);
+    }
+
+    /// The security layer wants these changes. There is no disk: what it stores is stored at once.
+    pub(super) fn secure_by(&mut self, mut changes: Vec<Change>, now: Instant) {
+        if let Machine::Node { layer, .. } | Machine::Guest(layer) = &self.machine
+            && !changes.is_empty()
+        {
             let stored = layer.first_n().into_iter();
             let stored = stored.map(|(child, bound)| OutboundChange::StoredN(child, bound));
             changes.extend(stored.map(Change::Outbound));

@@ -40,7 +40,7 @@ impl OutboundPlane {
             }
             child.stall = Stall::default();
         });
-        let mtu = self.sizes.lead(child, lead.path);
+        let mtu = self.sizes.lead(child, lead.path, lead.is_nested);
         self.resize(child, mtu);
     }
 

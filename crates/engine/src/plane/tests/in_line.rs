@@ -421,6 +421,7 @@ fn an_sa_that_leads_elsewhere_keeps_its_key_and_its_count() {
             local: vec![within("0.0.0.0", "255.255.255.255")],
             remote,
             aim: Aim::Path,
+            is_nested: false,
         };
         OutboundChange::Lead(CHILD, Box::new(lead))
     };
@@ -446,6 +447,7 @@ fn an_sa_that_leads_elsewhere_keeps_its_key_and_its_count() {
         local: vec![TrafficSelector::host(ip("10.18.0.2"))],
         remote: vec![within("0.0.0.0", "255.255.255.255")],
         aim: Aim::Path,
+        is_nested: false,
     };
     pair.receiver
         .apply(InboundChange::Lead(CHILD, Box::new(nobody)));

@@ -1,13 +1,16 @@
-//! A host's part in Mobile IPv4: a mobile node or a home agent with its packet planes. Left out:
-//! foreign agents, so also the TTLs of messages to them.
+//! A host's part in Mobile IPv4: a mobile node or a home agent with its packet planes; and a host
+//! with a mobile node's SKIP alone. Left out: foreign agents, so also the TTLs of messages to them.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use engine::counters::DropCounters;
 use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::mobile_node::{Attachment, State};
+use engine::mip4::security::Way;
 use engine::plane::TooBig;
 use engine::sa::{Encapsulation, Path, Via};
+use engine::skip;
 use engine::time::Instant;
 use engine::work::Work;
 use wire::ip::{Flow, icmp, protocol, udp};
@@ -28,6 +31,19 @@ pub struct Log {
     pub sent: u64,
     /// The codes and reasons of what was denied or refused, each a word: the first ones.
     pub failures: Vec<String>,
+    /// The first places of a node.
+    pub places: Vec<Stay>,
+}
+
+/// A node came to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// When.
+    pub since: Instant,
+    /// Its address there.
+    pub address: IpAddr,
+    /// When the first packet came there that is for its programs.
+    pub heard: Option<Instant>,
 }
 
 /// A mobile node or a home agent.
@@ -37,6 +53,10 @@ pub struct Mobile {
     home: Option<(Ipv4Addr, Network)>,
     /// Whether a mobile node is on its home link.
     is_home: bool,
+    /// How packets get to the firewalls of a node with SKIP, by its address.
+    ways: BTreeMap<Ipv4Addr, Way>,
+    /// A node with SKIP and no home.
+    is_guest: bool,
     next_id: u16,
     work: Work,
     /// Addresses that this host claims by ARP, or gives up.
@@ -54,6 +74,21 @@ impl Mobile {
         Self::new(endpoint, Some(home))
     }
 
+    /// A host with SKIP and without Mobile IPv4.
+    pub fn guest(endpoint: Endpoint) -> Self {
+        Self {
+            is_guest: true,
+            ..Self::new(endpoint, None)
+        }
+    }
+
+    /// How packets get to the firewalls of a node with SKIP, by its address.
+    #[must_use]
+    pub fn with_ways(mut self, ways: BTreeMap<Ipv4Addr, Way>) -> Self {
+        self.ways = ways;
+        self
+    }
+
     /// A home agent.
     pub fn home_agent(endpoint: Endpoint) -> Self {
         Self::new(endpoint, None)
@@ -64,6 +99,8 @@ impl Mobile {
             endpoint,
             home,
             is_home: false,
+            ways: BTreeMap::new(),
+            is_guest: false,
             next_id: 1,
             work: Work::default(),
             claims: Vec::new(),
@@ -79,6 +116,22 @@ impl Mobile {
     /// The address of its programs, whatever link it is on.
     pub(super) fn home_address(&self) -> Option<IpAddr> {
         self.home.map(|(address, _)| address.into())
+    }
+
+    pub(super) fn is_guest(&self) -> bool {
+        self.is_guest
+    }
+
+    /// A packet for our stack has come.
+    pub(super) fn note_arrival(&mut self, octets: &[u8], now: Instant) {
+        let Some(stay) = self.log.places.last_mut().filter(|it| it.heard.is_none()) else {
+            return;
+        };
+        let home = self.home.map_or(stay.address, |(home, _)| home.into());
+        let is_data = |flow: Flow| flow.destination == home && flow.protocol != protocol::ICMP;
+        if Flow::of(octets).is_ok_and(is_data) {
+            stay.heard = Some(now);
+        }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -104,10 +157,24 @@ impl Mobile {
 
     /// The host has this address on its present link.
     pub(super) fn attach(&mut self, address: IpAddr, now: Instant, sends: &mut Vec<Send>) {
-        let (IpAddr::V4(care_of), Some((_, (first, last)))) = (address, self.home) else {
+        let IpAddr::V4(care_of) = address else {
             return;
         };
-        self.is_home = (first..=last).contains(&address);
+        if self.home.is_none() && !self.is_guest {
+            return; // a home agent
+        }
+        let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
+        self.is_home = self.home.is_some_and(is_home);
+        if self.log.places.len() < LOG_ENTRIES {
+            self.log.places.push(Stay {
+                since: now,
+                address,
+                heard: None,
+            });
+        }
+        if let Some(way) = self.ways.get(&care_of) {
+            self.endpoint.set_way(*way);
+        }
         let attachment = match self.is_home {
             true => Attachment::Home,
             false => Attachment::Colocated(care_of),
@@ -133,7 +200,9 @@ impl Mobile {
             return Vec::new();
         };
         let start = match path.via {
-            Via::UdpWithType => (flow.transport + udp::HEADER_LEN).min(flow.total_len),
+            Via::UdpWithType | Via::UdpWithSkip => {
+                (flow.transport + udp::HEADER_LEN).min(flow.total_len)
+            }
             _ => 0,
         };
         let bytes = &mut octets[start..flow.total_len];
@@ -213,7 +282,7 @@ impl Mobile {
                     }
                 }
                 Effect::Sealed(path, octets) => sends.push(Send::Out(match path.via {
-                    Via::UdpWithType => {
+                    Via::UdpWithType | Via::UdpWithSkip => {
                         let (local, remote) = (path.local, path.remote);
                         let from = (local.ip(), local.port());
                         self.datagram(from, (remote.ip(), remote.port()), &octets)
@@ -248,14 +317,19 @@ impl Mobile {
     }
 }
 
-/// What the planes hear of a packet of a tunnel.
-fn report_of<'a>(told: &icmp::TooBig<'a>) -> Option<TooBig<'a>> {
+/// What the planes hear of a packet of a tunnel or of SKIP.
+pub(super) fn report_of<'a>(told: &icmp::TooBig<'a>) -> Option<TooBig<'a>> {
     let (via, port, quoted) = match told.protocol {
         protocol::UDP => {
             let datagram = &told.quoted[told.header_len..];
             let (header, payload) = datagram.split_at_checked(udp::HEADER_LEN)?;
             let [from, to] = [0, 2].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
-            (from == PORT).then_some((Via::UdpWithType, to, payload))?
+            let via = match from {
+                PORT => Via::UdpWithType,
+                skip::udp::PORT => Via::UdpWithSkip,
+                _ => return None,
+            };
+            (via, to, payload)
         }
         protocol::SKIP => (Via::Raw, 0, told.quoted),
         other => Encapsulation::of(other).map(|_| (Via::Raw, 0, told.quoted))?,
@@ -268,13 +342,17 @@ fn report_of<'a>(told: &icmp::TooBig<'a>) -> Option<TooBig<'a>> {
     })
 }
 
-/// How a packet came, if it is a message of Mobile IPv4, or in a tunnel.
+/// How a packet came, if it is a message of Mobile IPv4, in a tunnel, or of SKIP.
 fn path_of(flow: &Flow) -> Option<Path> {
     if flow.protocol == protocol::UDP {
         let (from, to) = flow.ports?;
         let ends = ((flow.destination, to), (flow.source, from));
-        return (to == PORT).then(|| Path::udp_with_type(ends.0, ends.1));
+        return match to {
+            PORT => Some(Path::udp_with_type(ends.0, ends.1)),
+            skip::udp::PORT => Some(Path::udp_with_skip(ends.0, ends.1)),
+            _ => None,
+        };
     }
-    let tunnel = Encapsulation::of(flow.protocol);
-    tunnel.map(|_| Path::raw(flow.destination, flow.source))
+    let is_known = flow.protocol == protocol::SKIP || Encapsulation::of(flow.protocol).is_some();
+    is_known.then(|| Path::raw(flow.destination, flow.source))
 }

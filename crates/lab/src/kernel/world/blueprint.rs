@@ -9,7 +9,7 @@ use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
 use super::MOST_BYTES;
-use super::protection::{Protection, costs, tunnels};
+use super::protection::{Protection, carrier_costs, costs, tunnels};
 use super::tunnel::Tunnel;
 use crate::IP_BYTES_MAX;
 use crate::kernel::cpu::Costs;
@@ -112,16 +112,9 @@ const SLACK_S: f64 = 0.05;
 
 /// Refuses what no element simulates.
 fn check_roles(scenario: &Scenario) -> Result<(), Fault> {
-    let missing = [
-        (Role::ForeignAgent, "foreign agents"),
-        (Role::Firewall, "firewalls"),
-    ];
-    for (role, name) in missing {
-        if let Some(index) = scenario.with_role(role).next() {
-            let key = format!("node.{}.role", scenario.nodes[index].name);
-            let what = format!("the event kernel has no {name} yet");
-            return Err(scenario.fault(&[&key], what));
-        }
+    if let Some(index) = scenario.with_role(Role::ForeignAgent).next() {
+        let key = format!("node.{}.role", scenario.nodes[index].name);
+        return Err(scenario.fault(&[&key], "the event kernel has no foreign agents yet"));
     }
     Ok(())
 }
@@ -159,14 +152,14 @@ impl Blueprint {
                 peers: set.pool.hosts(),
             });
             let own: Vec<_> = own.collect();
-            NodeBlueprint::of((index, node), graph, &own, scenario, catalogue)
+            NodeBlueprint::of((index, node), (graph, setup), &own, scenario, catalogue)
         });
         let joints = links
             .iter()
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
-        Ok(Self {
+        let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
             nodes: nodes.collect::<Result<_, _>>()?,
@@ -177,7 +170,9 @@ impl Blueprint {
             tunnels,
             moves: moves.clone(),
             is_short: scenario.is_short,
-        })
+        };
+        blueprint.check_skip(scenario)?;
+        Ok(blueprint)
     }
 
     /// The seed of one host's secrets.
@@ -259,13 +254,19 @@ impl Blueprint {
 impl NodeBlueprint {
     fn of(
         (index, node): (usize, &scenario::Node),
-        graph: &Graph,
+        (graph, setup): (&Graph, &Setup),
         tunnels: &[Protection],
         scenario: &Scenario,
         catalogue: &Catalogue,
     ) -> Result<Self, Uncomputable> {
         let costs = match &node.computer {
-            Some(computer) => costs(&node.name, computer, tunnels, scenario, catalogue)?,
+            Some(computer) => match costs(&node.name, computer, tunnels, scenario, catalogue)? {
+                None => {
+                    let named = (index, &*node.name);
+                    carrier_costs(named, computer, setup, scenario, catalogue)?
+                }
+                of_tunnels => of_tunnels,
+            },
             None => None,
         };
         let outer = graph.ports_of(index).find(|port| port.is_near);

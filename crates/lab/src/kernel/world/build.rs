@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use engine::selector::TrafficSelector;
 
 use super::blueprint::{Blueprint, NodeBlueprint};
-use super::mobility;
 use super::tunnel::Tunnel;
+use super::{mobility, skip};
 use crate::kernel::fork::{FROM_ELSEWHERE, Fork, OWN_PORTS};
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
@@ -273,16 +273,42 @@ impl<'a> Builder<'a> {
         if let Some(costs) = &node.costs {
             host.costs = costs.clone();
         }
-        if node.role == Role::Gateway {
-            self.ports_of_gateway(index, &mut host);
+        match node.role {
+            Role::Gateway => self.ports_of_gateway(index, &mut host),
+            Role::Firewall => self.ports_of_firewall(index, &mut host),
+            _ => {}
         }
         host.neighbours = first.and_then(|port| self.forks[port.link]);
         let control = self.control(index, node, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
         let host = Host::new(host, control, Some(stack));
-        match mobility::of(blueprint, index, self.stack_mtu(index)) {
+        let mtu = self.stack_mtu(index);
+        if node.role == Role::Firewall {
+            return host.with_wall(skip::wall(blueprint, index, mtu));
+        }
+        match mobility::of(blueprint, index, mtu) {
             Some(mobile) => host.with_mobile(mobile),
             None => host,
+        }
+    }
+
+    /// Port 0 leads to its first link outside; all others have ports of their own.
+    fn ports_of_firewall(&self, index: usize, host: &mut host::HostConfig) {
+        let graph = &self.blueprint.graph;
+        let first = graph.outside(index).map(|port| port.link);
+        host.addresses.clear();
+        host.addresses
+            .extend(graph.outside(index).map(|port| port.address));
+        host.addresses.extend(graph.inside(index));
+        for port in graph.ports_of(index).filter(|it| Some(it.link) != first) {
+            let to = Port(host.targets.len() as u8);
+            host.targets.push(self.onto(port));
+            let hops = graph.hops.iter();
+            let hops = hops.filter(|hop| (hop.node, hop.link) == (index, port.link));
+            for hop in hops {
+                let network = graph.segments[hop.to].network;
+                host.routes.push((network.first, network.last(), to));
+            }
         }
     }
 

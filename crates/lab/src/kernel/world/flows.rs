@@ -208,7 +208,8 @@ impl World {
             let Some(Element::Fork(fork)) = self.kernel.element_mut(number) else {
                 continue;
             };
-            fork.forget(address);
+            // A home agent may answer for the address.
+            fork.forget_of(address, host);
             if link == to {
                 let (element, port) = (host, Port(0));
                 fork.lead_one(address, Target { element, port });

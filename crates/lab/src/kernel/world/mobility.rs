@@ -1,6 +1,7 @@
-//! The machines of Mobile IPv4 in a world: mobile nodes and home agents with common keys.
+//! The machines of Mobile IPv4 in a world: mobile nodes and home agents with common keys. Stations
+//! with SKIP alone are here too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use engine::mip4::association::{
@@ -17,6 +18,7 @@ use serde::Serialize;
 use super::blueprint::Blueprint;
 use super::{World, seconds};
 use crate::kernel::host::Mobile;
+use crate::kernel::host::mobile::Log;
 use crate::scenario::Role;
 use crate::scenario::graph::setup::MobileSetup;
 
@@ -38,6 +40,22 @@ pub struct Moved {
     pub request_bytes: u64,
     /// Why requests were denied.
     pub failures: Vec<String>,
+    /// Its moves, in the order of time.
+    pub moves: Vec<Gap>,
+}
+
+/// A move of a node, and what it cost in time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gap {
+    /// Seconds after the beginning of the simulation.
+    pub at_s: f64,
+    /// Name of the link that it moved to.
+    pub to: String,
+    /// Seconds from the move until the node was reachable; none: it was not before the next move.
+    pub gap_s: Option<f64>,
+    /// Seconds from the move until the first packet for the node's programs came there; none: none
+    /// came before the next move.
+    pub data_gap_s: Option<f64>,
 }
 
 /// A state of a mobile node.
@@ -54,8 +72,10 @@ pub struct Since {
 /// The machine of a node, if it has one. Its links carry packets of `mtu` octets.
 pub(super) fn of(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile> {
     let all = &blueprint.setup.mobile;
+    let has_skip = blueprint.setup.skip.iter().any(|it| it.station == index);
     let mut mobile = match all.iter().find(|it| it.layer.station == index) {
         Some(own) => node(blueprint, own),
+        None if has_skip => guest(blueprint, index),
         None => agent(blueprint, index)?,
     };
     mobile.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
@@ -68,6 +88,7 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
     let of_agent = all.iter().filter(|it| it.layer.agent == index);
     let clients: Vec<&MobileSetup> = of_agent.collect();
     let first = clients.first().filter(|_| is_agent)?;
+    let (outside, trusts_traversal) = blueprint.outsides(index);
     let config = home_agent::Config {
         address: first.home_agent,
         prefix_len: first.network.bits,
@@ -85,8 +106,8 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
             })
             .collect(),
         foreign_agents: BTreeMap::new(),
-        outside: Vec::new(),
-        trusts_traversal: BTreeSet::new(),
+        outside,
+        trusts_traversal,
         revocation: None,
     };
     let seed = blueprint.secrets(&blueprint.nodes[index].name);
@@ -109,14 +130,23 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
         wants_broadcasts: false,
         is_simultaneous: false,
         udp: layer.udp,
-        firewall: None,
+        firewall: blueprint.firewall(layer.station),
         hears_revocations: false,
     };
     let seed = blueprint.secrets(&blueprint.nodes[layer.station].name);
     let bits = own.network.bits;
-    let endpoint = Endpoint::mobile_node(config, bits, clock(blueprint), &seed);
+    let mut endpoint = Endpoint::mobile_node(config, bits, clock(blueprint), &seed);
+    endpoint.secure(blueprint.security(layer.station));
     let network = (own.network.first, own.network.last());
-    Mobile::node(endpoint, (own.home, network))
+    Mobile::node(endpoint, (own.home, network)).with_ways(blueprint.ways(layer.station))
+}
+
+/// A station with SKIP and without Mobile IPv4.
+fn guest(blueprint: &Blueprint, index: usize) -> Mobile {
+    let seed = blueprint.secrets(&blueprint.nodes[index].name);
+    let (security, inside) = (blueprint.security(index), blueprint.inside(index));
+    let endpoint = Endpoint::guest(security, inside, clock(blueprint), &seed);
+    Mobile::guest(endpoint).with_ways(blueprint.ways(index))
 }
 
 /// A key of 128 bits that the node and its home agent have in common.
@@ -137,11 +167,17 @@ fn clock(blueprint: &Blueprint) -> Clock {
 }
 
 impl World {
-    /// What each mobile node did.
+    /// What each mobile node, and each other station with SKIP, did.
     pub(super) fn moved(&self) -> Vec<Moved> {
-        let all = self.blueprint.setup.mobile.iter();
-        let all = all.filter_map(|own| {
-            let host = self.host(self.number(own.layer.station))?;
+        let setup = &self.blueprint.setup;
+        let mobile = setup.mobile.iter().map(|own| own.layer.station);
+        let mut stations: Vec<usize> = mobile.collect();
+        let guests = setup.crossings.iter().map(|own| own.station);
+        let guests = guests.filter(|own| !stations.contains(own));
+        stations.extend(guests.collect::<Vec<_>>());
+        let all = stations.into_iter();
+        let all = all.filter_map(|station| {
+            let host = self.host(self.number(station))?;
             let log = &host.mobile.as_ref()?.log;
             let states = log.states.iter().map(|(at, state)| Since {
                 at_s: seconds(Instant(0), *at),
@@ -152,7 +188,8 @@ impl World {
                 is_reachable: *state != mobile_node::State::Unreachable,
             });
             Some(Moved {
-                station: self.blueprint.nodes[own.layer.station].name.clone(),
+                station: self.blueprint.nodes[station].name.clone(),
+                moves: self.gaps(station, log),
                 states: states.collect(),
                 requests: log.sent,
                 request_bytes: log.sent_bytes,
@@ -160,6 +197,28 @@ impl World {
             })
         });
         all.collect()
+    }
+
+    /// The moves of a node. The first place is where it begins.
+    fn gaps(&self, station: usize, log: &Log) -> Vec<Gap> {
+        let next = log.places.iter().skip(1).map(|stay| stay.since);
+        let ends = next.map(Some).chain([None]);
+        let stays = log.places.iter().zip(ends).skip(1);
+        let gaps = stays.map(|(stay, end)| {
+            let is_here = |at: Instant| at >= stay.since && end.is_none_or(|end| at < end);
+            let mut states = log.states.iter().filter(|(at, _)| is_here(*at));
+            let reached = states.find(|(_, state)| *state != mobile_node::State::Unreachable);
+            let mut ports = self.blueprint.graph.ports.iter();
+            let port = ports.find(|it| it.node == station && it.address == stay.address);
+            let link = port.map(|port| self.blueprint.joints[port.link].link.clone());
+            Gap {
+                at_s: seconds(Instant(0), stay.since),
+                to: link.unwrap_or_default(),
+                gap_s: reached.map(|(at, _)| seconds(stay.since, *at)),
+                data_gap_s: stay.heard.map(|at| seconds(stay.since, at)),
+            }
+        });
+        gaps.collect()
     }
 }
 

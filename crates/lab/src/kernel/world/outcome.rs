@@ -268,8 +268,13 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("in-clear", own.clear),
                 ("nobody", own.nobody),
             ];
-            if let Some(control) = &host.control {
-                let drops = control.drops();
+            let drops = match (&host.control, &host.mobile, &host.wall) {
+                (Some(control), ..) => Some(control.drops()),
+                (None, Some(mobile), _) => Some(mobile.drops()),
+                (None, None, Some(wall)) => Some(wall.drops()),
+                (None, None, None) => None,
+            };
+            if let Some(drops) = drops {
                 let reasons = DropReason::ALL.into_iter();
                 counts.extend(reasons.map(|reason| (reason.name(), drops.of(reason))));
             }

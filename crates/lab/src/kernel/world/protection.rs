@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use super::tunnel::{Proof, Tunnel};
-use crate::cost::{self, Direction, Policy};
+use crate::cost::{self, Direction, Policy, Suite};
 use crate::kernel::cpu::{Costs, PacketCosts};
 use crate::scenario::graph::setup::{Setup, TunnelSetup};
 use crate::scenario::{self, Catalogue, Fault, Scenario, Uncomputable};
@@ -25,6 +25,36 @@ pub(super) struct Protection {
     pub(super) policy: Policy,
     /// The inner addresses of the gateway's peers under this policy.
     pub(super) peers: (IpAddr, IpAddr),
+}
+
+/// The cost of what a node of Mobile IPv4 or SKIP computes; none if it is neither.
+pub(super) fn carrier_costs(
+    (index, node): (usize, &str),
+    computer: &scenario::Computer,
+    setup: &Setup,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<Option<Costs>, Uncomputable> {
+    let own = setup.skip.iter();
+    let own = own.filter(|it| [it.station, it.firewall].contains(&index));
+    let own: Vec<_> = own.collect();
+    let mut mobile = setup.mobile.iter();
+    let is_mobile = mobile.any(|it| [it.layer.station, it.layer.agent].contains(&index));
+    if own.is_empty() && !is_mobile {
+        return Ok(None);
+    }
+    let device = scenario.device(node, computer, catalogue)?;
+    for set in &own {
+        for direction in [Direction::Seal, Direction::Open] {
+            let service = device.service(&set.protection, direction);
+            service.map_err(|missing| scenario.unpriced((node, set.station), missing))?;
+        }
+    }
+    let policy = Policy::of(Suite::none());
+    Ok(Some(Costs {
+        control: Rc::new(move |work| device.work_time(&policy, work)),
+        ..Costs::free()
+    }))
 }
 
 /// The cost of a node's tunnels; none if it has no tunnel.

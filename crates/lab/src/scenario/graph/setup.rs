@@ -7,6 +7,7 @@ use engine::plane::Shape;
 use engine::sa::Mode;
 use serde::Serialize;
 
+use super::crossing::{Crossing, SkipSetup};
 use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD};
 use crate::cost::Policy;
 use crate::scenario::address::Network;
@@ -34,17 +35,9 @@ pub struct Setup {
     /// The stations with SKIP, in the order of the scenario.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<SkipSetup>,
-}
-
-/// A station with SKIP.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SkipSetup {
-    /// Index of the station.
-    pub station: usize,
-    /// Index of the firewall.
-    pub firewall: usize,
-    /// How packets between the two are protected.
-    pub protection: Policy,
+    /// How these get inside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crossings: Vec<Crossing>,
 }
 
 /// A mobile node, and where its home is.
@@ -121,12 +114,13 @@ pub struct Destination {
 }
 
 impl Setup {
-    /// `policies`: those of the graph's tunnels, in the same order; `skip`: the layers of SKIP.
+    /// `policies`: those of the graph's tunnels, in the same order; `skip`: the layers of SKIP and
+    /// how their stations get inside.
     pub fn of(
         scenario: &Scenario,
         graph: &Graph,
         policies: Vec<Policy>,
-        skip: Vec<SkipSetup>,
+        (skip, crossings): (Vec<SkipSetup>, Vec<Crossing>),
     ) -> Self {
         let some = |address: Option<IpAddr>| address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let address = |node: usize| some(graph.address(node));
@@ -140,6 +134,7 @@ impl Setup {
                 .filter_map(|layer| MobileSetup::of(*layer, graph))
                 .collect(),
             skip,
+            crossings,
         };
         for (tunnel, policy) in graph.tunnels.iter().zip(policies) {
             let mode = policy.mode;

@@ -20,6 +20,7 @@ fn catalogue() -> Catalogue {
     let others = [
         entry(Kind::Device, "paper-u", ""),
         entry(Kind::Policy, "3des-md5", ""),
+        entry(Kind::Policy, "skip-des-md5-paper", ""),
     ];
     Catalogue::new(links.into_iter().chain(others))
 }
@@ -464,7 +465,7 @@ fn setup(edits: &[&str], mode: Mode) -> Setup {
         &scenario,
         &graph,
         vec![policy; graph.tunnels.len()],
-        Vec::new(),
+        (Vec::new(), Vec::new()),
     )
 }
 

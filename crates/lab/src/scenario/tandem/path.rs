@@ -10,7 +10,8 @@ use engine::mip4::mobile_node::UdpWish;
 use engine::plane::shape::TunnelShape;
 use engine::sa::Encapsulation;
 
-use super::super::graph::setup::{MobileSetup, SkipSetup};
+use super::super::graph::crossing::SkipSetup;
+use super::super::graph::setup::MobileSetup;
 use super::super::mobile::MobileIp;
 use super::super::{Catalogue, Direction, Resolved, Scenario, Uncomputable};
 use crate::cost::{self, Missing};
