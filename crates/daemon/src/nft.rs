@@ -11,6 +11,7 @@
 
 pub mod bound;
 pub mod names;
+pub mod node;
 pub mod wall;
 
 use std::collections::BTreeSet;

@@ -7,6 +7,7 @@ use document::{Fault, Item};
 use engine::firewall;
 use engine::firewall::access::Origin;
 
+use super::file::Transport;
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipPeerTable;
 use super::values::Span;
@@ -95,6 +96,11 @@ pub struct NodeFirewallTable {
     pub udp: bool,
     /// Accept data whose header between home agent and care-of address the firewall has left out.
     pub header_removal: bool,
+    /// Outside, let only SKIP pass on our interfaces, DHCP, and what `clear` names. The process's
+    /// end outside does not open them; `caravan down` does.
+    pub filter: bool,
+    /// Connections that we may open in clear outside, by protocol and port: "tcp/80".
+    pub clear: Vec<Service>,
     /// How packets are protected between us and it.
     pub skip: SkipPeerTable,
 }
@@ -108,6 +114,8 @@ impl ReadTable for NodeFirewallTable {
             side: keys.given("side")?,
             udp: keys.or("udp", false)?,
             header_removal: keys.or("header_removal", false)?,
+            filter: keys.or("filter", true)?,
+            clear: keys.given("clear")?,
             skip: keys.needed("skip", SKIP)?,
         })
     }
@@ -158,6 +166,26 @@ impl Read for Network {
         let text = item.text()?;
         let form = "a network, such as \"10.18.0.0/16\", without bits behind its prefix";
         Self::of(text).ok_or_else(|| item.fault(format!("{text:?} is not {form}")))
+    }
+}
+
+/// A protocol and a port, which is not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service(pub Transport, pub u16);
+
+impl Read for Service {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let text = item.text()?;
+        let service = text.split_once('/').and_then(|(protocol, port)| {
+            let protocol = match protocol {
+                "tcp" => Transport::Tcp,
+                "udp" => Transport::Udp,
+                _ => return None,
+            };
+            Some(Self(protocol, port.parse().ok().filter(|it| *it != 0)?))
+        });
+        let form = "a protocol and a port, such as \"tcp/80\" or \"udp/53\"";
+        service.ok_or_else(|| item.fault(format!("{text:?} is not {form}")))
     }
 }
 

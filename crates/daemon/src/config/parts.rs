@@ -8,6 +8,7 @@ use engine::mip4::firewall::{Firewall, Side};
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::skip::Association;
 
+use super::file::Transport;
 use super::firewall::FIREWALL;
 use super::mobility::{FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::routes::entries::Part;
@@ -73,6 +74,10 @@ pub struct NodeFirewall {
     pub is_udp: bool,
     /// Whether it may leave out the header between home agent and care-of address.
     pub takes_short_form: bool,
+    /// Whether nothing else passes on the node's links outside, besides `clear`.
+    pub is_filtered: bool,
+    /// Connections that the node may open in clear outside.
+    pub clear: Vec<(Transport, u16)>,
     /// What protects packets between both.
     pub association: Association,
 }

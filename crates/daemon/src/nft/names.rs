@@ -6,7 +6,8 @@ use crate::control::check_name;
 pub(super) const PREFIX: &str = "caravan_";
 /// The same for the table with blocks for programs that bind to a device.
 pub(super) const BOUND_PREFIX: &str = "caravan-";
-/// The same for the table of a firewall, which outlives its process.
+/// The same for the table of a firewall, or of a mobile node outside of one, which outlives its
+/// process.
 pub(super) const WALL_PREFIX: &str = "caravan.";
 
 /// Whether a table has a name of ours.

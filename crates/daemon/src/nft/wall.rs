@@ -132,4 +132,4 @@ fn range(word: &str, selector: &TrafficSelector) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -26,6 +26,9 @@ const LINK_METRIC: u32 = 50;
 pub struct Roaming {
     /// Where the mobile node is.
     pub place: Option<Place>,
+    /// It is outside of its firewall: its links are filtered.
+    #[serde(default)]
+    pub is_outside: bool,
     /// Visitors of the foreign agent, by home address.
     pub visitors: BTreeMap<Ipv4Addr, Visitor>,
     /// Home agents of a firewall: packets from and to them that come out of the TUN device go into

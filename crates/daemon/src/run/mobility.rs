@@ -32,7 +32,7 @@ use crate::capture::udp_packet;
 use crate::config::Mobility;
 use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
-use crate::routes::Desired;
+use crate::routes::{Desired, link_mtu};
 use crate::status::MobilityStatus;
 use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
@@ -84,8 +84,9 @@ pub(super) enum Effect {
     Plane(Change),
     /// The host must change.
     Host,
-    /// Send a UDP payload through the tunnel that takes it, not from a socket.
+    /// Send a UDP payload through the tunnel to this firewall, not from a socket.
     Sealed {
+        firewall: Ipv4Addr,
         from: SocketAddrV4,
         to: SocketAddrV4,
         payload: Vec<u8>,
@@ -373,9 +374,20 @@ impl Process {
                 Effect::Plane(Change::Inbound(change)) => self.planes.change_inbound(change)?,
                 Effect::Plane(Change::Outbound(change)) => self.planes.change_outbound(change)?,
                 Effect::Host => wants_host = true,
-                Effect::Sealed { from, to, payload } => {
+                Effect::Sealed {
+                    firewall,
+                    from,
+                    to,
+                    payload,
+                } => {
                     let packet = udp_packet(from.into(), to.into(), 0, &payload);
                     self.planes.send_packet(packet)?;
+                    // An address is there sooner than a route: then this packet goes nowhere.
+                    let mark = Some(self.loaded.daemon.fwmark);
+                    let has_route = link_mtu(firewall.into(), mark).is_ok();
+                    if let Some(part) = self.mobility.as_mut().filter(|_| !has_route) {
+                        part.handle(&Input::Unsent, now);
+                    }
                 }
                 Effect::WantsReport => self.owes_report = true,
                 Effect::StoreN {

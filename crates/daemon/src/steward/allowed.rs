@@ -185,6 +185,13 @@ impl Allowed {
                 return Err(Refusal::Roaming("such router"));
             }
         }
+        let has_firewall = |part: &Mobility| match part {
+            Mobility::MobileNode(node) => node.firewall.is_some(),
+            _ => false,
+        };
+        if roaming.is_outside && !self.mobility.as_ref().is_some_and(has_firewall) {
+            return Err(Refusal::Roaming("firewall"));
+        }
         let is_agent = |it: &Ipv4Addr| match &self.mobility {
             Some(Mobility::Firewall(firewall)) => firewall.config.home_agents.contains(it),
             _ => false,

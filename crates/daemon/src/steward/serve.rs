@@ -79,6 +79,8 @@ struct Server {
     sockets: Option<Sockets>,
     routes: Option<Routes>,
     resolvers: Vec<IpAddr>,
+    /// What the packet filter of a mobile node outside was loaded with.
+    filter: Option<String>,
     refused: u64,
     limits: Vec<String>,
 }
@@ -112,6 +114,7 @@ impl Server {
             sockets: None,
             routes: None,
             resolvers: Vec::new(),
+            filter: None,
             refused: 0,
             limits,
             order,
@@ -231,7 +234,14 @@ impl Server {
             (footprint.blocks.clone(), footprint.rules.clone())
         };
         let before = refusing(&self.file);
+        let is_outside = desired.roaming.is_outside;
+        if is_outside {
+            nft::node::follow((&self.loaded, true), &mut self.filter, &mut self.file)?;
+        }
         routes.apply(desired, &mut self.file).await?;
+        if !is_outside {
+            nft::node::follow((&self.loaded, false), &mut self.filter, &mut self.file)?;
+        }
         if self.order.role == Role::Station && before != refusing(&self.file) {
             blocks::bind(&mut self.file);
         }

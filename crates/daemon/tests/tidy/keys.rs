@@ -223,6 +223,7 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         "Size" => "size".to_owned(),
         _ if kind.ends_with("Table") => "table".to_owned(),
         "Network" => "network".to_owned(),
+        "Service" => "protocol and port".to_owned(),
         "Origin" => "address, network, `\"*\"`".to_owned(),
         "Name" => "name of SKIP".to_owned(),
         "KijAlg" | "CryptAlg" | "MacAlg" => "name of an algorithm".to_owned(),

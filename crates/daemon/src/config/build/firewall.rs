@@ -168,6 +168,8 @@ impl Builder<'_> {
             },
             is_udp: table.udp,
             takes_short_form: table.header_removal,
+            is_filtered: table.filter,
+            clear: table.clear.iter().map(|it| (it.0, it.1)).collect(),
             association,
         }))
     }

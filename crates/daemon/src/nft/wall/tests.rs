@@ -5,22 +5,27 @@ use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
 use super::*;
 
-fn template(remote: Name, inside: &[(&str, u8)]) -> Template {
+/// A pair whose packets prove who sent them.
+pub(crate) fn association(local: Name, remote: Name) -> Association {
     let association = Association::new(Parts {
         profile: Profile::Draft,
         algorithms: Algorithms::new(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5)
             .expect("a choice"),
-        local: Name::NONE,
+        local,
         remote,
         iv_len: IvLen::Whole,
         renewal: Renewal::DRAFT,
         master: MasterKey::manual(&[7; 32]),
     });
+    association.expect("an association")
+}
+
+fn template(remote: Name, inside: &[(&str, u8)]) -> Template {
     let subnet = |(first, bits): &(&str, u8)| {
         TrafficSelector::subnet(first.parse().expect("an address"), *bits)
     };
     Template {
-        association: association.expect("an association"),
+        association: association(Name::NONE, remote),
         inside: inside.iter().map(subnet).collect(),
         home_address: None,
         stored_n: 0,

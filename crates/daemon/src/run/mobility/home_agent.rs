@@ -195,9 +195,12 @@ impl HomeAgentPart {
             } => {
                 let changes = self.carriers.reply(*to.ip(), firewall);
                 common.plane(changes);
-                common
-                    .effects
-                    .push_back(Effect::Sealed { from, to, payload });
+                common.effects.push_back(Effect::Sealed {
+                    firewall,
+                    from,
+                    to,
+                    payload,
+                });
             }
             Output::Send {
                 from, to, payload, ..

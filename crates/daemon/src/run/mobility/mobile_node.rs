@@ -124,11 +124,7 @@ impl MobileNodePart {
             Input::Frame(number, heard) => self.hear(number, heard, now),
             Input::Look => {
                 self.look(now);
-                // An address is there sooner than the route to the home agent.
-                if core::mem::take(&mut self.is_unsent) {
-                    debug!("asking again: the last request was not sent");
-                    self.node.retry(now);
-                }
+                self.retry(now);
             }
             Input::Unsent => {
                 self.is_unsent = true;
@@ -143,7 +139,10 @@ impl MobileNodePart {
                     self.lose_home(now);
                 }
             }
-            Input::Applied => self.release(common),
+            Input::Applied => {
+                self.release(common);
+                self.retry(now);
+            }
             Input::Notice(Notice::StoreN { bound, .. }) => self.store_n(*bound, common),
             Input::Stored(_, bound) => {
                 let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD), bound);
@@ -181,6 +180,9 @@ impl MobileNodePart {
     pub(super) fn want(&self, desired: &mut Desired) {
         let home = self.setup.config.home_address;
         desired.addresses.insert(home.into());
+        let is_inside = self.node.colocated().is_some() && self.node.outside().is_none();
+        desired.roaming.is_outside =
+            self.setup.firewall.is_some() && !self.is_at_home && !is_inside;
         if self.is_at_home
             && let Some(link) = self.link
         {
@@ -394,11 +396,13 @@ impl MobileNodePart {
                     firewall,
                 } => match firewall.is_some() && self.layer.is_active() {
                     true => {
-                        common.effects.push_back(Effect::Sealed {
+                        let firewall = self.setup.firewall.as_ref();
+                        common.effects.extend(firewall.map(|it| Effect::Sealed {
+                            firewall: it.outside,
                             from: SocketAddrV4::new(from, PORT),
                             to,
                             payload,
-                        });
+                        }));
                         self.layer.sent(now);
                     }
                     false => self.send((from, to, ttl), payload, common),
@@ -461,6 +465,15 @@ impl MobileNodePart {
         common
             .effects
             .push_back(Effect::Datagram { from, to, payload });
+    }
+
+    /// The last message did not leave this host: an address is there sooner than a route, and a
+    /// node that comes inside is still filtered.
+    fn retry(&mut self, now: Instant) {
+        if core::mem::take(&mut self.is_unsent) {
+            debug!("asking again: the last request was not sent");
+            self.node.retry(now);
+        }
     }
 
     fn release(&mut self, common: &mut Common) {
