@@ -24,7 +24,7 @@ use std::sync::Arc;
 use engine::config::Connection;
 use engine::sa::Mode;
 
-use crate::config::file::Transport;
+use crate::config::values::Transport;
 use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
 use crate::routes::full::Lan;

@@ -17,9 +17,10 @@ use engine::node::via_of;
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
-use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable, Transport};
+use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable};
 use super::loaded::Loaded;
 use super::values::Span;
+use super::values::Transport;
 use crate::control::check_name;
 use crate::routes::prefix::{next, previous};
 

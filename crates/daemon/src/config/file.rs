@@ -18,7 +18,7 @@ use super::mobility::{
 };
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipTable;
-use super::values::{SecretText, Size, Span};
+use super::values::{SecretText, Size, Span, Transport};
 use crate::routes::full::{Lan, OtherFamily};
 
 /// A whole file.
@@ -566,22 +566,6 @@ impl ReadTable for PublishTable {
             to: keys.needed("to", "the server inside, such as to = \"10.10.0.2:80\"")?,
             masquerade: keys.or("masquerade", true)?,
         })
-    }
-}
-
-/// A transport protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-impl Read for Transport {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        item.choice("value", &[("tcp", Self::Tcp), ("udp", Self::Udp)])
     }
 }
 

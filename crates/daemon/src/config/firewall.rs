@@ -7,10 +7,9 @@ use document::{Fault, Item};
 use engine::firewall;
 use engine::firewall::access::Origin;
 
-use super::file::Transport;
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipPeerTable;
-use super::values::Span;
+use super::values::{Span, Transport};
 
 /// The name under which a firewall runs.
 pub const FIREWALL: &str = "firewall";

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use engine::config::Config;
 
 use super::parts::Mobility;
+use super::values::Transport;
 use super::{Credentials, KeyValues, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
@@ -73,7 +74,7 @@ impl Loaded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPort {
     /// "tcp" or "udp".
-    pub protocol: file::Transport,
+    pub protocol: Transport,
     /// Port of the gateway.
     pub port: u16,
     /// Server inside.

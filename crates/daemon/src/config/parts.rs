@@ -8,9 +8,9 @@ use engine::mip4::firewall::{Firewall, Side};
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::skip::Association;
 
-use super::file::Transport;
 use super::firewall::FIREWALL;
 use super::mobility::{FOREIGN_AGENT, HOME_AGENT, MOBILE};
+use super::values::Transport;
 use crate::routes::entries::Part;
 
 /// A part in Mobile IPv4.

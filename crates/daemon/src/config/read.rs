@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use document::{Fault, Item, Table, Value};
 
-use super::values::{SecretText, Size, Span};
+use super::values::{SecretText, Size, Span, Transport};
 
 /// A value of a file, or a whole table.
 pub(super) trait Read: Sized {
@@ -142,6 +142,12 @@ impl Read for SocketAddr {
 impl Read for Span {
     fn read(item: &Item) -> Result<Self, Fault> {
         item.quantity(Self::parse)
+    }
+}
+
+impl Read for Transport {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("value", &[("tcp", Self::Tcp), ("udp", Self::Udp)])
     }
 }
 

@@ -13,6 +13,16 @@ pub struct Span(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
 /// A secret written in the file itself. It has no `Debug`, and is wiped on drop.
 #[derive(Clone)]
 pub struct SecretText(String);

@@ -3,7 +3,7 @@
 //! in clear.
 //!
 //! Linux takes packets for any of its addresses from any link, so without it everybody on a visited
-//! link could send to the home address. The table stays when the process ends outside, and goes when
+//! link could send to the home address. The table stays when the process ends outside. It goes when
 //! the node is inside or at home, or by `caravan down`.
 //!
 //! Left out: what is inside SKIP. It comes out of the TUN device, which is not filtered.
@@ -71,8 +71,8 @@ fn text(table: &str, (links, home): (&[String], Ipv4Addr), firewall: &NodeFirewa
          chain from-link {{\n    type filter hook input priority filter;\n    \
          iifname != {{ {links} }} accept\n    ip daddr {home} counter drop\n    \
          ip saddr {peer} {from} accept\n    \
-         icmp type {{ destination-unreachable, time-exceeded, parameter-problem }} ct state related \
-         accept\n"
+         ct state related icmp type {{ destination-unreachable, time-exceeded, \
+         parameter-problem }} accept\n"
     );
     alive(&mut text);
     for (protocol, port) in &firewall.clear {

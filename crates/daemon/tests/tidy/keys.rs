@@ -10,6 +10,8 @@ use crate::tree::{Finding, Tree, top};
 
 const PAGE: &str = "docs/vpn-configuration.md";
 const SOURCE: &str = "crates/daemon/src/config/file.rs";
+/// Values that tables share.
+const UNITS: &str = "crates/daemon/src/config/values.rs";
 /// Enums that keys have as values and that other files define.
 const VALUES: &str = "crates/daemon/src/routes/full.rs";
 /// The tables of Mobile IPv4.
@@ -110,7 +112,7 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let texts = [SOURCE, VALUES, MOBILITY, FIREWALL, SKIP].map(|path| {
+    let texts = [SOURCE, UNITS, VALUES, MOBILITY, FIREWALL, SKIP].map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()
     });

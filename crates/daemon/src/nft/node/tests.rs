@@ -5,7 +5,7 @@ use engine::selector::TrafficSelector;
 use wire::skip::Name;
 
 use super::*;
-use crate::config::file::Transport;
+use crate::config::values::Transport;
 use crate::nft::wall::tests::association;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
