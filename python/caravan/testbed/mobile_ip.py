@@ -194,7 +194,7 @@ class Role(Daemon):
 
     def wait_at(self, place: Place, timeout_s: float = READY_S) -> float:
         """Wait until a mobile node is registered at this place; returns how long it took."""
-        if place == HOME:
+        if place.bridge == HOME.bridge:
             return self.wait_for(lambda it: it["state"] == "at home", "at home", timeout_s)
 
         def is_there(it: dict[str, Any]) -> bool:

@@ -1,0 +1,377 @@
+"""The networks of a mobile private network in namespaces, as in Fig. 1 of Gupta and Montenegro
+(1998), and the roles of the program there.
+
+```
+home 10.18.3.0/24: ha ms --- r2 --- 192.168.4.0/24 --- fw --- 192.0.2.0/24 --- r1 --- internet
+branch 10.20.7.0/24 ---------'`- six hops - cn1                                      198.51.100.0/24
+                                                                                       |
+ visited 203.0.113.0/24: cn2 ------------------------ r3 (drops foreign sources) ------+- cn3
+ hotel 172.16.9.0/24 -------------------------------- nat -----------------------------+
+ annex 172.16.9.0/24: ms2 --------------------------- nat2 ----------------------------+
+ company 172.20.1.0/24 ------------------------------ corp (another firewall, and NAT) '
+```
+
+Inside routers know the perimeter and nothing outside of it; routers outside know nothing inside.
+`ms` is at home at first; `move` plugs its one interface into another network. `ms2` is a second
+node. Left out: the application relays of the perimeter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.capture import Frame
+from caravan.testbed.caravan import toml
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import (
+    ASSOCIATION,
+    HOME_AGENT,
+    HOME_ROUTER,
+    MOBILE,
+    Place,
+    Role,
+    Settings,
+)
+from caravan.testbed.nat import Nat, NatConfig
+from caravan.testbed.network import Network
+
+CORRESPONDENT = "10.19.5.2"
+"""CN1, behind the hops."""
+SECOND = "10.18.3.18"
+"""The second node's home address."""
+INSIDE, OUTSIDE = "192.168.4.1", "192.0.2.1"
+"""The firewall's addresses."""
+INSIDE_NETWORKS = "10.0.0.0/8"
+NAT, NAT2, CORP = "198.51.100.8", "198.51.100.7", "198.51.100.9"
+"""Their addresses outside."""
+CN2, CN3 = "203.0.113.5", "198.51.100.5"
+
+HOME = Place("home", f"{MOBILE}/24", HOME_ROUTER)
+"""The second node's address there is `SECOND`."""
+BRANCH = Place("branch", "10.20.7.7/24", "10.20.7.1")
+"""Another network inside."""
+VISITED = Place("visited", "203.0.113.7/24", "203.0.113.254")
+"""U: its router filters by source."""
+HOTEL = Place("hotel", "172.16.9.2/24", "172.16.9.1")
+"""Behind a NAT."""
+ANNEX = Place("annex", "172.16.9.2/24", "172.16.9.1")
+"""Behind another NAT, at the same address."""
+COMPANY = Place("company", "172.20.1.7/24", "172.20.1.1")
+"""Behind the firewall of another company."""
+
+SETTLED_S = 5.0
+"""How long a node that leaves a network may take back what it has got in the next one."""
+HOP_RATE = ("rate", "10mbit", "burst", "15kb", "latency", "50ms")
+PLAIN = Settings()
+"""No more than what every test needs."""
+DATA_BYTES = 400
+"""Frames of a download's data are larger."""
+
+DEFAULT_DENY = """table ip corp {
+    chain forward {
+        type filter hook forward priority filter; policy drop;
+        ct state established,related accept
+        iifname "lan0" oifname "wan0" meta l4proto { tcp, udp } accept
+        counter
+    }
+}
+"""
+SOURCE_FILTER = """table ip ingress {
+    chain forward {
+        type filter hook forward priority filter;
+        iifname "lan0" ip saddr != 203.0.113.0/24 counter drop
+    }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A move of a node: where from and where to, and when the interface changed its network."""
+
+    origin: Place
+    to: Place
+    time_s: float
+
+    @property
+    def kind(self) -> str:
+        """Such as "home to visited"."""
+        return f"{self.origin.bridge} to {self.to.bridge}"
+
+
+class Mvpn(Network):
+    """The hosts of Fig. 1; `hops` of 10 Mbit/s lie between the home network and CN1."""
+
+    def __init__(self, output: Path | None = None, *, hops: int = 1) -> None:
+        super().__init__(output)
+        self._places: dict[str, Place] = {}
+        try:
+            self.links = self.host("links")
+            for bridge in ("home", "branch", "visited", "hotel", "annex", "company", "internet"):
+                self.links.bridge(bridge, [])
+            self._build_inside(hops)
+            self._build_outside()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build_inside(self, hops: int) -> None:
+        self.ms, self.ms2, self.ha = self.host("ms"), self.host("ms2"), self.host("ha")
+        self.r2, self.fw, self.cn1 = self.host("r2"), self.host("fw"), self.host("cn1")
+        self._join(self.ha, "eth0", "home", f"{HOME_AGENT}/24")
+        self._join(self.ms, "eth0", "home", f"{MOBILE}/24")
+        self._join(self.ms2, "eth0", "home", f"{SECOND}/24")
+        self._join(self.r2, "home0", "home", f"{HOME_ROUTER}/24")
+        self._join(self.r2, "branch0", "branch", "10.20.7.1/24")
+        self._link((self.fw, "in0", f"{INSIDE}/24"), (self.r2, "fw0", "192.168.4.254/24"))
+        for host in (self.ha, self.r2, self.fw):
+            self._router(host)
+        for host in (self.ha, self.ms, self.ms2):
+            host.add_route("default", HOME_ROUTER)
+        self.r2.add_route("192.0.2.0/24", INSIDE)
+        self.fw.add_route(INSIDE_NETWORKS, "192.168.4.254")
+        upper = self.r2
+        for number in range(1, hops):
+            hop, net = self.host(f"h{number}"), f"10.19.{100 + number}"
+            self._link((upper, "down0", f"{net}.1/24"), (hop, "up0", f"{net}.2/24"), HOP_RATE)
+            self._router(hop)
+            hop.add_route("default", f"{net}.1")
+            upper.add_route("10.19.5.0/24", f"{net}.2")
+            upper = hop
+        end = (self.cn1, "eth0", f"{CORRESPONDENT}/24")
+        self._link((upper, "down0", "10.19.5.1/24"), end, HOP_RATE)
+        self.cn1.add_route("default", "10.19.5.1")
+
+    def _build_outside(self) -> None:
+        self.r1, self.r3, self.corp = self.host("r1"), self.host("r3"), self.host("corp")
+        nat, nat2 = self.host("nat"), self.host("nat2")
+        self.cn2, self.cn3 = self.host("cn2"), self.host("cn3")
+        self._link((self.fw, "out0", f"{OUTSIDE}/24"), (self.r1, "fw0", "192.0.2.254/24"))
+        self.fw.add_route("default", "192.0.2.254")
+        lans = (
+            (self.r3, "203.0.113.254/24", "visited", "198.51.100.3"),
+            (nat, "172.16.9.1/24", "hotel", NAT),
+            (nat2, "172.16.9.1/24", "annex", NAT2),
+            (self.corp, "172.20.1.1/24", "company", CORP),
+        )
+        self._join(self.r1, "wan0", "internet", "198.51.100.1/24")
+        self._router(self.r1)
+        for host, inner, bridge, outer in lans:
+            self._join(host, "lan0", bridge, inner)
+            self._join(host, "wan0", "internet", f"{outer}/24")
+            self._router(host)
+            host.add_route("192.0.2.0/24", "198.51.100.1")
+        self.r1.add_route("203.0.113.0/24", "198.51.100.3")
+        for host in (nat, nat2, self.corp):
+            host.add_route("203.0.113.0/24", "198.51.100.3")
+        self._join(self.cn2, "eth0", "visited", f"{CN2}/24")
+        self.cn2.add_route("default", "203.0.113.254")
+        self._join(self.cn3, "eth0", "internet", f"{CN3}/24")
+        self.cn3.add_route("192.0.2.0/24", "198.51.100.1")
+        self.nats = [
+            Nat(nat, NatConfig("wan0", (NAT,))),
+            Nat(nat2, NatConfig("wan0", (NAT2,))),
+            Nat(self.corp, NatConfig("wan0", (CORP,))),
+        ]
+        self.corp.load_nft(DEFAULT_DENY, "default-deny")
+        self.r3.load_nft(SOURCE_FILTER, "source-filter")
+
+    def _join(self, host: Host, interface: str, bridge: str, address: str) -> None:
+        port = f"{host.role}-{interface}"
+        host.connect(interface, self.links, port, 1500)
+        self.links.plug(port, bridge)
+        host.add_address(interface, address)
+
+    def _link(
+        self, one: tuple[Host, str, str], two: tuple[Host, str, str], rate: Sequence[str] = ()
+    ) -> None:
+        one[0].connect(one[1], two[0], two[1], 1500)
+        for host, interface, address in (one, two):
+            host.add_address(interface, address)
+            if rate:
+                host.run(["tc", "qdisc", "add", "dev", interface, "root", "tbf", *rate])
+
+    def _router(self, host: Host) -> None:
+        host.forward()
+        host.sysctl("net.ipv4.conf.all.send_redirects", "0")
+        for interface in host.interfaces():
+            host.sysctl(f"net.ipv4.conf.{interface}.send_redirects", "0")
+
+    def move(self, to: Place, node: Host | None = None) -> Move:
+        """Plug a node in elsewhere, without its former addresses but its home address."""
+        host = node or self.ms
+        port = f"{host.role}-eth0"
+        self.links.link_down(port)
+        moved = Move(self._places.get(host.role, HOME), to, time.time())
+        self._places[host.role] = to
+        home = MOBILE if host is self.ms else SECOND
+        for address in host.addresses("eth0"):
+            if not address.startswith(f"{home}/"):
+                host.remove_address("eth0", address)
+        self.links.plug(port, to.bridge)
+        self.settle(to, host)
+        return moved
+
+    def settle(self, place: Place, host: Host) -> None:
+        """Give a node address and router, as DHCP would."""
+        home = MOBILE if host is self.ms else SECOND
+        assert place.address is not None and place.router is not None
+        address = f"{home}/24" if place == HOME else place.address
+        until = time.monotonic() + SETTLED_S
+        while True:
+            host.add_address("eth0", address)
+            set_router = ["ip", "route", "replace", "default", "via", place.router]
+            if host.run(set_router, check=time.monotonic() > until).code == 0:
+                return
+
+
+@dataclass(frozen=True)
+class Protection:
+    """How packets between nodes and firewall are protected: a profile of SKIP, and the keys of its
+    tables besides."""
+
+    profile: str = "skip-x25519"
+    keys: dict[str, Any] = field(default_factory=dict)
+
+    def table(self, public: Path) -> dict[str, Any]:
+        """A `skip` table for the other end with this public value."""
+        legacy = {"legacy": True} if self.is_legacy else {}
+        return {"public": str(public), "profile": self.profile} | legacy | self.keys
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is of 1998."""
+        return self.profile != "skip-x25519"
+
+
+MODERN = Protection()
+DRAFT = Protection("skip-draft")
+PAPER = Protection("skip-paper", {"kij": "des", "crypt": "des", "mac": "keyed-md5"})
+
+
+class Keys:
+    """Long-term keys of SKIP, each made when it is first wanted."""
+
+    def __init__(self, network: Mvpn, protection: Protection = MODERN) -> None:
+        self.protection = protection
+        self.folder = network.output / "keys"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._network = network
+
+    def _make(self, name: str) -> None:
+        if (self.folder / f"{name}.skip.pub").exists():
+            return
+        group = ["--group", "skip2048", "--legacy"] if self.protection.is_legacy else []
+        argv = [str(caravan_binary()), "pki", "skip", "--name", name, "--out", str(self.folder)]
+        self._network.fw.run([*argv, *group], name="pki")
+
+    def private(self, name: str) -> Path:
+        """The file of a key."""
+        self._make(name)
+        return self.folder / f"{name}.skip.key"
+
+    def peer(self, name: str) -> dict[str, Any]:
+        """The `skip` table of the other end with this name."""
+        self._make(name)
+        return self.protection.table(self.folder / f"{name}.skip.pub")
+
+
+def firewall(network: Mvpn, keys: Keys, settings: Settings = PLAIN) -> Role:
+    """Start the firewall, with a nomadic entry for each node."""
+    own: dict[str, Any] = {
+        "outside": OUTSIDE,
+        "outside_interface": "out0",
+        "inside": INSIDE,
+        "home_agents": [HOME_AGENT],
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "firewall": own | settings.own,
+        "skip": {"key": str(keys.private("fw"))},
+    }
+    for name, home in (("ms", MOBILE), ("ms2", SECOND)):
+        entry = {"address": "*", "skip": keys.peer(name) | {"remote": f"1/{home}"}}
+        tables[f"access.{name}"] = entry
+    return Role(network.fw, "firewall", toml(tables | settings.tables))
+
+
+def home_agent(network: Mvpn, settings: Settings = PLAIN) -> Role:
+    """Start the home agent."""
+    own: dict[str, Any] = {
+        "address": HOME_AGENT,
+        "prefix": 24,
+        "interface": "eth0",
+        "firewalls": [INSIDE],
+    }
+    tables: dict[str, dict[str, Any]] = {"home_agent": own | settings.own}
+    for name, home in (("ms", MOBILE), ("ms2", SECOND)):
+        association = ASSOCIATION | settings.association
+        tables[f"mobile_nodes.{name}"] = {"home_address": home, "association": association}
+    return Role(network.ha, "home-agent", toml(tables | settings.tables))
+
+
+def mobile_node(
+    network: Mvpn,
+    keys: Keys,
+    settings: Settings = PLAIN,
+    through: dict[str, Any] | None = None,
+    host: Host | None = None,
+) -> Role:
+    """Start a mobile node; `through`: keys of `[mobile.firewall]` besides those needed."""
+    node = host or network.ms
+    own: dict[str, Any] = {
+        "home_address": MOBILE if node is network.ms else SECOND,
+        "prefix": 24,
+        "home_agent": HOME_AGENT,
+        "interfaces": ["eth0"],
+        "association": ASSOCIATION | settings.association,
+    }
+    wall: dict[str, Any] = {
+        "outside": OUTSIDE,
+        "inside": INSIDE,
+        "networks": [INSIDE_NETWORKS],
+        "skip": keys.peer("fw"),
+    }
+    tables: dict[str, dict[str, Any]] = {
+        "mobile": own | settings.own,
+        "mobile.firewall": wall | (through or {}),
+        "skip": {"key": str(keys.private(node.role))},
+    }
+    return Role(node, "up", toml(tables | settings.tables))
+
+
+def walk(network: Mvpn, node: Role, to: Place) -> Move:
+    """Move a node, and wait until it is registered there."""
+    moved = network.move(to, node.host)
+    node.wait_at(to)
+    if to == HOME:
+        # A node that is still leaving takes back what DHCP has set.
+        network.settle(to, node.host)
+    return moved
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How long no data came because of a move."""
+
+    kind: str
+    seconds: float
+
+
+def gaps(moves: Sequence[Move], frames: Iterable[Frame], address: str) -> list[Gap]:
+    """The gap of each move, from a capture at the node's interface under a download: from the last
+    frame of data in the former network to the first one in the new one. `address`: the interface's
+    hardware address."""
+    own = bytes.fromhex(address.replace(":", ""))
+    data = [it.time_s for it in frames if it.data[:6] == own and len(it.data) > DATA_BYTES]
+    found = []
+    for move in moves:
+        before = max((at for at in data if at < move.time_s), default=move.time_s)
+        after = min((at for at in data if at >= move.time_s), default=None)
+        if after is not None:
+            found.append(Gap(move.kind, after - before))
+    return found
