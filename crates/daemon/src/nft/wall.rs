@@ -55,9 +55,10 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain from-outside {{\n    type filter hook input priority filter;\n    \
-         iifname != \"{link}\" accept\n    ct state established,related accept\n    \
+         iifname != \"{link}\" accept\n{}    ct state established,related accept\n    \
          udp sport 67 udp dport 68 accept\n    \
-         icmpv6 type {{ nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }} accept\n"
+         icmpv6 type {{ nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }} accept\n",
+        spoofed(&setup.config)
     );
     pass(&mut text, &passages, Way::In, "");
     text += "    counter drop\n  }\n  chain to-outside {\n    type filter hook output priority \
@@ -92,6 +93,20 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
         let _ = writeln!(text, "    oifname \"{device}\" counter drop");
     }
     text + "  }\n}\n"
+}
+
+/// Tunnels of home agents come from inside alone: what says otherwise is forged, also where the
+/// kernel takes it for a part of such a tunnel. One leg cannot tell.
+fn spoofed(config: &Config) -> String {
+    if config.inside == config.outside {
+        return String::new();
+    }
+    let agents: Vec<_> = config.home_agents.iter().map(ToString::to_string).collect();
+    format!(
+        "    ip daddr {} counter drop\n    ip saddr {{ {} }} counter drop\n",
+        config.inside,
+        agents.join(", ")
+    )
 }
 
 /// Rules that let packets of one way pass, and ICMP about them.

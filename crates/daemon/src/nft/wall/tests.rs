@@ -109,3 +109,23 @@ fn udp_comes_in_only_where_the_file_takes_it_and_only_to_the_port_of_skip() {
     let line = format!("    meta nfproto ipv4 ip daddr 203.0.113.1 {port}\n");
     assert!(input.contains(&line), "{input}");
 }
+
+#[test]
+fn what_claims_to_come_from_a_home_agent_does_not_come_from_outside() {
+    let mut setup = setup();
+    let forged = [
+        "ip daddr 192.168.0.1 counter drop",
+        "ip saddr { 10.18.3.1 } counter drop",
+        "ct state established,related accept",
+    ]
+    .join("\n    ");
+    let with = text("caravan.firewall", "caravan0", &setup);
+    assert!(chain(&with, "from-outside").contains(&forged), "{with}");
+    // With one leg, inside is where outside is.
+    setup.config.inside = setup.config.outside;
+    let without = text("caravan.firewall", "caravan0", &setup);
+    assert!(
+        !chain(&without, "from-outside").contains("saddr {"),
+        "{without}"
+    );
+}
