@@ -274,3 +274,6 @@ impl Outbound {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
