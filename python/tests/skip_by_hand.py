@@ -160,8 +160,13 @@ def header(line: Line, field: bytes) -> bytes:
     return fixed + field + line.source[1] + line.destination[1]
 
 
-def seal(line: Line, field: bytes, iv: bytes) -> bytes:
-    """The packet that carries `line.clear`, with this field and IV (or sequence number)."""
+ENDS = bytes([192, 0, 2, 9, 198, 51, 100, 2])
+"""Source and destination of golden packets."""
+
+
+def seal(line: Line, field: bytes, iv: bytes, ends: bytes = ENDS) -> bytes:
+    """The packet between these two addresses that carries `line.clear`, with this field and IV (or
+    sequence number)."""
     keys = packet_keys(line, field)
     skip = header(line, field)
     mac_bytes = MAC_BYTES[line.mac]
@@ -176,7 +181,7 @@ def seal(line: Line, field: bytes, iv: bytes) -> bytes:
     esp = bytes([0, 0, 0, 1]) + iv if line.crypt else line.clear
     total = IP_BYTES + len(skip + ah) + mac_bytes + len(esp + text) + tag_bytes
     outer = bytes([0x45, 0]) + total.to_bytes(2, "big")
-    outer += bytes([7, 8, 0x40, 0, 61, SKIP, 9, 9, 192, 0, 2, 9, 198, 51, 100, 2])
+    outer += bytes([7, 8, 0x40, 0, 61, SKIP, 9, 9]) + ends
     if line.crypt == GCM_SIV:
         head = covered(outer + skip + esp, line.mac)
         nonce = keys.encryption[32:] + iv

@@ -81,7 +81,7 @@ def reaches(network: Mvpn) -> bool:
     return to.received == back.received == 1
 
 
-RAW = (VISITED, HOME, BRANCH, VISITED, BRANCH)
+RAW = (VISITED, BRANCH, VISITED, HOME)
 UDP = (HOTEL, VISITED, HOME, COMPANY, BRANCH, HOTEL, COMPANY, BRANCH, VISITED, HOME)
 
 

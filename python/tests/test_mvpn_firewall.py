@@ -1,0 +1,546 @@
+"""The firewall of a mobile private network: what crosses it, and what does not."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import secrets
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+import skip_by_hand
+from skip_by_hand import Line
+
+from caravan.testbed.binary import TOP, caravan_binary
+from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
+from caravan.testbed.mvpn import (
+    ANNEX,
+    BRANCH,
+    CN2,
+    CN3,
+    CORRESPONDENT,
+    DRAFT,
+    HOME,
+    HOTEL,
+    INSIDE,
+    MODERN,
+    NAT,
+    NAT2,
+    OUTSIDE,
+    PAPER,
+    PLAIN,
+    SECOND,
+    VISITED,
+    Keys,
+    Mvpn,
+    Protection,
+    firewall,
+    home_agent,
+    mobile_node,
+    walk,
+)
+from caravan.testbed.traffic import ping, serve_files
+
+pytestmark = pytest.mark.root
+
+LIFETIME_S = 4
+SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
+UDP = Settings({"udp": True})
+SKIP_PORT = 61_057
+IPPROTO_ICMP, IPPROTO_IPIP, IPPROTO_UDP, IPPROTO_SKIP = 1, 4, 17, 57
+ETHER_TYPE_IPV4 = 0x0800
+ECHO_REQUEST, ECHO_REPLY = 8, 0
+DENIED = {"selector-mismatch": 2, "skip-unknown-name": 1, "skip-wrong-algorithm": 1}
+SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
+
+
+@dataclass
+class Rig:
+    """The networks with all roles, and the node at home."""
+
+    network: Mvpn
+    keys: Keys
+    ha: Role
+    fw: Role
+    ms: Role
+
+
+@contextlib.contextmanager
+def rig(
+    output: Path,
+    protection: Protection = MODERN,
+    wall: Settings = PLAIN,
+    node: Settings = PLAIN,
+    through: dict[str, Any] | None = None,
+) -> Iterator[Rig]:
+    with Mvpn(output) as network:
+        keys = Keys(network, protection)
+        with home_agent(network) as ha, firewall(network, keys, wall) as fw:
+            ha.wait_ready()
+            fw.wait_ready()
+            with mobile_node(network, keys, node, through) as ms:
+                ms.wait_ready().wait_at(HOME)
+                yield Rig(network, keys, ha, fw, ms)
+
+
+def reaches(network: Mvpn, node: Host | None = None, home: str = MOBILE) -> bool:
+    """Whether a node and the correspondent reach each other by the home address."""
+    to, back = ping(network.cn1, home, 1), ping(node or network.ms, CORRESPONDENT, 1)
+    return to.received == back.received == 1
+
+
+def dropped(role: Role) -> dict[str, int]:
+    """Packets that were dropped, by reason."""
+    return {reason: count for reason, count in role.status()["drops"].items() if count}
+
+
+def wait_dropped(role: Role, expected: dict[str, int]) -> None:
+    """Wait until just so many packets have been dropped."""
+    until = time.monotonic() + 5
+    while (counted := dropped(role)) != expected:
+        assert time.monotonic() < until, counted
+
+
+# What is not the program's own is sent as it is.
+
+SEND = """
+import socket, sys
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+for packet in map(bytes.fromhex, sys.argv[1:]):
+    raw.sendto(packet, (socket.inet_ntoa(packet[16:20]), 0))
+"""
+
+
+def send(host: Host, *packets: bytes) -> None:
+    """Send IPv4 packets from a host, whatever their source is."""
+    host.run([sys.executable, "-c", SEND, *(packet.hex() for packet in packets)], name="send")
+
+
+def ip(source: str, destination: str, protocol: int, payload: bytes) -> bytes:
+    """An IPv4 packet; the kernel fills in the checksum."""
+    ends = IPv4Address(source).packed + IPv4Address(destination).packed
+    head = struct.pack("!BBHHBBBBH", 0x45, 0, 20 + len(payload), 77, 0, 0, 64, protocol, 0)
+    whole = bytearray(head + ends + payload)
+    whole[10:12] = checksum(bytes(whole[:20]))
+    return bytes(whole)
+
+
+def checksum(octets: bytes) -> bytes:
+    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack("!H", total ^ 0xFFFF)
+
+
+def echo(source: str, destination: str, number: int = 1) -> bytes:
+    """A ping."""
+    message = bytearray(struct.pack("!BBHHH", ECHO_REQUEST, 0, 0, 4711, number) + bytes(32))
+    message[2:4] = checksum(bytes(message))
+    return ip(source, destination, IPPROTO_ICMP, bytes(message))
+
+
+def udp(source: str, destination: str, port: int, payload: bytes) -> bytes:
+    """A datagram without a checksum."""
+    head = struct.pack("!HHHH", port, port, 8 + len(payload), 0)
+    return ip(source, destination, IPPROTO_UDP, head + payload)
+
+
+def ip_packets(capture: Capture) -> list[bytes]:
+    frames = capture.frames()
+    return [frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4]
+
+
+def skip_frames(capture: Capture) -> list[Frame]:
+    return [frame for frame in capture.frames() if frame.protocol == IPPROTO_SKIP]
+
+
+@pytest.mark.parametrize("protection", [DRAFT, PAPER], ids=["draft", "paper"])
+def test_ah_does_not_pass_a_nat_and_is_counted_but_the_udp_form_does(
+    protection: Protection, output: Path
+) -> None:
+    with rig(output, protection, UDP) as it:
+        it.network.move(HOTEL)
+        it.network.settle(HOTEL, it.network.ms)
+        until = time.monotonic() + 10
+        while not (counted := dropped(it.fw)):
+            assert time.monotonic() < until
+        assert set(counted) == {"bad-icv"}
+        assert it.ms.mobility()["state"] == "registering"
+        assert it.fw.mobility()["entries"][0]["care_of"] is None
+        it.ms.stop()
+        with mobile_node(it.network, it.keys, through={"udp": True}) as ms:
+            ms.wait_ready().wait_at(HOTEL)
+            assert reaches(it.network)
+            entry = it.fw.mobility()["entries"][0]
+            assert entry["care_of"].startswith(f"{NAT}:") and entry["legacy"]
+
+
+def test_two_nodes_with_the_same_private_address_both_work(output: Path) -> None:
+    """The firewall knows them by the outer address and port, and by the home address inside."""
+    with rig(output, MODERN, UDP, through={"udp": True}) as it:
+        network = it.network
+        second = mobile_node(network, it.keys, through={"udp": True}, host=network.ms2)
+        with second as ms2:
+            ms2.wait_ready().wait_at(HOME)
+            walk(network, it.ms, HOTEL)
+            walk(network, ms2, ANNEX)
+            for _ in range(2):
+                assert reaches(network)
+                assert reaches(network, network.ms2, SECOND)
+            entries = it.fw.mobility()["entries"]
+            places = [one["care_of"].split(":")[0] for one in entries]
+            assert places == [NAT, NAT2]
+            bindings = {one["home_address"]: one["care_of"] for one in it.ha.mobility()["bindings"]}
+            assert bindings == {MOBILE: HOTEL.care_of, SECOND: HOTEL.care_of}
+
+
+@pytest.mark.parametrize("protection", [MODERN, DRAFT, PAPER], ids=["x25519", "draft", "paper"])
+def test_a_repeated_packet_is_what_the_profile_says(protection: Protection, output: Path) -> None:
+    """SKIP of 1998 accepts a packet that is replayed while its n is good; it is counted."""
+    with rig(output, protection) as it:
+        network = it.network
+        walk(network, it.ms, VISITED)
+        with Capture(network.r3, "lan0", output / "outside") as heard:
+            assert ping(network.ms, CORRESPONDENT, 1).received == 1
+        recorded = [one.packet for one in skip_frames(heard) if one.source == VISITED.care_of][-1]
+        with Capture(network.cn1, "eth0", output / "again") as arrived:
+            send(network.cn2, recorded)
+            ping(network.ms, CORRESPONDENT, 1)
+        requests = [one for one in ip_packets(arrived) if is_echo(one, MOBILE)]
+        is_accepted = protection.is_legacy
+        assert len(requests) == 1 + is_accepted
+        assert it.fw.mobility()["accepted_replays"] == int(is_accepted)
+        assert dropped(it.fw) == ({} if is_accepted else {"replayed": 1})
+
+
+def is_echo(packet: bytes, source: str) -> bool:
+    is_from = packet[12:16] == IPv4Address(source).packed
+    return is_from and packet[9] == IPPROTO_ICMP and packet[20] == ECHO_REQUEST
+
+
+@pytest.mark.parametrize("victim", ["node", "firewall"])
+def test_no_n_of_the_paper_is_sent_twice_though_its_sender_is_killed(
+    victim: str, output: Path
+) -> None:
+    with rig(output, PAPER, node=SHORT) as it:
+        network = it.network
+        walk(network, it.ms, VISITED)
+        with Capture(network.fw, "out0", output / "outside") as heard:
+            assert reaches(network)
+            killed = it.ms if victim == "node" else it.fw
+            killed.process.signal(signal.SIGKILL)
+            killed.process.wait(5)
+            time.sleep(0.5)
+            moment = time.time()
+            if victim == "node":
+                again = mobile_node(network, it.keys, SHORT)
+            else:
+                again = firewall(network, it.keys)
+            with again.wait_ready():
+                until = time.monotonic() + LIFETIME_S + 1
+                while not reaches(network):
+                    assert time.monotonic() < until
+        source = VISITED.care_of if victim == "node" else OUTSIDE
+        sent = [one for one in skip_frames(heard) if one.source == source]
+        before = {counter(one) for one in sent if one.time_s < moment}
+        after = {counter(one) for one in sent if one.time_s >= moment}
+        assert max(before) < min(after)
+
+
+def counter(frame: Frame) -> int:
+    """n of a SKIP packet."""
+    return int.from_bytes(frame.payload[4:8])
+
+
+def intruders(recorded: bytes) -> list[bytes]:
+    """What somebody outside may try; `recorded`: an authentic packet."""
+    changed, later = bytearray(recorded), bytearray(recorded)
+    changed[-1] ^= 1
+    # The last octet of the sequence number of ESP.
+    later[recorded.index(bytes([0, 0, 0, 1]), 36) + 11] ^= 0x40
+    stranger = bytearray(recorded)
+    at = stranger.index(IPv4Address(MOBILE).packed)
+    stranger[at : at + 4] = IPv4Address("10.18.3.99").packed
+    request = struct.pack("!BBH", 1, 0x22, 60)
+    request += b"".join(IPv4Address(one).packed for one in (MOBILE, HOME_AGENT, CN3)) + bytes(8)
+    asked = udp(CN3, HOME_AGENT, 434, request)
+    inner = echo(MOBILE, CORRESPONDENT)
+    # As if the home agent had sent it.
+    to_node = ip(HOME_AGENT, VISITED.care_of, IPPROTO_IPIP, echo(CORRESPONDENT, MOBILE))
+    return [
+        bytes(changed),
+        bytes(later),
+        bytes(stranger),
+        recorded[:60],
+        echo(CN3, CORRESPONDENT),
+        echo(CN3, INSIDE),
+        echo(MOBILE, CORRESPONDENT),
+        echo(HOME_AGENT, CORRESPONDENT),
+        asked,
+        udp(CN3, INSIDE, 434, request),
+        udp(CN3, OUTSIDE, 434, request),
+        udp(CN3, OUTSIDE, SKIP_PORT, bytes(recorded[20:])),
+        ip(CN3, OUTSIDE, IPPROTO_IPIP, asked),
+        ip(CN3, OUTSIDE, IPPROTO_IPIP, inner),
+        ip(CN3, INSIDE, IPPROTO_IPIP, inner),
+        ip(HOME_AGENT, INSIDE, IPPROTO_IPIP, inner),
+        ip(HOME_AGENT, INSIDE, IPPROTO_IPIP, to_node),
+        ip(HOME_AGENT, OUTSIDE, IPPROTO_IPIP, to_node),
+        ip(INSIDE, HOME_AGENT, IPPROTO_IPIP, asked),
+    ]
+
+
+def test_what_is_not_authentic_crosses_neither_a_firewall_nor_a_killed_one(output: Path) -> None:
+    with rig(output, node=SHORT) as it:
+        network = it.network
+        # The attacker is next to the firewall.
+        network.r1.add_route("10.0.0.0/8", OUTSIDE)
+        network.r1.add_route("192.168.4.0/24", OUTSIDE)
+        with Capture(network.r3, "lan0", output / "authentic") as heard:
+            walk(network, it.ms, VISITED)
+            assert reaches(network)
+        sent = [one.packet for one in skip_frames(heard) if one.source == VISITED.care_of]
+        attack = intruders(sent[-1])
+        it.ms.process.signal(signal.SIGSTOP)
+        assert_nothing_crosses(network, attack, output / "running")
+        # Of the two with wrong text, one has an n that was seen.
+        kinds = ("bad-icv", "replayed", "skip-unknown-name", "truncated")
+        wait_dropped(it.fw, dict.fromkeys(kinds, 1))
+        it.ms.process.signal(signal.SIGCONT)
+        assert reaches(network)
+        it.fw.crash()
+        assert_nothing_crosses(network, [*attack, *sent], output / "killed")
+        with Capture(network.fw, "out0", output / "outside") as outside:
+            assert not ping(network.ms, CORRESPONDENT, 1, timeout_s=0.5).received
+            assert not ping(network.cn1, MOBILE, 1, timeout_s=0.5).received
+        for packet in ip_packets(outside):
+            assert packet[12:16] != IPv4Address(CORRESPONDENT).packed
+            assert IPv4Address(CORRESPONDENT).packed not in packet
+        with firewall(network, it.keys).wait_ready():
+            # The next registration binds the node, at three quarters of its lifetime.
+            until = time.monotonic() + LIFETIME_S + 1
+            while not ping(network.cn1, MOBILE, 1, timeout_s=0.5).received:
+                assert time.monotonic() < until
+            assert it.ha.refused() == {}
+
+
+def assert_nothing_crosses(network: Mvpn, attack: list[bytes], path: Path) -> None:
+    """Neither to inside, nor back to the node in a tunnel."""
+    path.mkdir()
+    with (
+        Capture(network.fw, "in0", path / "in") as inside,
+        Capture(network.fw, "out0", path / "out") as outside,
+    ):
+        send(network.r1, *attack)
+        time.sleep(0.3)
+    assert ip_packets(inside) == []
+    assert [one for one in skip_frames(outside) if one.source == OUTSIDE] == []
+
+
+def test_a_node_that_wrongly_asks_from_inside_is_served(output: Path) -> None:
+    with rig(output, through={"side": "outside"}) as it:
+        walk(it.network, it.ms, BRANCH)
+        assert it.fw.mobility()["entries"][0]["care_of"] == f"{BRANCH.care_of}:0"
+        assert reaches(it.network)
+
+
+def test_on_a_visited_link_nobody_but_the_firewall_reaches_the_node(output: Path) -> None:
+    """The node's own packet filter: what its file opens in clear passes, and nothing else does."""
+    with rig(output, through={"clear": ["tcp/80"]}) as it:
+        network = it.network
+        walk(network, it.ms, VISITED)
+        serve_files(network.cn2, output, CN2)
+        # A host of the link may send to the home address, too.
+        network.cn2.run(["ip", "route", "add", MOBILE, "dev", "eth0"])
+        network.cn2.add_neighbour("eth0", MOBILE, network.ms.hardware_address("eth0"))
+        for address in (MOBILE, VISITED.care_of):
+            assert ping(network.cn2, address, 1, timeout_s=0.5).received == 0
+        care_of = VISITED.care_of
+        asked = ["ping", "-n", "-c", "1", "-W", "0.5", "-I", care_of, CN2]
+        assert network.ms.run(asked, check=False).code != 0
+        fetch = ["curl", "--silent", "--interface", care_of, "--max-time", "5"]
+        assert network.ms.run([*fetch, f"http://{CN2}/"]).code == 0
+        assert reaches(network)
+
+
+# The access list.
+
+
+def secret_of(keys: Keys, private: str, public: str) -> bytes:
+    """K_ij from the files of two keys, by a second implementation: the low 256 bits."""
+    _, modulus, _, secret = integers(pem(keys.private(private)))
+    *_, value = integers(pem(keys.folder / f"{public}.skip.pub"))
+    return pow(value, secret, modulus).to_bytes(256, "big")[-32:]
+
+
+def pem(path: Path) -> bytes:
+    return base64.b64decode("".join(path.read_text().splitlines()[1:-1]))
+
+
+def integers(der: bytes) -> list[int]:
+    """All integers of a DER text, in order (ITU-T X.690)."""
+    found: list[int] = []
+    while der:
+        tag, length, der = der[0], der[1], der[2:]
+        if length & 0x80:
+            more = length & 0x7F
+            length, der = int.from_bytes(der[:more]), der[more:]
+        content, der = der[:length], der[length:]
+        if tag == 0x02:
+            found.append(int.from_bytes(content))
+        elif tag in (0x30, 0x04):
+            found += integers(content)
+        elif tag == 0x03:
+            found += integers(content[1:])
+    return found
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A host that speaks SKIP by a second implementation."""
+
+    host: Host
+    address: str
+    crypt: int
+    master: bytes
+
+    def line(self, clear: bytes, packet: bytes) -> Line:
+        iv_bytes = 0 if self.crypt == skip_by_hand.RC4 else 8
+        n = int.from_bytes(packet[24:28]) if packet else 1
+        none = (0, b"")
+        numbers = (skip_by_hand.DES, self.crypt, skip_by_hand.MD5_MAC, iv_bytes)
+        return Line(*numbers, none, none, n, self.master, clear, packet)
+
+    def sealed(self, clear: bytes) -> bytes:
+        line = self.line(clear, b"")
+        field = secrets.token_bytes(skip_by_hand.field_bytes(line.crypt, line.mac))
+        ends = IPv4Address(self.address).packed + IPv4Address(OUTSIDE).packed
+        return skip_by_hand.seal(line, field, secrets.token_bytes(line.iv_bytes), ends)
+
+
+def test_host_network_and_nomadic_entries_are_searched_in_this_order_then_all_is_denied(
+    output: Path,
+) -> None:
+    """The table of the paper: RC2 for a host, RC4 for a network, DES for a node on the move."""
+    with Mvpn(output) as network:
+        keys = Keys(network, PAPER)
+        rc2 = keys.peer("host") | {"crypt": "rc2"}
+        rc4 = keys.peer("net") | {"crypt": "rc4"}
+        inside = {"inside": ["10.19.0.0/16"]}
+        entries = {
+            "access.a-net": {"address": "203.0.113.0/24", "skip": rc4} | inside,
+            "access.b-host": {"address": "203.0.113.5", "skip": rc2} | inside,
+        }
+        keys.private("fw")
+        cn2 = Stranger(network.cn2, CN2, skip_by_hand.RC2_CBC, secret_of(keys, "host", "fw"))
+        node = Stranger(network.cn2, "203.0.113.6", skip_by_hand.RC4, secret_of(keys, "net", "fw"))
+        network.cn2.add_address("eth0", "203.0.113.6/24")
+        network.r2.add_route("203.0.113.0/24", INSIDE)
+        with (
+            home_agent(network) as ha,
+            firewall(network, keys, Settings(tables=entries)) as fw,
+            mobile_node(network, keys) as ms,
+        ):
+            for role in (ha, fw, ms):
+                role.wait_ready()
+            ms.wait_at(HOME)
+            for one in (cn2, node):
+                answer = exchange(network, one, output / one.address)
+                opened = skip_by_hand.opened(one.line(b"", answer))
+                assert (opened[9], opened[20]) == (IPPROTO_ICMP, ECHO_REPLY)
+                assert opened[12:16] == IPv4Address(CORRESPONDENT).packed
+            assert dropped(fw) == {}
+            # The network's key is not the host's; and nobody has an entry elsewhere.
+            as_host = Stranger(network.cn2, CN2, node.crypt, node.master)
+            elsewhere = Stranger(network.cn3, CN3, node.crypt, node.master)
+            # Nor may the host send elsewhere, or as somebody else.
+            wrong = [echo(CN2, HOME_AGENT), echo(CN3, CORRESPONDENT)]
+            with Capture(network.fw, "in0", output / "inside") as crossed:
+                send(network.cn2, as_host.sealed(echo(CN2, CORRESPONDENT)))
+                send(network.cn3, elsewhere.sealed(echo(CN3, CORRESPONDENT)))
+                send(network.cn2, *map(cn2.sealed, wrong))
+                wait_dropped(fw, DENIED)
+            assert ip_packets(crossed) == []
+            walk(network, ms, VISITED)
+            assert reaches(network)
+
+
+def exchange(network: Mvpn, one: Stranger, path: Path) -> bytes:
+    """The answer to a ping in SKIP."""
+    for _ in range(10):
+        with Capture(network.cn2, "eth0", path) as heard:
+            send(one.host, one.sealed(echo(one.address, CORRESPONDENT)))
+            time.sleep(0.2)
+        for frame in skip_frames(heard):
+            if frame.source == OUTSIDE:
+                return frame.packet
+    raise AssertionError(f"no answer to {one.address}")
+
+
+def test_the_sample_file_and_the_table_in_it_are_right(tmp_path: Path) -> None:
+    sample = (TOP / "packaging/firewall.toml").read_text()
+    own, table = sample.split("# [access.host]")
+    table = "\n".join(line.removeprefix("#").removeprefix(" ") for line in table.splitlines())
+    modern, old = tmp_path / "modern", tmp_path / "old"
+    for folder, names, group in (
+        (modern, ["firewall", "ms1"], ["--group", "x25519"]),
+        (old, ["firewall", "host", "net", "nomad"], ["--group", "skip2048", "--legacy"]),
+    ):
+        folder.mkdir()
+        for name in names:
+            caravan("pki", "skip", "--name", name, "--out", str(folder), *group)
+    (modern / "firewall.toml").write_text(sample)
+    caravan("check", str(modern / "firewall.toml"))
+    (old / "firewall.toml").write_text(own.split("# A mobile node,")[0] + f"[access.host]{table}\n")
+    told = caravan("check", str(old / "firewall.toml"))
+    for name, bits in (("host", 56), ("net", 56), ("nomad", 56)):
+        assert f"access.{name}.skip: LEGACY: skip-paper with {bits} effective bits" in told
+
+
+def caravan(*words: str) -> str:
+    command = [str(caravan_binary()), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_node_whose_key_stays_on_a_token_goes_out(
+    output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "softhsm2.conf"
+    (tmp_path / "tokens").mkdir()
+    settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    pin = tmp_path / "pin"
+    pin.touch(0o600)
+    pin.write_text("1234\n")
+    token = ("softhsm2-util", "--init-token", "--free", "--label", "caravan")
+    subprocess.run([*token, "--pin", "1234", "--so-pin", "5678"], check=True, capture_output=True)
+    with Mvpn(output) as network:
+        keys = Keys(network)
+        at = ("--module", SOFTHSM, "--token", "caravan", "--pin-file", str(pin))
+        caravan("pki", "skip", "--name", "ms", "--out", str(keys.folder), *at)
+        table = {"module": SOFTHSM, "label": "caravan", "key": "ms", "pin_file": str(pin)}
+        node = Settings(tables={"skip": {"token": table}})
+        with (
+            home_agent(network) as ha,
+            firewall(network, keys) as fw,
+            mobile_node(network, keys, node) as ms,
+        ):
+            for role in (ha, fw, ms):
+                role.wait_ready()
+            assert not (keys.folder / "ms.skip.key").exists()
+            ms.wait_at(HOME)
+            walk(network, ms, VISITED)
+            assert reaches(network)
