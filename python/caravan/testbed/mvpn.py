@@ -213,6 +213,8 @@ class Mvpn(Network):
         for address in host.addresses("eth0"):
             if not address.startswith(f"{home}/"):
                 host.remove_address("eth0", address)
+        # A client of DHCP forgets its router, too.
+        host.run(["ip", "route", "del", "default"], check=False)
         self.links.plug(port, to.bridge)
         self.settle(to, host)
         return moved
