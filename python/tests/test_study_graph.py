@@ -213,11 +213,41 @@ def test_flows_without_a_tunnel_have_no_values_and_a_transfer_may_be_cut() -> No
     assert {one.state for one in measures} == {"incomplete"}
     names = {one.metric for one in measures if one.value is None}
     assert {"throughput_kbps:ms2 up", "mean_delay_ms:ms2 down", "tcp_kbps:ms1 up"} < names
-    moved = {"throughput_bps": 8000.0, "is_complete": False}
+    moved = {
+        "throughput_bps": 8000.0,
+        "is_complete": False,
+        "connected_s": 0.25,
+        "timeouts": 3,
+    }
     flow: dict[str, Any] = {"name": "ms1 up", "transferred": moved, "streamed": None, "numbers": []}
     run = {"tunnels": [], "flows": [flow]}
-    (cut,) = flows.read(json.dumps({"simulate": run}).encode(), planned, policies)
-    assert (cut.metric, cut.value, cut.state) == ("tcp_kbps:ms1 up", 8.0, "incomplete")
+    cut = flows.read(json.dumps({"simulate": run}).encode(), planned, policies)
+    assert {one.state for one in cut} == {"incomplete"}
+    assert {one.metric: one.value for one in cut} == {
+        "tcp_kbps:ms1 up": 8.0,
+        "tcp_kbytes_s:ms1 up": 1.0,
+        "rtt_ms:ms1 up": 250.0,
+        "timeouts:ms1 up": 3,
+    }
+
+
+def test_a_node_that_moves_has_the_gaps_of_its_first_move_to_each_link() -> None:
+    def move(to: str, gap_s: float | None, data_gap_s: float | None) -> dict[str, Any]:
+        return {"at_s": 5.0, "to": to, "gap_s": gap_s, "data_gap_s": data_gap_s}
+
+    resolved = scenario(Question("mobile"))
+    moves = [move("elsewhere", 0.005, None), move("home", 0.001, 0.002), move("home", 1.0, 2.0)]
+    run = {"tunnels": [], "flows": [], "mobile": [{"station": "mn", "moves": moves}]}
+    found = flows.read(
+        json.dumps({"simulate": run}).encode(), resolved["scenario"], Policies.of(resolved)
+    )
+    gaps = {one.metric: (one.value, one.state) for one in found if "download" not in one.metric}
+    assert gaps == {
+        "gap_ms:elsewhere": (None, "incomplete"),
+        "reachable_ms:elsewhere": (5.0, "complete"),
+        "gap_ms:home": (2.0, "complete"),
+        "reachable_ms:home": (1.0, "complete"),
+    }
 
 
 def test_each_flow_and_handshake_has_the_policy_of_its_own_tunnel(tmp_path: Path) -> None:

@@ -163,6 +163,16 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         Ok(Fate::Arrives(self.arrival(departs)))
     }
 
+    /// When its last accepted packet is sent; no recording changes it.
+    pub fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
+    /// The other direction uses the wire until then: both share it.
+    pub fn occupy(&mut self, until: Instant) {
+        self.free_at = self.free_at.max(until);
+    }
+
     /// The counts so far.
     pub fn counters(&self) -> Counters {
         self.counters

@@ -101,6 +101,8 @@ pub struct Router {
 /// A world and its clock.
 pub struct Kernel {
     elements: Vec<Named>,
+    /// The other direction of links that share their wire.
+    partners: BTreeMap<u32, u32>,
     stage: Stage,
     fingerprint: Option<Fingerprint>,
     events: u64,
@@ -127,6 +129,7 @@ impl Default for Kernel {
     fn default() -> Self {
         Self {
             elements: Vec::new(),
+            partners: BTreeMap::new(),
             stage: Stage {
                 now: Instant(0),
                 element: 0,
@@ -176,6 +179,13 @@ impl Kernel {
         if let Some(Element::Link(_, end)) = self.element_mut(element) {
             *end = to;
         }
+    }
+
+    /// From now on, these two links share one wire: what one of them sends, the other waits for,
+    /// with all that is queued before it.
+    pub fn share(&mut self, one: u32, other: u32) {
+        self.partners.insert(one, other);
+        self.partners.insert(other, one);
     }
 
     /// From now on, the sender of a packet that is too large for this link is told so: from this
@@ -250,7 +260,13 @@ impl Kernel {
         match (&mut named.element, event.what) {
             (Element::Link(link, to), What::Arrives(_, packet)) => {
                 let carried = self.stage.over_link(link, *to, lane, named.tap, packet);
+                let until = link.free_at();
                 carried.map_err(|why| named.impossible(event.element, why.to_string()))?;
+                let partner = self.partners.get(&event.element);
+                let partner = partner.and_then(|it| self.elements.get_mut(*it as usize));
+                if let Some(Element::Link(other, _)) = partner.map(|named| &mut named.element) {
+                    other.occupy(until);
+                }
             }
             (Element::Cpu(cpu), What::Arrives(_, packet)) => {
                 self.stage.through_cpu(cpu, lane, packet);

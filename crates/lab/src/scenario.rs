@@ -92,6 +92,8 @@ pub struct Scenario {
     pub mobile: Vec<MobileIp>,
     /// The stations with keys in their packets, with their firewalls.
     pub skip: Vec<Skip>,
+    /// Whether tunnels of mobile nodes and SKIP make TCP's segments so small that they fit.
+    pub clamps_mss: bool,
     /// Whether it is in the short form, with `[traffic]`.
     pub is_short: bool,
     /// SHA-256 of every catalogue file that it names, so that the scenario's hash includes them.
@@ -247,6 +249,7 @@ impl Scenario {
             layers: None,
             mobile: Vec::new(),
             skip: Vec::new(),
+            clamps_mss: table.or("clamps_mss", true, Item::boolean)?,
             is_short,
             files: Vec::new(),
             places: document.places(),
@@ -311,6 +314,7 @@ impl Scenario {
             from,
             to,
             traffic,
+            at_s: 0.0,
         };
         let scenario = Self {
             nodes: topology.nodes,

@@ -14,7 +14,8 @@ from caravan.lab.policies import Policies
 from caravan.study.metrics import OF_HANDSHAKE, Measure
 from caravan.study.tunnel import COMPLETE, INCOMPLETE
 
-TCP = ("tcp_kbps",)
+TCP = ("tcp_kbps", "tcp_kbytes_s", "rtt_ms", "timeouts")
+"""The metrics of a flow that is a transfer by TCP."""
 DATAGRAMS = (
     "sent_packets",
     "received_packets",
@@ -40,7 +41,21 @@ def read(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list
     for flow in run["flows"] if is_started else scenario["flows"]:
         found = _of_flow(flow) if is_started else _never_started(flow)
         measures += [replace(one, policy=policies.of_flows[flow["name"]]) for one in found]
+    measures += [one for node in run.get("mobile", ()) for one in _gaps(node)]
     return measures
+
+
+def _gaps(node: Mapping[str, Any]) -> Iterator[Measure]:
+    """Both gaps of each move, named by the link that the node moved to, the first time there."""
+    known = set()
+    for move in node["moves"]:
+        if move["to"] in known:
+            continue
+        known.add(move["to"])
+        for name, seconds in (("gap_ms", move["data_gap_s"]), ("reachable_ms", move["gap_s"])):
+            value = None if seconds is None else seconds * 1e3
+            state = INCOMPLETE if seconds is None else COMPLETE
+            yield Measure(f"{name}:{move['to']}", value, state=state)
 
 
 def _handshake(tunnel: Mapping[str, Any]) -> Iterator[Measure]:
@@ -66,7 +81,15 @@ def _of_flow(flow: Mapping[str, Any]) -> Iterator[Measure]:
     name, moved, streamed = flow["name"], flow["transferred"], flow["streamed"]
     if moved is not None:
         state = COMPLETE if moved["is_complete"] else INCOMPLETE
-        yield Measure(f"{TCP[0]}:{name}", moved["throughput_bps"] / 1e3, state=state)
+        connected = moved["connected_s"]
+        tcp = (
+            moved["throughput_bps"] / 1e3,
+            moved["throughput_bps"] / 8e3,
+            None if connected is None else connected * 1e3,
+            moved["timeouts"],
+        )
+        for metric, value in zip(TCP, tcp, strict=True):
+            yield Measure(f"{metric}:{name}", value, state=state)
         return
     sent, received = streamed["sent"], streamed["received"]
     values = (

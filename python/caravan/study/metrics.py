@@ -71,6 +71,9 @@ METRICS = {
     "rtt_ms": Metric("ms", "Round trip"),
     "user_kbytes_s": Metric("KB/s", "User data"),
     "tcp_kbps": Metric("kbit/s", "TCP throughput"),
+    "tcp_kbytes_s": Metric("KB/s", "TCP throughput"),
+    "timeouts": Metric("", "Timeouts of TCP"),
+    "reachable_ms": Metric("ms", "Until a node is reachable"),
     "sent_packets": Metric("packets", "Packets sent"),
     "received_packets": Metric("packets", "Packets received"),
     "missing_packets": Metric("packets", "Packets that never came"),
@@ -126,6 +129,7 @@ MORE_WITH_WORK = (
     "rtt_ms",
     "first_sent_ms",
     "gap_ms",
+    "reachable_ms",
     "missing_packets",
 )
 OF_HANDSHAKE = ("handshake_ms", "handshake_messages", "handshake_bytes")
@@ -138,6 +142,7 @@ LESS_WITH_WORK = (
     "throughput_pps",
     "protected_kbps",
     "tcp_kbps",
+    "tcp_kbytes_s",
     "user_kbytes_s",
     "received_packets",
 )

@@ -16,7 +16,7 @@ from caravan import _lab
 from caravan.lab import core
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, Published
-from caravan.testbed.graph import GraphNetwork
+from caravan.testbed.graph import GraphNetwork, NotForTestbed
 from caravan.testbed.pki import CaravanAuthority, passing_folder
 from caravan.threeways.ends import CLEAR, check_policy, connection
 
@@ -50,6 +50,16 @@ class Setting:
         """`NotForTestbed` or a refusal of the core if the testbed cannot run it."""
         for tunnel in self.setup["tunnels"]:
             check_policy(tunnel)
+        if self.setup.get("skip"):
+            raise NotForTestbed("layer", "the testbed of scenarios does not run firewalls")
+        for link in self.graph["links"]:
+            if link.get("is_half_duplex"):
+                key = f"link.{link['name']}.half_duplex"
+                raise NotForTestbed(key, "a link of the testbed carries each direction alone")
+        for flow in self.graph["flows"]:
+            if flow.get("at_s"):
+                key = f"flow.{flow['name']}.at"
+                raise NotForTestbed(key, "all flows of the testbed begin together")
         # the core refuses what it cannot simulate either, such as a recording that is not there
         _ = self.departures
 

@@ -273,6 +273,13 @@ impl Endpoint {
         self.link_mtu = Some(mtu);
     }
 
+    /// From now on, TCP's maximum segment size passes as it is
+    /// ([`OutboundPlane::keep_mss`](crate::plane::OutboundPlane::keep_mss)).
+    pub fn keep_mss(&mut self) {
+        self.inbound.keep_mss();
+        self.outbound.keep_mss();
+    }
+
     /// An ICMP report that a packet of a tunnel did not fit.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
         self.outbound.too_big(report, now);

@@ -49,6 +49,7 @@ pub struct Received<'a> {
 /// Inbound SAs, and the packets that they open.
 pub struct InboundPlane {
     offloads: Offloads,
+    keeps_mss: bool,
     table: Table,
     by_child: BTreeSet<(ChildId, u32)>,
     tunnels: Tunnels,
@@ -81,6 +82,7 @@ impl InboundPlane {
     pub fn new(offloads: Offloads) -> Self {
         Self {
             offloads,
+            keeps_mss: false,
             table: Table::default(),
             by_child: BTreeSet::new(),
             tunnels: Tunnels::default(),
@@ -89,6 +91,11 @@ impl InboundPlane {
             unknown_told: None,
             report: PlaneReport::default(),
         }
+    }
+
+    /// As [`super::OutboundPlane::keep_mss`].
+    pub fn keep_mss(&mut self) {
+        self.keeps_mss = true;
     }
 
     /// Takes one change; what is unknown is ignored.
@@ -270,6 +277,7 @@ impl InboundPlane {
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
         let mut unwrap = Unwrap {
+            keeps_mss: self.keeps_mss,
             opener,
             path: datagram.path,
             traffic_class: datagram.traffic_class,

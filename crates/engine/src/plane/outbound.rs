@@ -45,6 +45,7 @@ fn is_of_the_link(destination: IpAddr) -> bool {
 pub struct OutboundPlane {
     random: Stream,
     offloads: Offloads,
+    keeps_mss: bool,
     children: Vec<Option<Child>>,
     free: Vec<Slot>,
     by_id: BTreeMap<ChildId, Slot>,
@@ -97,6 +98,7 @@ impl OutboundPlane {
         Self {
             random,
             offloads,
+            keeps_mss: false,
             children: Vec::new(),
             free: Vec::new(),
             by_id: BTreeMap::new(),
@@ -179,6 +181,12 @@ impl OutboundPlane {
             OutboundChange::StoredN(child, bound) => self.n_is_stored(child, bound),
         }
         None
+    }
+
+    /// From now on, TCP's maximum segment size passes as it is: its ends find the size of the path
+    /// by reports. Otherwise it becomes what fits.
+    pub fn keep_mss(&mut self) {
+        self.keeps_mss = true;
     }
 
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
@@ -338,6 +346,7 @@ impl OutboundPlane {
             sealer,
             random: &mut self.random,
             offloads: self.offloads,
+            keeps_mss: self.keeps_mss,
             now,
             out,
             sealed: Sealed::default(),

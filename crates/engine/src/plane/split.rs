@@ -30,6 +30,8 @@ pub(crate) struct Burst<'a> {
     pub(crate) sealer: &'a mut Sealer,
     pub(crate) random: &'a mut Stream,
     pub(crate) offloads: Offloads,
+    /// TCP's maximum segment size passes as it is.
+    pub(crate) keeps_mss: bool,
     pub(crate) now: Instant,
     pub(crate) out: &'a mut Datagrams,
     /// What was sealed of it so far.
@@ -100,7 +102,9 @@ impl Burst<'_> {
             .sealer
             .largest
             .saturating_sub(inner.flow.transport + 20);
-        tcp::clamp_mss(packet, &inner.flow, room as u16, offload.checksum_state());
+        if !self.keeps_mss {
+            tcp::clamp_mss(packet, &inner.flow, room as u16, offload.checksum_state());
+        }
         match (offload.gso, inner.flow.protocol) {
             (Gso::None, _) => {
                 self.complete_checksum(offload, inner, packet)?;

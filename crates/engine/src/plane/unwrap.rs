@@ -25,6 +25,8 @@ const MAX_HEADER_BYTES: usize = 128;
 
 /// An opened packet.
 pub(crate) struct Unwrap<'a> {
+    /// TCP's maximum segment size passes as it is.
+    pub(crate) keeps_mss: bool,
     pub(crate) opener: &'a Opener,
     pub(crate) path: Path,
     pub(crate) traffic_class: u8,
@@ -76,7 +78,9 @@ impl Unwrap<'_> {
         let outer_class = self.outer_class();
         let packet = &mut self.clear[..inner.flow.total_len];
         let room = self.opener.largest_segment(inner.flow.transport);
-        tcp::clamp_mss(packet, &inner.flow, room, ChecksumState::Full);
+        if !self.keeps_mss {
+            tcp::clamp_mss(packet, &inner.flow, room, ChecksumState::Full);
+        }
         let (ip, upper) = packet.split_at_mut(inner.flow.transport);
         decapsulate_ecn(ip, &inner, outer_class)?;
         if own.take(&inner) {
@@ -113,7 +117,9 @@ impl Unwrap<'_> {
             transport: 0,
             ..inner.flow
         };
-        tcp::clamp_mss(self.clear, &segment, room, ChecksumState::Full);
+        if !self.keeps_mss {
+            tcp::clamp_mss(self.clear, &segment, room, ChecksumState::Full);
+        }
         let delivery = Delivery {
             inner: &inner,
             ip: header,

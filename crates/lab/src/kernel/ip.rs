@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use wire::ip::checksum::Sum;
-use wire::ip::{Flow, ipv4, ipv6, protocol, udp};
+use wire::ip::{Flow, ipv4, ipv6, protocol, tcp, udp};
 
 const HOPS: u8 = 64;
 const ECHO_BYTES: usize = 8;
@@ -89,6 +89,21 @@ pub fn echo_reply(packet: &[u8], flow: &Flow) -> Option<(u16, u16)> {
     let is_reply = icmp.len() >= ECHO_BYTES && icmp[0] == kind;
     let word = |at: usize| u16::from_be_bytes([icmp[at], icmp[at + 1]]);
     is_reply.then(|| (word(4), word(6)))
+}
+
+/// Of a packet of TCP: its ports, our own first, and the sequence numbers of its first octet and
+/// after its last one. A SYN counts as an octet.
+pub fn segment(packet: &[u8]) -> Option<((u16, u16), u32, u32)> {
+    let flow = Flow::of(packet).ok()?;
+    let header = packet.get(flow.transport..flow.total_len)?;
+    if flow.protocol != protocol::TCP || header.len() < tcp::HEADER_LEN {
+        return None;
+    }
+    let start = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    let offset = usize::from(header[12] >> 4) * 4;
+    let payload = header.len().checked_sub(offset)?;
+    let syn = u32::from(header[13] & tcp::flags::SYN != 0);
+    Some((flow.ports?, start, start.wrapping_add(payload as u32 + syn)))
 }
 
 /// A packet with its header and zero payload, and the offset of the payload.

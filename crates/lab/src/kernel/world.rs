@@ -217,7 +217,8 @@ impl World {
     }
 
     fn transfer(&mut self, bytes: u64) -> Result<Transferred, KernelFault> {
-        let (end, index) = self.begin_transfer(0, bytes)?;
+        let begun = self.begin_transfer(0, bytes)?;
+        let (end, index) = begun.receiver;
         let received = |kernel: &Kernel| {
             let stack = kernel.host(end).and_then(|host| host.stack.as_ref());
             stack.and_then(|stack| stack.transfers.get(index)).copied()
@@ -226,14 +227,37 @@ impl World {
         let limit = start + self.blueprint.program().limit;
         let goes_on = |kernel: &Kernel| received(kernel).is_some_and(|one| one.octets < bytes);
         self.kernel.run_while(limit, goes_on)?;
-        let transfer = received(&self.kernel);
+        let transferred = self.transferred(0, begun, (start, limit));
         // let packets in flight arrive
         self.kernel.run(self.kernel.now() + QUIET)?;
-        Ok(Transferred::of(transfer, bytes, start, limit))
+        Ok(transferred)
     }
 
-    /// Opens the connection of a flow. Returns the receiving host and its transfer.
-    fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), KernelFault> {
+    /// What came of a flow's transfer.
+    fn transferred(
+        &self,
+        flow: usize,
+        begun: Begun,
+        (start, end): (Instant, Instant),
+    ) -> Transferred {
+        let program = &self.blueprint.programs[flow];
+        let bytes = program.transfer.unwrap_or_default();
+        let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
+        let of = |(host, index): (u32, usize)| {
+            let transfer = stack(host).and_then(|stack| stack.transfers.get(index));
+            transfer.copied()
+        };
+        let (sender, port) = (self.ends(flow).0, self.blueprint.setup.flows[flow].port);
+        let connected = of(begun.client).and_then(|transfer| transfer.since);
+        Transferred {
+            connected_s: connected.map(|at| seconds(start, at)),
+            timeouts: stack(sender).map_or(0, |stack| stack.timeouts(port)),
+            ..Transferred::of(of(begun.receiver), bytes, start, end)
+        }
+    }
+
+    /// Opens the connection of a flow.
+    fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<Begun, KernelFault> {
         let program = &self.blueprint.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
         let aim = self.blueprint.setup.flows[flow];
@@ -262,10 +286,10 @@ impl World {
                 why: refused.unwrap_or_else(|| "an end has no stack".to_owned()),
             });
         };
-        Ok(if is_up {
-            (server, listened)
-        } else {
-            (station, connected)
+        let client = (station, connected);
+        Ok(Begun {
+            receiver: if is_up { (server, listened) } else { client },
+            client,
         })
     }
 
@@ -400,6 +424,14 @@ impl World {
             .flat_map(|(_, name, element)| outcome::drops(name, element))
             .collect()
     }
+}
+
+/// The ends of a transfer: hosts, and the transfer in the stack of each.
+#[derive(Clone, Copy)]
+struct Begun {
+    receiver: (u32, usize),
+    /// The one that connects.
+    client: (u32, usize),
 }
 
 /// The payload of `ping`.

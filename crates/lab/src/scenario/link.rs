@@ -28,6 +28,9 @@ pub struct Link {
     pub overhead_bytes: f64,
     /// Name of a recording of delivery opportunities that is used instead of the rate.
     pub trace: Option<String>,
+    /// Whether both directions share one wire; only the event kernel knows it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_half_duplex: bool,
 }
 
 /// The rates of both directions, which may differ.
@@ -61,8 +64,16 @@ pub struct LinkFile {
 }
 
 /// The keys of a link, in its file and in a scenario that overrides them.
-const NUMBERS: [&str; 8] = [
-    "rate", "delay", "loss", "reorder", "queue", "mtu", "overhead", "trace",
+const NUMBERS: [&str; 9] = [
+    "rate",
+    "delay",
+    "loss",
+    "reorder",
+    "queue",
+    "mtu",
+    "overhead",
+    "trace",
+    "half_duplex",
 ];
 
 /// The smallest MTU that IPv4 permits (RFC 791 §3.2).
@@ -119,6 +130,7 @@ impl Link {
             mtu_bytes: table.or("mtu", None, |item| read_mtu(item).map(Some))?,
             overhead_bytes: table.or("overhead", 0.0, read_overhead)?,
             trace: table.or("trace", None, |item| Ok(Some(item.text()?.to_owned())))?,
+            is_half_duplex: table.or("half_duplex", false, Item::boolean)?,
         })
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::link::{Rate, read_rate};
 use super::topology::{Joint, Topology, node_of};
-use super::traffic::{Direction, Traffic};
+use super::traffic::{Direction, Model, Traffic};
 use super::{Role, name, quantity};
 
 /// One flow of packets.
@@ -20,6 +20,9 @@ pub struct Flow {
     /// What is sent.
     #[serde(flatten)]
     pub traffic: Traffic,
+    /// Seconds after the beginning of the first flows; of TCP alone.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub at_s: f64,
 }
 
 /// A change while packets flow.
@@ -104,6 +107,11 @@ pub(super) fn members<'a>(item: &'a Item, what: &str) -> Result<&'a [Item], Faul
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
+}
+
 /// The flows of a graph.
 pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault> {
     let mut flows = Vec::new();
@@ -129,11 +137,16 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
             let what = format!("two flows are called '{name}': give each a name");
             return Err(item.fault_of(&["name", "from"], what));
         }
+        let traffic = Traffic::of(&table, direction)?;
+        if !matches!(traffic.model, Model::Tcp { .. }) {
+            table.refuse("at", "only a flow of the model tcp can begin later")?;
+        }
         flows.push(Flow {
             name,
             from,
             to,
-            traffic: Traffic::of(&table, direction)?,
+            traffic,
+            at_s: table.or("at", 0.0, |item| item.quantity(quantity::time))?,
         });
         table.finish()?;
     }

@@ -81,6 +81,7 @@ impl Scenario {
                 ("queue", link.queue_bytes.is_some()),
                 ("mtu", is_beyond),
                 ("trace", link.trace.is_some() && is_stated("trace")),
+                ("half_duplex", link.is_half_duplex),
             ];
             if let Some((name, _)) = beyond.iter().find(|(_, is_there)| *is_there) {
                 let what = format!(

@@ -34,6 +34,9 @@ pub struct WholeLink {
     pub overhead_bytes: u32,
     /// Name of a recording that is used instead of the rates.
     pub trace: Option<String>,
+    /// Whether both directions share one wire.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_half_duplex: bool,
 }
 
 /// Rates in bits per second.
@@ -99,6 +102,7 @@ impl WholeLink {
             // the bytes that a link adds are a bound
             overhead_bytes: link.overhead_bytes.ceil() as u32,
             trace: link.trace.clone(),
+            is_half_duplex: link.is_half_duplex,
         }
     }
 }

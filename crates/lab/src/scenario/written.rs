@@ -31,6 +31,8 @@ struct Written<'a> {
     mobile: &'a [MobileIp],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skip: &'a [Skip],
+    #[serde(skip_serializing_if = "is_true")]
+    clamps_mss: bool,
     files: &'a [(String, String)],
 }
 
@@ -101,8 +103,14 @@ impl Serialize for Scenario {
             }),
             mobile: &self.mobile,
             skip: &self.skip,
+            clamps_mss: self.clamps_mss,
             files: &self.files,
         };
         written.serialize(serializer)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_true(value: &bool) -> bool {
+    *value
 }

@@ -157,6 +157,7 @@ impl InboundPlane {
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
         let mut unwrap = Unwrap {
+            keeps_mss: self.keeps_mss,
             opener,
             path: datagram.path,
             traffic_class: datagram.traffic_class,

@@ -58,6 +58,7 @@ impl InboundPlane {
             Encapsulation::IpInIp | Encapsulation::Gre => (&mut head[..at], datagram.traffic_class),
         };
         let mut unwrap = Unwrap {
+            keeps_mss: self.keeps_mss,
             opener,
             path: datagram.path,
             traffic_class,

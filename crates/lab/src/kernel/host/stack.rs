@@ -134,8 +134,19 @@ pub struct Stack {
     pub datagrams: Vec<Datagrams>,
     /// Received datagrams by port.
     pub discarded: BTreeMap<u16, Discarded>,
+    /// What TCP has sent, by our port and the other's.
+    sent_tcp: BTreeMap<(u16, u16), Sent>,
     next_id: u16,
     next_port: u16,
+}
+
+/// What a connection has sent.
+#[derive(Clone, Copy, Default)]
+struct Sent {
+    /// The sequence number after the last octet.
+    end: u32,
+    /// What was sent again although nothing had come: its timer had ended.
+    timeouts: u64,
 }
 
 struct Device {
@@ -174,6 +185,7 @@ impl Stack {
             pings: None,
             datagrams: Vec::new(),
             discarded: BTreeMap::from([(DISCARD_PORT, Discarded::default())]),
+            sent_tcp: BTreeMap::new(),
             next_id: 0,
             next_port: 49_152,
         };
@@ -299,6 +311,7 @@ impl Stack {
         self.send_pings(now);
         self.send_due_datagrams(now);
         let micros = Micros::from_micros((now.0 / 1000) as i64);
+        let is_silent = self.device.incoming.is_empty();
         loop {
             self.interface
                 .poll(micros, &mut self.device, &mut self.sockets);
@@ -308,7 +321,9 @@ impl Stack {
                 is_moved |= transfer.pump(socket, now);
             }
             if !is_moved {
-                return std::mem::take(&mut self.device.outgoing);
+                let outgoing = std::mem::take(&mut self.device.outgoing);
+                self.note_sent(&outgoing, is_silent);
+                return outgoing;
             }
         }
     }
@@ -326,6 +341,34 @@ impl Stack {
         let datagrams = datagrams.filter_map(|datagrams| datagrams.sending.due());
         let datagrams = datagrams.min();
         [tcp, pings, datagrams].into_iter().flatten().min()
+    }
+
+    /// How often the timers of connections with this port ended.
+    pub fn timeouts(&self, port: u16) -> u64 {
+        let all = self.sent_tcp.iter();
+        let own = all.filter(|((own, other), _)| [own, other].contains(&&port));
+        own.map(|(_, sent)| sent.timeouts).sum()
+    }
+
+    /// Counts what is sent again, once for each silence.
+    fn note_sent(&mut self, packets: &[Vec<u8>], is_silent: bool) {
+        let mut repeats = Vec::new();
+        for packet in packets {
+            let Some((ports, start, end)) = ip::segment(packet) else {
+                continue;
+            };
+            let sent = self.sent_tcp.entry(ports).or_insert(Sent {
+                end: start,
+                timeouts: 0,
+            });
+            let is_new = (end.wrapping_sub(sent.end) as i32) > 0;
+            if is_new {
+                sent.end = end;
+            } else if is_silent && start != end && !repeats.contains(&ports) {
+                sent.timeouts += 1;
+                repeats.push(ports);
+            }
+        }
     }
 
     fn add(&mut self, socket: Socket<'static>, role: Role) -> usize {

@@ -45,6 +45,11 @@ impl Wall {
         self.endpoint.drops()
     }
 
+    /// TCP's maximum segment size passes as it is.
+    pub fn keep_mss(&mut self) {
+        self.endpoint.keep_mss();
+    }
+
     /// What our own links carry.
     pub fn set_link_mtu(&mut self, mtu: u16) {
         self.endpoint.set_link_mtu(mtu, Instant(0));

@@ -47,6 +47,8 @@ pub struct Blueprint {
     pub moves: Vec<WholeMove>,
     /// Whether it is a chain in the short form, whose tunnel is measured before it is used.
     pub is_short: bool,
+    /// Whether tunnels make TCP's segments small enough.
+    pub clamps_mss: bool,
 }
 
 /// A node of the network.
@@ -79,6 +81,8 @@ pub struct Joint {
     pub up: Shape<Trace>,
     /// The direction towards the stations.
     pub down: Shape<Trace>,
+    /// Whether both directions share one wire.
+    pub is_half_duplex: bool,
 }
 
 /// What is done with the network once its tunnels are up: one flow. In a chain round trips are
@@ -99,6 +103,8 @@ pub struct Programs {
     pub stream: Option<(Gaps, Sizes)>,
     /// How long datagrams are sent, or the time limit of a transfer.
     pub limit: Duration,
+    /// When a transfer begins, after the first flows.
+    pub begins: Duration,
 }
 
 /// Smallest window of TCP: Linux's initial window.
@@ -170,6 +176,7 @@ impl Blueprint {
             tunnels,
             moves: moves.clone(),
             is_short: scenario.is_short,
+            clamps_mss: scenario.clamps_mss,
         };
         blueprint.check_skip(scenario)?;
         Ok(blueprint)
@@ -327,6 +334,7 @@ impl Joint {
             far: link.far,
             up: shape(link.rate.up_bps),
             down: shape(link.rate.down_bps),
+            is_half_duplex: link.is_half_duplex,
         })
     }
 }
@@ -358,6 +366,7 @@ impl Programs {
             transfer: None,
             stream: None,
             limit: after(scenario.run.time_s),
+            begins: after(flow.at_s),
         };
         let mut own = graph.tunnels.iter().zip(tunnels);
         let tunnel = own.find(|(ends, _)| ends.from == station);

@@ -68,6 +68,9 @@ pub(super) fn build(blueprint: &Blueprint) -> Result<(Kernel, Elements), KernelF
                 kernel.report(link, builder.end(index, !is_up), own);
             }
         }
+        if joint.is_half_duplex {
+            kernel.share(up, down);
+        }
         links.push((up, down));
     }
     let nodes = blueprint.nodes.iter().enumerate();

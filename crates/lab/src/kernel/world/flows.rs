@@ -13,9 +13,9 @@ use serde::Serialize;
 
 use super::mobility::Moved;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
-use super::{QUIET, World, seconds};
+use super::{Begun, QUIET, World, seconds};
 use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
-use crate::scenario::{Change, WholeLinkChange};
+use crate::scenario::{Change, WholeLinkChange, WholeMove};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -123,22 +123,21 @@ impl World {
 
     fn flows(&mut self) -> Result<Vec<Flow>, KernelFault> {
         let start = self.kernel.now();
-        let mut transfers = Vec::new();
+        let mut transfers = vec![None; self.blueprint.programs.len()];
+        self.begin(Duration::ZERO, &mut transfers)?;
         for flow in 0..self.blueprint.programs.len() {
-            let program = &self.blueprint.programs[flow];
-            transfers.push(match program.transfer {
-                Some(bytes) => Some((bytes, self.begin_transfer(flow, bytes)?)),
-                None => None,
-            });
             self.begin_stream(flow);
         }
         let limits = self.blueprint.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
-        self.follow(start)?;
+        self.follow(start, &mut transfers)?;
         self.kernel.run(end)?;
+        let transfers = transfers.into_iter().enumerate();
         let transferred: Vec<Option<Transferred>> = transfers
-            .into_iter()
-            .map(|begun| begun.map(|(bytes, at)| self.transferred(bytes, at, (start, end))))
+            .map(|(flow, begun)| {
+                let begins = start + self.blueprint.programs[flow].begins;
+                begun.map(|begun| self.transferred(flow, begun, (begins, end)))
+            })
             .collect();
         // what is under way comes to its end
         self.kernel.run(end + QUIET)?;
@@ -148,15 +147,15 @@ impl World {
             .collect())
     }
 
-    fn transferred(
-        &self,
-        bytes: u64,
-        (host, index): (u32, usize),
-        (start, end): (Instant, Instant),
-    ) -> Transferred {
-        let stack = self.host(host).and_then(|host| host.stack.as_ref());
-        let transfer = stack.and_then(|stack| stack.transfers.get(index)).copied();
-        Transferred::of(transfer, bytes, start, end)
+    /// Begins the transfers of this time after the start.
+    fn begin(&mut self, at: Duration, transfers: &mut [Option<Begun>]) -> Result<(), KernelFault> {
+        for (flow, begun) in transfers.iter_mut().enumerate() {
+            let program = &self.blueprint.programs[flow];
+            if let Some(bytes) = program.transfer.filter(|_| program.begins == at) {
+                *begun = Some(self.begin_transfer(flow, bytes)?);
+            }
+        }
+        Ok(())
     }
 
     fn flow(&self, flow: usize, transferred: Option<Transferred>) -> Flow {
@@ -173,11 +172,30 @@ impl World {
         }
     }
 
-    /// Advances time to each of the moves and makes it.
-    fn follow(&mut self, start: Instant) -> Result<(), KernelFault> {
-        for step in self.blueprint.moves.clone() {
-            self.kernel.run(start + Duration::from_nanos(step.at_ns))?;
-            self.change(step.change)?;
+    /// Advances time to each of the moves and to later transfers, and makes them.
+    fn follow(
+        &mut self,
+        start: Instant,
+        transfers: &mut [Option<Begun>],
+    ) -> Result<(), KernelFault> {
+        let mut moves = self.blueprint.moves.clone().into_iter().peekable();
+        let programs = self.blueprint.programs.iter();
+        let later = programs.filter_map(|one| one.transfer.map(|_| one.begins));
+        let later = later.filter(|begins| !begins.is_zero());
+        let moving = self.blueprint.moves.iter();
+        let moving = moving.map(|step| Duration::from_nanos(step.at_ns));
+        let mut times: Vec<Duration> = later.chain(moving).collect();
+        times.sort_unstable();
+        times.dedup();
+        for at in times {
+            self.kernel.run(start + at)?;
+            let is_due = |step: &WholeMove| Duration::from_nanos(step.at_ns) <= at;
+            while let Some(step) = moves.next_if(is_due) {
+                self.change(step.change)?;
+            }
+            if !at.is_zero() {
+                self.begin(at, transfers)?;
+            }
         }
         Ok(())
     }

@@ -78,6 +78,9 @@ pub(super) fn of(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile
         None if has_skip => guest(blueprint, index),
         None => agent(blueprint, index)?,
     };
+    if !blueprint.clamps_mss {
+        mobile.keep_mss();
+    }
     mobile.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
     Some(mobile)
 }

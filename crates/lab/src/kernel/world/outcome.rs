@@ -95,6 +95,10 @@ pub struct Transferred {
     pub throughput_bps: f64,
     /// Whether all octets arrived within the time limit.
     pub is_complete: bool,
+    /// Until the client was connected: a round trip of two small packets.
+    pub connected_s: Option<f64>,
+    /// How often the sender's timer ended.
+    pub timeouts: u64,
 }
 
 /// The result of a datagram flow.
@@ -205,6 +209,8 @@ impl Transferred {
             seconds,
             throughput_bps: received_bytes as f64 * 8.0 / seconds,
             is_complete,
+            connected_s: None,
+            timeouts: 0,
         }
     }
 }

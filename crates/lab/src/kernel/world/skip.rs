@@ -30,6 +30,9 @@ pub(super) fn wall(blueprint: &Blueprint, index: usize, mtu: u32) -> Wall {
     let (seed, calendar) = (blueprint.secrets(name), blueprint.calendar);
     let endpoint = Endpoint::new(config, &seed, calendar, Instant(0)).expect("checked before");
     let mut wall = Wall::new(endpoint);
+    if !blueprint.clamps_mss {
+        wall.keep_mss();
+    }
     wall.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
     wall
 }

@@ -361,6 +361,57 @@ fn a_node_crosses_two_firewalls() {
     assert!(octets > 2_000_000, "{octets}");
 }
 
+/// Until the sender knows what the two tunnels carry, each new size costs it a timeout, unless they
+/// make its segments smaller.
+#[test]
+fn a_sender_learns_the_size_of_two_tunnels_by_timeouts() {
+    let flows = "model = \"tcp\"\nbytes = \"10 KB\"\nat = \"8 s\"\n[[flow]]\nname = \
+                 \"second\"\nfrom = \"cn1\"\nto = \"mn\"\nmodel = \"tcp\"\nbytes = \"10 \
+                 KB\"\nat = \"30 s\"";
+    let text = edited(&[
+        ("model = \"tcp\"\nbytes = \"48 MB\"", flows),
+        ("time = \"90 s\"", "time = \"60 s\""),
+    ]);
+    let text = with_moves(&text, &[(6, "u")]);
+    let timeouts = |text: &str| {
+        let flowed = run(text);
+        let flows = flowed.flows.iter();
+        let transfers = flows.map(|flow| flow.transferred.expect("a transfer"));
+        let found = transfers.map(|one| {
+            assert!(one.is_complete, "{one:?}");
+            let connected_s = one.connected_s.expect("connected");
+            assert!((0.008..0.02).contains(&connected_s), "{connected_s}");
+            (one.timeouts, one.seconds)
+        });
+        found.collect::<Vec<_>>()
+    };
+    let kept = timeouts(&text.replace("seed = 1", "seed = 1\nclamps_mss = false"));
+    assert_eq!((kept[0].0, kept[1].0), (2, 0));
+    // The timer is 1 s, then 2 s.
+    assert!(kept[0].1 > 3.0 && kept[1].1 < 0.2, "{kept:?}");
+    let clamped = timeouts(&text);
+    assert_eq!((clamped[0].0, clamped[1].0), (0, 0));
+    assert!(clamped[0].1 < 0.2, "{clamped:?}");
+}
+
+/// On one wire, what goes to the home agent and back takes its time twice.
+#[test]
+fn a_half_duplex_link_carries_one_direction_at_a_time() {
+    let text = edited(&[
+        ("bytes = \"48 MB\"", "bytes = \"4 MB\"\nat = \"6 s\""),
+        ("time = \"90 s\"", "time = \"40 s\""),
+    ]);
+    let text = with_moves(&text, &[(5, "inside")]);
+    let seconds = |text: &str| {
+        let moved = run(text).flows[0].transferred.expect("a transfer");
+        assert!(moved.is_complete, "{moved:?}");
+        moved.seconds
+    };
+    let shared = text.replace("name = \"home\"", "name = \"home\"\nhalf_duplex = true");
+    let ratio = seconds(&shared) / seconds(&text);
+    assert!((1.7..2.3).contains(&ratio), "{ratio}");
+}
+
 /// A station without Mobile IP, whose correspondent is behind the firewall; with each kind of keys.
 #[test]
 fn a_station_without_a_home_reaches_what_is_behind_its_firewall() {
