@@ -22,11 +22,13 @@ from caravan.testbed.mvpn import (
     HOME,
     HOTEL,
     INSIDE,
+    MODERN,
     OUTSIDE,
-    PLAIN,
+    PAPER,
     VISITED,
     Keys,
     Mvpn,
+    Protection,
     firewall,
     gaps,
     home_agent,
@@ -58,19 +60,15 @@ class Rig:
 
 
 @contextlib.contextmanager
-def rig(
-    output: Path,
-    wall: Settings = PLAIN,
-    agent: Settings = PLAIN,
-    through: dict[str, Any] | None = None,
-    hops: int = 1,
-) -> Iterator[Rig]:
-    with Mvpn(output, hops=hops) as network:
-        keys = Keys(network)
-        with home_agent(network, agent) as ha, firewall(network, keys, wall) as fw:
+def rig(output: Path, protection: Protection, is_udp: bool) -> Iterator[Rig]:
+    """The correspondent is six hops away."""
+    udp = {"udp": is_udp}
+    with Mvpn(output, hops=6) as network:
+        keys = Keys(network, protection)
+        with home_agent(network) as ha, firewall(network, keys, Settings(udp)) as fw:
             ha.wait_ready()
             fw.wait_ready()
-            with mobile_node(network, keys, through=through) as ms:
+            with mobile_node(network, keys, through=udp) as ms:
                 ms.wait_ready().wait_at(HOME)
                 yield Rig(network, ha, fw, ms)
 
@@ -85,12 +83,16 @@ RAW = (VISITED, BRANCH, VISITED, HOME)
 UDP = (HOTEL, VISITED, HOME, COMPANY, BRANCH, HOTEL, COMPANY, BRANCH, VISITED, HOME)
 
 
-@pytest.mark.parametrize(("is_udp", "places"), [(False, RAW), (True, UDP)], ids=["raw", "udp"])
+@pytest.mark.parametrize(
+    ("protection", "is_udp", "places"),
+    [(PAPER, False, RAW), (MODERN, True, UDP)],
+    ids=["paper", "udp"],
+)
 def test_a_download_and_an_ssh_session_survive_all_moves(
-    is_udp: bool, places: tuple[Place, ...], output: Path
+    protection: Protection, is_udp: bool, places: tuple[Place, ...], output: Path
 ) -> None:
-    wall = Settings({"udp": is_udp})
-    with rig(output, wall, through={"udp": is_udp}, hops=6) as it:
+    """In UDP also from behind a NAT, and from behind another company's firewall."""
+    with rig(output, protection, is_udp) as it:
         network = it.network
         with (
             Capture(network.cn1, "eth0", output / "at-cn1") as at_correspondent,
@@ -141,10 +143,13 @@ TUNNEL = ((INSIDE, HOME_AGENT), (HOME_AGENT, INSIDE))
 FORMS = {
     "binding": Form(),
     "packet-parsing": Form({"mode": "packet-parsing"}),
-    "header-removal": Form(
-        {"header_removal": True}, {"header_removal": True}, {"header_removal": True}
+    "header-removal-and-opaque-name": Form(
+        {"header_removal": True},
+        {"header_removal": True},
+        {"header_removal": True},
+        access={"remote": OPAQUE},
+        node={"local": OPAQUE},
     ),
-    "opaque-name": Form(access={"remote": OPAQUE}, node={"local": OPAQUE}),
 }
 
 
