@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import re
 import secrets
 import signal
 import struct
@@ -350,6 +351,60 @@ def test_a_node_that_wrongly_asks_from_inside_is_served(output: Path) -> None:
         walk(it.network, it.ms, BRANCH)
         assert it.fw.mobility()["entries"][0]["care_of"] == f"{BRANCH.care_of}:0"
         assert reaches(it.network)
+
+
+def changes(host: Host) -> list[str]:
+    """What the program may have changed on a host."""
+    commands = ("ip rule", "ip -4 route show table all", "ip addr", "nft list ruleset")
+    lines = "".join(host.run(one.split()).stdout for one in commands).splitlines()
+    return sorted(line.split(" valid_lft")[0] for line in lines)
+
+
+def test_down_opens_the_host_and_leaves_nothing_but_a_kill_does_not(output: Path) -> None:
+    with Mvpn(output) as network:
+        keys = Keys(network)
+        before = changes(network.fw)
+        with home_agent(network) as ha, firewall(network, keys) as killed:
+            for role in (ha, killed):
+                role.wait_ready()
+            killed.process.signal(signal.SIGKILL)
+            killed.process.wait(5)
+            assert "table inet" in "".join(changes(network.fw))
+            fw = firewall(network, keys).wait_ready()
+            with mobile_node(network, keys) as ms:
+                ms.wait_ready().wait_at(HOME)
+                walk(network, ms, VISITED)
+                assert reaches(network)
+                assert "table inet" in "".join(changes(network.ms))
+                ms.down()
+            fw.down()
+        assert changes(network.fw) == before
+        abroad = "".join(changes(network.ms))
+        assert "table inet" not in abroad and MOBILE not in abroad
+
+
+def test_a_correspondent_learns_what_both_tunnels_carry(output: Path) -> None:
+    """RFC 2003 §5.1: a packet that is too big in the second tunnel is reported to the first one,
+    and that reports the next one to the sender."""
+    with rig(output, PAPER) as it:
+        walk(it.network, it.ms, VISITED)
+
+        def largest() -> int:
+            shown = it.network.cn1.run(["ip", "route", "get", MOBILE]).stdout
+            found = re.search(r"mtu (\d+)", shown)
+            return int(found[1]) if found else 1500
+
+        sizes = [largest()]
+        for _ in range(20):
+            pong = ping(
+                it.network.cn1, MOBILE, 1, 0.2, sizes[-1] - 28, timeout_s=0.5, dont_fragment=True
+            )
+            if pong.received:
+                break
+            sizes.append(largest())
+        assert pong.received == 1, sizes
+        # IP in IP twice, and then SKIP, AH and ESP in an outer header.
+        assert 1300 < sizes[-1] < 1500 - 20 - 20 - 32 - 24 - 16, sizes
 
 
 def test_on_a_visited_link_nobody_but_the_firewall_reaches_the_node(output: Path) -> None:
