@@ -1,10 +1,11 @@
-//! A mobile node or a home agent with both packet planes on one thread: what such a host does,
+//! A mobile node or an agent with both packet planes on one thread: what such a host does,
 //! without its sockets, its links and its clock. The lab and tests drive a host through this, as
 //! they drive a [`Node`](crate::node::Node) through [`crate::endpoint`].
 //!
-//! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: foreign
-//! agents, and a disk: a bound of n ([`crate::plane::Notice::StoreN`]) counts as stored at once.
+//! Give it an input, then call [`Endpoint::poll`] until it returns `None`. Left out: a disk: a
+//! bound of n ([`crate::plane::Notice::StoreN`]) counts as stored at once.
 
+mod foreign;
 mod secured;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -15,6 +16,7 @@ use wire::mip4::{Code, PORT};
 
 use super::carriers::{Carriers, Change, HomeCarriers, HomeNetwork, Owner, of_node};
 use super::firewall::Side;
+use super::foreign_agent::{self, ForeignAgent};
 use super::home_agent::{self, HomeAgent};
 use super::identification::Clock;
 use super::mobile_node::{self, Attachment, MobileNode, State};
@@ -54,6 +56,13 @@ enum Machine {
     },
     /// A security layer without Mobile IPv4.
     Guest(SecurityLayer),
+    ForeignAgent {
+        agent: Box<ForeignAgent>,
+        carriers: Carriers,
+        /// On the visitors' link.
+        address: Ipv4Addr,
+        care_of: Ipv4Addr,
+    },
     HomeAgent {
         agent: Box<HomeAgent>,
         carriers: HomeCarriers,
@@ -83,6 +92,9 @@ pub enum Effect {
     },
     /// An Agent Solicitation to send.
     Solicit,
+    /// An ICMP message of a foreign agent, to send to this address of its visitors' link with a TTL
+    /// of 1.
+    Advertise(Ipv4Addr, Vec<u8>),
     /// A packet in its tunnel, to send: a UDP payload, or a whole IP packet if the path is raw.
     Sealed(Path, Vec<u8>),
     /// A packet for our own stack or for a neighbour, out of a tunnel or about one.
@@ -178,6 +190,7 @@ impl Endpoint {
         match &mut self.machine {
             Machine::Node { node, .. } => node.set_clock(clock),
             Machine::HomeAgent { agent, .. } => agent.set_clock(clock),
+            Machine::ForeignAgent { agent, .. } => agent.set_clock(clock),
             Machine::Guest(_) => {}
         }
         self.tell(clock);
@@ -199,7 +212,7 @@ impl Endpoint {
                 let changes = layer.follow(Some(address));
                 self.secure_by(changes, now);
             }
-            (Machine::Guest(_) | Machine::HomeAgent { .. }, _) => {}
+            (Machine::Guest(_) | Machine::ForeignAgent { .. } | Machine::HomeAgent { .. }, _) => {}
         }
         self.follow(now);
     }
@@ -229,6 +242,7 @@ impl Endpoint {
                 let effect = keepalive.map(|path| Effect::Sealed(path, KEEPALIVE.into()));
                 self.effects.extend(effect);
             }
+            Machine::ForeignAgent { agent, .. } => agent.handle_timeout(now),
             Machine::Guest(layer) => {
                 let keepalive = layer.keepalive(now);
                 let effect = keepalive.map(|path| Effect::Sealed(path, KEEPALIVE.into()));
@@ -290,7 +304,7 @@ impl Endpoint {
         let carriers = match &self.machine {
             Machine::Node { layer, .. } if layer.carries(source, destination) => return true,
             Machine::Guest(layer) => return layer.carries(source, destination),
-            Machine::Node { carriers, .. } => carriers,
+            Machine::Node { carriers, .. } | Machine::ForeignAgent { carriers, .. } => carriers,
             Machine::HomeAgent {
                 guard: Some(guard), ..
             } if guard.seals(source, destination) => return true,
@@ -351,6 +365,7 @@ impl Endpoint {
                 node.deadline().into_iter().chain(layer.deadline()).min()
             }
             Machine::Guest(layer) => layer.deadline(),
+            Machine::ForeignAgent { agent, .. } => Some(agent.deadline()),
             Machine::HomeAgent { agent, guard, .. } => {
                 let guard = guard.as_ref().and_then(|it| it.deadline());
                 agent.deadline().into_iter().chain(guard).min()
@@ -362,7 +377,7 @@ impl Endpoint {
     pub fn state(&self) -> Option<State> {
         match &self.machine {
             Machine::Node { node, .. } => Some(node.state()),
-            Machine::Guest(_) | Machine::HomeAgent { .. } => None,
+            Machine::Guest(_) | Machine::ForeignAgent { .. } | Machine::HomeAgent { .. } => None,
         }
     }
 
@@ -390,6 +405,16 @@ impl Endpoint {
                 node.handle(from, payload, now);
             }
             Machine::Guest(_) => {}
+            Machine::ForeignAgent { agent, .. } => {
+                let datagram = foreign_agent::Datagram {
+                    from: SocketAddrV4::new(from, path.remote.port()),
+                    to: SocketAddrV4::new(to, path.local.port()),
+                    ttl: 0, // of no interest for what comes another way than the link
+                    mac: None,
+                    payload,
+                };
+                agent.handle(datagram, now);
+            }
             Machine::HomeAgent { agent, .. } => {
                 let datagram = home_agent::Datagram {
                     from: SocketAddrV4::new(from, path.remote.port()),
@@ -405,9 +430,10 @@ impl Endpoint {
     fn follow(&mut self, now: Instant) {
         self.secure_care_of(now);
         self.follow_guard(now);
+        self.follow_foreign(now);
         loop {
             let changes = match &mut self.machine {
-                Machine::Guest(_) => return,
+                Machine::Guest(_) | Machine::ForeignAgent { .. } => return,
                 Machine::Node {
                     node,
                     own,

@@ -7,6 +7,7 @@
 //! of IPv6 packets at the source: a packet that is too large for a link is dropped there. Path MTU
 //! discovery is that of tunnels of Mobile IPv4 and of the stack; a NAT lets no report in.
 
+pub mod agent;
 pub mod control;
 pub mod mobile;
 mod passing;
@@ -25,6 +26,7 @@ use super::queue::{Event, Lane, What};
 use super::{Costs, Port, Stage, Target, nat};
 use crate::time::nanoseconds;
 
+pub use agent::Agent;
 pub use control::{Control, Log, Message};
 pub use mobile::Mobile;
 pub use stack::Stack;
@@ -74,6 +76,8 @@ pub struct Host {
     pub mobile: Option<Mobile>,
     /// A firewall; it has neither.
     pub wall: Option<Wall>,
+    /// A foreign agent; it has none of these.
+    pub agent: Option<Agent>,
     /// Its own TCP, UDP and ping.
     pub stack: Option<Stack>,
     reassembly: Reassembly,
@@ -104,6 +108,8 @@ enum Job {
 pub(crate) enum Send {
     /// To a link, by the routes.
     Out(Vec<u8>),
+    /// To the link of a port, whatever its destination.
+    On(Port, Vec<u8>),
     /// To our own stack.
     Own(Vec<u8>),
 }
@@ -139,6 +145,7 @@ impl Host {
             control,
             mobile: None,
             wall: None,
+            agent: None,
             stack,
             reassembly: Reassembly::default(),
             jobs: VecDeque::new(),
@@ -166,6 +173,13 @@ impl Host {
     #[must_use]
     pub fn with_wall(mut self, wall: Wall) -> Self {
         self.wall = Some(wall);
+        self
+    }
+
+    /// The same host as a foreign agent.
+    #[must_use]
+    pub fn with_agent(mut self, agent: Agent) -> Self {
+        self.agent = Some(agent);
         self
     }
 
@@ -310,6 +324,12 @@ impl Host {
                     let packet = stage.packets.give(octets, stage.now);
                     stage.arrive(lane, stage.now, target, packet);
                 }
+                Send::On(port, octets) => {
+                    if let Some(target) = self.config.targets.get(usize::from(port.0)).copied() {
+                        let packet = stage.packets.give(octets, stage.now);
+                        stage.arrive(lane, stage.now, target, packet);
+                    }
+                }
                 Send::Own(octets) => {
                     if let Some(mobile) = &mut self.mobile {
                         mobile.note_arrival(&octets, stage.now);
@@ -357,7 +377,8 @@ impl Host {
         let control = self.control.as_ref().and_then(Control::due);
         let mobile = || self.mobile.as_ref().and_then(Mobile::due);
         let wall = || self.wall.as_ref().and_then(Wall::due);
-        control.or_else(mobile).or_else(wall)
+        let agent = || self.agent.as_ref().and_then(Agent::due);
+        control.or_else(mobile).or_else(wall).or_else(agent)
     }
 
     /// Tells the link which addresses lead here by now, as ARP does.
@@ -387,6 +408,9 @@ impl Host {
                     return self.plane_seconds();
                 } else if let Some(wall) = &mut self.wall {
                     wall.wake(now, &mut self.sends);
+                    return self.plane_seconds();
+                } else if let Some(agent) = &mut self.agent {
+                    agent.wake(now, &mut self.sends);
                     return self.plane_seconds();
                 } else if let Some(control) = &mut self.control {
                     control.wake(now, &mut self.sends);
@@ -429,6 +453,9 @@ impl Host {
         };
         if self.wall.is_some() {
             return self.wall_job(octets, (&flow, port), now);
+        }
+        if self.agent.is_some() {
+            return self.agent_job(octets, (&flow, port), now);
         }
         if port != Port(0) {
             return self.outward(octets, now);

@@ -1,10 +1,10 @@
 //! IP packets that simulated hosts make and read: UDP and ICMP echo, in either family. Callers
 //! ensure that both addresses have the same family.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use wire::ip::checksum::Sum;
-use wire::ip::{Flow, ipv4, ipv6, protocol, tcp, udp};
+use wire::ip::{Flow, Ipv4, ipv4, ipv6, protocol, tcp, udp};
 
 const HOPS: u8 = 64;
 const ECHO_BYTES: usize = 8;
@@ -77,6 +77,26 @@ pub fn echo<A: Into<IpAddr>>(
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     packet
 }
+
+/// An ICMP message of IPv4 that stays on its link.
+pub fn icmp((source, destination): (Ipv4Addr, Ipv4Addr), message: &[u8]) -> Vec<u8> {
+    let ends = (source.into(), destination.into());
+    let (mut packet, start) = packet(ends, protocol::ICMP, 0, message.len());
+    packet[start..].copy_from_slice(message);
+    set_ttl(&mut packet, 1);
+    packet
+}
+
+/// Gives a packet of IPv4 another TTL.
+pub fn set_ttl(packet: &mut [u8], ttl: u8) {
+    packet[TTL_AT] = ttl;
+    if let Ok(mut ip) = Ipv4::new(packet) {
+        ip.fill_checksum();
+    }
+}
+
+/// Where the TTL is in an IPv4 header.
+const TTL_AT: usize = 8;
 
 /// Identifier and sequence number of an echo reply.
 pub fn echo_reply(packet: &[u8], flow: &Flow) -> Option<(u16, u16)> {

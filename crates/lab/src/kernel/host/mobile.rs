@@ -1,7 +1,7 @@
 //! A host's part in Mobile IPv4: a mobile node or a home agent with its packet planes; and a host
-//! with a mobile node's SKIP alone. Left out: foreign agents, so also the TTLs of messages to them.
+//! with a mobile node's SKIP alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use engine::counters::DropCounters;
@@ -14,7 +14,7 @@ use engine::skip;
 use engine::time::Instant;
 use engine::work::Work;
 use wire::ip::{Flow, icmp, protocol, udp};
-use wire::mip4::PORT;
+use wire::mip4::{PORT, SOLICITATION};
 
 use super::Send;
 use super::control::{LOG_ENTRIES, since};
@@ -55,6 +55,8 @@ pub struct Mobile {
     is_home: bool,
     /// How packets get to the firewalls of a node with SKIP, by its address.
     ways: BTreeMap<Ipv4Addr, Way>,
+    /// Its addresses on links of foreign agents, which it does not use.
+    visits: BTreeSet<Ipv4Addr>,
     /// A node with SKIP and no home.
     is_guest: bool,
     next_id: u16,
@@ -89,6 +91,13 @@ impl Mobile {
         self
     }
 
+    /// Its addresses on links of foreign agents: there it takes theirs.
+    #[must_use]
+    pub fn with_visits(mut self, visits: BTreeSet<Ipv4Addr>) -> Self {
+        self.visits = visits;
+        self
+    }
+
     /// A home agent.
     pub fn home_agent(endpoint: Endpoint) -> Self {
         Self::new(endpoint, None)
@@ -100,6 +109,7 @@ impl Mobile {
             home,
             is_home: false,
             ways: BTreeMap::new(),
+            visits: BTreeSet::new(),
             is_guest: false,
             next_id: 1,
             work: Work::default(),
@@ -177,10 +187,26 @@ impl Mobile {
         }
         let attachment = match self.is_home {
             true => Attachment::Home,
+            false if self.visits.contains(&care_of) => Attachment::Visiting,
             false => Attachment::Colocated(care_of),
         };
         self.endpoint.attach(attachment, now);
         self.drain(now, sends);
+    }
+
+    /// Whether a packet is an agent's message to all on the link.
+    pub(super) fn hears(&self, flow: &Flow) -> bool {
+        let is_to_all = flow.destination == IpAddr::V4(Ipv4Addr::BROADCAST);
+        self.home.is_some() && flow.protocol == protocol::ICMP && is_to_all
+    }
+
+    /// Takes a message that it [`Mobile::hears`].
+    pub(super) fn hear(&mut self, octets: &[u8], flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        if let IpAddr::V4(from) = flow.source {
+            let message = &octets[flow.transport..flow.total_len];
+            self.endpoint.hear(from, message, now);
+            self.drain(now, sends);
+        }
     }
 
     /// Whether a packet for our address is for the machine or its planes.
@@ -238,7 +264,13 @@ impl Mobile {
     /// home agent may send for it if it has a reverse tunnel.
     pub(super) fn sends_plain(&self) -> bool {
         let is_one_way = match self.log.states.last() {
-            Some((_, State::Registered { tunnel, .. })) => !tunnel.is_reverse,
+            // A foreign agent takes it from the link.
+            Some((
+                _,
+                State::Registered {
+                    tunnel, through, ..
+                },
+            )) => !tunnel.is_reverse || (through.is_some() && !tunnel.is_colocated),
             _ => false,
         };
         self.home.is_none() || self.is_home || is_one_way
@@ -271,7 +303,7 @@ impl Mobile {
                     to,
                     is_direct,
                     payload,
-                    ..
+                    ttl,
                 } => {
                     self.log.sent += 1;
                     self.log.sent_bytes += payload.len() as u64;
@@ -280,6 +312,9 @@ impl Mobile {
                         ((*to.ip()).into(), to.port()),
                         &payload,
                     );
+                    if let Some(ttl) = ttl {
+                        ip::set_ttl(&mut packet, ttl);
+                    }
                     let (own, other) = ((*from.ip()).into(), (*to.ip()).into());
                     match !is_direct && self.endpoint.carries(own, other) {
                         true => drop(self.endpoint.send(&mut packet, now)),
@@ -304,7 +339,13 @@ impl Mobile {
                 Effect::Denied(code) => self.fail(format!("denied: {code:?}")),
                 Effect::Revoked => self.fail("revoked".to_owned()),
                 Effect::Refused(why) => self.fail(format!("refused: {why:?}")),
-                Effect::State(_) | Effect::Bound(..) | Effect::Solicit => {}
+                Effect::Solicit => {
+                    if let Some((home, _)) = self.home {
+                        let all = (home, Ipv4Addr::BROADCAST);
+                        sends.push(Send::Out(ip::icmp(all, &SOLICITATION)));
+                    }
+                }
+                Effect::State(_) | Effect::Bound(..) | Effect::Advertise(..) => {}
             }
         }
         opened

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use engine::time::Instant;
 use wire::ip::{Flow, icmp};
 
-use super::{Host, Mobile, Send, Wall, has_ports, nat};
+use super::{Agent, Host, Mobile, Send, Wall, has_ports, nat};
 use crate::kernel::Port;
 
 impl Host {
@@ -25,7 +25,9 @@ impl Host {
         let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
         if told.is_some_and(|told| mobile.too_big(&told, now)) {
             // Later packets of the tunnel are smaller.
-        } else if is_ours && Mobile::takes(flow) {
+        } else if mobile.hears(flow) {
+            mobile.hear(&octets, flow, now, &mut self.sends);
+        } else if (is_ours || is_home_address) && Mobile::takes(flow) {
             let opened = mobile.open(octets, flow, now, &mut self.sends);
             self.take_opened(opened, now);
         } else if is_ours || is_home_address {
@@ -74,6 +76,38 @@ impl Host {
         }
     }
 
+    /// Handles a packet from a link of a foreign agent.
+    pub(super) fn agent_job(
+        &mut self,
+        octets: Vec<u8>,
+        (flow, port): (&Flow, Port),
+        now: Instant,
+    ) -> f64 {
+        let is_ours = self.config.addresses.contains(&flow.destination);
+        let is_from_link = port == Port(0);
+        let Some(agent) = &mut self.agent else {
+            return 0.0;
+        };
+        let octets = match is_from_link {
+            true => agent.hear(octets, (flow, is_ours), now, &mut self.sends),
+            false => Some(octets),
+        };
+        let Some(octets) = octets else {
+            return self.plane_seconds();
+        };
+        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
+        if told.is_some_and(|told| agent.too_big(&told, now)) {
+            // Later packets of the tunnel are smaller.
+        } else if is_ours && Agent::takes(flow) {
+            agent.open(octets, flow, now, &mut self.sends);
+        } else if is_ours {
+            self.sends.push(Send::Own(octets));
+        } else {
+            agent.pass(octets, (flow, is_from_link), now, &mut self.sends);
+        }
+        self.plane_seconds()
+    }
+
     /// Handles a packet from a link of a firewall.
     pub(super) fn wall_job(
         &mut self,
@@ -101,10 +135,11 @@ impl Host {
 
     /// Seconds of the last work of a mobile node's, a home agent's or a firewall's planes.
     pub(super) fn plane_seconds(&mut self) -> f64 {
-        let work = match (&mut self.mobile, &mut self.wall) {
-            (Some(mobile), _) => mobile.take_work(),
-            (None, Some(wall)) => wall.take_work(),
-            (None, None) => return 0.0,
+        let work = match (&mut self.mobile, &mut self.wall, &mut self.agent) {
+            (Some(mobile), ..) => mobile.take_work(),
+            (None, Some(wall), _) => wall.take_work(),
+            (None, None, Some(agent)) => agent.take_work(),
+            (None, None, None) => return 0.0,
         };
         let time = (self.config.costs.control)(&work);
         if let Some(missing) = time.missing {

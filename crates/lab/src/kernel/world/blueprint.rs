@@ -116,11 +116,18 @@ const WINDOW_PRODUCTS: f64 = 2.0;
 /// What TCP's timer and delayed acknowledgements need in addition to the path's delay.
 const SLACK_S: f64 = 0.05;
 
-/// Refuses what no element simulates.
-fn check_roles(scenario: &Scenario) -> Result<(), Fault> {
-    if let Some(index) = scenario.with_role(Role::ForeignAgent).next() {
-        let key = format!("node.{}.role", scenario.nodes[index].name);
-        return Err(scenario.fault(&[&key], "the event kernel has no foreign agents yet"));
+/// Refuses what no element simulates: an advertisement reaches one node.
+fn check_roles(scenario: &Scenario, graph: &Graph) -> Result<(), Fault> {
+    for index in scenario.with_role(Role::ForeignAgent) {
+        for port in graph.ports_of(index).filter(|port| !port.is_near) {
+            let mobile = |node: usize| scenario.mobile.iter().any(|it| it.station == node);
+            let visitors = graph.near(port.link).filter(|near| mobile(near.node));
+            if visitors.count() > 1 {
+                let key = format!("node.{}.role", scenario.nodes[index].name);
+                let what = "in the event kernel, a foreign agent has one mobile node on a link";
+                return Err(scenario.fault(&[&key], what));
+            }
+        }
     }
     Ok(())
 }
@@ -147,7 +154,7 @@ impl Blueprint {
             let why = "a second NAT: in a chain, the event kernel supports only one";
             return Err(scenario.fault(&[&key], why).into());
         }
-        check_roles(scenario)?;
+        check_roles(scenario, graph)?;
         let nodes = scenario.nodes.iter().enumerate();
         let nodes = nodes.map(|(index, node)| {
             let own = setup.tunnels.iter();

@@ -194,12 +194,15 @@ impl<'a> Builder<'a> {
 
     fn element(&self, index: usize, node: &NodeBlueprint) -> Element {
         match node.role {
-            Role::Station | Role::Gateway | Role::Server | Role::HomeAgent | Role::Firewall => {
-                Element::Host(Box::new(self.host(index, node)))
-            }
+            Role::Station
+            | Role::Gateway
+            | Role::Server
+            | Role::HomeAgent
+            | Role::ForeignAgent
+            | Role::Firewall => Element::Host(Box::new(self.host(index, node))),
             // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
-            Role::Router | Role::ForeignAgent => Element::Fork(self.router(index, node)),
+            Role::Router => Element::Fork(self.router(index, node)),
             Role::Nat => self.nat(index, node),
         }
     }
@@ -278,7 +281,7 @@ impl<'a> Builder<'a> {
         }
         match node.role {
             Role::Gateway => self.ports_of_gateway(index, &mut host),
-            Role::Firewall => self.ports_of_firewall(index, &mut host),
+            Role::Firewall | Role::ForeignAgent => self.ports_of_both_sides(index, &mut host),
             _ => {}
         }
         host.neighbours = first.and_then(|port| self.forks[port.link]);
@@ -289,14 +292,18 @@ impl<'a> Builder<'a> {
         if node.role == Role::Firewall {
             return host.with_wall(skip::wall(blueprint, index, mtu));
         }
+        if node.role == Role::ForeignAgent {
+            return host.with_agent(mobility::foreign(blueprint, index, mtu));
+        }
         match mobility::of(blueprint, index, mtu) {
             Some(mobile) => host.with_mobile(mobile),
             None => host,
         }
     }
 
-    /// Port 0 leads to its first link outside; all others have ports of their own.
-    fn ports_of_firewall(&self, index: usize, host: &mut host::HostConfig) {
+    /// Port 0 of a firewall leads to its first link outside, that of a foreign agent to its first
+    /// link with visitors; all others have ports of their own.
+    fn ports_of_both_sides(&self, index: usize, host: &mut host::HostConfig) {
         let graph = &self.blueprint.graph;
         let first = graph.outside(index).map(|port| port.link);
         host.addresses.clear();

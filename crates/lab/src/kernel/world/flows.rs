@@ -5,7 +5,7 @@
 //! move, packets with the former address are not sent, and packets that arrive on the former link
 //! are lost.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::link::{self, Counters};
 use engine::time::{Duration, Instant};
@@ -219,6 +219,9 @@ impl World {
         let own = graph.ports.iter().filter(|port| port.node == station);
         let own: Vec<(usize, IpAddr)> = own.map(|port| (port.link, port.address)).collect();
         let host = self.number(station);
+        let mobile = self.blueprint.setup.mobile.iter();
+        let mut mobile = mobile.filter(|it| it.layer.station == station);
+        let home = mobile.next().map(|it| it.home.into());
         for (link, address) in own {
             let Some(number) = self.elements.forks[link] else {
                 continue;
@@ -228,8 +231,16 @@ impl World {
             };
             // A home agent may answer for the address.
             fork.forget_of(address, host);
+            let (element, port) = (host, Port(0));
+            // A visitor is found by its home address, and hears what is sent to all.
+            let visitor = home.filter(|_| self.blueprint.is_visit(link));
+            for other in visitor.into_iter().chain([Ipv4Addr::BROADCAST.into()]) {
+                fork.forget_of(other, host);
+                if link == to && visitor.is_some() {
+                    fork.lead_one(other, Target { element, port });
+                }
+            }
             if link == to {
-                let (element, port) = (host, Port(0));
                 fork.lead_one(address, Target { element, port });
             }
         }

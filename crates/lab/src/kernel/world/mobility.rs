@@ -1,24 +1,24 @@
 //! The machines of Mobile IPv4 in a world: mobile nodes and home agents with common keys. Stations
 //! with SKIP alone are here too.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::mip4::association::{
     Algorithm, Association, Associations, FIRST_SPI, ReplayProtection,
 };
 use engine::mip4::endpoint::Endpoint;
 use engine::mip4::identification::Clock;
-use engine::mip4::tunnel::ReverseTunnel;
-use engine::mip4::{home_agent, mobile_node};
+use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
+use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::sa::Encapsulation;
 use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::blueprint::Blueprint;
 use super::{World, seconds};
-use crate::kernel::host::Mobile;
 use crate::kernel::host::mobile::Log;
+use crate::kernel::host::{Agent, Mobile};
 use crate::scenario::Role;
 use crate::scenario::graph::setup::MobileSetup;
 
@@ -26,6 +26,11 @@ use crate::scenario::graph::setup::MobileSetup;
 const MAX_LIFETIME_S: u16 = u16::MAX - 1;
 /// Seconds between keepalives in UDP tunnels (RFC 3519 §4.9).
 const KEEPALIVE_S: u16 = 110;
+
+/// Visitors of a foreign agent at a time.
+const MAX_VISITORS: usize = 64;
+/// Seconds that an advertisement holds: three of them come in that time (RFC 5944 §2.3).
+const ADVERTISED_S: u16 = 3;
 
 /// What a mobile node did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -141,7 +146,42 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
     let mut endpoint = Endpoint::mobile_node(config, bits, clock(blueprint), &seed);
     endpoint.secure(blueprint.security(layer.station));
     let network = (own.network.first, own.network.last());
-    Mobile::node(endpoint, (own.home, network)).with_ways(blueprint.ways(layer.station))
+    Mobile::node(endpoint, (own.home, network))
+        .with_ways(blueprint.ways(layer.station))
+        .with_visits(blueprint.visits(layer.station))
+}
+
+/// The foreign agent of a node, by its index.
+pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
+    let v4 = |address: Option<IpAddr>| match address {
+        Some(IpAddr::V4(address)) => address,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
+    let address = v4(blueprint.graph.outside(index).map(|port| port.address));
+    let config = foreign_agent::Config {
+        address,
+        care_of: v4(blueprint.graph.inside(index)),
+        max_lifetime: MAX_LIFETIME_S,
+        max_visitors: MAX_VISITORS,
+        encapsulations: [Encapsulation::Minimal, Encapsulation::Gre].into(),
+        reverse_tunnel: ReverseTunnel::Allowed,
+        is_required: false,
+        challenges: false,
+        advertised_lifetime: ADVERTISED_S,
+        mobile_nodes: BTreeMap::new(),
+        home_agents: BTreeMap::new(),
+        revocation: None,
+        udp: UdpWish::Never,
+        clock: clock(blueprint),
+    };
+    let seed = blueprint.secrets(&blueprint.nodes[index].name);
+    let endpoint = Endpoint::foreign_agent(config, Instant(0), &seed);
+    let mut agent = Agent::new(endpoint, address);
+    if !blueprint.clamps_mss {
+        agent.keep_mss();
+    }
+    agent.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
+    agent
 }
 
 /// A station with SKIP and without Mobile IPv4.
@@ -167,6 +207,24 @@ fn associations(blueprint: &Blueprint, own: &MobileSetup) -> Associations {
 fn clock(blueprint: &Blueprint) -> Clock {
     let since_1970 = u64::try_from(blueprint.calendar.0).unwrap_or(0);
     Clock::new(Instant(0), Duration::from_secs(since_1970))
+}
+
+impl Blueprint {
+    /// The addresses that the graph gives to a station on links of foreign agents.
+    fn visits(&self, station: usize) -> BTreeSet<Ipv4Addr> {
+        let ports = self.graph.ports.iter().filter(|port| port.node == station);
+        let visits = ports.filter(|port| self.is_visit(port.link));
+        let addresses = visits.filter_map(|port| match port.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        });
+        addresses.collect()
+    }
+
+    /// Whether a link is that of a foreign agent's visitors.
+    pub(super) fn is_visit(&self, link: usize) -> bool {
+        self.nodes[self.joints[link].far].role == Role::ForeignAgent
+    }
 }
 
 impl World {

@@ -135,23 +135,91 @@ fn a_source_filter_stops_a_node_without_a_reverse_tunnel() {
     assert!(filtered(false) > 0);
 }
 
+/// The network that is visited has a foreign agent as its router.
+const VISITED: [(&str, &str); 2] = [
+    (
+        "[[node]]\nname = \"cn\"",
+        r#"[[node]]
+name = "fa"
+role = "foreign-agent"
+
+[[link]]
+name = "trunk"
+from = "fa"
+to = "r2"
+rate = "10 Mbit/s"
+delay = "3 ms"
+mtu = 1500
+
+[[node]]
+name = "cn""#,
+    ),
+    ("from = []\nto = \"r2\"", "from = []\nto = \"fa\""),
+];
+
+#[test]
+fn a_download_survives_a_visit_at_a_foreign_agent() {
+    for (reverse, form) in [(true, "ip-in-ip"), (false, "gre")] {
+        let layer =
+            format!("kind = \"mobile-ip\"\nreverse_tunnel = {reverse}\nencapsulation = \"{form}\"");
+        let edits = [VISITED[0], VISITED[1], ("kind = \"mobile-ip\"", &layer)];
+        let flowed = run(&edits);
+        let moved = flowed.flows[0].transferred.as_ref().expect("a transfer");
+        assert!(moved.is_complete, "{form}: {moved:?} {:?}", flowed.drops);
+        assert!(flowed.mobile[0].failures.is_empty(), "{:?}", flowed.mobile);
+        // Its care-of address is that of the agent, on the other side.
+        let trunk = flowed.mobile[0].states.iter().find_map(|it| it.care_of);
+        let trunk = trunk.expect("away").to_string();
+        assert!(!trunk.starts_with("10.18."), "{trunk}");
+        let gaps = flowed.mobile[0].moves.iter().map(|it| it.gap_s);
+        let [Some(visit_s), Some(home_s)] = gaps.collect::<Vec<_>>()[..] else {
+            panic!("{:?}", flowed.mobile);
+        };
+        // The agent advertises at most once a second, also if it is asked; then come request and
+        // reply by way of the agent, 5 ms each way.
+        assert!((0.010..1.1).contains(&visit_s), "{visit_s}");
+        assert!(home_s < 0.1, "{home_s}");
+        let abroad = flowed.links.iter().find(|it| it.name == "elsewhere");
+        let abroad = abroad.expect("a link").down.delivered_bytes;
+        assert!(abroad > 2_000_000, "{form}: {abroad} octets abroad");
+        // On the link there is no tunnel: on the trunk each packet has a header more.
+        let trunk = flowed.links.iter().find(|it| it.name == "trunk");
+        let trunk = trunk.expect("a link").down;
+        assert!(
+            trunk.delivered_bytes > abroad + 15 * trunk.delivered,
+            "{form}"
+        );
+    }
+}
+
 #[test]
 fn what_the_kernel_does_not_simulate_is_refused_where_it_stands() {
-    let refused = |from: &str, to: &str| {
-        let text = MOBILE.replacen(from, to, 1);
-        assert_ne!(text, MOBILE);
-        let catalogue = Catalogue::new([]);
-        let scenario = Scenario::parse("mobile.toml", &text, &catalogue).expect("a scenario");
-        let resolved = scenario.resolved(&catalogue).expect("a network");
-        let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
-        blueprint.err().expect("refused").to_string()
-    };
-    let fault = refused(
-        "name = \"r2\"\nrole = \"router\"",
-        "name = \"r2\"\nrole = \"foreign-agent\"",
-    );
-    assert!(
-        fault.contains("node.r2.role: the event kernel has no foreign agents yet"),
-        "{fault}"
-    );
+    let second = r#"[[node]]
+name = "second"
+role = "station"
+
+[[layer]]
+kind = "mobile-ip"
+from = "second"
+to = "ha"
+
+[[move]]
+at = "4 s"
+node = "second"
+to = "elsewhere"
+
+[[layer]]"#;
+    let mut text = MOBILE.replacen("[[layer]]", second, 1);
+    text = text.replacen("[\"mn\", \"ha\"]", "[\"mn\", \"second\", \"ha\"]", 1);
+    for (from, to) in VISITED {
+        assert!(text.contains(from), "{from}");
+        text = text.replacen(from, to, 1);
+    }
+    let catalogue = Catalogue::new([]);
+    let scenario = Scenario::parse("mobile.toml", &text, &catalogue).expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("a network");
+    let blueprint = Blueprint::of(&scenario, &resolved, &catalogue, &held());
+    let fault = blueprint.err().expect("refused").to_string();
+    let said = "node.fa.role: in the event kernel, a foreign agent has one mobile node on a link";
+    assert!(fault.contains(said), "{fault}");
 }
