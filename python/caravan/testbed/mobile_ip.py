@@ -139,7 +139,8 @@ class MobileIp(Network):
         self.links.plug("ms-eth0", to.bridge)
         if to.address is not None and to.router is not None:
             self.ms.add_address("eth0", to.address)
-            self.ms.add_route("default", to.router)
+            # The tunnel may still have all routes, and that to the router.
+            self.ms.run(["ip", "route", "add", "default", "via", to.router, "dev", "eth0"])
 
 
 @dataclass(frozen=True)

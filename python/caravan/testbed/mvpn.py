@@ -227,7 +227,8 @@ class Mvpn(Network):
         until = time.monotonic() + SETTLED_S
         while True:
             host.add_address("eth0", address)
-            set_router = ["ip", "route", "replace", "default", "via", place.router]
+            # The tunnel may still have all routes, and that to the router.
+            set_router = ["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"]
             if host.run(set_router, check=time.monotonic() > until).code == 0:
                 return
 
