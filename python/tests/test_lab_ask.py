@@ -10,7 +10,7 @@ from test_lab_cli import TOP, answer, lab, refusal
 
 from caravan.lab.ask import AskRequest
 from caravan.lab.ask import answer as ranked
-from caravan.lab.core import listing
+from caravan.lab.core import LabError, listing
 from caravan.lab.picture import specification
 
 
@@ -38,6 +38,19 @@ def test_ask_refuses_what_no_ip_header_can_say(tmp_path: Path) -> None:
     for size in ("65536", "20.5"):
         assert f"--bytes: {size} is not a packet size: up to 65535 whole" in refusal(*words, size)
     assert answer(*words, "65535", "-o", str(tmp_path / "a.svg"))["policies"]
+
+
+def test_ask_refuses_a_policy_of_skip() -> None:
+    asked = AskRequest("cortex-a53", "lte", rate_kbps=64, policies=("skip-x25519",))
+    with pytest.raises(LabError, match="skip-x25519 is SKIP's, between a station and a firewall"):
+        ranked(asked)
+
+
+def test_simulate_shows_the_gap_of_each_move() -> None:
+    said = lab("simulate", "mobile").stdout
+    rows = [line.split() for line in said.splitlines() if line.startswith("mn ")]
+    assert [(row[1], row[2]) for row in rows] == [("elsewhere", "3"), ("home", "8")]
+    assert all(0 < float(gap) < 1000 for row in rows for gap in row[3:5])
 
 
 def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path) -> None:

@@ -185,10 +185,17 @@ def answer(asked: AskRequest, jobs: int | None = None, console: Console | None =
         )
     if asked.station is not None and asked.capture is None:
         raise LabError("--station: selects packets of a capture: give --traffic too")
-    own = [find("policy", name) for name in asked.policies]
-    own = [entry for entry in own if entry not in catalogue()]
+    named = [find("policy", name) for name in asked.policies]
+    own = [entry for entry in named if entry not in catalogue()]
     # A client reaches a gateway; SKIP ends at a firewall, in a scenario of its own.
     listed = listing("policy", own)
+    layers = {one["name"]: one["layer"] for one in listed}
+    for entry in named:
+        if layers.get(entry.name) == "skip":
+            raise LabError(
+                f"--policy: {entry.name} is SKIP's, between a station and a firewall: simulate a "
+                "scenario with a layer of the kind skip"
+            )
     request, policies = _request(asked, own), [one for one in listed if one["layer"] == "ipsec"]
     capture = None
     try:

@@ -10,7 +10,7 @@ use crate::scenario::{Catalogue, Kind};
 
 const HANDOVER: &str =
     include_str!("../../../../../python/caravan/catalogue/scenarios/handover.toml");
-const MVPN: &str = include_str!("tests/mvpn.toml");
+const MVPN: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/firewall.toml");
 const UMTS: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/umts.toml");
 
 fn catalogue() -> Catalogue {

@@ -12,7 +12,8 @@ use crate::kernel::world::mobility::Gap;
 use crate::kernel::world::{Blueprint, Flowed, World};
 use crate::scenario::{Catalogue, Entry, Kind, LinkFile, Scenario};
 
-const MVPN: &str = include_str!("../../../scenario/graph/tests/mvpn.toml");
+const MVPN: &str =
+    include_str!("../../../../../../python/caravan/catalogue/scenarios/firewall.toml");
 const PAPER: &str =
     include_str!("../../../../../../python/caravan/catalogue/policies/skip-des-md5-paper.toml");
 const MODERN: &str =
