@@ -99,8 +99,6 @@ pub enum News {
         /// The reason, and who reports it.
         what: Unreachable,
     },
-    /// A packet of ours ([`Planes::send_packet`]) could not be sent, or one beside it.
-    Unsent,
     /// A thread ended because its device is gone.
     Failed {
         /// The thread.

@@ -351,7 +351,6 @@ impl Process {
                 self.on_unreachable(remote, what);
                 Ok(())
             }
-            News::Unsent => self.mobile_input(&MobileInput::Unsent),
             News::Failed { direction, reason } => {
                 anyhow::bail!("the {direction:?} packet thread ended: {reason}")
             }

@@ -60,7 +60,7 @@ fn is_ours(news: &News) -> bool {
         News::Message { .. }
         | News::Unreachable { .. }
         | News::Notice(Notice::UnknownSpi { .. }) => false,
-        News::Notice(_) | News::Unsent | News::Failed { .. } => true,
+        News::Notice(_) | News::Failed { .. } => true,
     }
 }
 

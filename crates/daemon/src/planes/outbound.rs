@@ -33,8 +33,6 @@ pub(super) struct Outbound {
     frame: Vec<u8>,
     out: Datagrams,
     gather: Gather,
-    /// A packet of ours is among those to send: its sender wants to know whether it leaves.
-    has_own: bool,
     /// A stop order was taken; the bell still rings.
     is_over: bool,
 }
@@ -70,7 +68,6 @@ impl Outbound {
             frame: vec![0; FRAME_BYTES],
             out: Datagrams::new(),
             gather: Gather::new(),
-            has_own: false,
             is_over: false,
         }
     }
@@ -169,7 +166,6 @@ impl Outbound {
                 let mut frame = vec![0; self.tun.header_bytes()];
                 frame.extend_from_slice(&packet);
                 self.plane.seal(&mut frame, self.clock.now(), &mut self.out);
-                self.has_own = true;
             }
             OutboundOrder::Report(answer) => {
                 // The caller may be gone.
@@ -192,16 +188,12 @@ impl Outbound {
 
     fn flush(&mut self) {
         let mut out = std::mem::take(&mut self.out);
-        let refused = self.io.refused;
         for run in out.runs() {
             let bytes = out.bytes(run);
             if let Some(tap) = &self.tap {
                 tap.run(run, bytes);
             }
             self.send(run, bytes);
-        }
-        if std::mem::take(&mut self.has_own) && self.io.refused > refused {
-            self.line.tell(News::Unsent, &mut self.io.unheard);
         }
         for reply in out.replies() {
             let mut writing = self.gather.begin();
