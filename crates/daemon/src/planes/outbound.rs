@@ -87,7 +87,8 @@ impl Outbound {
     pub(super) fn listen(&mut self) -> bool {
         self.orders.silence();
         self.hear();
-        if !self.out.is_empty() || !self.out.notices().is_empty() {
+        let has_replies = self.out.replies().next().is_some();
+        if !self.out.is_empty() || has_replies || !self.out.notices().is_empty() {
             self.flush();
         }
         !self.is_over
@@ -250,8 +251,10 @@ impl Outbound {
             mtu: error.mtu,
             quoted: error.quoted(),
         };
-        let is_smaller = self.plane.too_big(&report, self.clock.now());
+        let now = self.clock.now();
+        let is_smaller = self.plane.too_big(&report, now);
         self.io.path_mtus += u64::from(is_smaller);
+        self.plane.release(now, &mut self.out);
     }
 
     /// Our own link may carry less than an SA assumes. Asks for its MTU for each new SA or path,

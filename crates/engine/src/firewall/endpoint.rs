@@ -136,6 +136,9 @@ impl Endpoint {
     /// An ICMP report that a packet of ours did not fit.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
         self.outbound.too_big(report, now);
+        let mut sealed = core::mem::take(&mut self.sealed);
+        self.outbound.release(now, &mut sealed);
+        self.send_on(sealed, 0, now);
     }
 
     /// Whether a packet passes from one side to the other as it is. All others are counted.
@@ -206,6 +209,12 @@ impl Endpoint {
     fn seal(&mut self, frame: &mut [u8], depth: usize, now: Instant) -> bool {
         let mut sealed = core::mem::take(&mut self.sealed);
         let verdict = self.outbound.seal(frame, now, &mut sealed);
+        self.send_on(sealed, depth, now);
+        verdict == Verdict::Sealed
+    }
+
+    /// Does what the outbound plane wants.
+    fn send_on(&mut self, mut sealed: Datagrams, depth: usize, now: Instant) {
         for notice in sealed.notices() {
             self.firewall.handle(notice, now);
         }
@@ -222,7 +231,6 @@ impl Endpoint {
         sealed.clear();
         self.sealed = sealed;
         self.follow(now);
-        verdict == Verdict::Sealed
     }
 
     /// Does what the machine wants after an input.

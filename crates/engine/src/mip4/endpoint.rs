@@ -297,6 +297,9 @@ impl Endpoint {
     /// An ICMP report that a packet of a tunnel did not fit.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
         self.outbound.too_big(report, now);
+        self.sealed.clear();
+        self.outbound.release(now, &mut self.sealed);
+        self.send_on(now);
     }
 
     /// Whether a packet between these addresses goes into a tunnel.
@@ -333,6 +336,12 @@ impl Endpoint {
     pub fn send(&mut self, frame: &mut [u8], now: Instant) -> bool {
         self.sealed.clear();
         let verdict = self.outbound.seal(frame, now, &mut self.sealed);
+        self.send_on(now);
+        verdict == Verdict::Sealed
+    }
+
+    /// Does what the outbound plane wants.
+    fn send_on(&mut self, now: Instant) {
         let is_in_udp = |run: &Run| run.path.via == Via::UdpWithSkip;
         if let Machine::Node { layer, .. } | Machine::Guest(layer) = &mut self.machine
             && self.sealed.runs().iter().any(is_in_udp)
@@ -350,7 +359,6 @@ impl Endpoint {
             .extend(replies.map(|packet| Effect::Opened(packet.to_vec())));
         let notices = self.sealed.notices().to_vec();
         self.heed(&notices, now);
-        verdict == Verdict::Sealed
     }
 
     /// The next effect. `None`: it waits for [`Endpoint::deadline`] or an input.

@@ -56,6 +56,8 @@ pub struct OutboundPlane {
     fragments: Reassembly,
     /// Packets whose children have come up.
     released: Vec<Held>,
+    /// ICMP reports about tunnels, as the senders of their packets understand them.
+    relayed: Vec<Vec<u8>>,
     sizes: PathSizes,
     /// Buffers for packets that are sealed more than once; their memory is reused.
     levels: Vec<Level>,
@@ -106,6 +108,7 @@ impl OutboundPlane {
             by_home: BTreeMap::new(),
             fragments: Reassembly::default(),
             released: Vec::new(),
+            relayed: Vec::new(),
             sizes: PathSizes::default(),
             levels: Vec::new(),
             calendar: None,
@@ -197,9 +200,12 @@ impl OutboundPlane {
         self.seal_or_hold(frame, now, now, out)
     }
 
-    /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
-    /// it costs nothing if nothing waited.
+    /// Seals what waited for children that are up by now, and hands on reports. Call it after
+    /// [`OutboundPlane::apply`] and [`OutboundPlane::too_big`]; it costs nothing if nothing waited.
     pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
+        for report in core::mem::take(&mut self.relayed) {
+            out.answer(&report, self.offloads.has_vnet_header);
+        }
         for mut held in core::mem::take(&mut self.released) {
             match held.is_stale(now) {
                 true => self.report.drops.count(DropReason::NoSa),

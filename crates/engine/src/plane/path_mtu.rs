@@ -16,7 +16,7 @@
 //! Searching the path with probes (RFC 8899) is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use wire::ip::protocol::{AH, ESP, SKIP};
 
@@ -80,6 +80,24 @@ pub(crate) fn quoted_raw(via: Via, quoted: &[u8]) -> Option<(u8, u16)> {
     let protocol = *quoted.get(9).filter(|_| is_v4)?;
     let is_known = protocol == SKIP || Encapsulation::of(protocol).is_some();
     is_known.then(|| (protocol, u16::from_be_bytes([quoted[4], quoted[5]])))
+}
+
+/// The packet inside of a quoted one, if that is IP in IP or plain GRE (RFC 2784 §2). It is cut off
+/// somewhere.
+pub(crate) fn quoted_inner(quoted: &[u8]) -> Option<&[u8]> {
+    const PLAIN_GRE: [u8; 4] = [0, 0, 8, 0];
+    let payload = quoted.get(usize::from(quoted.first()? & 15) * 4..)?;
+    match Encapsulation::of(*quoted.get(9)?)? {
+        Encapsulation::IpInIp => Some(payload),
+        Encapsulation::Gre => payload.strip_prefix(&PLAIN_GRE),
+        Encapsulation::Minimal => None,
+    }
+}
+
+/// Where a quoted packet was going.
+pub(crate) fn quoted_destination(quoted: &[u8]) -> Option<Ipv4Addr> {
+    let octets: [u8; 4] = quoted.get(16..20)?.try_into().ok()?;
+    Some(octets.into())
 }
 
 /// Protocol and place of what follows the quoted IP header, if that is ESP or AH. A quotation is

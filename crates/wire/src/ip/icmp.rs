@@ -28,6 +28,25 @@ pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<V
     unreachable_v4(packet, from, V4_FRAGMENTATION_NEEDED, mtu)
 }
 
+/// The same for a packet that is cut off, as reports quote it. None also if less is left than the
+/// header and 8 octets, or if the packet may be fragmented.
+pub fn fragmentation_needed_by_cut(cut: &[u8], from: Ipv4Addr, mtu: u16) -> Option<Vec<u8>> {
+    let header_len = usize::from(cut.first()? & 15) * 4;
+    let is_v4 = cut[0] >> 4 == 4 && header_len >= ipv4::HEADER_LEN;
+    let length = cut.len().min(usize::from(u16::MAX));
+    if !is_v4 || length < header_len + ICMP_LEN || cut[6] & DONT_FRAGMENT == 0 {
+        return None;
+    }
+    // What is there, as a packet of its own: its header is checked as others are.
+    let mut whole = cut[..length].to_vec();
+    put16(&mut whole, 2, length as u16);
+    let mut reply = unreachable_v4(&whole, from, V4_FRAGMENTATION_NEEDED, mtu)?;
+    let start = ipv4::HEADER_LEN + ICMP_LEN;
+    reply[start + 2..start + 4].copy_from_slice(&cut[2..4]);
+    seal_v4(&mut reply[ipv4::HEADER_LEN..]);
+    Some(reply)
+}
+
 /// What [`fragmentation_needed`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig<'a> {
@@ -113,9 +132,15 @@ fn unreachable_v4(packet: &[u8], from: Ipv4Addr, code: u8, mtu: u16) -> Option<V
     message[1] = code;
     put16(message, 6, mtu);
     message[ICMP_LEN..].copy_from_slice(quoted);
+    seal_v4(message);
+    Some(reply)
+}
+
+/// Writes the checksum of an ICMP message.
+fn seal_v4(message: &mut [u8]) {
+    put16(message, 2, 0);
     let sum = Sum::new().bytes(message).finish();
     put16(message, 2, sum);
-    Some(reply)
 }
 
 /// The answer, sent from `from`, to an IPv6 packet that is larger than `mtu`. None if
@@ -162,6 +187,8 @@ fn is_host_v4(address: Ipv4Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_reserved)
 }
 
+/// In the octet of an IPv4 header that has the flags.
+const DONT_FRAGMENT: u8 = 0x40;
 /// Octets of an ICMP error's own header.
 const ICMP_LEN: usize = 8;
 const REPLY_HOPS: u8 = 64;

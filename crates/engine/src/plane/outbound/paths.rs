@@ -2,13 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use wire::ip::tcp;
+use wire::ip::{icmp, tcp};
 use wire::vnet::{Gso, VnetHeader};
 
 use super::OutboundPlane;
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
-use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_raw};
+use crate::plane::path_mtu::{
+    LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_destination, quoted_inner, quoted_raw,
+};
 use crate::plane::sealer::Sealer;
 use crate::plane::stall::{Sign, Stall};
 use crate::plane::trouble::{Trouble, Undelivered};
@@ -94,10 +96,28 @@ impl OutboundPlane {
             true => Why::Report,
             false => Why::Claim,
         };
-        let lowered = tunnels
-            .iter()
-            .map(|it| self.lower(*it, report.mtu, why, now));
-        lowered.fold(false, |any, is_lowered| any | is_lowered)
+        let mut is_lowered = false;
+        for child in tunnels {
+            let sent = self.newest(child).is_some_and(|sealer| sealer.has_sent(id));
+            let is_smaller = self.lower(child, report.mtu, why, now);
+            if is_smaller && sent {
+                self.relay(child, report.quoted);
+            }
+            is_lowered |= is_smaller;
+        }
+        is_lowered
+    }
+
+    /// Tells the sender of the packet that a proven report about its tunnel quotes (RFC 2003 §4.4).
+    /// Otherwise it would hear of it with its next packet, which may be seconds away.
+    fn relay(&mut self, child: ChildId, quoted: &[u8]) {
+        let largest = self.newest(child).map_or(0, |sealer| sealer.largest);
+        let (Some(packet), Ok(mtu)) = (quoted_inner(quoted), u16::try_from(largest)) else {
+            return;
+        };
+        let report = quoted_destination(packet)
+            .and_then(|from| icmp::fragmentation_needed_by_cut(packet, from, mtu));
+        self.relayed.extend(report);
     }
 
     /// Takes an ICMP report that a datagram did not reach the other end of a tunnel of Mobile

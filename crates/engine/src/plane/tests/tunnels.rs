@@ -12,6 +12,8 @@ use crate::plane::{InboundChange, Notice, OutboundChange, TooBig, Undelivered};
 use crate::sa::{ChildId, Direction, Encapsulation, Layer, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::work::Task;
+use std::net::IpAddr;
+use wire::ip::icmp;
 use wire::ip::protocol::{ICMP, TCP, UDP};
 
 pub(super) const HOME_AGENT: &str = "203.0.113.1";
@@ -321,6 +323,56 @@ fn reports_about_the_outer_packet_make_the_tunnel_smaller() {
         };
         assert!(!pair.sender.too_big(&elsewhere, later));
         assert_eq!(pair.sent_drops(DropReason::ForgedReport), 2);
+    }
+}
+
+#[test]
+fn a_proven_report_is_handed_on_to_the_sender_at_once() {
+    for (form, overhead) in [(Encapsulation::IpInIp, 20), (Encapsulation::Gre, 24)] {
+        let mut pair = Pair::with_offloads(raw(form), NO_OFFLOADS);
+        let mut whole = to_home(&udp((5, 53), &data(1_400)));
+        whole[6] |= 0x40; // may not be fragmented
+        finish_ip_header(&mut whole[..20], 1_428);
+        let sent = pair.seal(&[whole.clone()]);
+        let told = |pair: &mut Pair, quoted: &[u8], mtu| {
+            let report = TooBig {
+                remote: (ip(CARE_OF), 0).into(),
+                via: Via::Raw,
+                mtu,
+                quoted,
+            };
+            pair.sender.too_big(&report, NOW);
+            pair.datagrams.clear();
+            pair.sender.release(NOW, &mut pair.datagrams);
+            pair.datagrams
+                .replies()
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>()
+        };
+        // Nobody is told by what is a claim, nor where the sender is cut off.
+        let forged = numbered(&sent[0].bytes, be16(&sent[0].bytes, 4) ^ 1);
+        assert_eq!(
+            told(&mut pair, &forged[..300], 1_300),
+            Vec::<Vec<u8>>::new()
+        );
+        assert_eq!(
+            told(&mut pair, &sent[0].bytes[..40], 1_200),
+            Vec::<Vec<u8>>::new()
+        );
+        let replies = told(&mut pair, &sent[0].bytes[..300], 1_000);
+        let [reply] = replies.as_slice() else {
+            panic!("{} replies", replies.len());
+        };
+        let read = icmp::TooBig::read(reply).expect("a report");
+        assert_eq!(usize::from(read.mtu), 1_000 - overhead);
+        assert_eq!(IpAddr::from(read.destination), ip(HOME));
+        assert_eq!(be16(reply, 16), be16(&whole, 12), "to the sender");
+        assert_eq!(read.quoted[..28], whole[..28], "as it was sent");
+        // The same report again changes nothing.
+        assert_eq!(
+            told(&mut pair, &sent[0].bytes[..300], 1_000),
+            Vec::<Vec<u8>>::new()
+        );
     }
 }
 
