@@ -32,7 +32,7 @@ use netlink::Netlink;
 use roaming::Roaming;
 
 pub use entries::{Rule, TableRoute};
-pub use mtu::link_mtu;
+pub use mtu::{Way, link_mtu, way};
 pub use prefix::{Prefix, covering, prefixes};
 
 /// Routes into the tunnel.

@@ -14,11 +14,33 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 
+/// How a packet leaves this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    device: Option<u32>,
+    router: Option<RouteAddress>,
+}
+
+/// The way of datagrams of this mark towards this address; none if there is no route.
+pub fn way(remote: IpAddr, mark: Option<u32>) -> Option<Way> {
+    let route = get_route(&open().ok()?, remote, mark, RouteFlags::empty()).ok()?;
+    let mut way = Way {
+        device: None,
+        router: None,
+    };
+    for attribute in route.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => way.device = Some(index),
+            RouteAttribute::Gateway(address) => way.router = Some(address),
+            _ => {}
+        }
+    }
+    Some(way)
+}
+
 /// The MTU of our own link towards this address, for datagrams of this mark.
 pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
+    let socket = open()?;
     let route = get_route(&socket, remote, mark, RouteFlags::empty())?;
     let device = route
         .attributes
@@ -34,6 +56,13 @@ pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
     let of_route = entry.ok().and_then(|entry| route_mtu(&entry));
     let mtu = of_route.map_or(of_device, |mtu| mtu.min(of_device));
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+fn open() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    Ok(socket)
 }
 
 fn route_mtu(entry: &RouteMessage) -> Option<u32> {

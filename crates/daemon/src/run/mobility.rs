@@ -32,7 +32,7 @@ use crate::capture::udp_packet;
 use crate::config::Mobility;
 use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
-use crate::routes::{Desired, link_mtu};
+use crate::routes::{Desired, Way, way};
 use crate::status::MobilityStatus;
 use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
@@ -116,6 +116,8 @@ pub(super) struct MobilePart {
     common: Common,
     machine: Machine,
     name: &'static str,
+    /// Where the last message went, and by which way.
+    last: Option<(Ipv4Addr, Option<Way>)>,
 }
 
 enum Machine {
@@ -218,6 +220,7 @@ impl MobilePart {
             common,
             machine,
             name: mobility.name(),
+            last: None,
         })
     }
 
@@ -317,6 +320,16 @@ impl MobilePart {
         }
     }
 
+    /// Another way leads there now than the last message took.
+    fn look_at_way(&mut self, mark: u32, now: Instant) {
+        let last = self
+            .last
+            .take_if(|(to, last)| *last != way((*to).into(), Some(mark)));
+        if last.is_some() {
+            self.handle(&Input::Unsent, now);
+        }
+    }
+
     /// Whether it serves, or a mobile node is registered.
     pub(super) fn is_up(&self) -> bool {
         match &self.machine {
@@ -358,11 +371,15 @@ impl Process {
         let Some(part) = &mut self.mobility else {
             return Ok(());
         };
+        if matches!(input, Input::Look) {
+            part.look_at_way(self.loaded.daemon.fwmark, now);
+        }
         part.handle(input, now);
         let mut wants_host = false;
         while let Some(effect) = self.mobility.as_mut().and_then(MobilePart::poll) {
             match effect {
                 Effect::Datagram { from, to, payload } => {
+                    self.note_way(*to.ip());
                     let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
                     if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
                         part.handle(&Input::Unsent, now);
@@ -380,14 +397,9 @@ impl Process {
                     to,
                     payload,
                 } => {
+                    self.note_way(firewall);
                     let packet = udp_packet(from.into(), to.into(), 0, &payload);
                     self.planes.send_packet(packet)?;
-                    // An address is there sooner than a route: then this packet goes nowhere.
-                    let mark = Some(self.loaded.daemon.fwmark);
-                    let has_route = link_mtu(firewall.into(), mark).is_ok();
-                    if let Some(part) = self.mobility.as_mut().filter(|_| !has_route) {
-                        part.handle(&Input::Unsent, now);
-                    }
                 }
                 Effect::WantsReport => self.owes_report = true,
                 Effect::StoreN {
@@ -506,6 +518,18 @@ impl Process {
             part.configure(new, now);
         }
         self.mobile_input(&Input::Wake)
+    }
+
+    /// Notes by which way a message leaves. An address is there sooner than its route, and that of
+    /// the link before may still be there: then the message goes nowhere.
+    fn note_way(&mut self, to: Ipv4Addr) {
+        let part = self.mobility.as_mut();
+        // Agents ask nothing.
+        let node = part.filter(|it| matches!(it.machine, Machine::MobileNode(_)));
+        if let Some(part) = node {
+            let mark = Some(self.loaded.daemon.fwmark);
+            part.last = Some((to, way(to.into(), mark)));
+        }
     }
 
     /// Takes the part in Mobile IPv4 down.
