@@ -19,6 +19,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from caravan import walk
+from caravan.report.walk import write_picture
 from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
 from caravan.testbed import NamespaceError, RemoteAccess, RemoteAccessConfig, enter
@@ -73,10 +75,11 @@ def main(
         show(network, ends, url, expected, output / "tunnel.pcapng")
         costs = measure_all(network, keys, seconds, output)
     console.print(cost_table(costs))
+    picture = show_walk(output)
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
     console.print(f"\n{time.monotonic() - began:.0f} s in total; all figures come from this run.\n")
-    say_next(output, capture, report)
+    say_next(output, capture, report, picture)
 
 
 def show(
@@ -188,7 +191,24 @@ def open_commands(capture: Path) -> tuple[str, str]:
     return f"{tshark} -Y http", f"{tshark} -O isakmp -Y isakmp"
 
 
-def say_next(output: Path, capture: Path, report: Path) -> None:
+def show_walk(output: Path) -> Path:
+    """Let a mobile node walk out of its company's network and home again; returns the picture."""
+    console.print(
+        "[bold]Mobile IPv4[/]: a node leaves its company's network under a download; SKIP"
+    )
+    console.print("goes from it through the firewall, which denies everything else")
+    folder = output / "walk"
+    folder.mkdir()
+    with console.status("walking"):
+        walked = walk.go(folder)
+    for visit in walked.visits:
+        gap = "" if visit.gap_s is None else f", nothing for {visit.gap_s * 1000:.0f} ms before"
+        console.print(f"  {visit.place:<13} {visit.received_bytes / 1e6:4.1f} MB{gap}")
+    console.print("  the same address and TCP connection all the way, and the same octets\n")
+    return write_picture(walked, output)
+
+
+def say_next(output: Path, capture: Path, report: Path, picture: Path) -> None:
     """What to look at and what to try."""
     logs = os.path.relpath(output / "logs")
     inside, ike = open_commands(capture)
@@ -198,6 +218,7 @@ def say_next(output: Path, capture: Path, report: Path) -> None:
     console.print("      shows the IKE messages; wireshark works too")
     console.print(f"See   {os.path.relpath(report)}")
     console.print("      in a browser: the paper's figures and numbers beside ours")
+    console.print(f"      {os.path.relpath(picture)}: what the mobile node received, and where")
     console.print(f"Read  {logs}/ms/caravan/caravan.toml and {logs}/sg/caravan/caravan.toml")
     console.print("      for the configuration of both ends")
     console.print("Try   target/release/caravan bench    to measure each suite on this machine")

@@ -357,6 +357,12 @@ def walk(network: Mvpn, node: Role, to: Place) -> Move:
     return moved
 
 
+def data_frames(frames: Iterable[Frame], address: str) -> list[Frame]:
+    """Frames of a download's data to the interface with this hardware address."""
+    own = bytes.fromhex(address.replace(":", ""))
+    return [it for it in frames if it.data[:6] == own and len(it.data) > DATA_BYTES]
+
+
 @dataclass(frozen=True)
 class Gap:
     """How long no data came because of a move."""
@@ -369,8 +375,7 @@ def gaps(moves: Sequence[Move], frames: Iterable[Frame], address: str) -> list[G
     """The gap of each move, from a capture at the node's interface under a download: from the last
     frame of data in the former network to the first one in the new one. `address`: the interface's
     hardware address."""
-    own = bytes.fromhex(address.replace(":", ""))
-    data = [it.time_s for it in frames if it.data[:6] == own and len(it.data) > DATA_BYTES]
+    data = [frame.time_s for frame in data_frames(frames, address)]
     found = []
     for move in moves:
         before = max((at for at in data if at < move.time_s), default=move.time_s)
