@@ -82,8 +82,8 @@ pub(crate) fn quoted_raw(via: Via, quoted: &[u8]) -> Option<(u8, u16)> {
     is_known.then(|| (protocol, u16::from_be_bytes([quoted[4], quoted[5]])))
 }
 
-/// The packet inside of a quoted one, if that is IP in IP or plain GRE (RFC 2784 §2). It is cut off
-/// somewhere.
+/// The packet inside of a quoted one, if that is IP in IP or plain GRE (RFC 2784 §2). It is cut
+/// off somewhere.
 pub(crate) fn quoted_inner(quoted: &[u8]) -> Option<&[u8]> {
     const PLAIN_GRE: [u8; 4] = [0, 0, 8, 0];
     let payload = quoted.get(usize::from(quoted.first()? & 15) * 4..)?;

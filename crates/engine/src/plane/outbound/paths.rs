@@ -108,7 +108,7 @@ impl OutboundPlane {
         is_lowered
     }
 
-    /// Tells the sender of the packet that a proven report about its tunnel quotes (RFC 2003 §4.4).
+    /// Tells the sender of the packet that a report about its tunnel quotes (RFC 2003 §4.4).
     /// Otherwise it would hear of it with its next packet, which may be seconds away.
     fn relay(&mut self, child: ChildId, quoted: &[u8]) {
         let largest = self.newest(child).map_or(0, |sealer| sealer.largest);
