@@ -269,6 +269,3 @@ impl Outbound {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
