@@ -13,20 +13,23 @@ branch 10.20.7.0/24 ---------'`- six hops - cn1                                 
 
 Inside routers know the perimeter and nothing outside of it; routers outside know nothing inside.
 `ms` is at home at first; `move` plugs its one interface into another network. `ms2` is a second
-node. Left out: the application relays of the perimeter.
+node. Hosts inside and outside meet at the application relay of the perimeter alone. A second site
+(`TwoSites`) is joined by a tunnel between two gateways, `gw1` and `gw2`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import Frame
-from caravan.testbed.caravan import toml
+from caravan.testbed.caravan import Caravan, toml
+from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import (
     ASSOCIATION,
@@ -39,6 +42,7 @@ from caravan.testbed.mobile_ip import (
 )
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
+from caravan.testbed.process import Process
 
 CORRESPONDENT = "10.19.5.2"
 """CN1, behind the hops."""
@@ -63,6 +67,13 @@ ANNEX = Place("annex", "172.16.9.2/24", "172.16.9.1")
 """Behind another NAT, at the same address."""
 COMPANY = Place("company", "172.20.1.7/24", "172.20.1.1")
 """Behind the firewall of another company."""
+
+SITE = Place("site", "172.30.1.7/24", "172.30.1.1")
+"""At the company's second site."""
+SITE_NETWORK = "172.30.1.0/24"
+GATEWAY1, GATEWAY2 = "198.51.100.20", "198.51.100.21"
+"""Outside addresses of the gateways of both sites."""
+RELAY_PORT = 1080
 
 SETTLED_S = 5.0
 """How long a node that leaves a network may take back what it has got in the next one."""
@@ -231,6 +242,63 @@ class Mvpn(Network):
             set_router = ["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"]
             if host.run(set_router, check=time.monotonic() > until).code == 0:
                 return
+
+
+class TwoSites(Mvpn):
+    """Fig. 1 with a second site of the same company, which is joined by an IPsec tunnel."""
+
+    def __init__(self, output: Path | None = None) -> None:
+        super().__init__(output)
+        try:
+            self.links.bridge(SITE.bridge, [])
+            self.gw1, self.gw2 = self.host("gw1"), self.host("gw2")
+            self._link((self.gw1, "in0", "192.168.5.1/24"), (self.r2, "gw0", "192.168.5.254/24"))
+            self._join(self.gw1, "wan0", "internet", f"{GATEWAY1}/24")
+            self._join(self.gw2, "wan0", "internet", f"{GATEWAY2}/24")
+            self._join(self.gw2, "lan0", SITE.bridge, f"{SITE.router}/24")
+            for host in (self.gw1, self.gw2):
+                self._router(host)
+            self.gw1.add_route(INSIDE_NETWORKS, "192.168.5.254")
+            self.r2.add_route(SITE_NETWORK, "192.168.5.1")
+        except BaseException:
+            self.close()
+            raise
+
+
+@contextlib.contextmanager
+def joined(network: TwoSites) -> Iterator[tuple[Caravan, Caravan]]:
+    """Run the tunnel between both sites."""
+    key = SharedKey("a key of both sites, long enough to be none of a dictionary")
+    first = Connection(
+        key,
+        local_id="gw1.example",
+        remote_id="gw2.example",
+        name="sites",
+        is_aggressive=False,
+        is_legacy=False,
+        proposals="aes128-sha256-modp2048",
+        local_ts=INSIDE_NETWORKS,
+        remote_ts=SITE_NETWORK,
+    )
+    second = replace(
+        first,
+        local_id=first.remote_id,
+        remote_id=first.local_id,
+        remote_addrs=GATEWAY1,
+        local_ts=SITE_NETWORK,
+        remote_ts=INSIDE_NETWORKS,
+    )
+    with Caravan(network.gw1, first) as gateway:
+        gateway.wait_ready()
+        with Caravan(network.gw2, second) as other:
+            other.wait_ready()
+            yield gateway, other
+
+
+def application_relay(network: Mvpn) -> Process:
+    """Start the relay of the perimeter: SOCKS 5 (RFC 1928) on the firewall's inside address."""
+    argv = ["microsocks", "-i", INSIDE, "-p", str(RELAY_PORT)]
+    return network.fw.popen(argv, name="microsocks")
 
 
 @dataclass(frozen=True)
