@@ -107,7 +107,7 @@ def told(
     visits = [
         Visit(WORDS[place.bridge], since, gap, after - before)
         for place, since, gap, before, after in zip(
-            places, starts, [None, *silences_s], counts, counts[1:], strict=False
+            places, starts, [None, *silences_s], counts[:-1], counts[1:], strict=True
         )
     ]
     return Walked(visits, list(zip(times, sums[1:], strict=True)))

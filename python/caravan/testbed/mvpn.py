@@ -43,6 +43,7 @@ from caravan.testbed.mobile_ip import (
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
 from caravan.testbed.process import Process
+from caravan.testbed.relay import LinkConfig, Relay
 
 CORRESPONDENT = "10.19.5.2"
 """CN1, behind the hops."""
@@ -116,9 +117,14 @@ class Move:
 
 
 class Mvpn(Network):
-    """The hosts of Fig. 1; `hops` of 10 Mbit/s lie between the home network and CN1."""
+    """The hosts of Fig. 1; `hops` of 10 Mbit/s lie between the home network and CN1.
 
-    def __init__(self, output: Path | None = None, *, hops: int = 1) -> None:
+    `outside`: properties of the link between the firewall and the internet.
+    """
+
+    def __init__(
+        self, output: Path | None = None, *, hops: int = 1, outside: LinkConfig | None = None
+    ) -> None:
         super().__init__(output)
         self._places: dict[str, Place] = {}
         try:
@@ -126,7 +132,7 @@ class Mvpn(Network):
             for bridge in ("home", "branch", "visited", "hotel", "annex", "company", "internet"):
                 self.links.bridge(bridge, [])
             self._build_inside(hops)
-            self._build_outside()
+            self._build_outside(outside)
         except BaseException:
             self.close()
             raise
@@ -158,11 +164,15 @@ class Mvpn(Network):
         self._link((upper, "down0", "10.19.5.1/24"), end, HOP_RATE)
         self.cn1.add_route("default", "10.19.5.1")
 
-    def _build_outside(self) -> None:
+    def _build_outside(self, link: LinkConfig | None) -> None:
         self.r1, self.r3, self.corp = self.host("r1"), self.host("r3"), self.host("corp")
         nat, nat2 = self.host("nat"), self.host("nat2")
         self.cn2, self.cn3 = self.host("cn2"), self.host("cn3")
-        self._link((self.fw, "out0", f"{OUTSIDE}/24"), (self.r1, "fw0", "192.0.2.254/24"))
+        ends = (self.fw, "out0", f"{OUTSIDE}/24"), (self.r1, "fw0", "192.0.2.254/24")
+        if link is None:
+            self._link(*ends)
+        else:
+            self._delay(link, *ends)
         self.fw.add_route("default", "192.0.2.254")
         lans = (
             (self.r3, "203.0.113.254/24", "visited", "198.51.100.3"),
@@ -206,6 +216,15 @@ class Mvpn(Network):
             host.add_address(interface, address)
             if rate:
                 host.run(["tc", "qdisc", "add", "dev", interface, "root", "tbf", *rate])
+
+    def _delay(
+        self, link: LinkConfig, one: tuple[Host, str, str], two: tuple[Host, str, str]
+    ) -> None:
+        wire = self.host("wire")
+        for port, (host, interface, address) in (("left", one), ("right", two)):
+            host.connect(interface, wire, port, 1500)
+            host.add_address(interface, address)
+        self.relay = Relay(wire, link, "left", "right")
 
     def _router(self, host: Host) -> None:
         host.forward()

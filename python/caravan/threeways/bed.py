@@ -52,6 +52,8 @@ class Setting:
             check_policy(tunnel)
         if self.setup.get("skip"):
             raise NotForTestbed("layer", "the testbed of scenarios does not run firewalls")
+        if self.setup.get("mobile"):
+            raise NotForTestbed("layer", "the testbed of scenarios does not run Mobile IP")
         for link in self.graph["links"]:
             if link.get("is_half_duplex"):
                 key = f"link.{link['name']}.half_duplex"

@@ -148,8 +148,6 @@ pub struct MobileTable {
     pub reverse_tunnel: bool,
     /// Encapsulate also what goes to a foreign agent (RFC 3024 §5.2).
     pub encapsulating_delivery: bool,
-    /// Get broadcasts of the home network when away.
-    pub broadcasts: bool,
     /// Let the home agent end a registration before its time (RFC 3543).
     pub revocation: bool,
     /// Keep the former binding when moving, so that packets come to both places.
@@ -174,7 +172,6 @@ impl ReadTable for MobileTable {
             encapsulation: keys.given("encapsulation")?,
             reverse_tunnel: keys.or("reverse_tunnel", true)?,
             encapsulating_delivery: keys.or("encapsulating_delivery", false)?,
-            broadcasts: keys.or("broadcasts", false)?,
             revocation: keys.or("revocation", true)?,
             simultaneous: keys.or("simultaneous", false)?,
             udp: keys.given("udp")?,

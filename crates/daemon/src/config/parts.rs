@@ -126,8 +126,7 @@ impl Mobility {
         }
     }
 
-    /// The key that says where this part works and that differs in `other`, which a running process
-    /// cannot take over therefore.
+    /// What differs in `other` that a running process cannot take over.
     pub fn moved_key(&self, other: &Self) -> Option<&'static str> {
         let keys: &[(&str, bool)] = match (self, other) {
             (Self::HomeAgent(one), Self::HomeAgent(two)) => &[
@@ -137,6 +136,15 @@ impl Mobility {
                 (
                     "advertise",
                     one.advertised_lifetime.is_some() == two.advertised_lifetime.is_some(),
+                ),
+                ("outside", one.config.outside == two.config.outside),
+                (
+                    "firewalls",
+                    one.config.trusts_traversal == two.config.trusts_traversal,
+                ),
+                (
+                    "header_removal",
+                    one.takes_short_form == two.takes_short_form,
                 ),
             ],
             (Self::ForeignAgent(one), Self::ForeignAgent(two)) => &[

@@ -301,7 +301,7 @@ impl MobilePart {
         }
     }
 
-    /// Takes over a configuration that [`Mobility::can_become`] allows.
+    /// Takes over a configuration from which [`Mobility::moved_key`] names nothing.
     fn configure(&mut self, mobility: &Mobility, now: Instant) {
         match (&mut self.machine, mobility) {
             (Machine::HomeAgent(it), Mobility::HomeAgent(setup)) => it.configure(setup, now),

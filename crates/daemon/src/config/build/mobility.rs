@@ -272,7 +272,8 @@ impl Builder<'_> {
                 encapsulation: encapsulation(table.encapsulation),
                 is_reverse: table.reverse_tunnel,
                 encapsulates_delivery: table.encapsulating_delivery,
-                wants_broadcasts: table.broadcasts,
+                // Home agents of this program have no socket that hears them.
+                wants_broadcasts: false,
                 is_simultaneous: table.simultaneous,
                 udp: udp_wish(table.udp),
                 firewall: firewall.as_ref().map(|it| it.machine.clone()),

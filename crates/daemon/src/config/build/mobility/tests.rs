@@ -186,7 +186,6 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
     let config = good("");
     assert_eq!((config.lifetime, config.is_reverse), (300, true));
     assert!(!config.wants_broadcasts && config.hears_revocations);
-    assert!(good("broadcasts = true\n").wants_broadcasts);
     assert!(!good("revocation = false\n").hears_revocations);
     assert!(good("simultaneous = true\n").is_simultaneous);
     assert_eq!(good("udp = \"always\"\n").udp, tunnel::UdpWish::Always);
@@ -203,7 +202,7 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
         ("lifetime = \"0\"\n", "mobile.lifetime"),
         ("encapsulation = \"esp\"\n", "'ip-in-ip'"),
         ("nai = \"\"\n", "mobile.nai: this text is empty"),
-        ("broadcasts = 1\n", "mobile.broadcasts"),
+        ("broadcasts = true\n", "mobile.broadcasts"),
         (
             "encapsulating_delivery = true\nreverse_tunnel = false\n",
             "only a reverse tunnel has it",

@@ -1,0 +1,191 @@
+"""The gap of each move of a mobile node at three levels, side by side.
+
+`python -m caravan.threeways.moves [--delay MS]` lets a node walk out of its company's network and
+home: computed from the messages of a registration, simulated with the real machines (the
+catalogue's `firewall`), and run in namespaces with the real program. A gap begins when the node has
+an address on the new link, and ends when packets reach it again. The testbed's own work, plugging
+the node in and giving it an address, is told apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from caravan import _lab
+from caravan.lab import core
+from caravan.testbed import NamespaceError, enter
+from caravan.testbed.mobile_ip import Place, Role
+from caravan.testbed.mvpn import (
+    BRANCH,
+    HOME,
+    VISITED,
+    Keys,
+    Move,
+    Mvpn,
+    firewall,
+    home_agent,
+    mobile_node,
+    walk,
+)
+from caravan.testbed.relay import LinkConfig
+
+WAY = (BRANCH, VISITED, BRANCH, VISITED, HOME)
+LINKS = {BRANCH.bridge: "inside", VISITED.bridge: "u", HOME.bridge: "home"}
+"""Their names in the scenario."""
+RATE = "10 Mbit/s"
+FIRST_S = 5
+"""Of the simulation: when the first move is, and the time between two."""
+NEAR = 0.15
+NEAR_S = 0.010
+"""Gaps agree if they differ by no more than one of these."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The gap of one move at each level, in seconds, and the testbed's own part besides."""
+
+    to: str
+    model_s: float
+    simulate_s: float
+    testbed_s: float
+    plugging_s: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no level is far from the testbed."""
+        others = (self.model_s, self.simulate_s)
+        return all(is_near(other, self.testbed_s) for other in others)
+
+
+def is_near(one_s: float, other_s: float) -> bool:
+    """Whether two gaps agree."""
+    apart = abs(one_s - other_s)
+    return apart <= NEAR_S or apart <= NEAR * max(one_s, other_s)
+
+
+def three_ways(delay_ms: float, output: Path) -> list[Gap]:
+    """The gap of each move of `WAY`, with this one-way delay between firewall and internet."""
+    simulated = simulate(delay_ms)
+    measured = run(delay_ms, output)
+    return [
+        Gap(place.bridge, computed(place, delay_ms), ours, testbed, plugging)
+        for place, ours, (testbed, plugging) in zip(WAY, simulated, measured, strict=True)
+    ]
+
+
+def computed(place: Place, delay_ms: float) -> float:
+    """One registration over the path to the home agent (RFC 5944 §3): its request and reply."""
+    entry = core.find("exchange", "mobile-ip")
+    outside = delay_ms if place == VISITED else 0
+    keys = {"title": "The path", "rate": RATE, "delay": f"{outside} ms", "mtu": 1500}
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
+    request = {
+        "detection_s": 0,
+        "data_bytes": 84,
+        "file": entry.file,
+        "text": entry.text,
+        "link": {"name": "path", "file": "path.toml", "text": text},
+        "policy": None,
+        "device": None,
+    }
+    answer = json.loads(_lab.exchange(json.dumps(request)))
+    return float(answer["gap_s"])
+
+
+def simulate(delay_ms: float) -> list[float]:
+    """The same moves of the catalogue's scenario."""
+    delays = {"r1": delay_ms, "net": 0, "r3": 0}
+    edits = [f"link.{link}.delay={delay} ms" for link, delay in delays.items()]
+    # The links are empty, as in the other levels.
+    edits.append("flow.download.bytes=1 kB")
+    request = core.Question("firewall", tuple(edits)).request()
+    text = str(request["text"])
+    # A scenario has no link where nobody ever is.
+    links = [*(LINKS[place.bridge] for place in WAY), "hotel"]
+    moves = "".join(
+        f'[[move]]\nat = "{FIRST_S * number} s"\nnode = "mn"\nto = "{link}"\n\n'
+        for number, link in enumerate(links, 1)
+    )
+    request["text"] = text[: text.index("[[move]]")] + moves
+    answer = core.kernel(request)
+    (node,) = answer["simulate"]["mobile"]
+    return [float(move["gap_s"]) for move in node["moves"][: len(WAY)]]
+
+
+def run(delay_ms: float, output: Path) -> list[tuple[float, float]]:
+    """The same in namespaces: each gap, and how long the testbed took before it."""
+    link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
+    with Mvpn(output, outside=link) as network:
+        keys = Keys(network)
+        with (
+            home_agent(network) as ha,
+            firewall(network, keys) as fw,
+            mobile_node(network, keys) as node,
+        ):
+            for role in (ha, fw, node):
+                role.wait_ready()
+            node.wait_at(HOME)
+            moves = [walk(network, node, place) for place in WAY]
+            return [gap_of(node, move) for move in moves]
+
+
+def gap_of(node: Role, move: Move) -> tuple[float, float]:
+    """From the node's log: from its address on the new link to its registration."""
+    began = None
+    for moment, fields in node.events():
+        if moment < move.time_s:
+            continue
+        words = str(fields.get("message", ""))
+        is_here = words.startswith("attached: Colocated") or (
+            move.to == HOME and words.startswith(("attached: Visiting", "attached: Home"))
+        )
+        if is_here:
+            began = moment
+        if words in ("registered", "at home") and began is not None:
+            return moment - began, began - move.time_s
+    raise ValueError(f"the log of {node.name} has no registration after the move to {move.to}")
+
+
+def shown(gaps: Sequence[Gap]) -> Table:
+    """The table, one row a move."""
+    table = Table(
+        title="Until packets reach the node again, in ms",
+        caption=f"same: within {NEAR:.0%} or {NEAR_S * 1000:.0f} ms of the testbed",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("move to", "model", "simulate", "testbed", "plugging in", ""):
+        table.add_column(heading, justify="left" if heading == "move to" else "right")
+    for gap in gaps:
+        levels = (gap.model_s, gap.simulate_s, gap.testbed_s, gap.plugging_s)
+        numbers = [f"{level * 1000:.1f}" for level in levels]
+        table.add_row(gap.to, *numbers, "same" if gap.agrees else "[red]differs[/]")
+    return table
+
+
+def main(
+    delay: Annotated[float, typer.Option(help="ms, one way, between firewall and internet")] = 40,
+    output: Annotated[Path, typer.Option(help="folder for logs")] = Path("moves-out"),
+) -> None:
+    """The gap of each move: computed, simulated, and run in namespaces."""
+    enter()
+    Console(highlight=False).print(shown(three_ways(delay, output.resolve())))
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except (NamespaceError, core.LabError) as failure:
+        typer.secho(f"moves: {failure}", fg="red", err=True)
+        raise SystemExit(1) from None
