@@ -408,7 +408,7 @@ impl Firewall {
     /// An authentic packet of an entry's node came from this address.
     fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
         self.claims.remove(&entry);
-        if from.port() != 0 && !self.takes_udp {
+        if from.port() != 0 && !self.takes_udp || self.is_inside(*from.ip()) {
             return;
         }
         if from.port() == 0 && self.mode == Mode::PacketParsing {
@@ -431,6 +431,20 @@ impl Firewall {
         };
         self.claims.insert(entry, claim);
         self.ask();
+    }
+
+    /// Whether an address belongs inside: a binding to it would take its packets. A node writes
+    /// whatever source it likes. An entry that reaches everything says nothing about it.
+    fn is_inside(&self, address: Ipv4Addr) -> bool {
+        let own = [self.outside, self.inside];
+        let mut entries = self.access.iter();
+        own.contains(&address)
+            || self.home_agents.contains(&address)
+            || entries.any(|(_, entry)| {
+                let mut inside = entry.template.inside.iter();
+                let is_home = entry.template.home() == Some(address);
+                is_home || inside.any(|one| *one != any() && one.contains_address(address.into()))
+            })
     }
 
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.

@@ -1,6 +1,7 @@
 //! The packet filter of a mobile node that is outside of its firewall: on its links, only packets
 //! in SKIP between both pass, what keeps a link alive, and connections that its file lets it open
-//! in clear.
+//! in clear. A node is outside until its home agent has answered it in clear, with their key: what
+//! a link says of itself proves nothing.
 //!
 //! Linux takes packets for any of its addresses from any link, so without it everybody on a visited
 //! link could send to the home address. The table stays when the process ends outside. It goes when
@@ -12,10 +13,11 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use engine::skip::udp::PORT;
+use wire::mip4::PORT as REGISTRATION;
 
 use super::names::WALL_PREFIX;
 use super::{NFT, NftError, forget, protocol_word, remove, run};
-use crate::config::{Loaded, Mobility, NodeFirewall};
+use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall};
 use crate::footprint::FootprintFile;
 
 /// What both ends of a link need to find each other, and an address (RFC 2131 §4.1, RFC 4861 §4).
@@ -43,8 +45,7 @@ pub fn follow(
             false => Ok(()),
         };
     };
-    let place = (&*node.interfaces, node.config.home_address);
-    let text = text(&table, place, firewall);
+    let text = text((&table, &loaded.daemon.tun), &Ends::of(node), firewall);
     if former.as_ref() == Some(&text) {
         return Ok(());
     }
@@ -57,20 +58,40 @@ pub fn follow(
     Ok(())
 }
 
-/// The input of `nft -f -`: one transaction.
-fn text(table: &str, (links, home): (&[String], Ipv4Addr), firewall: &NodeFirewall) -> String {
-    let quoted = links.iter().map(|name| format!("\"{name}\""));
+/// A mobile node's links and addresses.
+struct Ends<'a> {
+    links: &'a [String],
+    home: Ipv4Addr,
+    agent: Ipv4Addr,
+}
+
+impl<'a> Ends<'a> {
+    fn of(node: &'a MobileSetup) -> Self {
+        Self {
+            links: &node.interfaces,
+            home: node.config.home_address,
+            agent: node.config.home_agent,
+        }
+    }
+}
+
+/// The input of `nft -f -`: one transaction. Registrations in clear pass: they prove that the node
+/// is inside.
+fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) -> String {
+    let quoted = ends.links.iter().map(|name| format!("\"{name}\""));
     let links = quoted.collect::<Vec<_>>().join(", ");
-    let peer = firewall.outside;
-    let (from, to) = match firewall.is_udp {
-        true => (format!("udp sport {PORT}"), format!("udp dport {PORT}")),
-        false => ["ip protocol 57"; 2].map(str::to_owned).into(),
+    let (home, agent, peer) = (ends.home, ends.agent, firewall.outside);
+    let skip = match firewall.is_udp {
+        true => format!("udp sport {PORT} udp dport {PORT}"),
+        false => "ip protocol 57".to_owned(),
     };
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain from-link {{\n    type filter hook input priority filter;\n    \
-         iifname != {{ {links} }} accept\n    ip daddr {home} counter drop\n    \
-         ip saddr {peer} {from} accept\n    \
+         iifname lo accept\n    iifname \"{tun}\" accept\n    \
+         ip saddr {agent} ip daddr {home} udp sport {REGISTRATION} accept\n    \
+         ip daddr {home} counter drop\n    iifname != {{ {links} }} accept\n    \
+         ip saddr {agent} udp sport {REGISTRATION} accept\n    ip saddr {peer} {skip} accept\n    \
          ct state related icmp type {{ destination-unreachable, time-exceeded, \
          parameter-problem }} accept\n"
     );
@@ -82,15 +103,24 @@ fn text(table: &str, (links, home): (&[String], Ipv4Addr), firewall: &NodeFirewa
     let _ = write!(
         text,
         "    counter drop\n  }}\n  chain to-link {{\n    type filter hook output priority \
-         filter;\n    oifname != {{ {links} }} accept\n    ip saddr {home} counter drop\n    \
-         ip daddr {peer} {to} accept\n"
+         filter;\n    oifname lo accept\n    oifname \"{tun}\" accept\n    \
+         ip daddr {agent} udp dport {REGISTRATION} accept\n    \
+         ip saddr {home} counter drop\n    oifname != {{ {links} }} accept\n    \
+         ip daddr {peer} {skip} accept\n"
     );
     alive(&mut text);
     for (protocol, port) in &firewall.clear {
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} dport {port} accept");
     }
-    text + "    counter drop\n  }\n}\n"
+    // What this host forwards is in no tunnel.
+    let _ = write!(
+        text,
+        "    counter drop\n  }}\n  chain through {{\n    type filter hook forward priority \
+         filter;\n    iifname {{ {links} }} counter drop\n    \
+         oifname {{ {links} }} counter drop\n  }}\n}}\n"
+    );
+    text
 }
 
 fn alive(text: &mut String) {

@@ -10,6 +10,7 @@
 //! Left out: the host's own traffic to the outside, such as its DNS, beyond the source addresses
 //! that it may have there, and everything between networks inside.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use engine::firewall::{Config, Passage, Way};
@@ -63,6 +64,14 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     pass(&mut text, &passages, Way::In, "");
     text += "    counter drop\n  }\n  chain to-outside {\n    type filter hook output priority \
              filter;\n";
+    if inside != outside {
+        // Where the route inside is gone, their tunnels would follow the one outside, in clear.
+        let agents = agents(&setup.config);
+        let _ = writeln!(
+            text,
+            "    oifname \"{link}\" ip daddr {{ {agents} }} counter drop"
+        );
+    }
     let own = format!("{outside}, {inside}, 0.0.0.0");
     let _ = writeln!(
         text,
@@ -95,18 +104,30 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     text + "  }\n}\n"
 }
 
-/// Tunnels of home agents come from inside alone: what says otherwise is forged, also where the
-/// kernel takes it for a part of such a tunnel. One leg cannot tell.
+/// Home agents, and hosts that packets go to and come from inside, are not outside: what says
+/// otherwise is forged, also where the kernel takes it for a part of a tunnel. One leg cannot tell.
 fn spoofed(config: &Config) -> String {
     if config.inside == config.outside {
         return String::new();
     }
-    let agents: Vec<_> = config.home_agents.iter().map(ToString::to_string).collect();
-    format!(
+    let mut text = format!(
         "    ip daddr {} counter drop\n    ip saddr {{ {} }} counter drop\n",
         config.inside,
-        agents.join(", ")
-    )
+        agents(config)
+    );
+    let inside = config.entries.iter().flat_map(|(_, it)| &it.inside);
+    let inside: BTreeSet<_> = inside.map(|it| range("saddr", it)).collect();
+    // All addresses: a node may reach everything, and nothing is told apart.
+    for range in inside.iter().filter(|it| !it.is_empty()) {
+        let _ = writeln!(text, "    {range}counter drop");
+    }
+    text
+}
+
+/// Home agents, as nft lists them.
+fn agents(config: &Config) -> String {
+    let agents: Vec<_> = config.home_agents.iter().map(ToString::to_string).collect();
+    agents.join(", ")
 }
 
 /// Rules that let packets of one way pass, and ICMP about them.

@@ -304,6 +304,11 @@ impl MobileNode {
         if self.attachment == Attachment::Detached {
             return;
         }
+        // Anybody on a link can advertise. The firewall's keys prove who is heard outside of it,
+        // and an advertisement leads nowhere else.
+        if self.outside().is_some() {
+            return;
+        }
         let flags = advertisement.agent.flags;
         if flags.has(AgentFlags::HOME_AGENT) && from == self.config.home_agent {
             // RFC 5944 §2.4.3: this is our home link.

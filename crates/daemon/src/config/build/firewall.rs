@@ -30,6 +30,11 @@ impl Builder<'_> {
         if table.binding_lifetime.0.is_zero() {
             return Err(self.value("firewall.binding_lifetime", "0 would forget every node"));
         }
+        if table.inside == table.outside {
+            let text = "firewall.inside: it is firewall.outside: whoever can send from a home \
+                        agent's address outside speaks for the home network";
+            loaded.notes.push(text.to_owned());
+        }
         let own = self.own_key("firewall", file)?;
         let mut entries = Vec::new();
         for (name, access) in &file.access {

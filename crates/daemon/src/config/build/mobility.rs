@@ -391,7 +391,8 @@ impl Builder<'_> {
     }
 
     pub(super) fn interface(&self, key: &str, name: &str) -> Result<(), ConfigError> {
-        let is_odd = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+        // nft takes some of them for more than a name.
+        let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/\"*\\".contains(c);
         let is_good = (1..=INTERFACE_OCTETS_MAX).contains(&name.len())
             && !name.contains(is_odd)
             && ![".", ".."].contains(&name);

@@ -27,6 +27,14 @@ fn firewall(is_udp: bool, clear: &[(Transport, u16)]) -> NodeFirewall {
     }
 }
 
+fn ends(links: &[String]) -> Ends<'_> {
+    Ends {
+        links,
+        home: HOME,
+        agent: Ipv4Addr::new(10, 18, 3, 1),
+    }
+}
+
 fn links() -> [String; 2] {
     ["eth0", "wlan0"].map(str::to_owned)
 }
@@ -43,35 +51,62 @@ fn chain(text: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn outside_only_skip_of_the_firewall_passes_and_never_the_home_address_in_clear() {
-    let text = text("caravan.mobile", (&links(), HOME), &firewall(false, &[]));
+    let text = text(
+        ("caravan.mobile", "caravan0"),
+        &ends(&links()),
+        &firewall(false, &[]),
+    );
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
-    for (rules, links, home, skip) in [
+    for (rules, link, home, peer) in [
         (&input, "iifname", "daddr", "saddr"),
         (&output, "oifname", "saddr", "daddr"),
     ] {
-        assert_eq!(
-            rules[1],
-            format!("{links} != {{ \"eth0\", \"wlan0\" }} accept")
-        );
-        assert_eq!(rules[2], format!("ip {home} {HOME} counter drop"));
-        assert_eq!(rules[3], format!("ip {skip} {PEER} ip protocol 57 accept"));
+        let place = |rule: String| rules.iter().position(|it| *it == rule).expect(&rule);
+        let tunnel = place(format!("{link} \"caravan0\" accept"));
+        let dropped = place(format!("ip {home} {HOME} counter drop"));
+        let others = place(format!("{link} != {{ \"eth0\", \"wlan0\" }} accept"));
+        let skip = place(format!("ip {peer} {PEER} ip protocol 57 accept"));
+        assert!(tunnel < dropped && dropped < others && others < skip);
         assert_eq!(rules.last().expect("one"), "counter drop");
+        // Before it, nothing of the home address but registrations, and no other protocol.
+        for rule in &rules[1..dropped] {
+            let is_own = [
+                link,
+                "ip saddr 10.18.3.1 ip daddr",
+                "ip daddr 10.18.3.1 udp dport 434",
+            ];
+            assert!(is_own.iter().any(|it| rule.starts_with(it)), "{rule}");
+        }
     }
+    assert_eq!(chain(&text, "through").len(), 3, "nothing is forwarded");
 }
 
 #[test]
-fn in_udp_no_other_port_of_the_firewall_passes() {
-    let text = text("caravan.mobile", (&links(), HOME), &firewall(true, &[]));
+fn in_udp_no_other_port_of_either_end_passes() {
+    let text = text(
+        ("caravan.mobile", "caravan0"),
+        &ends(&links()),
+        &firewall(true, &[]),
+    );
     assert!(!text.contains("ip protocol 57"));
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
-    assert_eq!(input[3], format!("ip saddr {PEER} udp sport 61057 accept"));
-    assert_eq!(output[3], format!("ip daddr {PEER} udp dport 61057 accept"));
+    let ports = "udp sport 61057 udp dport 61057 accept";
+    assert!(input.contains(&format!("ip saddr {PEER} {ports}")));
+    assert!(output.contains(&format!("ip daddr {PEER} {ports}")));
+    let other = text
+        .lines()
+        .filter(|line| line.contains("61057") && !line.contains(ports));
+    assert_eq!(other.count(), 0);
 }
 
 #[test]
 fn what_the_file_names_may_be_opened_from_here_alone() {
     let clear = [(Transport::Tcp, 80), (Transport::Udp, 53)];
-    let text = text("caravan.mobile", (&links(), HOME), &firewall(false, &clear));
+    let text = text(
+        ("caravan.mobile", "caravan0"),
+        &ends(&links()),
+        &firewall(false, &clear),
+    );
     let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
     for (protocol, port) in [("tcp", 80), ("udp", 53)] {
         let answers = format!("{protocol} sport {port} ct state established accept");

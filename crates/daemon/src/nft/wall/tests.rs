@@ -116,11 +116,15 @@ fn what_claims_to_come_from_a_home_agent_does_not_come_from_outside() {
     let forged = [
         "ip daddr 192.168.0.1 counter drop",
         "ip saddr { 10.18.3.1 } counter drop",
+        "ip saddr 10.18.0.0-10.18.255.255 counter drop",
         "ct state established,related accept",
     ]
     .join("\n    ");
     let with = text("caravan.firewall", "caravan0", &setup);
     assert!(chain(&with, "from-outside").contains(&forged), "{with}");
+    // Nor does its tunnel leave there, if the route inside is gone.
+    let to_agents = "oifname \"eth0\" ip daddr { 10.18.3.1 } counter drop";
+    assert!(chain(&with, "to-outside").contains(to_agents), "{with}");
     // With one leg, inside is where outside is.
     setup.config.inside = setup.config.outside;
     let without = text("caravan.firewall", "caravan0", &setup);

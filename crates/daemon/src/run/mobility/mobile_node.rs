@@ -180,9 +180,13 @@ impl MobileNodePart {
     pub(super) fn want(&self, desired: &mut Desired) {
         let home = self.setup.config.home_address;
         desired.addresses.insert(home.into());
-        let is_inside = self.node.colocated().is_some() && self.node.outside().is_none();
-        desired.roaming.is_outside =
-            self.setup.firewall.is_some() && !self.is_at_home && !is_inside;
+        // A registration in clear has proved that it is inside.
+        let is_inside = match self.node.state() {
+            State::Home => true,
+            State::Registered { .. } => !self.layer.is_active(),
+            State::Unreachable => false,
+        };
+        desired.roaming.is_outside = self.setup.firewall.is_some() && !is_inside;
         if self.is_at_home
             && let Some(link) = self.link
         {

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wire::ip::protocol;
+use wire::mip4::{AgentAdvertisement, AgentFlags, MobilityAgent};
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name, Nsid};
 
 use super::world::*;
@@ -107,6 +108,48 @@ fn an_address_of_a_node_that_is_heard_is_not_given_away() {
     world.attach(0, Attachment::Colocated(ELSEWHERE));
     assert_eq!(bound(&world), [(A, ELSEWHERE), (B, CARE_OF)]);
     assert!(world.is_joined(0) && world.is_joined(1));
+}
+
+#[test]
+fn an_authentic_node_is_not_bound_to_an_address_inside() {
+    let mut world = two();
+    let home = home(1);
+    for stolen in [AGENT, WALL_INSIDE, home] {
+        // It is outside, and says that it is there: what is sent there would go to it.
+        world.attach(0, Attachment::Colocated(stolen));
+        assert_eq!(bound(&world), [], "{stolen}");
+    }
+    world.attach(0, Attachment::Colocated(CARE_OF));
+    assert_eq!(bound(&world), [(A, CARE_OF)]);
+}
+
+#[test]
+fn a_link_outside_cannot_tell_a_node_that_it_is_at_home() {
+    let mut world = World::new(Options::default());
+    world.attach(0, Attachment::Colocated(CARE_OF));
+    assert!(world.is_joined(0));
+    for flags in [AgentFlags::HOME_AGENT, AgentFlags::REGISTRATION_REQUIRED] {
+        let agent = MobilityAgent {
+            sequence: 1,
+            registration_lifetime: 300,
+            flags: AgentFlags(flags),
+            care_of_addresses: vec![ELSEWHERE],
+        };
+        let forged = AgentAdvertisement {
+            routes_common_traffic: true,
+            lifetime: 1_800,
+            routers: Vec::new(),
+            agent,
+            challenge: None,
+        };
+        let from = match flags {
+            AgentFlags::HOME_AGENT => AGENT,
+            _ => ELSEWHERE,
+        };
+        world.nodes[0].hear(from, &forged.to_icmp(), world.now);
+        world.settle();
+        assert!(world.is_joined(0), "{flags:#x}");
+    }
 }
 
 #[test]
