@@ -376,7 +376,7 @@ class Taken:
     def __init__(self, host: Host, file: Path) -> None:
         self.socket, other = socket.socketpair()
         self.socket.settimeout(20)
-        argv = [str(caravan_binary()), "steward", "--config", str(file)]
+        argv = [str(caravan_binary()), "steward", "--config", str(file), "--role", "up"]
         with host.entered():
             self.process = subprocess.Popen(
                 argv,
@@ -473,6 +473,7 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(
 
 def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
     argv = [str(caravan_binary()), "steward", "--config", str(tmp_path / "none.toml")]
+    argv += ["--role", "up"]
     done = subprocess.run(
         argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
