@@ -408,7 +408,7 @@ impl Firewall {
     /// An authentic packet of an entry's node came from this address.
     fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
         self.claims.remove(&entry);
-        if from.port() != 0 && !self.takes_udp || self.is_inside(*from.ip()) {
+        if from.port() != 0 && !self.takes_udp || self.is_inside(*from.ip(), entry) {
             return;
         }
         if from.port() == 0 && self.mode == Mode::PacketParsing {
@@ -435,14 +435,15 @@ impl Firewall {
 
     /// Whether an address belongs inside: a binding to it would take its packets. A node writes
     /// whatever source it likes. An entry that reaches everything says nothing about it.
-    fn is_inside(&self, address: Ipv4Addr) -> bool {
+    /// Its own home address is a node's care-of address where it has no other.
+    fn is_inside(&self, address: Ipv4Addr, of: EntryId) -> bool {
         let own = [self.outside, self.inside];
         let mut entries = self.access.iter();
         own.contains(&address)
             || self.home_agents.contains(&address)
-            || entries.any(|(_, entry)| {
+            || entries.any(|(id, entry)| {
                 let mut inside = entry.template.inside.iter();
-                let is_home = entry.template.home() == Some(address);
+                let is_home = id != of && entry.template.home() == Some(address);
                 is_home || inside.any(|one| *one != any() && one.contains_address(address.into()))
             })
     }
