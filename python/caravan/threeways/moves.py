@@ -107,7 +107,7 @@ def simulate(delay_ms: float) -> list[float]:
     delays = {"r1": delay_ms, "net": 0, "r3": 0}
     edits = [f"link.{link}.delay={delay} ms" for link, delay in delays.items()]
     # The links are empty, as in the other levels.
-    edits.append("flow.download.bytes=1 kB")
+    edits.append("flow.download.bytes=1 KB")
     request = core.Question("firewall", tuple(edits)).request()
     text = str(request["text"])
     # A scenario has no link where nobody ever is.
