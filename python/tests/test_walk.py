@@ -15,7 +15,7 @@ from caravan.walk import Walked, told
 def walked() -> Walked:
     """100 octets each half second, and nothing for a second after each of two moves."""
     data = [(at, 100) for at in (10.0, 10.5, 11.0, 12.5, 13.0, 13.5, 15.0, 15.5)]
-    moves = [Move(HOME, VISITED, 11.2), Move(VISITED, HOTEL, 13.7)]
+    moves = [Move(HOME, VISITED, 11.2, 11.3), Move(VISITED, HOTEL, 13.7, 13.8)]
     return told(data, moves, [1.5, 1.5])
 
 

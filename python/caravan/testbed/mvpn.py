@@ -104,11 +104,13 @@ SOURCE_FILTER = """table ip ingress {
 
 @dataclass(frozen=True)
 class Move:
-    """A move of a node: where from and where to, and when the interface changed its network."""
+    """A move of a node: where from and where to, when its interface left the network, and when it
+    had address and router in the next one."""
 
     origin: Place
     to: Place
     time_s: float
+    settled_s: float
 
     @property
     def kind(self) -> str:
@@ -237,7 +239,7 @@ class Mvpn(Network):
         host = node or self.ms
         port = f"{host.role}-eth0"
         self.links.link_down(port)
-        moved = Move(self._places.get(host.role, HOME), to, time.time())
+        began, origin = time.time(), self._places.get(host.role, HOME)
         self._places[host.role] = to
         home = MOBILE if host is self.ms else SECOND
         for address in host.addresses("eth0"):
@@ -247,7 +249,7 @@ class Mvpn(Network):
         host.run(["ip", "route", "del", "default"], check=False)
         self.links.plug(port, to.bridge)
         self.settle(to, host)
-        return moved
+        return Move(origin, to, began, time.time())
 
     def settle(self, place: Place, host: Host) -> None:
         """Give a node address and router, as DHCP would."""

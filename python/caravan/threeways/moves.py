@@ -3,8 +3,8 @@
 `python -m caravan.threeways.moves [--delay MS]` lets a node walk out of its company's network and
 home: computed from the messages of a registration, simulated with the real machines (the
 catalogue's `firewall`), and run in namespaces with the real program. A gap begins when the node has
-an address on the new link, and ends when packets reach it again. The testbed's own work, plugging
-the node in and giving it an address, is told apart.
+an address and a router on the new link, and ends when packets reach it again. The testbed's own
+work, plugging the node in and giving it an address and a router, is told apart.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def run(delay_ms: float, output: Path) -> list[tuple[float, float]]:
 
 
 def gap_of(node: Role, move: Move) -> tuple[float, float]:
-    """From the node's log: from its address on the new link to its registration."""
+    """From the node's log: from its address and router on the new link to its registration, which
+    may be there before the testbed knows that the router is."""
     began = None
     for moment, fields in node.events():
         if moment < move.time_s:
@@ -150,9 +151,9 @@ def gap_of(node: Role, move: Move) -> tuple[float, float]:
             move.to == HOME and words.startswith(("attached: Visiting", "attached: Home"))
         )
         if is_here:
-            began = moment
+            began = max(moment, move.settled_s)
         if words in ("registered", "at home") and began is not None:
-            return moment - began, began - move.time_s
+            return max(0.0, moment - began), began - move.time_s
     raise ValueError(f"the log of {node.name} has no registration after the move to {move.to}")
 
 
