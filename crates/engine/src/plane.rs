@@ -103,6 +103,9 @@ pub enum OutboundChange {
     /// The peer of this child's SAs moved (found by the inbound plane, or by control). An SA that
     /// is raw stays so.
     Move(ChildId, Path),
+    /// The inbound plane has heard a peer somewhere else, and control may answer with
+    /// [`OutboundChange::Lead`]: what has no policy waits a moment for it.
+    AwaitLead,
     /// As [`InboundChange::Lead`].
     Lead(ChildId, Box<Lead>),
     /// This child's peer has moved. This many more octets may be sent to it. The rest waits for

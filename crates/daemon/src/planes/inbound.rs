@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{InboundPlane, Packets, Received};
+use engine::plane::{InboundPlane, Notice, OutboundChange, Packets, Received};
 use engine::sa::{Path, Via};
 
 use super::news::Line;
@@ -215,6 +215,7 @@ impl Inbound {
 
     /// Writes everything that the plane opened from one batch.
     fn deliver(&mut self, buffers: &Buffers) {
+        self.tell_notices();
         for write in self.packets.writes() {
             let mut writing = self.gather.begin();
             writing.push(write.header);
@@ -235,11 +236,19 @@ impl Inbound {
             };
             self.line.tell(message, &mut self.io.unheard);
         }
+        self.packets.clear();
+    }
+
+    /// Before the packets themselves: what answers them must find its way back.
+    fn tell_notices(&mut self) {
         for notice in self.packets.notices() {
+            if let Notice::PathMoved { .. } = notice {
+                self.outbound
+                    .offer(OutboundOrder::Change(OutboundChange::AwaitLead));
+            }
             let news = News::Notice(notice.clone());
             self.line.tell(news, &mut self.io.unheard);
         }
-        self.packets.clear();
     }
 
     /// Reads ICMP reports about our datagrams. A smaller path MTU concerns the outbound thread,

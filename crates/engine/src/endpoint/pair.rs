@@ -276,7 +276,7 @@ impl Seen {
             }
             Change::Doubt(child) => self.doubted.push(*child),
             Change::Proven(..) | Change::LinkMtu(..) | Change::Watch(..) => {}
-            Change::Lead(..) | Change::Calendar(..) | Change::StoredN(..) => {}
+            Change::AwaitLead | Change::Lead(..) | Change::Calendar(..) | Change::StoredN(..) => {}
         }
     }
 

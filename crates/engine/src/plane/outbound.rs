@@ -3,6 +3,7 @@
 mod in_line;
 mod nested;
 mod paths;
+mod strays;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,6 +13,7 @@ use wire::vnet::VnetHeader;
 
 use self::nested::Level;
 use self::paths::look;
+use self::strays::Strays;
 use crate::counters::DropReason;
 use crate::plane::carried;
 use crate::plane::hold::{Held, Hold};
@@ -58,6 +60,7 @@ pub struct OutboundPlane {
     released: Vec<Held>,
     /// ICMP reports about tunnels, as the senders of their packets understand them.
     relayed: Vec<Vec<u8>>,
+    strays: Strays,
     sizes: PathSizes,
     /// Buffers for packets that are sealed more than once; their memory is reused.
     levels: Vec<Level>,
@@ -109,6 +112,7 @@ impl OutboundPlane {
             fragments: Reassembly::default(),
             released: Vec::new(),
             relayed: Vec::new(),
+            strays: Strays::default(),
             sizes: PathSizes::default(),
             levels: Vec::new(),
             calendar: None,
@@ -147,6 +151,7 @@ impl OutboundPlane {
                 let mtu = self.sizes.follow(child, path);
                 self.resize(child, mtu);
             }
+            OutboundChange::AwaitLead => self.await_lead(now),
             OutboundChange::Lead(child, lead) => self.lead(child, &lead),
             OutboundChange::Allow(child, bytes) => self.allow(child, bytes),
             OutboundChange::Proven(child, address) => {
@@ -239,6 +244,7 @@ impl OutboundPlane {
         };
         match reason {
             DropReason::NoSa | DropReason::UnprovenPath => self.hold(frame, reason, since, now),
+            DropReason::NoPolicy => self.keep_stray(frame, since, now),
             _ => self.report.drops.count(reason),
         }
         Verdict::Refused(reason)

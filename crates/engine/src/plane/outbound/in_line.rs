@@ -42,6 +42,7 @@ impl OutboundPlane {
         });
         let mtu = self.sizes.lead(child, lead.path, lead.is_nested);
         self.resize(child, mtu);
+        self.retry_strays();
     }
 
     /// A bound of n was stored.

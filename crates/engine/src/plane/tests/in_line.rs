@@ -437,10 +437,25 @@ fn an_sa_that_leads_elsewhere_keeps_its_key_and_its_count() {
     assert_eq!(pair.open(&again).len(), 1);
     assert_eq!(pair.sender.report().associations[0].packets, 2);
     // One that leads nowhere takes nothing.
-    pair.sender
-        .apply(lead(raw_path(ELSEWHERE, "0.0.0.0"), vec![]), NOW);
+    let nowhere = || lead(raw_path(ELSEWHERE, "0.0.0.0"), vec![]);
+    pair.sender.apply(nowhere(), NOW);
     assert_eq!(pair.seal(&[registration(54)]).len(), 0);
     assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+    // Where its lead is on its way, what came before it leaves with it.
+    pair.sender.apply(OutboundChange::AwaitLead, NOW);
+    assert_eq!(pair.seal(&[registration(55)]).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+    let there = vec![TrafficSelector::host(ip(HOME_AGENT))];
+    let away = lead(raw_path(ELSEWHERE, FIREWALL), there);
+    pair.sender.apply(away, NOW);
+    assert_eq!(pair.release(NOW).len(), 1);
+    // One that waits in vain is counted with the next.
+    pair.sender.apply(nowhere(), NOW);
+    pair.sender.apply(OutboundChange::AwaitLead, NOW);
+    assert_eq!(pair.seal(&[registration(56)]).len(), 0);
+    let later = NOW + crate::time::Duration::from_secs(1);
+    assert_eq!(pair.seal_at(later, &[registration(57)]).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 3);
     // The same at the other end.
     let nobody = Lead {
         path: raw_path(FIREWALL, "0.0.0.0"),

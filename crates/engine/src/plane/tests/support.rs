@@ -229,10 +229,15 @@ impl Pair {
 
     /// Seals frames and returns all resulting datagrams.
     pub(super) fn seal(&mut self, frames: &[Vec<u8>]) -> Vec<Sent> {
+        self.seal_at(NOW, frames)
+    }
+
+    /// The same at this moment.
+    pub(super) fn seal_at(&mut self, now: Instant, frames: &[Vec<u8>]) -> Vec<Sent> {
         self.datagrams.clear();
         for frame in frames {
             self.sender
-                .seal(&mut frame.clone(), NOW, &mut self.datagrams);
+                .seal(&mut frame.clone(), now, &mut self.datagrams);
         }
         self.sent()
     }
