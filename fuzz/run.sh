@@ -1,7 +1,7 @@
 #!/bin/sh
 # run.sh TARGET|all [SECONDS]: builds the fuzz targets with coverage on stable Rust and runs one or
-# all for SECONDS (20) each, from the seeds in git and what earlier runs found. Fails on a crash and
-# prints the line that replays it. More than one target: run.sh "isakmp ip" 5.
+# all for SECONDS (20) each, two at a time, from the seeds in git and what earlier runs found. Fails
+# on a crash and prints the line that replays it. More than one target: run.sh "isakmp ip" 5.
 set -eu
 cd "$(dirname "$0")"
 seconds=${2:-20}
@@ -21,28 +21,26 @@ export RUSTFLAGS="-Cpasses=sancov-module \
 export CARGO_TARGET_DIR="$PWD/target"
 # A named target keeps the flags away from build scripts and macros, which have no libFuzzer.
 host=$(rustc -vV | sed -n 's/^host: //p')
-binaries="target/$host/release"
-for target in $targets; do
-    cargo build --locked --release --quiet --target "$host" --bin "$target"
-done
+export BINARIES="target/$host/release" SECONDS_EACH="$seconds"
+# shellcheck disable=SC2046 # words
+cargo build --locked --release --quiet --target "$host" $(printf -- '--bin %s ' $targets)
 
-failed=
-for target in $targets; do
-    mkdir -p "corpus/$target" "artifacts/$target"
-    log="artifacts/$target.log"
-    # A handshake with certificates is longer than a packet.
-    case $target in responder | station) longest=8192 ;; *) longest=4096 ;; esac
-    if "$binaries/$target" -max_total_time="$seconds" -max_len="$longest" -timeout=5 \
-        -rss_limit_mb=1024 -artifact_prefix="artifacts/$target/" -print_final_stats=1 \
-        "corpus/$target" "seeds/$target" >"$log" 2>&1; then
-        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-        edges=$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
-        echo "fuzz $target: $runs runs, $edges edges, no crash"
-    else
-        failed="$failed $target"
-        tail -n 30 "$log"
-        input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
-        echo "fuzz $target: FAILED; replay: (cd fuzz && $binaries/$target $input)"
-    fi
-done
-[ -z "$failed" ]
+# shellcheck disable=SC2016 # for the shell that xargs starts
+one='target=$0
+mkdir -p "corpus/$target" "artifacts/$target"
+log="artifacts/$target.log"
+# A handshake with certificates is longer than a packet.
+case $target in responder | station) longest=8192 ;; *) longest=4096 ;; esac
+if "$BINARIES/$target" -max_total_time="$SECONDS_EACH" -max_len="$longest" -timeout=5 \
+    -rss_limit_mb=1024 -artifact_prefix="artifacts/$target/" -print_final_stats=1 \
+    "corpus/$target" "seeds/$target" >"$log" 2>&1; then
+    runs=$(sed -n "s/^stat::number_of_executed_units: *//p" "$log")
+    edges=$(sed -n "s/.*cov: \([0-9]*\).*/\1/p" "$log" | tail -n 1)
+    echo "fuzz $target: $runs runs, $edges edges, no crash"
+else
+    input=$(sed -n "s/.*Test unit written to //p" "$log" | tail -n 1)
+    echo "$(tail -n 30 "$log")
+fuzz $target: FAILED; replay: (cd fuzz && $BINARIES/$target $input)"
+    exit 1
+fi'
+printf '%s\n' $targets | xargs -P 2 -n 1 sh -c "$one"
