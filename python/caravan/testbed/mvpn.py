@@ -463,12 +463,13 @@ class Gap:
 def gaps(moves: Sequence[Move], frames: Iterable[Frame], address: str) -> list[Gap]:
     """The gap of each move, from a capture at the node's interface under a download: from the last
     frame of data in the former network to the first one in the new one. `address`: the interface's
-    hardware address."""
+    hardware address. Raises `ValueError` if no data came after a move."""
     data = [frame.time_s for frame in data_frames(frames, address)]
     found = []
     for move in moves:
         before = max((at for at in data if at < move.time_s), default=move.time_s)
         after = min((at for at in data if at >= move.time_s), default=None)
-        if after is not None:
-            found.append(Gap(move.kind, after - before))
+        if after is None:
+            raise ValueError(f"no data came after the move {move.kind}")
+        found.append(Gap(move.kind, after - before))
     return found

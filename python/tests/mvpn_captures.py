@@ -1,0 +1,65 @@
+"""What a test finds in captures of a mobile private network, by a small reader and by tshark."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+from caravan.testbed import tshark
+from caravan.testbed.capture import IPPROTO_UDP, Capture, Frame
+
+ETHER_TYPE_ARP, ETHER_TYPE_IPV4 = 0x0806, 0x0800
+IPPROTO_IPIP, IPPROTO_SKIP = 4, 57
+REQUEST, REPLY = 1, 3
+MOBILE_IP_PORT = (434).to_bytes(2)
+SOLICITATION = ("0.0.0.0", "224.0.0.2")
+IP_BYTES = 20
+
+Layers = tuple[tuple[str, str], ...]
+"""Source and destination of each header of a packet, the outermost first."""
+
+
+def ip_packets(frames: list[Frame]) -> list[bytes]:
+    """All but ARP and solicitations."""
+    kinds = {frame.ether_type for frame in frames}
+    assert kinds <= {ETHER_TYPE_ARP, ETHER_TYPE_IPV4}
+    packets = [frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4]
+    # A node without an address asks the link for agents.
+    return [packet for packet in packets if ends(packet) != SOLICITATION]
+
+
+def ends(packet: bytes) -> tuple[str, str]:
+    return str(IPv4Address(packet[12:16])), str(IPv4Address(packet[16:20]))
+
+
+def layers(packet: bytes) -> Layers:
+    if packet[9] != IPPROTO_IPIP:
+        return (ends(packet),)
+    return (ends(packet), *layers(packet[IP_BYTES:]))
+
+
+def inmost(packet: bytes) -> bytes:
+    """The packet in all tunnels."""
+    return packet if packet[9] != IPPROTO_IPIP else inmost(packet[IP_BYTES:])
+
+
+def is_registration(packet: bytes) -> bool:
+    """Whether it is from or to the port of Mobile IP, in tunnels or not."""
+    inner = inmost(packet)
+    ports = inner[IP_BYTES : IP_BYTES + 2], inner[IP_BYTES + 2 : IP_BYTES + 4]
+    return inner[9] == IPPROTO_UDP and MOBILE_IP_PORT in ports
+
+
+def offsets(octets: bytes, address: str) -> set[int]:
+    """Where an address is among them."""
+    wanted = IPv4Address(address).packed
+    return {at for at in range(len(octets) - 3) if octets[at : at + 4] == wanted}
+
+
+def read_registrations(capture: Capture) -> list[tshark.Reading]:
+    """The messages of Mobile IP in a capture as tshark reads them: all of them, and it finds
+    nothing wrong."""
+    packets = [one for one in ip_packets(capture.frames()) if is_registration(one)]
+    found = tshark.read(capture.path, "mip")
+    assert [one.layers for one in found] == [layers(packet) for packet in packets]
+    assert [one.faults for one in found if one.faults] == []
+    return found
