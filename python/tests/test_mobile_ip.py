@@ -24,7 +24,7 @@ from caravan.testbed.mobile_ip import (
     home_agent,
     mobile_node,
 )
-from caravan.testbed.traffic import endless_download, ping
+from caravan.testbed.traffic import endless_download
 
 pytestmark = pytest.mark.root
 
@@ -47,12 +47,6 @@ def roaming(
         with mobile_node(network, node) as ms:
             ms.wait_ready().wait_at(HOME)
             yield network, ha, ms
-
-
-def reaches(network: MobileIp) -> bool:
-    """Whether the node and its correspondent reach each other by the home address."""
-    to, back = ping(network.cn, MOBILE, 1), ping(network.ms, CORRESPONDENT, 1)
-    return to.received == back.received == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +72,7 @@ def test_a_download_survives_leaving_home_moving_on_and_coming_home(
             (binding,) = ha.mobility()["bindings"]
             assert binding["encapsulation"] == form
             assert (binding["udp"] is not None) == (place == PRIVATE)
-            assert reaches(network)
+            assert network.is_connected()
             download.wait_for_more()
         network.move(HOME)
         ms.wait_at(HOME)
@@ -93,16 +87,16 @@ def test_neighbours_at_home_learn_where_the_address_is(output: Path) -> None:
     with roaming(output) as (network, _, ms), Capture(network.cn, "eth0", output / "arp") as heard:
         agent = network.ha.hardware_address("eth0")
         node = network.ms.hardware_address("eth0")
-        assert reaches(network) and neighbour(network) == node
+        assert network.is_connected() and neighbour(network) == node
         network.move(VISITED)
         ms.wait_at(VISITED)
-        assert reaches(network) and neighbour(network) == agent
+        assert network.is_connected() and neighbour(network) == agent
         network.cn.run(["ip", "neigh", "flush", "dev", "eth0"])
-        assert reaches(network) and neighbour(network) == agent
+        assert network.is_connected() and neighbour(network) == agent
         back = time.time()
         network.move(HOME)
         ms.wait_at(HOME)
-        assert reaches(network) and neighbour(network) == node
+        assert network.is_connected() and neighbour(network) == node
         heard.stop()
     before = arp([frame for frame in heard.frames() if frame.time_s < back])
     after = arp([frame for frame in heard.frames() if frame.time_s >= back])

@@ -24,6 +24,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
 from caravan.testbed.process import Completed
+from caravan.testbed.traffic import ping
 
 HOME_AGENT = "10.18.3.1"
 CORRESPONDENT = "10.18.3.5"
@@ -146,6 +147,11 @@ class MobileIp(Network):
             self.ms.add_address("eth0", to.address)
             # The tunnel may still have all routes, and that to the router.
             self.ms.run(["ip", "route", "add", "default", "via", to.router, "dev", "eth0"])
+
+    def is_connected(self) -> bool:
+        """Whether the node and its correspondent reach each other by the home address."""
+        to, back = ping(self.cn, MOBILE, 1), ping(self.ms, CORRESPONDENT, 1)
+        return to.received == back.received == 1
 
 
 @dataclass(frozen=True)
