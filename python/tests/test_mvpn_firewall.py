@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import re
-import secrets
 import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +16,23 @@ from typing import Any
 
 import pytest
 import skip_by_hand
-from skip_by_hand import Line
+from mvpn_by_hand import (
+    ECHO_REPLY,
+    ECHO_REQUEST,
+    IPPROTO_ICMP,
+    IPPROTO_IPIP,
+    Stranger,
+    dropped,
+    echo,
+    ip,
+    ip_packets,
+    reaches,
+    secret_of,
+    send,
+    skip_frames,
+    udp,
+    wait_dropped,
+)
 
 from caravan.testbed.binary import TOP, caravan_binary
 from caravan.testbed.capture import Capture, Frame
@@ -59,9 +72,6 @@ LIFETIME_S = 4
 SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
 UDP = Settings({"udp": True})
 SKIP_PORT = 61_057
-IPPROTO_ICMP, IPPROTO_IPIP, IPPROTO_UDP, IPPROTO_SKIP = 1, 4, 17, 57
-ETHER_TYPE_IPV4 = 0x0800
-ECHO_REQUEST, ECHO_REPLY = 8, 0
 DENIED = {"selector-mismatch": 2, "skip-unknown-name": 1, "skip-wrong-algorithm": 1}
 SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 
@@ -93,77 +103,6 @@ def rig(
             with mobile_node(network, keys, node, through) as ms:
                 ms.wait_ready().wait_at(HOME)
                 yield Rig(network, keys, ha, fw, ms)
-
-
-def reaches(network: Mvpn, node: Host | None = None, home: str = MOBILE) -> bool:
-    """Whether a node and the correspondent reach each other by the home address."""
-    to, back = ping(network.cn1, home, 1), ping(node or network.ms, CORRESPONDENT, 1)
-    return to.received == back.received == 1
-
-
-def dropped(role: Role) -> dict[str, int]:
-    """Packets that were dropped, by reason."""
-    return {reason: count for reason, count in role.status()["drops"].items() if count}
-
-
-def wait_dropped(role: Role, expected: dict[str, int]) -> None:
-    """Wait until just so many packets have been dropped."""
-    until = time.monotonic() + 5
-    while (counted := dropped(role)) != expected:
-        assert time.monotonic() < until, counted
-
-
-# What is not the program's own is sent as it is.
-
-SEND = """
-import socket, sys
-raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-for packet in map(bytes.fromhex, sys.argv[1:]):
-    raw.sendto(packet, (socket.inet_ntoa(packet[16:20]), 0))
-"""
-
-
-def send(host: Host, *packets: bytes) -> None:
-    """Send IPv4 packets from a host, whatever their source is."""
-    host.run([sys.executable, "-c", SEND, *(packet.hex() for packet in packets)], name="send")
-
-
-def ip(source: str, destination: str, protocol: int, payload: bytes) -> bytes:
-    """An IPv4 packet; the kernel fills in the checksum."""
-    ends = IPv4Address(source).packed + IPv4Address(destination).packed
-    head = struct.pack("!BBHHBBBBH", 0x45, 0, 20 + len(payload), 77, 0, 0, 64, protocol, 0)
-    whole = bytearray(head + ends + payload)
-    whole[10:12] = checksum(bytes(whole[:20]))
-    return bytes(whole)
-
-
-def checksum(octets: bytes) -> bytes:
-    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return struct.pack("!H", total ^ 0xFFFF)
-
-
-def echo(source: str, destination: str, number: int = 1) -> bytes:
-    """A ping."""
-    message = bytearray(struct.pack("!BBHHH", ECHO_REQUEST, 0, 0, 4711, number) + bytes(32))
-    message[2:4] = checksum(bytes(message))
-    return ip(source, destination, IPPROTO_ICMP, bytes(message))
-
-
-def udp(source: str, destination: str, port: int, payload: bytes) -> bytes:
-    """A datagram without a checksum."""
-    head = struct.pack("!HHHH", port, port, 8 + len(payload), 0)
-    return ip(source, destination, IPPROTO_UDP, head + payload)
-
-
-def ip_packets(capture: Capture) -> list[bytes]:
-    frames = capture.frames()
-    return [frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4]
-
-
-def skip_frames(capture: Capture) -> list[Frame]:
-    return [frame for frame in capture.frames() if frame.protocol == IPPROTO_SKIP]
 
 
 def test_ah_does_not_pass_a_nat_and_is_counted_but_the_udp_form_does(output: Path) -> None:
@@ -427,58 +366,6 @@ def test_on_a_visited_link_nobody_but_the_firewall_reaches_the_node(output: Path
 
 
 # The access list.
-
-
-def secret_of(keys: Keys, private: str, public: str) -> bytes:
-    """K_ij from the files of two keys, by a second implementation: the low 256 bits."""
-    _, modulus, _, secret = integers(pem(keys.private(private)))
-    *_, value = integers(pem(keys.folder / f"{public}.skip.pub"))
-    return pow(value, secret, modulus).to_bytes(256, "big")[-32:]
-
-
-def pem(path: Path) -> bytes:
-    return base64.b64decode("".join(path.read_text().splitlines()[1:-1]))
-
-
-def integers(der: bytes) -> list[int]:
-    """All integers of a DER text, in order (ITU-T X.690)."""
-    found: list[int] = []
-    while der:
-        tag, length, der = der[0], der[1], der[2:]
-        if length & 0x80:
-            more = length & 0x7F
-            length, der = int.from_bytes(der[:more]), der[more:]
-        content, der = der[:length], der[length:]
-        if tag == 0x02:
-            found.append(int.from_bytes(content))
-        elif tag in (0x30, 0x04):
-            found += integers(content)
-        elif tag == 0x03:
-            found += integers(content[1:])
-    return found
-
-
-@dataclass(frozen=True)
-class Stranger:
-    """A host that speaks SKIP by a second implementation."""
-
-    host: Host
-    address: str
-    crypt: int
-    master: bytes
-
-    def line(self, clear: bytes, packet: bytes) -> Line:
-        iv_bytes = 0 if self.crypt == skip_by_hand.RC4 else 8
-        n = int.from_bytes(packet[24:28]) if packet else 1
-        none = (0, b"")
-        numbers = (skip_by_hand.DES, self.crypt, skip_by_hand.MD5_MAC, iv_bytes)
-        return Line(*numbers, none, none, n, self.master, clear, packet)
-
-    def sealed(self, clear: bytes) -> bytes:
-        line = self.line(clear, b"")
-        field = secrets.token_bytes(skip_by_hand.field_bytes(line.crypt, line.mac))
-        ends = IPv4Address(self.address).packed + IPv4Address(OUTSIDE).packed
-        return skip_by_hand.seal(line, field, secrets.token_bytes(line.iv_bytes), ends)
 
 
 def test_host_network_and_nomadic_entries_are_searched_in_this_order_then_all_is_denied(

@@ -22,6 +22,7 @@ pub mod endpoint;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 
 use wire::ip::{Flow, protocol};
 
@@ -30,7 +31,9 @@ use self::bindings::{Binding, Bindings, Heard, KEPT_FOR};
 pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Mode, Passage, Template, Way};
 use self::config::{any, host};
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
-use crate::sa::{Aim, ChildId, Direction, Encapsulation, InLine, Lead, Path, Sa};
+use crate::sa::{
+    Aim, ChildId, Direction, Encapsulation, InLine, Lead, Mobile, Path, Reserved, Sa, Sender,
+};
 use crate::skip::Profile;
 use crate::skip::counter::LEAP;
 use crate::skip::udp::PORT;
@@ -70,6 +73,7 @@ pub struct Firewall {
     takes_udp: bool,
     end_to_end: Vec<Ipv4Addr>,
     access: AccessList<Template>,
+    reserved: Arc<Reserved>,
     bindings: Bindings,
     /// Nodes that were heard at an address that is another entry's.
     claims: BTreeMap<EntryId, Claim>,
@@ -158,6 +162,7 @@ impl Firewall {
     /// A firewall without bindings.
     pub fn new(mut config: Config) -> Result<Self, Fault> {
         let access = config.take_list()?;
+        let reserved = Arc::new(config.reserved(&access));
         let mut firewall = Self {
             outside: config.outside,
             inside: config.inside,
@@ -167,6 +172,7 @@ impl Firewall {
             takes_udp: config.takes_udp,
             end_to_end: config.end_to_end,
             access,
+            reserved,
             bindings: Bindings::new(config.lifetime),
             claims: BTreeMap::new(),
             is_asked: false,
@@ -347,8 +353,7 @@ impl Firewall {
             Direction::Inbound,
             InLine {
                 from: (origin != Origin::Nomadic).then(|| origin.selector()),
-                sends_own: !matches!(origin, Origin::Host(_)),
-                home_address: template.home().filter(|_| origin == Origin::Nomadic),
+                sender: self.sender(id),
                 ..in_line()
             },
         );
@@ -370,6 +375,20 @@ impl Firewall {
             // Stored before the first packet, which would otherwise be lost.
             let bound = template.stored_n.saturating_add(LEAP);
             self.outputs.push_back(Output::StoreN { entry: id, bound });
+        }
+    }
+
+    /// What an entry's node, or the hosts of its network, may write.
+    fn sender(&self, id: EntryId) -> Sender {
+        let entry = self.access.entry(id);
+        match entry.origin {
+            Origin::Host(_) => Sender::Any,
+            Origin::Network(..) => Sender::Host,
+            Origin::Nomadic => Sender::Mobile(Mobile {
+                home_address: entry.template.home(),
+                is_mobile_only: entry.template.inside.is_empty(),
+                reserved: self.reserved.clone(),
+            }),
         }
     }
 
@@ -408,7 +427,10 @@ impl Firewall {
     /// An authentic packet of an entry's node came from this address.
     fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
         self.claims.remove(&entry);
-        if from.port() != 0 && !self.takes_udp || self.is_inside(*from.ip(), entry) {
+        // A binding to an address inside would take its packets.
+        let own = self.access.entry(entry).template.home();
+        let is_inside = self.reserved.holds(*from.ip(), own);
+        if from.port() != 0 && !self.takes_udp || is_inside {
             return;
         }
         if from.port() == 0 && self.mode == Mode::PacketParsing {
@@ -431,21 +453,6 @@ impl Firewall {
         };
         self.claims.insert(entry, claim);
         self.ask();
-    }
-
-    /// Whether an address belongs inside: a binding to it would take its packets. A node writes
-    /// whatever source it likes. An entry that reaches everything says nothing about it.
-    /// Its own home address is a node's care-of address where it has no other.
-    fn is_inside(&self, address: Ipv4Addr, of: EntryId) -> bool {
-        let own = [self.outside, self.inside];
-        let mut entries = self.access.iter();
-        own.contains(&address)
-            || self.home_agents.contains(&address)
-            || entries.any(|(id, entry)| {
-                let mut inside = entry.template.inside.iter();
-                let is_home = id != of && entry.template.home() == Some(address);
-                is_home || inside.any(|one| *one != any() && one.contains_address(address.into()))
-            })
     }
 
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.

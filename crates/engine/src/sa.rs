@@ -3,6 +3,7 @@
 //! Mobile IPv4 is one too, although nothing in it is secured: the planes carry it the same way.
 
 mod kinds;
+mod sender;
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,6 +12,7 @@ use crypto::packet::{PacketKey, Protection};
 use zeroize::ZeroizeOnDrop;
 
 pub use self::kinds::{Direction, Encapsulation, Protocol};
+pub use self::sender::{Mobile, Reserved, Sender};
 use crate::selector::TrafficSelector;
 use crate::skip::Association;
 
@@ -167,11 +169,8 @@ pub struct InLine {
     /// follows its peer, if its packets prove who sent them. An SA whose remote name is the address
     /// needs one.
     pub from: Option<TrafficSelector>,
-    /// Inbound: a packet inside must have the source of the packet that carries it.
-    pub sends_own: bool,
-    /// Inbound: packets of Mobile IPv4 inside must carry this home address, in messages and in
-    /// tunnels.
-    pub home_address: Option<Ipv4Addr>,
+    /// Inbound: what its peer may write, beyond what the selectors say.
+    pub sender: Sender,
     /// Outbound: where its packets go.
     pub aim: Aim,
     /// Of `skip-paper`. Outbound: every n that was ever sent is below this
@@ -225,8 +224,7 @@ impl InLine {
             association,
             number,
             from: None,
-            sends_own: false,
-            home_address: None,
+            sender: Sender::Any,
             aim: Aim::Path,
             stored_n: 0,
         }

@@ -7,6 +7,7 @@ use wire::ip::protocol;
 use wire::skip::Nsid;
 
 use super::access::{AccessList, Entry, EntryId, ListFault, Origin};
+use crate::sa::Reserved;
 use crate::selector::TrafficSelector;
 use crate::skip::Association;
 use crate::skip::udp::PORT;
@@ -161,6 +162,19 @@ impl Config {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Addresses inside, and those of home agents, nodes and ourselves: nobody outside has them. An
+    /// entry that reaches everything says nothing about it.
+    pub(super) fn reserved(&self, list: &AccessList<Template>) -> Reserved {
+        let own = [self.outside, self.inside];
+        let templates = || list.iter().map(|(_, entry)| &entry.template);
+        let networks = templates().flat_map(|it| &it.inside).copied();
+        Reserved::new(
+            own.into_iter().chain(self.home_agents.iter().copied()),
+            templates().filter_map(Template::home),
+            networks.filter(|it| *it != any()),
+        )
     }
 
     /// Takes the access list out, checked.

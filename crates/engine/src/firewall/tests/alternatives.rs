@@ -99,12 +99,12 @@ fn a_home_address_that_no_entry_has_finds_nobody() {
     let forged = in_tunnel(&data(home(0), CORRESPONDENT), (ELSEWHERE, AGENT));
     let packet = sealed(&association, ELSEWHERE, &forged, world.now);
     let before = (
-        world.wall_drops(DropReason::SelectorMismatch),
+        world.wall_drops(DropReason::ForgedSource),
         world.at_correspondent.len(),
     );
     world.inject(true, packet);
     let after = (
-        world.wall_drops(DropReason::SelectorMismatch),
+        world.wall_drops(DropReason::ForgedSource),
         world.at_correspondent.len(),
     );
     assert_eq!(after, (before.0 + 1, before.1));

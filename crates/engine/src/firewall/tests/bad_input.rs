@@ -1,12 +1,19 @@
 //! What attackers send: everything is dropped and counted, nothing is remembered.
 
+use std::net::Ipv4Addr;
+
 use crypto::rand::Seed;
+use wire::ip::ipv4;
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
+use super::packets::by_key;
 use super::world::*;
 use crate::counters::DropReason;
+use crate::firewall::endpoint::Effect;
 use crate::mip4::mobile_node::Attachment;
 use crate::plane::MAX_NESTED;
+use crate::sa::Path;
+use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -147,4 +154,90 @@ fn a_flood_of_forged_sources_is_counted_and_not_remembered() {
         (before.0 + FLOOD, &before.1, before.2)
     );
     assert!(world.is_joined(0));
+}
+
+/// A node's key proves that it is this node, and no more.
+#[test]
+fn an_authentic_node_writes_no_address_but_its_own() {
+    let mut world = World::new(Options {
+        nodes: 2,
+        ..Options::default()
+    });
+    world.attach(0, Attachment::Colocated(CARE_OF));
+    let key = skip_association(&world.options, 0, true);
+    let (mine, now) = (home(0), world.now);
+    let from = |care_of, inmost| {
+        let inner = in_tunnel(&data(inmost, CORRESPONDENT), (care_of, AGENT));
+        sealed(&key, care_of, &inner, now)
+    };
+    for other in [home(1), AGENT, WALL, WALL_INSIDE] {
+        refuses(
+            &mut world,
+            true,
+            from(CARE_OF, other),
+            DropReason::ForgedSource,
+        );
+        refuses(
+            &mut world,
+            true,
+            from(other, mine),
+            DropReason::ForgedSource,
+        );
+    }
+    // Its registration and its tunnel are all that it sends to its home agent.
+    let plain = sealed(&key, CARE_OF, &data(CARE_OF, AGENT), now);
+    refuses(&mut world, true, plain, DropReason::SelectorMismatch);
+    world.inject(true, from(CARE_OF, mine));
+    assert_eq!(world.at_correspondent, [data(mine, CORRESPONDENT)]);
+}
+
+/// The same for a node that reaches networks inside, with and without a known home address.
+#[test]
+fn an_authentic_node_is_nobody_inside() {
+    let options = Options {
+        names: by_key,
+        nodes: 2,
+        ..Options::default()
+    };
+    let neighbour = Ipv4Addr::new(10, 19, 5, 9);
+    for home_address in [Some(home(0)), None] {
+        let mut config = wall_config(&options);
+        config.entries[1].1.association = skip_association(&Options::default(), 1, false);
+        let servers = TrafficSelector::subnet(Ipv4Addr::new(10, 19, 0, 0).into(), 16);
+        let (_, template) = &mut config.entries[0];
+        (template.inside, template.home_address) = (vec![servers], home_address);
+        let now = Instant(0);
+        let mut wall = wall_of(config, 92, now);
+        let key = skip_association(&options, 0, true);
+        let mut try_it = |source, inner: Vec<u8>, reason: Option<DropReason>| {
+            let before = reason.map(|it| wall.drops().of(it));
+            let mut packet = sealed(&key, source, &inner, now);
+            wall.receive(Path::raw(WALL.into(), source.into()), &mut packet, now);
+            let after = reason.map(|it| wall.drops().of(it));
+            assert_eq!(after, before.map(|it| it + 1), "{source} {home_address:?}");
+            let opened = core::iter::from_fn(|| wall.poll())
+                .filter(|it| matches!(it, Effect::Opened(_) | Effect::Sealed(..)));
+            assert_eq!(opened.count(), usize::from(reason.is_none()), "{source}");
+        };
+        try_it(CARE_OF, data(CARE_OF, CORRESPONDENT), None);
+        for source in [neighbour, AGENT, home(1), WALL_INSIDE] {
+            let inner = data(source, CORRESPONDENT);
+            try_it(source, inner, Some(DropReason::ForgedSource));
+            let inner = data(source, CORRESPONDENT);
+            try_it(CARE_OF, inner, Some(DropReason::ForgedSource));
+            let inner = in_tunnel(&data(source, CORRESPONDENT), (CARE_OF, AGENT));
+            try_it(CARE_OF, inner, Some(DropReason::ForgedSource));
+        }
+        let inner = in_tunnel(&data(home(0), CORRESPONDENT), (CARE_OF, AGENT));
+        try_it(CARE_OF, inner, None);
+        // A later fragment has no home address.
+        let mut fragment = in_tunnel(&data(home(0), CORRESPONDENT), (neighbour, AGENT));
+        fragment[7] = 8;
+        set_checksum(&mut fragment);
+        try_it(neighbour, fragment, Some(DropReason::ForgedSource));
+    }
+}
+
+fn set_checksum(packet: &mut [u8]) {
+    ipv4::Ipv4::new(packet).expect("a packet").fill_checksum();
 }

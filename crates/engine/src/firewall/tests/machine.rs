@@ -324,10 +324,13 @@ fn a_node_reaches_its_home_agent_alone() {
     world.attach(0, Attachment::Colocated(CARE_OF));
     // Its key is right, but the packet is for somebody else, or not from itself.
     let association = skip_association(&world.options, 0, true);
-    for (ends, number) in [((CARE_OF, CORRESPONDENT), 1), ((ELSEWHERE, AGENT), 2)] {
-        let packet = sealed(&association, CARE_OF, &data(ends.0, ends.1), world.now);
-        world.inject(true, packet);
-        assert_eq!(world.wall_drops(DropReason::SelectorMismatch), number);
+    for (ends, reason) in [
+        ((CARE_OF, CORRESPONDENT), DropReason::SelectorMismatch),
+        ((ELSEWHERE, AGENT), DropReason::ForgedSource),
+    ] {
+        let inner = in_tunnel(&data(home(0), CORRESPONDENT), ends);
+        world.inject(true, sealed(&association, CARE_OF, &inner, world.now));
+        assert_eq!(world.wall_drops(reason), 1);
     }
 }
 
@@ -393,7 +396,7 @@ fn hosts_and_networks_exchange_ordinary_packets() {
     );
     let path = Path::raw(WALL.into(), member(9).into());
     wall.receive(path, &mut of_another.clone(), now);
-    assert_eq!(wall.drops().of(DropReason::SelectorMismatch), 1);
+    assert_eq!(wall.drops().of(DropReason::ForgedSource), 1);
     assert!(!wall.carries(AGENT.into(), HOST.into()), "no server");
     assert!(!wall.send(&mut data(AGENT, HOST), now));
     assert_eq!(wall.drops().of(DropReason::NoPolicy), 1);

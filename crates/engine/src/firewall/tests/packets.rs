@@ -42,7 +42,7 @@ fn skip_headers(octets: &[u8]) -> String {
 }
 
 /// The name of a node by its public value.
-fn by_key(number: usize) -> Name {
+pub(super) fn by_key(number: usize) -> Name {
     Name::new(Nsid::Md5PublicValue, &[number as u8; 16]).expect("16 octets")
 }
 

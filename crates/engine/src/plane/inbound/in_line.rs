@@ -2,7 +2,7 @@
 //! except where an address is the name (draft-ietf-ipsec-skip-06).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use wire::skip::{Name, Nsid};
 
@@ -148,12 +148,10 @@ impl InboundPlane {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });
         }
-        let is_its_own = opener.in_line().is_some_and(|it| {
-            let is_from_it = !it.sends_own || has_same_source(datagram.bytes, opened.clear.start);
-            is_from_it && it.is_its_own(&datagram.bytes[opened.clear.clone()])
-        });
-        if !is_its_own {
-            return Err(DropReason::SelectorMismatch);
+        let outer = source(datagram.bytes).ok_or(DropReason::Truncated)?;
+        let clear = &datagram.bytes[opened.clear.clone()];
+        if let Some(in_line) = opener.in_line() {
+            in_line.check(outer.into(), clear)?;
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
         let mut unwrap = Unwrap {
@@ -173,10 +171,10 @@ impl InboundPlane {
     }
 }
 
-/// Whether the packet that starts at `clear` in an IPv4 packet has the same source as that one.
-fn has_same_source(packet: &[u8], clear: usize) -> bool {
-    let source = |at: usize| packet.get(at + SOURCE_AT..at + SOURCE_AT + 4);
-    source(clear).is_some() && source(0) == source(clear)
+/// The source of an IPv4 packet.
+fn source(packet: &[u8]) -> Option<Ipv4Addr> {
+    let octets: [u8; 4] = packet.get(SOURCE_AT..SOURCE_AT + 4)?.try_into().ok()?;
+    Some(octets.into())
 }
 
 /// Where the source is in an IPv4 header.

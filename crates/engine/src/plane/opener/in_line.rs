@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use wire::ip::protocol;
 use wire::skip::{Name, Nsid};
 
 use crate::counters::DropReason;
 use crate::plane::carried::{Bound, Carried, carried};
 use crate::plane::inner::Inner;
-use crate::sa::InLine;
+use crate::sa::{InLine, Mobile, Sender};
 use crate::selector::TrafficSelector;
 use crate::skip;
 use crate::time::{Calendar, Instant};
@@ -21,10 +22,7 @@ pub(crate) struct InLineOpener {
     names: (Name, Name),
     from: Option<TrafficSelector>,
     is_authenticated: bool,
-    /// A packet inside must have the source of the packet that carries it.
-    pub(crate) sends_own: bool,
-    /// Packets of Mobile IPv4 inside must carry it.
-    home_address: Option<Ipv4Addr>,
+    sender: Sender,
 }
 
 impl InLineOpener {
@@ -38,8 +36,7 @@ impl InLineOpener {
             names: (remote, local),
             from: in_line.from,
             is_authenticated: association.is_authenticated(),
-            sends_own: in_line.sends_own,
-            home_address: in_line.home_address,
+            sender: in_line.sender.clone(),
         }
     }
 
@@ -72,17 +69,18 @@ impl InLineOpener {
         }
     }
 
-    /// Whether the peer may have sent this packet, as far as its home address tells.
-    pub(crate) fn is_its_own(&self, packet: &[u8]) -> bool {
-        let Some(own) = self.home_address else {
-            return true;
-        };
-        let inner = Inner::parse(packet);
-        let carried = inner.map(|inner| carried(&inner, packet, Bound::FromNode));
-        match carried {
-            Some(Carried::Home(home)) => home == own,
-            Some(Carried::Nothing | Carried::Later) => true,
-            Some(Carried::Unreadable) | None => false,
+    /// Whether the peer may have written this packet, which came in one from `outer`.
+    pub(crate) fn check(&self, outer: IpAddr, packet: &[u8]) -> Result<(), DropReason> {
+        if self.sender == Sender::Any {
+            return Ok(());
+        }
+        let inner = Inner::parse(packet).ok_or(DropReason::BadInnerPacket)?;
+        if inner.flow.source != outer {
+            return Err(DropReason::ForgedSource);
+        }
+        match &self.sender {
+            Sender::Mobile(node) => node.check(&inner, packet),
+            Sender::Any | Sender::Host => Ok(()),
         }
     }
 
@@ -103,5 +101,43 @@ impl InLineOpener {
 
     pub(crate) fn work(&self) -> &Work {
         self.opener.work()
+    }
+}
+
+impl Mobile {
+    /// What is plain, or a later fragment, must be from an address that is nobody else's. A packet
+    /// of Mobile IPv4 proves more: the node's home address. It may have a care-of address inside,
+    /// where it asks for the firewall by mistake.
+    fn check(&self, inner: &Inner, packet: &[u8]) -> Result<(), DropReason> {
+        let (own, flow) = (self.home_address, &inner.flow);
+        let IpAddr::V4(source) = flow.source else {
+            return Err(DropReason::SelectorMismatch);
+        };
+        let is_plain = match carried(inner, packet, Bound::FromNode) {
+            Carried::Unreadable => return Err(DropReason::BadInnerPacket),
+            Carried::Home(home) if own.is_some_and(|own| own != home) => {
+                return Err(DropReason::ForgedSource);
+            }
+            Carried::Home(home) if own.is_none() && self.reserved.holds(home, None) => {
+                return Err(DropReason::ForgedSource);
+            }
+            Carried::Home(_) => own.is_none(),
+            Carried::Later => true,
+            Carried::Nothing => {
+                let is_mobile = matches!(flow.protocol, protocol::ICMP | protocol::SKIP);
+                if self.is_mobile_only && !is_mobile {
+                    return Err(DropReason::SelectorMismatch);
+                }
+                true
+            }
+        };
+        let is_others = match is_plain {
+            true => self.reserved.holds(source, own),
+            false => self.reserved.has_host(source, own),
+        };
+        match is_others {
+            true => Err(DropReason::ForgedSource),
+            false => Ok(()),
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::{InboundChange, Notice, OutboundChange, TooBig};
-use crate::sa::{Aim, Direction, InLine, Layer, Lead, Path, Sa, Via};
+use crate::sa::{Aim, Direction, InLine, Layer, Lead, Path, Sa, Sender, Via};
 use crate::selector::TrafficSelector;
 use crate::skip::{Association, IvLen, Layout, MasterKey, Parts, Profile, Renewal};
 use crate::time::{Calendar, Duration};
@@ -510,7 +510,7 @@ fn a_node_may_send_from_its_own_address_alone() {
     let sending = sa(Direction::Outbound, mobile, None, (CARE_OF, FIREWALL));
     let mut receiving = nomadic_opener();
     if let Layer::Skip(in_line) = &mut receiving.layer {
-        in_line.sends_own = true;
+        in_line.sender = Sender::Host;
     }
     let mut pair = Pair::of(sending, receiving, NO_OFFLOADS);
     pair.sender
@@ -519,7 +519,7 @@ fn a_node_may_send_from_its_own_address_alone() {
     let others = packet(ELSEWHERE, HOME_AGENT, UDP, &udp((434, 434), &data(52)));
     let sent = pair.seal(&[registration(52), others]);
     assert_eq!(pair.open(&sent), [registration(52)]);
-    assert_eq!(pair.received_drops(DropReason::SelectorMismatch), 1);
+    assert_eq!(pair.received_drops(DropReason::ForgedSource), 1);
 }
 
 /// A firewall's end of a mobile node's association.
