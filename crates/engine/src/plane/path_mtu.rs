@@ -16,7 +16,7 @@
 //! Searching the path with probes (RFC 8899) is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use wire::ip::protocol::{AH, ESP, SKIP};
 
@@ -92,12 +92,6 @@ pub(crate) fn quoted_inner(quoted: &[u8]) -> Option<&[u8]> {
         Encapsulation::Gre => payload.strip_prefix(&PLAIN_GRE),
         Encapsulation::Minimal => None,
     }
-}
-
-/// Where a quoted packet was going.
-pub(crate) fn quoted_destination(quoted: &[u8]) -> Option<Ipv4Addr> {
-    let octets: [u8; 4] = quoted.get(16..20)?.try_into().ok()?;
-    Some(octets.into())
 }
 
 /// Protocol and place of what follows the quoted IP header, if that is ESP or AH. A quotation is

@@ -1,16 +1,14 @@
 //! What the plane knows about paths: their sizes, and how much an unproven one may get.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use wire::ip::{icmp, tcp};
 use wire::vnet::{Gso, VnetHeader};
 
-use super::OutboundPlane;
+use super::{Child, OutboundPlane};
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
-use crate::plane::path_mtu::{
-    LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_destination, quoted_inner, quoted_raw,
-};
+use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why, quoted_inner, quoted_raw};
 use crate::plane::sealer::Sealer;
 use crate::plane::stall::{Sign, Stall};
 use crate::plane::trouble::{Trouble, Undelivered};
@@ -109,14 +107,24 @@ impl OutboundPlane {
     }
 
     /// Tells the sender of the packet that a report about its tunnel quotes (RFC 2003 §4.4).
-    /// Otherwise it would hear of it with its next packet, which may be seconds away.
+    /// Otherwise it would hear of it with its next packet, which may be seconds away. The report
+    /// proves no more than 16 bits, so the packet must be one that this tunnel carries.
     fn relay(&mut self, child: ChildId, quoted: &[u8]) {
-        let largest = self.newest(child).map_or(0, |sealer| sealer.largest);
-        let (Some(packet), Ok(mtu)) = (quoted_inner(quoted), u16::try_from(largest)) else {
+        let Some(packet) = quoted_inner(quoted) else {
             return;
         };
-        let report = quoted_destination(packet)
-            .and_then(|from| icmp::fragmentation_needed_by_cut(packet, from, mtu));
+        let Some(inner) = parse_cut(packet) else {
+            return;
+        };
+        if self.known(child).is_none_or(|it| !it.admits(&inner)) {
+            self.report.drops.count(DropReason::ForgedReport);
+            return;
+        }
+        let largest = self.newest(child).map_or(0, |sealer| sealer.largest);
+        let report = match (inner.flow.destination, u16::try_from(largest)) {
+            (IpAddr::V4(from), Ok(mtu)) => icmp::fragmentation_needed_by_cut(packet, from, mtu),
+            _ => None,
+        };
         self.relayed.extend(report);
     }
 
@@ -163,9 +171,13 @@ impl OutboundPlane {
     }
 
     fn newest(&self, child: ChildId) -> Option<&Sealer> {
-        let slot = *self.by_id.get(&child)?;
-        let child = self.children[slot as usize].as_ref()?;
+        let child = self.known(child)?;
         child.sealers.last().map(|sealer| &**sealer)
+    }
+
+    fn known(&self, child: ChildId) -> Option<&Child> {
+        let slot = *self.by_id.get(&child)?;
+        self.children[slot as usize].as_ref()
     }
 
     pub(super) fn allow(&mut self, child: ChildId, bytes: u64) {
@@ -236,4 +248,12 @@ impl OutboundPlane {
         let sealed = sealers.find(|sealer| sealer.spi == spi);
         sealed.is_some_and(|sealer| sealer.has_sealed(sequence, RECENT_PACKETS))
     }
+}
+
+/// The headers of a packet that is cut off.
+fn parse_cut(cut: &[u8]) -> Option<Inner> {
+    let mut whole = cut.to_vec();
+    let length = u16::try_from(whole.len()).ok()?;
+    whole.get_mut(2..4)?.copy_from_slice(&length.to_be_bytes());
+    Inner::parse(&whole).filter(|inner| !inner.is_v6())
 }

@@ -359,6 +359,12 @@ fn a_proven_report_is_handed_on_to_the_sender_at_once() {
             told(&mut pair, &sent[0].bytes[..40], 1_200),
             Vec::<Vec<u8>>::new()
         );
+        // Who guesses 16 bits may quote anything: a packet to somebody else is not ours.
+        let mut others = sent[0].bytes[..300].to_vec();
+        others[overhead + 19] ^= 1;
+        let count = pair.sent_drops(DropReason::ForgedReport);
+        assert_eq!(told(&mut pair, &others, 1_100), Vec::<Vec<u8>>::new());
+        assert_eq!(pair.sent_drops(DropReason::ForgedReport), count + 1);
         let replies = told(&mut pair, &sent[0].bytes[..300], 1_000);
         let [reply] = replies.as_slice() else {
             panic!("{} replies", replies.len());
