@@ -361,16 +361,23 @@ def test_a_parameter_that_is_nowhere_is_said() -> None:
 def test_the_printed_values_beside_a_study_are_those_of_its_run(name: str) -> None:
     kept = pd.read_csv(CATALOGUE / f"studies/{name}/printed.csv", keep_default_na=False)
     found = headline(outcome(name).study, outcome(name).rows)
-    left = outcome(name).study.left
-    assert len(kept) == len(found) + len(left)
-    assert [float(kept["published"].iloc[len(found) + at]) for at in range(len(left))] == [
-        item.value for item in left
-    ]
+    study = outcome(name).study
+    # A full run has measured values, too, and their relations.
+    measured = [item for item in study.all_published() if is_measured(study, item.sweep)]
+    assert len(kept) == len(found) + len(measured) + len(study.relations) + len(study.left)
+    at_end = [float(value) for value in kept["published"].iloc[len(found) + len(measured) :]]
+    assert at_end == [item.value for item in (*study.relations, *study.left)]
+    kept = kept.iloc[: len(found) + len(measured)]
     kept, found = kept[kept["level"] == "model"], found[found["level"] == "model"]
     for (_, old), (_, new) in zip(kept.iterrows(), found.iterrows(), strict=True):
         assert (old["printed"], old["reading"]) == (new["printed"], new["reading"])
         is_time = new["reading"].startswith("Simulated time")
         assert is_time or float(old["value"]) == pytest.approx(new["value"], abs=1e-6)
+
+
+def is_measured(study: Study, sweep: str) -> bool:
+    """Whether only the testbed has values of a sweep."""
+    return study.sweep(sweep).levels == ("testbed",)
 
 
 def test_the_exact_buffer_lies_in_the_interval_of_a_full_run() -> None:

@@ -180,7 +180,10 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
 def _printed(study: Study, rows: pd.DataFrame) -> str:
     values = tables.published_values(study, rows)
     printed = tables.printed_tables(study, rows)
-    return (f"<h3>In the text</h3>{values}" if values else "") + printed
+    related = tables.relations(study, rows)
+    out = f"<h3>In the text</h3>{values}" if values else ""
+    out += f"<h3>Relations of two values</h3>{related}" if related else ""
+    return out + printed
 
 
 def _levels(rows: pd.DataFrame) -> str:

@@ -22,7 +22,16 @@ from caravan.study.metrics import (
     heading,
     needs_mean,
 )
-from caravan.study.parsed import PRINT_TOLERANCE, Figure, PrintedTable, Published, Study
+from caravan.study.parsed import (
+    CASE,
+    LEVELS,
+    PRINT_TOLERANCE,
+    Figure,
+    PrintedTable,
+    Published,
+    Study,
+)
+from caravan.study.relations import beside
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label
@@ -122,18 +131,49 @@ def _reasons(item: PrintedTable, rows: pd.DataFrame) -> str:
 
 
 def published_values(study: Study, rows: pd.DataFrame) -> str:
-    """Values printed in the text: the model's, the simulation's, the difference and its reason."""
+    """Values printed in the text: ours at each level, the difference and its reason."""
     body = []
+    levels = _levels_run(study, rows)
     for item in study.published:
         found = rows[(rows["sweep"] == item.sweep) & (rows["metric"] == item.metric)]
         found = at_point(found[found["published"].notna()], item.at)
         if "reading" not in item.at and study.sweep(item.sweep).readings:
             continue
-        body.append(_value_cells(study, item, found))
+        if study.sweep(item.sweep).measure == CASE and found.empty:
+            continue
+        body.append(_value_cells(study, item, found, levels))
     if not body:
         return ""
-    headings = ["printed in", "what", "printed", "model", "simulated", "difference", "reason"]
-    return table(headings, body, words=(1, 6))
+    named = [LEVEL_HEADINGS[level] for level in levels]
+    headings = ["printed in", "what", "printed", *named, "difference", "reason"]
+    return table(headings, body, words=(1, len(headings) - 1))
+
+
+LEVEL_HEADINGS = {"model": "model", "simulate": "simulated", "testbed": "measured here"}
+
+
+def _levels_run(study: Study, rows: pd.DataFrame) -> list[str]:
+    """Model and simulation, and the testbed if a printed value was measured there."""
+    held = set(rows[rows["published"].notna()]["level"])
+    return [level for level in LEVELS if level != LEVELS[-1] or level in held]
+
+
+def relations(study: Study, rows: pd.DataFrame) -> str:
+    """Printed losses, shares and ratios of two values, with ours."""
+    found = beside(study, rows)
+    body = [
+        [
+            html.escape(row["printed"]),
+            html.escape(row["reading"]),
+            f"{significant(row['published'])} {row['unit']}",
+            f"{significant(row['value'])} {row['unit']}",
+            LEVEL_HEADINGS[row["level"]],
+            html.escape(row["reason"]),
+        ]
+        for _, row in found.iterrows()
+    ]
+    headings = ["printed in", "what", "printed", "ours", "level", "reason"]
+    return table(headings, body, words=(1, 5)) if body else ""
 
 
 def _furthest(found: pd.DataFrame) -> pd.Series | None:
@@ -145,7 +185,9 @@ def _furthest(found: pd.DataFrame) -> pd.Series | None:
     return rows.iloc[int(rows["relative_difference"].abs().fillna(0).to_numpy().argmax())]
 
 
-def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str]:
+def _value_cells(
+    study: Study, item: Published, found: pd.DataFrame, levels: Sequence[str]
+) -> list[str]:
     unit = describe(item.metric).unit
     by_level = {str(row["level"]): row for _, row in found.iterrows()}
     best = _furthest(found)
@@ -153,8 +195,7 @@ def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str
     place = where(study, item.at)
     reason = best["reason"] if best is not None else None
     values = [
-        significant(by_level[level]["value"]) if level in by_level else ""
-        for level in ("model", "simulate")
+        significant(by_level[level]["value"]) if level in by_level else "" for level in levels
     ]
     return [
         html.escape(item.printed),

@@ -68,6 +68,11 @@ def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
     return [_decide(study, claim, found) for claim in study.claims]
 
 
+def value_at(point: Point, rows: pd.DataFrame) -> float | None:
+    """Our value there; None if it was not run."""
+    return _value(point, _Found(rows))
+
+
 def counted(found: Sequence[Verdict]) -> str:
     """The number of sentences per grade, in words; empty if there is none."""
     number, graded = score(found)

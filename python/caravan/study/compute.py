@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from caravan import _lab, recordings
-from caravan.study import flows, parameters, tunnel
+from caravan.study import case, flows, parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import EXCHANGE, FLOWS, Run
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
 TESTBED = "testbed"
+MEASURED = "case"
+HERE = (TESTBED, MEASURED)
+"""Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
 MACHINE = "machine of the run"
@@ -161,9 +164,12 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        tunnel.check(found.request)
+        is_case = cell.sweep.measure == CASE
+        if not is_case:
+            tunnel.check(found.request)
         request = {"request": found.request, "program": tunnel.program()}
-        return (Job(TESTBED, canonical(request), KERNEL_WEIGHT),)
+        kind = MEASURED if is_case else TESTBED
+        return (Job(kind, canonical(request), KERNEL_WEIGHT),)
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)
@@ -195,6 +201,8 @@ def compute(job: Job) -> bytes:
         raise StudyError.of(fault) from None
     if job.kind == TESTBED:
         return tunnel.measured(json.loads(job.request)["request"])
+    if job.kind == MEASURED:
+        return case.measured(json.loads(job.request)["request"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
 
 
@@ -227,6 +235,8 @@ def _measures(
     if cell.sweep.measure == FLOWS:
         assert found.policies is not None, "only a graph has flows"
         return flows.read(results[0], found.document, found.policies)
+    if cell.sweep.measure == CASE:
+        return case.read(results[0])
     if level == "model":
         return model(cell, found)
     measures = outcome(results)

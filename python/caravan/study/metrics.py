@@ -77,6 +77,9 @@ METRICS = {
     "sent_packets": Metric("packets", "Packets sent"),
     "received_packets": Metric("packets", "Packets received"),
     "missing_packets": Metric("packets", "Packets that never came"),
+    "reports": Metric("", "Reports of packets that are too large"),
+    "path_bytes": Metric("bytes", "What the path was found to carry"),
+    "headers": Metric("", "Headers as printed"),
     "bytes": Metric("bytes", "Part of a packet"),
     "value": Metric("", "Value"),
 }

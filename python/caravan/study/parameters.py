@@ -20,6 +20,8 @@ from caravan.threeways import sizes
 PACKET_SUITE = "null-md5"
 """The suite of the packet whose parts keys may name: its check value is HMAC-MD5-96."""
 COUNT = "count"
+COUNTED = ("runs", "writes")
+"""What a sweep of cases sets besides its grid."""
 
 
 def ranges(study: Study, *, is_quick: bool) -> dict[str, Any]:
@@ -31,6 +33,7 @@ def ranges(study: Study, *, is_quick: bool) -> dict[str, Any]:
         found[sweep.name] = {
             "seconds": run.seconds,
             "replications": run.replications,
+            **{key: sweep.settings[key] for key in COUNTED if key in sweep.settings},
             **{axis: _ends(grid[axis]) for axis in NUMERIC_AXES if axis in grid},
         }
     return found
@@ -55,12 +58,14 @@ def document(
 
 
 def number(document: Mapping[str, Any], key: str) -> float:
-    """The number at `key`, as `links.ms.rate.up_bps / 1e6` or `sweeps.grid.mips.least`.
+    """The number at `key`, as `links.ms.rate.up_bps / 1e6`, `links.count - 1` or
+    `sweeps.grid.mips.least`.
 
     Nodes, flows and the links of a graph are named, links of a chain by the node from which they
     start; `nodes.count` counts the nodes.
     """
-    path, _, divisor = (part.strip() for part in key.partition("/"))
+    whole, _, less = (part.strip() for part in key.partition(" - "))
+    path, _, divisor = (part.strip() for part in whole.partition("/"))
     names = [node["name"] for node in document["nodes"]]
     value: Any = document
     for step in path.split("."):
@@ -79,9 +84,10 @@ def number(document: Mapping[str, Any], key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StudyError.edit("keys", f"{path} of the scenario is not a number")
     try:
-        return float(value) / float(divisor or 1)
+        return float(value) / float(divisor or 1) - float(less or 0)
     except (ValueError, ZeroDivisionError):
-        raise StudyError.edit("keys", f"cannot divide by '{divisor}'") from None
+        said = f"cannot divide by '{divisor}'" + (f" and subtract '{less}'" if less else "")
+        raise StudyError.edit("keys", said) from None
 
 
 def _of_list(values: Sequence[Any], names: Sequence[str], step: str) -> Any:

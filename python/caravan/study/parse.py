@@ -15,6 +15,8 @@ from caravan.messages import nearest, unknown
 from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
+    CASE,
+    CASE_KEYS,
     EXCHANGE,
     EXCHANGE_KEYS,
     FLOWS,
@@ -32,6 +34,7 @@ from caravan.study.parsed import (
     Published,
     Reading,
     Reason,
+    Relation,
     Run,
     Study,
     Sweep,
@@ -43,6 +46,7 @@ DRAWN = ("line", "step", "bar", "stack", "points")
 SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
+RELATIONS = ("loss", "share", "times")
 EVERY = "all"
 """In `over`: every value of the axis in the grid."""
 SECONDS_MAX = 1e7
@@ -77,6 +81,7 @@ def parse(file: str, text: str) -> Study:
         labels={key: str(label) for key, label in table.leaves("labels").items()},
         file=file,
         left=table.tables("left", read_left),
+        relations=table.tables("relation", inside.relation),
         digest=hashlib.sha256(text.encode()).hexdigest(),
     )
     table.done()
@@ -93,7 +98,7 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE) and not scenario:
+    if measure not in ("price", EXCHANGE, CASE) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
@@ -162,7 +167,8 @@ def axis_files(axis: str) -> str:
 
 def unheard(sweep: Sweep, name: str) -> str:
     """Why setting a key in a sweep would have no effect; empty if it has one."""
-    known = {"price": PRICE_KEYS, EXCHANGE: EXCHANGE_KEYS}.get(sweep.measure)
+    of_measures = {"price": PRICE_KEYS, EXCHANGE: EXCHANGE_KEYS, CASE: CASE_KEYS}
+    known = of_measures.get(sweep.measure)
     if known is not None and name not in known:
         return unknown("key", name, known)
     if name == "seed":
@@ -319,6 +325,21 @@ class _Inside:
             comment=self.words(table, "comment", ""),
         )
 
+    def relation(self, table: Table) -> Relation:
+        sides = [self._claim_point(table.table(side)) for side in ("left", "right")]
+        for key, side in zip(("left", "right"), sides, strict=True):
+            if fault := places.too_few(self._sweeps[side.sweep], side.metric, side.at):
+                raise table.fault(key, fault)
+        return Relation(
+            printed=table.text("printed"),
+            says=table.text("says"),
+            value=_printed(table, table.number("value"), "value"),
+            kind=table.choice("is", RELATIONS),
+            left=sides[0],
+            right=sides[1],
+            reason=self.words(table, "reason", ""),
+        )
+
     def _tests(self, table: Table) -> tuple[ClaimTest, ...]:
         tests = table.tables("test", self._claim_test)
         if not tests:
@@ -455,6 +476,8 @@ class _Inside:
 
 def _telling(sweep: Sweep) -> str:
     """The level of a sentence's values that names none."""
+    if sweep.levels == ("testbed",):
+        return "testbed"
     is_run = sweep.measure in ("road", FLOWS) and "simulate" in sweep.levels
     return "simulate" if is_run else "model"
 

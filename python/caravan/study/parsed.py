@@ -11,7 +11,8 @@ from caravan.study.text import Value
 LEVELS = ("model", "simulate", "testbed")
 FLOWS = "flows"
 EXCHANGE = "exchange"
-MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE)
+CASE = "case"
+MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE, CASE)
 HELD = {
     "road": ("model", "simulate"),
     "price": ("model",),
@@ -19,6 +20,7 @@ HELD = {
     "tunnel": LEVELS,
     FLOWS: ("simulate",),
     EXCHANGE: ("model",),
+    CASE: ("testbed",),
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
@@ -27,6 +29,8 @@ PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")
 """The keys that a sweep of prices may set."""
 EXCHANGE_KEYS = ("through", "detection_s", "data_bytes", "clock_mhz")
 """The keys that a sweep of exchanges may set."""
+CASE_KEYS = ("case", "rate", "runs", "writes")
+"""The keys that a sweep of cases may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
 RUN_TOLERANCE = 0.01
@@ -58,7 +62,7 @@ class Sweep:
     `road` sends traffic through a scenario, `price` computes the cost of single packets,
     `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
     the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
-    counts the messages that a policy needs.
+    counts the messages that a policy needs, `case` measures a case of paper M in namespaces.
     """
 
     name: str
@@ -180,6 +184,20 @@ class ClaimTest:
 
 
 @dataclass(frozen=True)
+class Relation:
+    """A printed loss in percent, share in percent, or ratio, and the two values of ours whose
+    relation it is."""
+
+    printed: str
+    says: str
+    value: float
+    kind: str
+    left: Point
+    right: Point
+    reason: str
+
+
+@dataclass(frozen=True)
 class Left:
     """A printed value that no sweep computes, and what that would need."""
 
@@ -229,6 +247,7 @@ class Study:
     file: str
     left: tuple[Left, ...] = ()
     """Printed values that are not computed."""
+    relations: tuple[Relation, ...] = ()
     digest: str = ""
     """SHA-256 of the file's text; empty for a study that was never a file."""
 

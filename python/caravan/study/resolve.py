@@ -17,10 +17,10 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import parameters
+from caravan.study import case, parameters
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import EXCHANGE, FLOWS, Study
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -151,6 +151,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _price(cell, files)
     if cell.sweep.measure == EXCHANGE:
         return _exchange(cell, files)
+    if cell.sweep.measure == CASE:
+        return _case(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -319,6 +321,27 @@ def _exchange(cell: Cell, files: Files) -> ResolvedCell:
         request=request,
         document={},
         theory=_theory(lambda: _lab.exchange(canonical(request))),
+    )
+
+
+def _case(cell: Cell, files: Files) -> ResolvedCell:
+    """A case of paper M, with a policy of SKIP where it has one."""
+    point = cell.point
+    policy = str(point.get("policy", FREE))
+    text = None if policy == FREE else files.text("policy", policy)
+    request = case.request({**cell.settings, **cell.last}, text, point.get("packet_bytes"))
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
+        cost_table=FREE,
+        policy=policy,
+        device=FREE,
+        link=None,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=_number(point.get("packet_bytes")),
+        request=request,
+        document={},
     )
 
 

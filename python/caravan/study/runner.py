@@ -18,9 +18,9 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import compute, output, results
+from caravan.study import compute, output, relations, results
 from caravan.study.cells import Cell, Job, cells
-from caravan.study.compute import MACHINE, STATIONARY, TESTBED
+from caravan.study.compute import HERE, MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
 from caravan.study.metrics import (
     APPROXIMATION,
@@ -99,12 +99,12 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     store = Store(directory, compute.fingerprint())
     jobs = list({(job.kind, job.request): job for item in tasks for job in item.jobs}.values())
     computed = 0
-    there = [job for job in jobs if job.kind != TESTBED]
+    there = [job for job in jobs if job.kind not in HERE]
     if choice.cluster and not there:
         raise StudyError(f"--cluster {choice.cluster}: {_for_cluster(levels)}")
     if there:
         computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
-    if here := [job for job in jobs if job.kind == TESTBED]:
+    if here := [job for job in jobs if job.kind in HERE]:
         computed += store.fill(here, OneByOne(compute.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
@@ -119,8 +119,9 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
     printed = headline(study, table)
-    if study.left or not printed.empty:
-        results.write_printed(printed, directory, study.left)
+    related = relations.beside(study, table)
+    if study.left or not printed.empty or not related.empty:
+        results.write_printed(printed, directory, related, study.left)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows, directory)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"

@@ -121,14 +121,22 @@ class Move:
 class Mvpn(Network):
     """The hosts of Fig. 1; `hops` of 10 Mbit/s lie between the home network and CN1.
 
-    `outside`: properties of the link between the firewall and the internet.
+    `outside`: properties of the link between the firewall and the internet. `hop_rate` and `rate`:
+    what `tc qdisc` says of the hops, and of all other links; empty: nothing.
     """
 
     def __init__(
-        self, output: Path | None = None, *, hops: int = 1, outside: LinkConfig | None = None
+        self,
+        output: Path | None = None,
+        *,
+        hops: int = 1,
+        outside: LinkConfig | None = None,
+        hop_rate: Sequence[str] = HOP_RATE,
+        rate: Sequence[str] = (),
     ) -> None:
         super().__init__(output)
         self._places: dict[str, Place] = {}
+        self._hop_rate, self._rate = hop_rate, rate
         try:
             self.links = self.host("links")
             for bridge in ("home", "branch", "visited", "hotel", "annex", "company", "internet"):
@@ -157,13 +165,14 @@ class Mvpn(Network):
         upper = self.r2
         for number in range(1, hops):
             hop, net = self.host(f"h{number}"), f"10.19.{100 + number}"
-            self._link((upper, "down0", f"{net}.1/24"), (hop, "up0", f"{net}.2/24"), HOP_RATE)
+            ends = (upper, "down0", f"{net}.1/24"), (hop, "up0", f"{net}.2/24")
+            self._link(*ends, self._hop_rate)
             self._router(hop)
             hop.add_route("default", f"{net}.1")
             upper.add_route("10.19.5.0/24", f"{net}.2")
             upper = hop
         end = (self.cn1, "eth0", f"{CORRESPONDENT}/24")
-        self._link((upper, "down0", "10.19.5.1/24"), end, HOP_RATE)
+        self._link((upper, "down0", "10.19.5.1/24"), end, self._hop_rate)
         self.cn1.add_route("default", "10.19.5.1")
 
     def _build_outside(self, link: LinkConfig | None) -> None:
@@ -209,15 +218,19 @@ class Mvpn(Network):
         host.connect(interface, self.links, port, 1500)
         self.links.plug(port, bridge)
         host.add_address(interface, address)
+        for end, device in ((host, interface), (self.links, port)):
+            shape(end, device, self._rate)
 
     def _link(
-        self, one: tuple[Host, str, str], two: tuple[Host, str, str], rate: Sequence[str] = ()
+        self,
+        one: tuple[Host, str, str],
+        two: tuple[Host, str, str],
+        rate: Sequence[str] | None = None,
     ) -> None:
         one[0].connect(one[1], two[0], two[1], 1500)
         for host, interface, address in (one, two):
             host.add_address(interface, address)
-            if rate:
-                host.run(["tc", "qdisc", "add", "dev", interface, "root", "tbf", *rate])
+            shape(host, interface, self._rate if rate is None else rate)
 
     def _delay(
         self, link: LinkConfig, one: tuple[Host, str, str], two: tuple[Host, str, str]
@@ -263,6 +276,12 @@ class Mvpn(Network):
             set_router = ["ip", "route", "replace", "default", "via", place.router, "dev", "eth0"]
             if host.run(set_router, check=time.monotonic() > until).code == 0:
                 return
+
+
+def shape(host: Host, interface: str, rate: Sequence[str]) -> None:
+    """Limit what an interface sends, by the words of `tc qdisc` for a token bucket."""
+    if rate:
+        host.run(["tc", "qdisc", "add", "dev", interface, "root", "tbf", *rate])
 
 
 class TwoSites(Mvpn):
@@ -408,12 +427,13 @@ def home_agent(network: Mvpn, settings: Settings = PLAIN) -> Role:
 
 def mobile_node(
     network: Mvpn,
-    keys: Keys,
+    keys: Keys | None,
     settings: Settings = PLAIN,
     through: dict[str, Any] | None = None,
     host: Host | None = None,
 ) -> Role:
-    """Start a mobile node; `through`: keys of `[mobile.firewall]` besides those needed."""
+    """Start a mobile node; `through`: keys of `[mobile.firewall]` besides those needed. Without
+    keys it knows no firewall."""
     node = host or network.ms
     own: dict[str, Any] = {
         "home_address": MOBILE if node is network.ms else SECOND,
@@ -422,17 +442,16 @@ def mobile_node(
         "interfaces": ["eth0"],
         "association": ASSOCIATION | settings.association,
     }
-    wall: dict[str, Any] = {
-        "outside": OUTSIDE,
-        "inside": INSIDE,
-        "networks": [INSIDE_NETWORKS],
-        "skip": keys.peer("fw"),
-    }
-    tables: dict[str, dict[str, Any]] = {
-        "mobile": own | settings.own,
-        "mobile.firewall": wall | (through or {}),
-        "skip": {"key": str(keys.private(node.role))},
-    }
+    tables: dict[str, dict[str, Any]] = {"mobile": own | settings.own}
+    if keys is not None:
+        wall: dict[str, Any] = {
+            "outside": OUTSIDE,
+            "inside": INSIDE,
+            "networks": [INSIDE_NETWORKS],
+            "skip": keys.peer("fw"),
+        }
+        tables["mobile.firewall"] = wall | (through or {})
+        tables["skip"] = {"key": str(keys.private(node.role))}
     return Role(node, "up", toml(tables | settings.tables))
 
 

@@ -123,6 +123,9 @@ pub struct DaemonTable {
     pub half_open: usize,
     /// Use the DNS resolvers that come with an inner address, and restore the old ones at the end.
     pub dns: bool,
+    /// Lower TCP's maximum segment size to what fits our tunnels. Without it a sender learns that
+    /// by ICMP, from packets that are too large.
+    pub clamp_mss: bool,
     /// User that the network process changes to after its setup. `--user` takes precedence.
     /// Default, if started as root: the user caravan; if there is no such user it stays root and
     /// warns. "root": stay root without a warning. It keeps no capability in any case.
@@ -139,6 +142,7 @@ impl Default for DaemonTable {
             table: 221,
             half_open: 500,
             dns: true,
+            clamp_mss: true,
             user: None,
         }
     }
@@ -153,6 +157,7 @@ impl ReadTable for DaemonTable {
             table: keys.or("table", usual.table)?,
             half_open: keys.or("half_open", usual.half_open)?,
             dns: keys.or("dns", usual.dns)?,
+            clamp_mss: keys.or("clamp_mss", usual.clamp_mss)?,
             user: keys.or("user", usual.user)?,
         })
     }

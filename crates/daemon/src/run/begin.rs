@@ -143,9 +143,15 @@ impl Process {
         let mut entropy = Entropy::open()?;
         let seed = entropy.seed()?;
         let (tun, udp) = (Arc::new(tun), Arc::new(udp));
+        let mut outbound = OutboundPlane::new(seed.stream("outbound", 0), tun.offloads());
+        let mut inbound = InboundPlane::new(tun.offloads());
+        if !loaded.daemon.clamp_mss {
+            outbound.keep_mss();
+            inbound.keep_mss();
+        }
         let parts = Parts {
-            outbound: OutboundPlane::new(seed.stream("outbound", 0), tun.offloads()),
-            inbound: InboundPlane::new(tun.offloads()),
+            outbound,
+            inbound,
             tun: tun.clone(),
             udp: udp.clone(),
             raw: raw.map(Arc::new),

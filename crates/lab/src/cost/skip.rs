@@ -6,6 +6,7 @@
 
 use crypto::dh::long_term::Group;
 use document::{Fault, Item};
+use engine::skip::counter::{STEP_AGE, STEP_BYTES};
 use engine::skip::profile::Renewal;
 use engine::skip::{Association, IvLen, Layout, MasterKey, Parts as AssociationParts, Profile};
 use engine::skip::{Unfit, words};
@@ -59,6 +60,10 @@ pub struct SkipParts {
     pub esp_rest_bytes: usize,
     /// The tag of AES-256-GCM-SIV.
     pub tag_bytes: usize,
+    /// Seconds after which n steps; none: n is the hour.
+    pub step_s: Option<u64>,
+    /// Octets of clear text after which n steps.
+    pub step_bytes: Option<u64>,
 }
 
 const PROFILES: [(&str, Profile); 3] = [
@@ -217,6 +222,7 @@ impl SkipSuite {
         let esp = if self.encrypts() { ESP_SPI_LEN } else { 0 };
         let iv = clear_at - skip - ah - data - esp;
         let trailer = if self.encrypts() { TRAILER_LEN } else { 0 };
+        let steps = (self.profile == Profile::Paper).then_some(());
         SkipParts {
             ip_bytes: ipv4::HEADER_LEN,
             skip_bytes: skip,
@@ -232,6 +238,8 @@ impl SkipSuite {
                 CryptAlg::AesGcmSiv => crypto::aead::ICV_LEN,
                 _ => 0,
             },
+            step_s: steps.map(|_| STEP_AGE.as_secs()),
+            step_bytes: steps.map(|_| STEP_BYTES),
         }
     }
 
