@@ -17,14 +17,11 @@ from caravan.testbed.mvpn import (
     HOME,
     HOTEL,
     VISITED,
-    Keys,
     Move,
     Mvpn,
+    all_roles,
     data_frames,
-    firewall,
     gaps,
-    home_agent,
-    mobile_node,
     walk,
 )
 from caravan.testbed.traffic import endless_download
@@ -62,34 +59,26 @@ def go(output: Path) -> Walked:
     """Walk from home to each place of `WAY` under one download; raises if it ends, or if the node
     needs another address for it. Captures and logs go to `output`."""
     udp = {"udp": True}
-    with Mvpn(output) as network:
-        keys = Keys(network)
-        with (
-            home_agent(network) as ha,
-            firewall(network, keys, Settings(udp)) as fw,
-            mobile_node(network, keys, through=udp) as node,
-        ):
-            for role in (ha, fw, node):
-                role.wait_ready()
-            node.wait_at(HOME)
-            with (
-                Capture(network.ms, "eth0", output / "node") as heard,
-                endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
-            ):
-                time.sleep(STAY_S)
-                moves = []
-                for place in WAY:
-                    moves.append(walk(network, node, place))
-                    download.wait_for_more()
-                    time.sleep(STAY_S)
-                addresses = download.local_addresses()
-                heard.stop()
-            if addresses != {MOBILE}:
-                raise RuntimeError(f"the download is from {addresses}, not from {MOBILE} alone")
-            own = network.ms.hardware_address("eth0")
-            frames = heard.frames()
-            data = [(frame.time_s, len(frame.data)) for frame in data_frames(frames, own)]
-            return told(data, moves, [gap.seconds for gap in gaps(moves, frames, own)])
+    with (
+        Mvpn(output) as network,
+        all_roles(network, wall=Settings(udp), through=udp) as roles,
+        Capture(network.ms, "eth0", output / "node") as heard,
+        endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
+    ):
+        time.sleep(STAY_S)
+        moves = []
+        for place in WAY:
+            moves.append(walk(network, roles.ms, place))
+            download.wait_for_more()
+            time.sleep(STAY_S)
+        addresses = download.local_addresses()
+        heard.stop()
+        if addresses != {MOBILE}:
+            raise RuntimeError(f"the download is from {addresses}, not from {MOBILE} alone")
+        own = network.ms.hardware_address("eth0")
+        frames = heard.frames()
+        data = [(frame.time_s, len(frame.data)) for frame in data_frames(frames, own)]
+        return told(data, moves, [gap.seconds for gap in gaps(moves, frames, own)])
 
 
 def told(

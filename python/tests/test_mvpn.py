@@ -3,16 +3,13 @@ company's network, through a firewall that denies everything else."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from mvpn_captures import REPLY, REQUEST, read_registrations
 
 from caravan.testbed.capture import IPPROTO_TCP, Capture, Frame
-from caravan.testbed.mobile_ip import MOBILE, Place, Role, Settings
+from caravan.testbed.mobile_ip import MOBILE, Place, Settings
 from caravan.testbed.mvpn import (
     BRANCH,
     COMPANY,
@@ -22,13 +19,10 @@ from caravan.testbed.mvpn import (
     MODERN,
     PAPER,
     VISITED,
-    Keys,
     Mvpn,
     Protection,
-    firewall,
+    all_roles,
     gaps,
-    home_agent,
-    mobile_node,
     walk,
 )
 from caravan.testbed.ssh import ssh_session
@@ -37,30 +31,7 @@ from caravan.testbed.traffic import endless_download
 pytestmark = pytest.mark.root
 
 RST = 0x04
-
-
-@dataclass(frozen=True)
-class Rig:
-    """The networks with all roles, and the node at home."""
-
-    network: Mvpn
-    ha: Role
-    fw: Role
-    ms: Role
-
-
-@contextlib.contextmanager
-def rig(output: Path, protection: Protection, is_udp: bool) -> Iterator[Rig]:
-    """The correspondent is six hops away."""
-    udp = {"udp": is_udp}
-    with Mvpn(output, hops=6) as network:
-        keys = Keys(network, protection)
-        with home_agent(network) as ha, firewall(network, keys, Settings(udp)) as fw:
-            ha.wait_ready()
-            fw.wait_ready()
-            with mobile_node(network, keys, through=udp) as ms:
-                ms.wait_ready().wait_at(HOME)
-                yield Rig(network, ha, fw, ms)
+GAP_MAX_S = 5.0
 
 
 RAW = (VISITED, BRANCH, VISITED, HOME)
@@ -75,9 +46,13 @@ UDP = (HOTEL, VISITED, HOME, COMPANY, BRANCH, HOTEL, COMPANY, BRANCH, VISITED, H
 def test_a_download_and_an_ssh_session_survive_all_moves(
     protection: Protection, is_udp: bool, places: tuple[Place, ...], output: Path
 ) -> None:
-    """In UDP also from behind a NAT, and from behind another company's firewall."""
-    with rig(output, protection, is_udp) as it:
-        network = it.network
+    """In UDP also from behind a NAT, and from behind another company's firewall. The correspondent
+    is six hops away."""
+    udp = {"udp": is_udp}
+    with (
+        Mvpn(output, hops=6) as network,
+        all_roles(network, protection, wall=Settings(udp), through=udp) as roles,
+    ):
         with (
             Capture(network.cn1, "eth0", output / "at-cn1") as at_correspondent,
             Capture(network.ms, "eth0", output / "at-ms") as at_node,
@@ -87,7 +62,7 @@ def test_a_download_and_an_ssh_session_survive_all_moves(
         ):
             moves = []
             for number, place in enumerate(places):
-                moves.append(walk(network, it.ms, place))
+                moves.append(walk(network, roles.ms, place))
                 download.wait_for_more()
                 session.answers(f"at place {number}")
             assert download.local_addresses() == {MOBILE}
@@ -98,7 +73,7 @@ def test_a_download_and_an_ssh_session_survive_all_moves(
         resets = [frame for frame in at_correspondent.frames() if is_reset(frame)]
         assert resets == []
         measured = gaps(moves, at_node.frames(), network.ms.hardware_address("eth0"))
-        assert len(measured) == len(moves)
+        assert all(0 < gap.seconds < GAP_MAX_S for gap in measured)
         assert_registrations(at_node, at_firewall, [place.care_of for place in places])
         print(*(f"{gap.kind}: {gap.seconds * 1000:.0f} ms" for gap in measured), sep="\n")
 

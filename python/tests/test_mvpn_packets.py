@@ -31,7 +31,6 @@ from caravan.testbed.capture import ETHERNET_BYTES, Capture, Frame
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
     CORRESPONDENT,
-    HOME,
     INSIDE,
     MODERN,
     OUTSIDE,
@@ -40,9 +39,7 @@ from caravan.testbed.mvpn import (
     Keys,
     Mvpn,
     Protection,
-    firewall,
-    home_agent,
-    mobile_node,
+    all_roles,
     walk,
 )
 from caravan.testbed.traffic import ping
@@ -108,14 +105,8 @@ def abroad(output: Path, form: Form) -> Iterator[tuple[Role, dict[str, Capture]]
             entry = {"address": "*", "skip": keys.peer("ms") | form.access, "home_address": MOBILE}
         wall = Settings(form.wall, tables={"access.ms": entry})
         through = form.through | {"skip": keys.peer("fw") | form.node}
-        with (
-            home_agent(network, Settings(form.agent)) as ha,
-            firewall(network, keys, wall) as fw,
-            mobile_node(network, keys, through=through) as ms,
-        ):
-            for role in (ha, fw, ms):
-                role.wait_ready()
-            ms.wait_at(HOME)
+        agent = Settings(form.agent)
+        with all_roles(network, form.protection, agent=agent, wall=wall, through=through) as roles:
             places = {
                 "visited": (network.r3, "lan0"),
                 "perimeter": (network.fw, "out0"),
@@ -127,13 +118,13 @@ def abroad(output: Path, form: Form) -> Iterator[tuple[Role, dict[str, Capture]]
                     name: captures.enter_context(Capture(*where, output / name))
                     for name, where in places.items()
                 }
-                walk(network, ms, VISITED)
+                walk(network, roles.ms, VISITED)
                 payload = PAPER_BYTES - 2 * IP_BYTES - 8
                 for payload_bytes in (56, payload):
                     to = ping(network.cn1, MOBILE, 1, payload_bytes=payload_bytes)
                     back = ping(network.ms, CORRESPONDENT, 1, payload_bytes=payload_bytes)
                     assert to.received == back.received == 1
-            yield fw, heard
+            yield roles.fw, heard
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,11 @@ from caravan.testbed.mvpn import (
     SITE,
     SITE_NETWORK,
     VISITED,
-    Keys,
     Mvpn,
     TwoSites,
+    all_roles,
     application_relay,
-    firewall,
-    home_agent,
     joined,
-    mobile_node,
     walk,
 )
 from caravan.testbed.traffic import (
@@ -48,31 +45,26 @@ FILE_BYTES = 200_000
 
 def test_a_node_walks_to_the_second_site_and_to_the_outside(output: Path) -> None:
     networks = {"networks": ["10.0.0.0/8", SITE_NETWORK]}
-    with TwoSites(output) as network, joined(network):
-        keys = Keys(network)
+    with (
+        TwoSites(output) as network,
+        joined(network),
+        all_roles(network, through=networks) as roles,
+    ):
         with (
-            home_agent(network) as ha,
-            firewall(network, keys) as fw,
-            mobile_node(network, keys, through=networks) as ms,
+            Capture(network.gw2, "wan0", output / "between") as heard,
+            endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
         ):
-            for role in (ha, fw, ms):
-                role.wait_ready()
-            ms.wait_at(HOME)
-            with (
-                Capture(network.gw2, "wan0", output / "between") as heard,
-                endless_download(network.ms, network.cn1, CORRESPONDENT) as download,
-            ):
-                seen = []
-                for place in (SITE, VISITED, SITE, HOME):
-                    walk(network, ms, place)
-                    download.wait_for_more()
-                    (entry,) = [it for it in fw.mobility()["entries"] if it["name"] == "ms"]
-                    seen.append(entry["care_of"])
-                # The firewall never hears of a node at the second site.
-                outside = f"{VISITED.care_of}:0"
-                assert seen == [None, outside, outside, outside]
-                assert download.local_addresses() == {MOBILE}
-            frames = [frame for frame in heard.frames() if frame.ether_type == 0x0800]
+            seen = []
+            for place in (SITE, VISITED, SITE, HOME):
+                walk(network, roles.ms, place)
+                download.wait_for_more()
+                (entry,) = [it for it in roles.fw.mobility()["entries"] if it["name"] == "ms"]
+                seen.append(entry["care_of"])
+            # The firewall never hears of a node at the second site.
+            outside = f"{VISITED.care_of}:0"
+            assert seen == [None, outside, outside, outside]
+            assert download.local_addresses() == {MOBILE}
+        frames = [frame for frame in heard.frames() if frame.ether_type == 0x0800]
         # Between the sites everything is in their tunnel: IKE and ESP in UDP.
         ends = {frozenset((frame.packet[12:16], frame.packet[16:20])) for frame in frames}
         assert ends == {frozenset(map(octets, (GATEWAY1, GATEWAY2)))}
@@ -87,25 +79,16 @@ def octets(address: str) -> bytes:
 def test_inside_and_outside_meet_at_the_application_relay_alone(output: Path) -> None:
     """As two connections: a server outside sees the firewall, wherever the client inside is."""
     expected = make_file(output / "www/file", FILE_BYTES)
-    with Mvpn(output) as network:
-        keys = Keys(network)
-        with (
-            home_agent(network) as ha,
-            firewall(network, keys) as fw,
-            mobile_node(network, keys) as ms,
-        ):
-            for role in (ha, fw, ms):
-                role.wait_ready()
-            ms.wait_at(HOME)
-            server = serve_files(network.cn3, output / "www", CN3)
-            application_relay(network)
-            assert ping(network.cn1, CN3, 1, timeout_s=0.5).received == 0
-            assert fetched(network, "cn1").sha256 == expected
-            assert fetched(network, "ms").sha256 == expected
-            walk(network, ms, VISITED)
-            assert ping(network.ms, CN3, 1, timeout_s=0.5).received == 0
-            outside = fetched(network, "ms", "outside")
-            assert (outside.sha256, outside.local_address) == (expected, MOBILE)
+    with Mvpn(output) as network, all_roles(network) as roles:
+        server = serve_files(network.cn3, output / "www", CN3)
+        application_relay(network)
+        assert ping(network.cn1, CN3, 1, timeout_s=0.5).received == 0
+        assert fetched(network, "cn1").sha256 == expected
+        assert fetched(network, "ms").sha256 == expected
+        walk(network, roles.ms, VISITED)
+        assert ping(network.ms, CN3, 1, timeout_s=0.5).received == 0
+        outside = fetched(network, "ms", "outside")
+        assert (outside.sha256, outside.local_address) == (expected, MOBILE)
         clients = {line.split(":")[0] for line in server.stderr().splitlines() if "GET" in line}
         assert clients == {OUTSIDE}
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from caravan.report.walk import chart, write_picture
-from caravan.testbed.mvpn import HOME, HOTEL, VISITED, Move
+from caravan.testbed.capture import Frame
+from caravan.testbed.mvpn import HOME, HOTEL, VISITED, Move, gaps
 from caravan.walk import Walked, told
 
 
@@ -34,3 +35,22 @@ def test_the_picture_names_each_place_and_gap(walked: Walked, tmp_path: Path) ->
     assert (tmp_path / "walk.png").stat().st_size > 1_000
     curve = chart(walked).to_dict()["datasets"]
     assert any(rows[-1].get("megabytes") == 0.0008 for rows in curve.values())
+
+
+NODE = "02:00:00:00:00:01"
+
+
+def data_at(time_s: float) -> Frame:
+    return Frame(time_s, bytes.fromhex(NODE.replace(":", "")) + bytes(1_000))
+
+
+def test_a_gap_is_between_the_last_data_before_a_move_and_the_first_after_it() -> None:
+    moves = [Move(HOME, VISITED, 11.2, 11.3), Move(VISITED, HOME, 13.0, 13.1)]
+    (first, second) = gaps(moves, map(data_at, (10.0, 11.0, 12.5, 14.0)), NODE)
+    assert (first.kind, first.seconds) == ("home to visited", 1.5)
+    assert (second.kind, second.seconds) == ("visited to home", 1.5)
+
+
+def test_a_move_after_which_no_data_comes_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no data came after the move home to visited"):
+        gaps([Move(HOME, VISITED, 11.2, 11.3)], [data_at(11.0)], NODE)

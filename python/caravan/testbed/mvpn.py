@@ -455,6 +455,36 @@ def mobile_node(
     return Role(node, "up", toml(tables | settings.tables))
 
 
+@dataclass(frozen=True)
+class Roles:
+    """All roles of a network, with its node at home."""
+
+    keys: Keys
+    ha: Role
+    fw: Role
+    ms: Role
+
+
+@contextlib.contextmanager
+def all_roles(
+    network: Mvpn,
+    protection: Protection = MODERN,
+    *,
+    agent: Settings = PLAIN,
+    wall: Settings = PLAIN,
+    node: Settings = PLAIN,
+    through: dict[str, Any] | None = None,
+) -> Iterator[Roles]:
+    """Run home agent, firewall and mobile node, and wait until the node is at home."""
+    keys = Keys(network, protection)
+    with home_agent(network, agent) as ha, firewall(network, keys, wall) as fw:
+        ha.wait_ready()
+        fw.wait_ready()
+        with mobile_node(network, keys, node, through) as ms:
+            ms.wait_ready().wait_at(HOME)
+            yield Roles(keys, ha, fw, ms)
+
+
 def walk(network: Mvpn, node: Role, to: Place) -> Move:
     """Move a node, and wait until it is registered there."""
     moved = network.move(to, node.host)
