@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from caravan.testbed.mvpn import VISITED
-from caravan.threeways.moves import NEAR_S, WAY, computed, is_near, simulate
+from caravan.threeways.moves import (
+    NEAR_S,
+    OUTSIDE,
+    WALKS,
+    Walk,
+    computed,
+    is_near,
+    simulate,
+    three_ways,
+)
 
 
+@pytest.mark.parametrize("walk", WALKS)
 @pytest.mark.parametrize("delay_ms", [0.0, 40.0])
-def test_formula_and_simulation_agree_on_every_move(delay_ms: float) -> None:
-    formula = [computed(place, delay_ms) for place in WAY]
-    assert all(map(is_near, simulate(delay_ms), formula))
-    outside = [gap for place, gap in zip(WAY, formula, strict=True) if place == VISITED]
+def test_formula_and_simulation_agree_on_every_move(walk: Walk, delay_ms: float) -> None:
+    formula = [computed(place, delay_ms) for place in walk.places]
+    assert all(map(is_near, simulate(walk, delay_ms), formula))
+    outside = [gap for place, gap in zip(walk.places, formula, strict=True) if place in OUTSIDE]
     assert all(2 * delay_ms / 1000 < gap < 2 * delay_ms / 1000 + NEAR_S for gap in outside)
+
+
+@pytest.mark.root
+def test_the_program_needs_as_long_as_formula_and_simulation(tmp_path: Path) -> None:
+    gaps = three_ways(40.0, tmp_path)
+    far = [gap for gap in gaps if not gap.agrees]
+    assert not far, far

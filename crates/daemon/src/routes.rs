@@ -7,6 +7,7 @@
 //! which address; [`prefix`] has the arithmetic, [`watch`] the host's changes and our own address.
 //! Left out: routes by port or protocol. Such selectors route whole addresses.
 
+mod ask;
 pub mod entries;
 pub mod full;
 mod mtu;
@@ -31,6 +32,7 @@ use full::Purpose;
 use netlink::Netlink;
 use roaming::Roaming;
 
+pub use ask::link_losses;
 pub use entries::{Rule, TableRoute};
 pub use mtu::{Way, link_mtu, way};
 pub use prefix::{Prefix, covering, prefixes};

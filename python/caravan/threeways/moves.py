@@ -1,7 +1,7 @@
 """The gap of each move of a mobile node at three levels, side by side.
 
 `python -m caravan.threeways.moves [--delay MS]` lets a node walk out of its company's network and
-home: computed from the messages of a registration, simulated with the real machines (the
+home, then behind a NAT and behind the firewall of another company, with SKIP in UDP: computed from the messages of a registration, simulated with the real machines (the
 catalogue's `firewall`), and run in namespaces with the real program. A gap begins when the node has
 an address and a router on the new link, and ends when packets reach it again. The testbed's own
 work, plugging the node in and giving it an address and a router, is told apart.
@@ -10,7 +10,7 @@ work, plugging the node in and giving it an address and a router, is told apart.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -23,10 +23,12 @@ from rich.table import Table
 from caravan import _lab
 from caravan.lab import core
 from caravan.testbed import NamespaceError, enter
-from caravan.testbed.mobile_ip import Place, Role
+from caravan.testbed.mobile_ip import Place, Role, Settings
 from caravan.testbed.mvpn import (
     BRANCH,
+    COMPANY,
     HOME,
+    HOTEL,
     VISITED,
     Keys,
     Move,
@@ -38,9 +40,49 @@ from caravan.testbed.mvpn import (
 )
 from caravan.testbed.relay import LinkConfig
 
-WAY = (BRANCH, VISITED, BRANCH, VISITED, HOME)
-LINKS = {BRANCH.bridge: "inside", VISITED.bridge: "u", HOME.bridge: "home"}
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Where a node goes, from its home on, and whether its packets outside are in UDP."""
+
+    places: tuple[Place, ...]
+    is_udp: bool
+
+
+WALKS = (
+    Walk((BRANCH, VISITED, BRANCH, VISITED, HOME), is_udp=False),
+    Walk((HOTEL, COMPANY, HOTEL, BRANCH, COMPANY, HOME), is_udp=True),
+)
+OUTSIDE = (VISITED, HOTEL, COMPANY)
+LINKS = {
+    BRANCH.bridge: "inside",
+    VISITED.bridge: "u",
+    HOTEL.bridge: "hotel",
+    COMPANY.bridge: "company",
+    HOME.bridge: "home",
+}
 """Their names in the scenario."""
+ANOTHER_COMPANY = """
+[[node]]
+name = "corp"
+role = "nat"
+
+[[link]]
+from = "corp"
+to = "net"
+rate = "10 Mbit/s"
+mtu = 1500
+
+[[link]]
+name = "company"
+from = []
+to = "corp"
+rate = "10 Mbit/s"
+mtu = 1500
+
+"""
+"""What the scenario has not: a firewall whose hosts go out through a NAT."""
 RATE = "10 Mbit/s"
 FIRST_S = 5
 """Of the simulation: when the first move is, and the time between two."""
@@ -53,7 +95,7 @@ NEAR_S = 0.010
 class Gap:
     """The gap of one move at each level, in seconds, and the testbed's own part besides."""
 
-    to: str
+    kind: str
     model_s: float
     simulate_s: float
     testbed_s: float
@@ -73,19 +115,25 @@ def is_near(one_s: float, other_s: float) -> bool:
 
 
 def three_ways(delay_ms: float, output: Path) -> list[Gap]:
-    """The gap of each move of `WAY`, with this one-way delay between firewall and internet."""
-    simulated = simulate(delay_ms)
-    measured = run(delay_ms, output)
-    return [
-        Gap(place.bridge, computed(place, delay_ms), ours, testbed, plugging)
-        for place, ours, (testbed, plugging) in zip(WAY, simulated, measured, strict=True)
-    ]
+    """The gap of each move of `WALKS`, with this one-way delay between firewall and internet."""
+    return [gap for walk in WALKS for gap in gaps_of(walk, delay_ms, output)]
+
+
+def gaps_of(way: Walk, delay_ms: float, output: Path) -> Iterator[Gap]:
+    """The gap of each move of a walk."""
+    simulated = simulate(way, delay_ms)
+    measured = run(way, delay_ms, output / ("udp" if way.is_udp else "raw"))
+    former = HOME
+    for place, ours, (testbed, plugging) in zip(way.places, simulated, measured, strict=True):
+        kind = f"{former.bridge} to {place.bridge}"
+        yield Gap(kind, computed(place, delay_ms), ours, testbed, plugging)
+        former = place
 
 
 def computed(place: Place, delay_ms: float) -> float:
     """One registration over the path to the home agent (RFC 5944 §3): its request and reply."""
     entry = core.find("exchange", "mobile-ip")
-    outside = delay_ms if place == VISITED else 0
+    outside = delay_ms if place in OUTSIDE else 0
     keys = {"title": "The path", "rate": RATE, "delay": f"{outside} ms", "mtu": 1500}
     text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
     text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
@@ -102,40 +150,42 @@ def computed(place: Place, delay_ms: float) -> float:
     return float(answer["gap_s"])
 
 
-def simulate(delay_ms: float) -> list[float]:
+def simulate(way: Walk, delay_ms: float) -> list[float]:
     """The same moves of the catalogue's scenario."""
-    delays = {"r1": delay_ms, "net": 0, "r3": 0}
+    delays = {"r1": delay_ms, "net": 0, "r3": 0, "nat": 0}
     edits = [f"link.{link}.delay={delay} ms" for link, delay in delays.items()]
     # The links are empty, as in the other levels.
     edits.append("flow.download.bytes=1 KB")
     request = core.Question("firewall", tuple(edits)).request()
     text = str(request["text"])
     # A scenario has no link where nobody ever is.
-    links = [*(LINKS[place.bridge] for place in WAY), "hotel"]
+    gone_to = [LINKS[place.bridge] for place in way.places]
+    links = [*gone_to, *(link for link in LINKS.values() if link not in gone_to)]
     moves = "".join(
         f'[[move]]\nat = "{FIRST_S * number} s"\nnode = "mn"\nto = "{link}"\n\n'
         for number, link in enumerate(links, 1)
     )
-    request["text"] = text[: text.index("[[move]]")] + moves
+    request["text"] = text[: text.index("[[move]]")] + ANOTHER_COMPANY + moves
     answer = core.kernel(request)
     (node,) = answer["simulate"]["mobile"]
-    return [float(move["gap_s"]) for move in node["moves"][: len(WAY)]]
+    return [float(move["gap_s"]) for move in node["moves"][: len(way.places)]]
 
 
-def run(delay_ms: float, output: Path) -> list[tuple[float, float]]:
+def run(way: Walk, delay_ms: float, output: Path) -> list[tuple[float, float]]:
     """The same in namespaces: each gap, and how long the testbed took before it."""
     link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
+    udp = {"udp": way.is_udp}
     with Mvpn(output, outside=link) as network:
         keys = Keys(network)
         with (
             home_agent(network) as ha,
-            firewall(network, keys) as fw,
-            mobile_node(network, keys) as node,
+            firewall(network, keys, Settings(udp)) as fw,
+            mobile_node(network, keys, through=udp) as node,
         ):
             for role in (ha, fw, node):
                 role.wait_ready()
             node.wait_at(HOME)
-            moves = [walk(network, node, place) for place in WAY]
+            moves = [walk(network, node, place) for place in way.places]
             return [gap_of(node, move) for move in moves]
 
 
@@ -164,12 +214,12 @@ def shown(gaps: Sequence[Gap]) -> Table:
         caption=f"same: within {NEAR:.0%} or {NEAR_S * 1000:.0f} ms of the testbed",
         box=box.SIMPLE_HEAD,
     )
-    for heading in ("move to", "model", "simulate", "testbed", "plugging in", ""):
-        table.add_column(heading, justify="left" if heading == "move to" else "right")
+    for heading in ("move", "model", "simulate", "testbed", "plugging in", ""):
+        table.add_column(heading, justify="left" if heading == "move" else "right")
     for gap in gaps:
         levels = (gap.model_s, gap.simulate_s, gap.testbed_s, gap.plugging_s)
         numbers = [f"{level * 1000:.1f}" for level in levels]
-        table.add_row(gap.to, *numbers, "same" if gap.agrees else "[red]differs[/]")
+        table.add_row(gap.kind, *numbers, "same" if gap.agrees else "[red]differs[/]")
     return table
 
 

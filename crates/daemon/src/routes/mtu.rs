@@ -5,14 +5,14 @@
 use std::io;
 use std::net::IpAddr;
 
-use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use rtnetlink::sys::protocols::NETLINK_ROUTE;
-use rtnetlink::sys::{Socket, SocketAddr};
+use rtnetlink::sys::Socket;
+
+use super::ask::{self, ask, open};
 
 /// How a packet leaves this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +58,6 @@ pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
-fn open() -> io::Result<Socket> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    Ok(socket)
-}
-
 fn route_mtu(entry: &RouteMessage) -> Option<u32> {
     let metrics = entry
         .attributes
@@ -104,12 +97,7 @@ fn get_route(
 }
 
 fn device_mtu(socket: &Socket, index: u32) -> io::Result<u32> {
-    let mut request = LinkMessage::default();
-    request.header.index = index;
-    let RouteNetlinkMessage::NewLink(link) = ask(socket, RouteNetlinkMessage::GetLink(request))?
-    else {
-        return Err(io::ErrorKind::InvalidData.into());
-    };
+    let link = ask::link(socket, index)?;
     let mtu = link
         .attributes
         .iter()
@@ -118,23 +106,6 @@ fn device_mtu(socket: &Socket, index: u32) -> io::Result<u32> {
             _ => None,
         });
     mtu.ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// Sends one question and returns its answer.
-fn ask(socket: &Socket, question: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
-    let mut message = NetlinkMessage::from(question);
-    message.header.flags = NLM_F_REQUEST;
-    message.finalize();
-    let mut octets = vec![0; message.buffer_len()];
-    message.serialize(&mut octets);
-    socket.send(&octets, 0)?;
-    let (answer, _) = socket.recv_from_full()?;
-    let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
-    match answer.payload {
-        NetlinkPayload::InnerMessage(answer) => Ok(answer),
-        NetlinkPayload::Error(fault) => Err(fault.to_io()),
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
 }
 
 #[cfg(test)]

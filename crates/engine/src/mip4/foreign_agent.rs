@@ -135,7 +135,7 @@ pub enum Output {
     Inform {
         /// Its link-layer address.
         mac: Mac,
-        /// Its home address.
+        /// Its home address, or all systems if it has only solicited.
         to: Ipv4Addr,
         /// The message.
         icmp: Vec<u8>,
@@ -259,10 +259,15 @@ impl ForeignAgent {
         self.deny_all(home_agent, code);
     }
 
-    /// Somebody solicits agents.
-    pub fn solicited(&mut self, now: Instant) {
-        self.advertiser.solicited(now);
+    /// A host with this link-layer address solicits agents.
+    pub fn solicited(&mut self, mac: Mac, now: Instant) {
+        // The first advertisement for all comes before.
         self.advertise(now);
+        let is_busy = self.is_busy();
+        if let Some(icmp) = self.advertiser.solicited(&self.config, is_busy, now) {
+            let to = ALL_SYSTEMS;
+            self.outputs.push_back(Output::Inform { mac, to, icmp });
+        }
     }
 
     /// Time has passed.
@@ -307,10 +312,14 @@ impl ForeignAgent {
     }
 
     fn advertise(&mut self, now: Instant) {
-        let is_busy = self.visits.len() >= self.config.max_visitors;
+        let is_busy = self.is_busy();
         if let Some(icmp) = self.advertiser.next(&self.config, is_busy, now) {
             self.outputs.push_back(Output::Advertise(icmp));
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.visits.len() >= self.config.max_visitors
     }
 
     fn expire(&mut self, now: Instant) {
@@ -334,6 +343,8 @@ impl ForeignAgent {
     }
 }
 
+/// All hosts on the link (RFC 1112 §4).
+const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 /// The shortest time between two messages of a kind (RFC 3024 §4.1).
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 

@@ -8,6 +8,8 @@ use crate::time::{Duration, Instant};
 const AFTER_WRAP: u16 = 256;
 /// The shortest time between two advertisements.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Solicitations that are answered at once within [`INTERVAL_MIN`]. Anybody can solicit.
+const ANSWERS_MAX: u32 = 8;
 
 /// The clock of advertisements.
 pub(super) struct Pace {
@@ -15,6 +17,8 @@ pub(super) struct Pace {
     sequence: u16,
     due: Instant,
     sent: Option<Instant>,
+    /// Since when answers are counted, and how many there are.
+    answers: (Instant, u32),
 }
 
 impl Pace {
@@ -24,6 +28,7 @@ impl Pace {
             sequence: 0,
             due: now,
             sent: None,
+            answers: (now, 0),
         }
     }
 
@@ -31,10 +36,20 @@ impl Pace {
         self.due
     }
 
-    /// A solicitation brings the next one forward, to a second after the last one at most.
-    pub(super) fn solicited(&mut self, now: Instant) {
-        let soonest = self.sent.map_or(now, |sent| sent + INTERVAL_MIN);
-        self.due = self.due.min(soonest.max(now));
+    /// The sequence number of an advertisement for one node that solicits. RFC 1256 §6.2 lets it go
+    /// at once. After too many of them there is none: then all hear the next one, a second after the
+    /// last one at most.
+    pub(super) fn answer(&mut self, now: Instant) -> Option<u16> {
+        if now >= self.answers.0 + INTERVAL_MIN {
+            self.answers = (now, 0);
+        }
+        if self.answers.1 == ANSWERS_MAX {
+            let soonest = self.sent.map_or(now, |sent| sent + INTERVAL_MIN);
+            self.due = self.due.min(soonest.max(now));
+            return None;
+        }
+        self.answers.1 += 1;
+        Some(self.count())
     }
 
     /// The sequence number of the advertisement that is due, if one is. It holds for this many
@@ -43,13 +58,18 @@ impl Pace {
         if self.due > now {
             return None;
         }
-        let sequence = self.sequence;
-        self.sequence = sequence.checked_add(1).unwrap_or(AFTER_WRAP);
+        let sequence = self.count();
         self.sent = Some(now);
         // At most a third of the lifetime apart, at random between three quarters of that and it.
         let longest = (Duration::from_secs(lifetime.into()) / 3).max(INTERVAL_MIN);
         let part = random.u32() % 256;
         self.due = now + longest * 3 / 4 + longest / 4 * part / 256;
         Some(sequence)
+    }
+
+    fn count(&mut self) -> u16 {
+        let sequence = self.sequence;
+        self.sequence = sequence.checked_add(1).unwrap_or(AFTER_WRAP);
+        sequence
     }
 }

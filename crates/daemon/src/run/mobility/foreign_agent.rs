@@ -193,7 +193,9 @@ impl ForeignAgentPart {
                     self.agent.handle(datagram, now);
                 }
             }
-            Heard::Agent { icmp, .. } if is_solicitation(icmp) => self.agent.solicited(now),
+            Heard::Agent { icmp, from } if is_solicitation(icmp) => {
+                self.agent.solicited(Mac(from.0), now);
+            }
             Heard::Agent { .. } | Heard::ArpRequest { .. } => {}
         }
     }

@@ -168,11 +168,14 @@ impl HomeAgentPart {
                     common.sent(answered);
                 }
             }
-            Heard::Agent { icmp, .. } => {
+            Heard::Agent { from, icmp } => {
                 if let Some(beacon) = &mut self.beacon
                     && is_solicitation(icmp)
+                    && let Some(icmp) = beacon.solicited(now)
                 {
-                    beacon.solicited(now);
+                    let host = (from.0, ALL_HOSTS.1);
+                    let sent = common.links[0].send_icmp(self.address, host, &icmp);
+                    common.sent(sent);
                 }
             }
             Heard::Registration { mac, from, .. } => {

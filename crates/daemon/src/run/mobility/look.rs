@@ -6,12 +6,15 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
 use crate::config::MobileSetup;
+use crate::routes::link_losses;
 
 /// One interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Interface {
     /// Up, and its link too.
     pub(super) is_running: bool,
+    /// How often it has lost its link.
+    pub(super) losses: u32,
     /// Its IPv4 addresses.
     pub(super) addresses: Vec<Ipv4Addr>,
 }
@@ -43,6 +46,7 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
         });
         Interface {
             is_running: own.clone().any(|it| it.flags.contains(running)),
+            losses: link_losses(name),
             addresses: addresses.collect(),
         }
     };
@@ -120,6 +124,7 @@ mod tests {
     fn found(interfaces: &[(bool, &[Ipv4Addr])]) -> Link {
         let all = interfaces.iter().map(|(is_running, addresses)| Interface {
             is_running: *is_running,
+            losses: 0,
             addresses: addresses.to_vec(),
         });
         best(&setup(24), &all.collect::<Vec<_>>())
@@ -162,6 +167,7 @@ mod tests {
     fn a_home_network_of_one_address_has_no_neighbours() {
         let one = Interface {
             is_running: true,
+            losses: 0,
             addresses: vec![NEAR],
         };
         assert_eq!(best(&setup(32), &[one]), Link::Address(0, NEAR));

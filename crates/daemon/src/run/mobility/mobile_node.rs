@@ -42,6 +42,8 @@ pub(super) struct MobileNodePart {
     link: Option<usize>,
     /// What the interfaces showed last.
     seen: Option<Link>,
+    /// How often each of them has lost its link.
+    losses: Vec<u32>,
     is_at_home: bool,
     /// The host does not yet know that the home address has moved: messages wait for that.
     is_moving: bool,
@@ -95,6 +97,7 @@ impl MobileNodePart {
             setup: setup.clone(),
             link: None,
             seen: None,
+            losses: Vec::new(),
             is_at_home: false,
             is_moving: false,
             home_until: None,
@@ -310,7 +313,17 @@ impl MobileNodePart {
     /// Looks at the interfaces, and tells the machine when the node has moved.
     fn look(&mut self, now: Instant) {
         let interfaces = look::interfaces(&self.setup.interfaces);
-        let found = look::best(&self.setup, &interfaces);
+        let losses: Vec<u32> = interfaces.iter().map(|it| it.losses).collect();
+        let was_lost = self.link.is_some_and(|it| self.losses[it] != losses[it]);
+        self.losses = losses;
+        if was_lost {
+            // It may be back by now, and lead elsewhere.
+            self.follow(Link::None, now);
+        }
+        self.follow(look::best(&self.setup, &interfaces), now);
+    }
+
+    fn follow(&mut self, found: Link, now: Instant) {
         let (link, attachment) = match found {
             Link::None => (None, Attachment::Detached),
             Link::AtHome(link) => (Some(link), Attachment::Home),

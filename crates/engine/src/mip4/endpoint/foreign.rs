@@ -7,7 +7,7 @@ use wire::mip4::PORT;
 
 use super::{Effect, Endpoint, Machine};
 use crate::mip4::carriers::{Carriers, Owner, of_visitor};
-use crate::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Output};
+use crate::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Mac, Output};
 use crate::time::Instant;
 
 impl Endpoint {
@@ -32,10 +32,10 @@ impl Endpoint {
         self.follow(now);
     }
 
-    /// Somebody on the visitors' link of a foreign agent solicits agents.
-    pub fn solicited(&mut self, now: Instant) {
+    /// A host on the visitors' link of a foreign agent solicits agents.
+    pub fn solicited(&mut self, mac: Mac, now: Instant) {
         if let Machine::ForeignAgent { agent, .. } = &mut self.machine {
-            agent.solicited(now);
+            agent.solicited(mac, now);
         }
         self.follow(now);
     }
@@ -90,6 +90,9 @@ impl Effect {
             Output::Relay { from, to, payload } => datagram(from, to, payload, false),
             Output::Reply { to, payload, .. } => datagram(own, to, payload, true),
             Output::Advertise(icmp) => Self::Advertise(Ipv4Addr::BROADCAST, icmp),
+            Output::Inform { to, icmp, .. } if to.is_multicast() => {
+                Self::Advertise(Ipv4Addr::BROADCAST, icmp)
+            }
             Output::Inform { to, icmp, .. } => Self::Advertise(to, icmp),
             Output::Came(visitor) => Self::Bound(visitor.home_address, 1),
             Output::Left(home) => Self::Bound(home, 0),

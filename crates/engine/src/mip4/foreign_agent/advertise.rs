@@ -49,9 +49,21 @@ impl Advertiser {
         self.pace.due()
     }
 
-    /// Somebody solicits agents.
-    pub(super) fn solicited(&mut self, now: Instant) {
-        self.pace.solicited(now);
+    /// Somebody solicits agents: the advertisement for it alone, unless there are too many. Asking
+    /// makes no challenge old: there is a new one only if a node has used the newest.
+    pub(super) fn solicited(
+        &mut self,
+        config: &Config,
+        is_busy: bool,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let sequence = self.pace.answer(now)?;
+        let is_used = self.challenges.used.values().max() == Some(&self.challenges.count);
+        let challenge = match config.challenges && is_used {
+            true => Some(self.challenge()),
+            false => self.newest(),
+        };
+        Some(advertisement(config, sequence, is_busy, challenge))
     }
 
     /// The advertisement, if one is due.
@@ -64,9 +76,12 @@ impl Advertiser {
 
     /// An advertisement for one node, as after a restart (RFC 3543 §4.1). Others count on.
     pub(super) fn reset(&self, config: &Config, is_busy: bool) -> Vec<u8> {
+        advertisement(config, 0, is_busy, self.newest())
+    }
+
+    fn newest(&self) -> Option<Vec<u8>> {
         let newest = self.challenges.window.back();
-        let challenge = newest.map(|(_, challenge)| challenge.clone());
-        advertisement(config, 0, is_busy, challenge)
+        newest.map(|(_, challenge)| challenge.clone())
     }
 
     fn challenge(&mut self) -> Vec<u8> {

@@ -178,7 +178,7 @@ impl Trio {
 
     fn carry_from_node(&mut self, output: mobile_node::Output) {
         match output {
-            mobile_node::Output::Solicit => self.foreign.solicited(self.now),
+            mobile_node::Output::Solicit => self.foreign.solicited(NODE_MAC, self.now),
             mobile_node::Output::Send {
                 from,
                 to,
@@ -221,7 +221,11 @@ impl Trio {
             Output::Advertise(icmp) => self.node.hear(ADDRESS, &icmp, self.now),
             Output::Came(visitor) => self.came.push(visitor),
             Output::Left(_) => self.left += 1,
-            Output::Inform { .. } | Output::Revoked { .. } | Output::Unacknowledged { .. } => {
+            Output::Inform { mac, to, icmp } => {
+                assert_eq!((mac, to), (NODE_MAC, ALL_SYSTEMS), "it has solicited");
+                self.node.hear(ADDRESS, &icmp, self.now);
+            }
+            Output::Revoked { .. } | Output::Unacknowledged { .. } => {
                 panic!("no revocation was agreed on")
             }
             Output::Refused { why, .. } => self.refused.push(why),
@@ -523,36 +527,69 @@ fn a_reply_cannot_name_a_node_that_must_prove_itself() {
     }
 }
 
+/// RFC 4721 §3.2.1: a challenge is answered once. A node that comes back and solicits gets a new one.
 #[test]
-fn advertisements_are_spread_and_solicitations_cannot_hurry_them() {
+fn a_used_challenge_is_not_offered_to_who_solicits() {
+    let mut trio = Trio::new(strict());
+    trio.node.attach(Attachment::Visiting, at(0));
+    trio.run(at(1));
+    for second in 1..4 {
+        trio.node.attach(Attachment::Detached, at(second * 1_500));
+        trio.node.attach(Attachment::Visiting, at(second * 1_500));
+        trio.run(at(second * 1_500 + 1));
+        let state = trio.node.state();
+        assert!(
+            matches!(state, State::Registered { .. }),
+            "{second}: {state:?}"
+        );
+    }
+    assert_eq!(trio.refused, []);
+}
+
+#[test]
+fn advertisements_are_spread_and_solicitations_are_answered_at_once_up_to_a_bound() {
     let random = Seed::new([5; 32]).stream("foreign", 0);
     let mut foreign = ForeignAgent::new(config(), Instant(0), random);
     let mut sequences = vec![];
+    let mut answers = 0;
     let mut now = Instant(0);
     let mut advertised = |foreign: &mut ForeignAgent| {
+        let mut to_all = 0;
         while let Some(output) = foreign.poll() {
-            let Output::Advertise(icmp) = output else {
-                panic!("an advertisement");
+            let icmp = match output {
+                Output::Advertise(icmp) => {
+                    to_all += 1;
+                    icmp
+                }
+                Output::Inform { mac, to, icmp } => {
+                    assert_eq!((mac, to), (NODE_MAC, ALL_SYSTEMS));
+                    answers += 1;
+                    icmp
+                }
+                _ => panic!("an advertisement"),
             };
             let read = AgentAdvertisement::parse(&icmp).unwrap().unwrap();
             assert!(read.agent.flags.has(AgentFlags::FOREIGN_AGENT));
             sequences.push(read.agent.sequence);
         }
+        to_all
     };
     for _ in 0..10 {
         let due = foreign.deadline().at;
         assert!(due.since(now) <= Duration::from_secs(10));
         now = due;
         foreign.handle_timeout(now);
-        advertised(&mut foreign);
+        assert_eq!(advertised(&mut foreign), 1);
     }
     // A thousand solicitations in 10 s.
+    let mut to_all = 0;
     for _ in 0..1_000 {
         now = now + Duration::from_millis(10);
-        foreign.solicited(now);
-        advertised(&mut foreign);
+        foreign.solicited(NODE_MAC, now);
+        to_all += advertised(&mut foreign);
     }
-    assert!((19..=21).contains(&sequences.len()), "{}", sequences.len());
+    assert!((9..=11).contains(&to_all), "{to_all}");
+    assert!((79..=88).contains(&answers), "{answers}");
     assert!(sequences.iter().copied().eq(0..sequences.len() as u16));
 }
 

@@ -44,14 +44,19 @@ impl Beacon {
         self.lifetime = lifetime;
     }
 
-    /// Somebody solicits agents.
-    pub fn solicited(&mut self, now: Instant) {
-        self.pace.solicited(now);
+    /// Somebody solicits agents: the advertisement for it alone, unless there are too many.
+    pub fn solicited(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let sequence = self.pace.answer(now)?;
+        Some(self.advertisement(sequence))
     }
 
-    /// The advertisement, an ICMP message, if one is due.
+    /// The advertisement for all, an ICMP message, if one is due.
     pub fn next(&mut self, now: Instant) -> Option<Vec<u8>> {
         let sequence = self.pace.next(self.lifetime, now, &mut self.random)?;
+        Some(self.advertisement(sequence))
+    }
+
+    fn advertisement(&self, sequence: u16) -> Vec<u8> {
         let advertisement = AgentAdvertisement {
             routes_common_traffic: true,
             lifetime: self.lifetime,
@@ -68,7 +73,7 @@ impl Beacon {
             },
             challenge: None,
         };
-        Some(advertisement.to_icmp())
+        advertisement.to_icmp()
     }
 
     /// When the next one is due.

@@ -962,8 +962,15 @@ fn a_home_agent_advertises_itself_without_care_of_addresses() {
     for apart in apart {
         assert!(apart <= Duration::from_secs(3) && apart >= Duration::from_millis(2_250));
     }
+    // Eight in a second are answered at once; the next ones with all others.
     let early = times[3] + Duration::from_millis(100);
-    beacon.solicited(early);
+    for number in 4..12 {
+        let icmp = beacon.solicited(early).expect("an answer");
+        let heard = AgentAdvertisement::parse(&icmp).unwrap().unwrap();
+        assert_eq!(heard.agent.sequence, number);
+    }
+    assert!(beacon.deadline().at > times[3] + Duration::from_secs(2));
+    assert_eq!(beacon.solicited(early), None);
     assert_eq!(beacon.deadline().at, times[3] + Duration::from_secs(1));
 }
 

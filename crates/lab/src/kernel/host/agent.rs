@@ -77,19 +77,20 @@ impl Agent {
         sends: &mut Vec<Send>,
     ) -> Option<Vec<u8>> {
         let payload = &octets[flow.transport..flow.total_len];
-        if flow.protocol == protocol::ICMP && is_solicitation(payload) {
-            self.endpoint.solicited(now);
+        if flow.protocol == protocol::ICMP
+            && is_solicitation(payload)
+            && let IpAddr::V4(source) = flow.source
+        {
+            self.endpoint.solicited(link_address(source), now);
         } else if let (Some((from, PORT)), IpAddr::V4(source), IpAddr::V4(to), true) =
             (flow.ports, flow.source, flow.destination, is_ours)
         {
             let ttl = Ipv4::new(&octets[..]).map_or(0, |packet| packet.ttl());
-            let [a, b, c, d] = source.octets();
             let datagram = Datagram {
                 from: SocketAddrV4::new(source, from),
                 to: SocketAddrV4::new(to, PORT),
                 ttl,
-                // Nothing here has a link-layer address of its own.
-                mac: Some(Mac([2, 0, a, b, c, d])),
+                mac: Some(link_address(source)),
                 payload: payload.get(udp::HEADER_LEN..).unwrap_or_default(),
             };
             self.endpoint.hear_visitor(datagram, now);
@@ -185,6 +186,12 @@ impl Agent {
             }
         }
     }
+}
+
+/// Nothing here has a link-layer address of its own.
+fn link_address(source: Ipv4Addr) -> Mac {
+    let [a, b, c, d] = source.octets();
+    Mac([2, 0, a, b, c, d])
 }
 
 /// How a packet came, if it is a message of Mobile IPv4, or in a tunnel.

@@ -1,0 +1,59 @@
+//! Questions to the kernel that it answers at once.
+
+use std::io;
+
+use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::sys::{Socket, SocketAddr};
+
+/// How often an interface has lost its link since it is there. 0 if that is not known.
+pub fn link_losses(name: &str) -> u32 {
+    let all = || {
+        let index = nix::net::if_::if_nametoindex(name).ok()?;
+        let link = link(&open().ok()?, index).ok()?;
+        let mut attributes = link.attributes.into_iter();
+        attributes.find_map(|attribute| match attribute {
+            LinkAttribute::CarrierDownCount(count) => Some(count),
+            _ => None,
+        })
+    };
+    all().unwrap_or_default()
+}
+
+pub(super) fn open() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    Ok(socket)
+}
+
+pub(super) fn link(socket: &Socket, index: u32) -> io::Result<LinkMessage> {
+    let mut request = LinkMessage::default();
+    request.header.index = index;
+    match ask(socket, RouteNetlinkMessage::GetLink(request))? {
+        RouteNetlinkMessage::NewLink(link) => Ok(link),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Sends one question and returns its answer.
+pub(super) fn ask(
+    socket: &Socket,
+    question: RouteNetlinkMessage,
+) -> io::Result<RouteNetlinkMessage> {
+    let mut message = NetlinkMessage::from(question);
+    message.header.flags = NLM_F_REQUEST;
+    message.finalize();
+    let mut octets = vec![0; message.buffer_len()];
+    message.serialize(&mut octets);
+    socket.send(&octets, 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
+    match answer.payload {
+        NetlinkPayload::InnerMessage(answer) => Ok(answer),
+        NetlinkPayload::Error(fault) => Err(fault.to_io()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
