@@ -35,10 +35,6 @@ CARE_OF = "192.0.2.9"
 """Of the foreign agent."""
 NAT = "192.0.2.8"
 
-UNPLUGGED_S = 0.1
-"""How long a move leaves the link down. A node without an address learns of its move by this alone,
-and does not see a link that comes back within milliseconds."""
-
 SECRET = "30313233343536373839616263646566"
 """The key of node and home agent, in hexadecimal."""
 ASSOCIATION: dict[str, Any] = {"spi": 1000, "algorithm": "hmac-sha-256", "key": SECRET}
@@ -138,7 +134,6 @@ class MobileIp(Network):
     def move(self, to: Place) -> None:
         """Plug the node in elsewhere, without its former addresses but its home address."""
         self.links.link_down("ms-eth0")
-        time.sleep(UNPLUGGED_S)
         for address in self.ms.addresses("eth0"):
             if not address.startswith(f"{MOBILE}/"):
                 self.ms.remove_address("eth0", address)

@@ -429,8 +429,7 @@ impl MobileNode {
                 self.register(now);
             }
             None if self.solicitations.is_none() => {
-                self.solicitations = Some(Solicitations::new(now));
-                self.solicit(now);
+                self.solicitations = Some(Solicitations::new(now, &mut self.random));
             }
             None => {}
         }

@@ -16,6 +16,9 @@ const FIRST_AFTER_WRAP: u16 = 256;
 const FAST: u32 = 3;
 const FAST_INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(64);
+/// The first one waits so long, and at random up to twice as long (RFC 1256 §5.1). A switch forwards
+/// only a moment after the link is up, and the next solicitation is a second away.
+const FIRST_DELAY: Duration = Duration::from_millis(2);
 
 /// One foreign agent.
 #[derive(Clone, Debug)]
@@ -103,7 +106,7 @@ impl Agents {
     }
 }
 
-/// When to solicit next: three times at once a second, then later and later.
+/// When to solicit next: three times a second apart, then later and later.
 #[derive(Debug)]
 pub(super) struct Solicitations {
     pub(super) due: Instant,
@@ -111,8 +114,12 @@ pub(super) struct Solicitations {
 }
 
 impl Solicitations {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { due: now, sent: 0 }
+    pub(super) fn new(now: Instant, random: &mut Stream) -> Self {
+        let jitter = FIRST_DELAY * (random.u32() % 256) / 256;
+        Self {
+            due: now + FIRST_DELAY + jitter,
+            sent: 0,
+        }
     }
 
     /// One was sent. Intervals are random within a quarter (RFC 1256 §5.1 wants them so).
