@@ -108,7 +108,11 @@ impl Stage {
                 self.agent.set_clock(self.clock);
             }
             8 => match script.octet() % 2 {
-                0 => self.agent.solicited(self.now),
+                0 => {
+                    let mac = Mac([2, 0, 0, 0, 0, script.octet()]);
+                    self.macs.insert(mac);
+                    self.agent.solicited(mac, self.now);
+                }
                 _ => {
                     let code = Code::HomeAgentPortUnreachable;
                     self.agent.unreachable(HOME_AGENT, code, self.now);

@@ -1,10 +1,11 @@
 """The gap of each move of a mobile node at three levels, side by side.
 
 `python -m caravan.threeways.moves [--delay MS]` lets a node walk out of its company's network and
-home, then behind a NAT and behind the firewall of another company, with SKIP in UDP: computed from the messages of a registration, simulated with the real machines (the
-catalogue's `firewall`), and run in namespaces with the real program. A gap begins when the node has
-an address and a router on the new link, and ends when packets reach it again. The testbed's own
-work, plugging the node in and giving it an address and a router, is told apart.
+home, then behind a NAT and behind another company's firewall, with SKIP in UDP: computed from the
+messages of a registration, simulated with the real machines (the catalogue's `firewall`), and run
+in namespaces with the real program. A gap begins when the node has an address and a router on the
+new link, at home with the link, and ends when packets reach it again. The testbed's own work,
+plugging the node in and giving it an address and a router, is told apart.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ from caravan.testbed.mvpn import (
     walk,
 )
 from caravan.testbed.relay import LinkConfig
-
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ impl Advertiser {
     }
 
     /// Somebody solicits agents: the advertisement for it alone, unless there are too many. Asking
-    /// makes no challenge old: there is a new one only if a node has used the newest.
+    /// makes no challenge old: there is a new one only if a node has used the newest (RFC 4721
+    /// §2.1).
     pub(super) fn solicited(
         &mut self,
         config: &Config,

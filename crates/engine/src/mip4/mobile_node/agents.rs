@@ -16,8 +16,8 @@ const FIRST_AFTER_WRAP: u16 = 256;
 const FAST: u32 = 3;
 const FAST_INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(64);
-/// The first one waits so long, and at random up to twice as long (RFC 1256 §5.1). A switch forwards
-/// only a moment after the link is up, and the next solicitation is a second away.
+/// The first one waits so long, and at random up to twice as long (RFC 1256 §5.1). A switch may
+/// forward only a moment after the link is up, and the next solicitation is a second away.
 const FIRST_DELAY: Duration = Duration::from_millis(2);
 
 /// One foreign agent.
