@@ -36,9 +36,9 @@ impl Pace {
         self.due
     }
 
-    /// The sequence number of an advertisement for one node that solicits. RFC 1256 §6.2 lets it go
-    /// at once. After too many of them there is none: then all hear the next one, a second after
-    /// the last one at most.
+    /// The sequence number of an advertisement for one node that solicits. RFC 1256 §6.2 lets it
+    /// go at once. After too many of them there is none: then all hear the next one, a second
+    /// after the last one at most.
     pub(super) fn answer(&mut self, now: Instant) -> Option<u16> {
         if now >= self.answers.0 + INTERVAL_MIN {
             self.answers = (now, 0);

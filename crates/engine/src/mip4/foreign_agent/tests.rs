@@ -527,7 +527,7 @@ fn a_reply_cannot_name_a_node_that_must_prove_itself() {
     }
 }
 
-/// RFC 4721 §2.1: a challenge is answered once. A node that comes back and solicits gets a new one.
+/// RFC 4721 §2.1: a challenge is answered once. A node that comes back and solicits gets another.
 #[test]
 fn a_used_challenge_is_not_offered_to_who_solicits() {
     let mut trio = Trio::new(strict());
