@@ -49,11 +49,20 @@ class Heading:
     title: str
 
 
-Step = Block | Put | Heading
+@dataclass(frozen=True)
+class Setting:
+    """Words like "`udp = true` in `[firewall]` and `[mobile.firewall]`": a key of these tables."""
+
+    text: str
+    tables: tuple[str, ...]
+
+
+Step = Block | Put | Heading | Setting
 
 STEP = re.compile(
     r"^```(?P<language>\w+)(?P<words>[^\n]*)\n(?P<text>.*?)^```$"
     r"|^#+ (?P<title>[^\n]+)$"
+    r"|`(?P<key>\w+ = [^`]+)`\s+in\s+(?P<tables>`\[[\w.]+\]`(?:(?:,|\s+and)\s+`\[[\w.]+\]`)*)"
     r"|\bPut (?P<what>(?:[^.:]|\.\S)*?)\s+into\s+`(?P<folder>/[^`]+)`",
     re.M | re.S,
 )
@@ -69,6 +78,8 @@ def _step(found: re.Match[str], page: Path) -> Step:
         return Block(found["language"], tuple(found["words"].split()), found["text"])
     if found["title"]:
         return Heading(found["title"])
+    if found["key"]:
+        return Setting(found["key"], tuple(re.findall(r"\[([\w.]+)\]", found["tables"])))
     samples = re.findall(r"\]\((\S+?)\)", found["what"])
     names = re.findall(r"`(\S+?)`", found["what"])
     paths = tuple((page.parent / sample).resolve() for sample in samples)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, obey, steps
+from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, Setting, obey, steps
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_ICMP, Capture
@@ -35,6 +35,8 @@ HOTEL = Place("hotel", "172.16.9.2/24", "172.16.9.1")
 """Behind a NAT."""
 FILES = "/etc/caravan"
 REGISTERED_S = 15
+HOST_OF = {"home_agent": "home-agent", "mobile.firewall": "node", "firewall": "firewall"}
+FILES_OF = {"home-agent": "home-agent.toml", "node": "mobile.toml", "firewall": "firewall.toml"}
 
 
 class Page(Network):
@@ -177,13 +179,20 @@ class Reader:
         self.network, self.folder = network, folder
         self.running: dict[str, Process] = {}
         self.put: list[Put] = []
+        self.starts: dict[str, Block] = {}
         folder.mkdir(parents=True)
 
     def host(self, name: str) -> Host:
         return next(host for host in self.network.hosts if host.role == name)
 
-    def follow(self, step: Block | Put) -> None:
+    def follow(self, step: Block | Put | Setting) -> None:
         """Do one step; files are put on the host of the next block."""
+        if isinstance(step, Setting):
+            for table in step.tables:
+                name = HOST_OF[table]
+                words = (name, FILES_OF[name], "adds")
+                self.write(Block("toml", words, f"[{table}]\n{step.text}\n"), self.host(name))
+            return
         if isinstance(step, Put):
             self.put.append(step)
             return
@@ -196,7 +205,14 @@ class Reader:
         if step.language == "toml":
             self.write(step, host)
         else:
+            if step.words[1:] == ("runs",):
+                self.starts[host.role] = step
             obey(host, step, self.folder, self.running)
+
+    def start_again(self) -> None:
+        """Start all roles again, as the page said last."""
+        for step in self.starts.values():
+            self.follow(step)
 
     def carry(self, put: Put, host: Host) -> None:
         """Put files on a host: samples, and what was made, wherever that was."""
@@ -239,12 +255,13 @@ def added(text: str, piece: str) -> str:
     return text
 
 
-def walk_in_the_open(network: Page, download: EndlessDownload) -> None:
-    network.walk(download, ELSEWHERE, VISITED, AGENT)
+def walk_in_the_open(reader: Reader, download: EndlessDownload) -> None:
+    reader.network.walk(download, ELSEWHERE, VISITED, AGENT)
 
 
-def walk_through_the_firewall(network: Page, download: EndlessDownload) -> None:
+def walk_through_the_firewall(reader: Reader, download: EndlessDownload) -> None:
     """Nothing but SKIP is to be seen outside, and nobody else gets in."""
+    network = reader.network
     with Capture(network.router, "lan0", network.output / "outside") as heard:
         network.walk(download, ELSEWHERE, VISITED)
     packets = {(one.protocol, one.source) for one in heard.frames() if one.ether_type == 0x0800}
@@ -255,14 +272,20 @@ def walk_through_the_firewall(network: Page, download: EndlessDownload) -> None:
         assert ping(network.router, address, 1, timeout_s=0.5).received == 0
 
 
-def walk_behind_a_nat(network: Page, download: EndlessDownload) -> None:
-    network.walk(download, HOTEL, VISITED)
+def walk_behind_a_nat(reader: Reader, download: EndlessDownload) -> None:
+    reader.network.walk(download, HOTEL, VISITED)
 
 
-ENDS: dict[str, Callable[[Page, EndlessDownload], None]] = {
+def walk_once_more(reader: Reader, download: EndlessDownload) -> None:
+    reader.start_again()
+    reader.network.walk(download, VISITED, HOTEL)
+
+
+ENDS: dict[str, Callable[[Reader, EndlessDownload], None]] = {
     "Foreign agent": walk_in_the_open,
     "A firewall before the home network": walk_through_the_firewall,
     "Behind a NAT": walk_behind_a_nat,
+    "Reading instead of binding": walk_once_more,
 }
 """What is tried at the end of a section."""
 
@@ -282,7 +305,7 @@ def test_a_new_user_s_node_walks_out_and_home_after_each_section(output: Path) -
                 reader.follow(step)
                 continue
             if section in ENDS:
-                ENDS[section](network, download)
+                ENDS[section](reader, download)
                 done.append(section)
             section = step.title
             if section == "A firewall before the home network":
