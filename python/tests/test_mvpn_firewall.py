@@ -158,7 +158,7 @@ def test_a_repeated_packet_is_what_the_profile_says(protection: Protection, outp
         is_accepted = protection.is_legacy
         assert len(requests) == 1 + is_accepted
         assert it.fw.mobility()["accepted_replays"] == int(is_accepted)
-        assert dropped(it.fw) == ({} if is_accepted else {"replayed": 1})
+        assert dropped(it.fw).get("replayed", 0) == int(not is_accepted)
 
 
 def is_echo(packet: bytes, source: str) -> bool:
