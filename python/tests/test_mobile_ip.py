@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mobile_ip_captures import REPLY as ANSWERED
+from mobile_ip_captures import REQUEST as ASKED
+from mobile_ip_captures import read_registrations
 
 from caravan.testbed.capture import Capture, Frame
 from caravan.testbed.mobile_ip import (
@@ -62,8 +65,10 @@ def roaming(
 def test_a_download_survives_leaving_home_moving_on_and_coming_home(
     form: str, places: tuple[Place, Place], output: Path
 ) -> None:
+    """tshark reads all messages of the node, and a request from each place."""
     with (
         roaming(output, Settings({"encapsulation": form})) as (network, ha, ms),
+        Capture(network.ms, "eth0", output / "node") as heard,
         endless_download(network.ms, network.cn, CORRESPONDENT) as download,
     ):
         for place in places:
@@ -80,6 +85,10 @@ def test_a_download_survives_leaving_home_moving_on_and_coming_home(
         assert download.local_addresses() == {MOBILE}
         assert ha.mobility()["bindings"] == []
         assert (ms.refused(), ha.refused()) == ({}, {})
+    found = read_registrations(heard)
+    asked = {one.care_of for one in found if one.mobile_ip_type == ASKED}
+    assert asked == {MOBILE, *(place.care_of for place in places)}
+    assert {one.layers[-1][1] for one in found if one.mobile_ip_type == ANSWERED} == asked
 
 
 def test_neighbours_at_home_learn_where_the_address_is(output: Path) -> None:

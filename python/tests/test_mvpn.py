@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mvpn_captures import REPLY, REQUEST, read_registrations
+from mobile_ip_captures import REPLY, REQUEST, read_registrations
 
 from caravan.testbed.capture import IPPROTO_TCP, Capture, Frame
 from caravan.testbed.mobile_ip import MOBILE, Place, Settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import skip_by_hand
-from mvpn_captures import (
+from mobile_ip_captures import (
     IP_BYTES,
     IPPROTO_SKIP,
     REPLY,

@@ -1,4 +1,4 @@
-"""What a test finds in captures of a mobile private network, by a small reader and by tshark."""
+"""What a test finds in captures of Mobile IP, by a small reader and by tshark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from caravan.testbed.capture import IPPROTO_UDP, Capture, Frame
 
 ETHER_TYPE_ARP, ETHER_TYPE_IPV4 = 0x0806, 0x0800
 IPPROTO_IPIP, IPPROTO_SKIP = 4, 57
-REQUEST, REPLY = 1, 3
+REQUEST, REPLY, TUNNEL_DATA = 1, 3, 4
+"""Types of messages; the last one of RFC 3519."""
 MOBILE_IP_PORT = (434).to_bytes(2)
 SOLICITATION = ("0.0.0.0", "224.0.0.2")
 IP_BYTES = 20
@@ -43,10 +44,11 @@ def inmost(packet: bytes) -> bytes:
 
 
 def is_registration(packet: bytes) -> bool:
-    """Whether it is from or to the port of Mobile IP, in tunnels or not."""
+    """Whether it is a message of Mobile IP, in IP in IP or not, and no data in UDP."""
     inner = inmost(packet)
     ports = inner[IP_BYTES : IP_BYTES + 2], inner[IP_BYTES + 2 : IP_BYTES + 4]
-    return inner[9] == IPPROTO_UDP and MOBILE_IP_PORT in ports
+    is_of_port = inner[9] == IPPROTO_UDP and MOBILE_IP_PORT in ports
+    return is_of_port and inner[IP_BYTES + 8] != TUNNEL_DATA
 
 
 def offsets(octets: bytes, address: str) -> set[int]:
@@ -59,7 +61,7 @@ def read_registrations(capture: Capture) -> list[tshark.Reading]:
     """The messages of Mobile IP in a capture as tshark reads them: all of them, and it finds
     nothing wrong."""
     packets = [one for one in ip_packets(capture.frames()) if is_registration(one)]
-    found = tshark.read(capture.path, "mip")
+    found = tshark.read(capture.path, f"mip && mip.type != {TUNNEL_DATA}")
     assert [one.layers for one in found] == [layers(packet) for packet in packets]
     assert [one.faults for one in found if one.faults] == []
     return found
