@@ -1,7 +1,9 @@
-"""A node with a key that misuses it: the firewall lets it speak for itself alone."""
+"""Who has a right and misuses it: a node with a key, and the process that reads its packets."""
 
 from __future__ import annotations
 
+import re
+import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -20,7 +22,9 @@ from mvpn_by_hand import (
     wait_dropped,
 )
 
+from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import environment, order
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
 from caravan.testbed.mvpn import (
     CN3,
@@ -99,3 +103,47 @@ def test_a_node_with_a_key_writes_no_address_but_its_own(output: Path) -> None:
 def tunnelled(outer: str, inmost: str) -> bytes:
     """A ping in a tunnel to the home agent."""
     return ip(outer, HOME_AGENT, IPPROTO_IPIP, echo(inmost, CORRESPONDENT))
+
+
+ASK = """
+import json, socket, struct, subprocess, sys
+own, other = socket.socketpair()
+argv = [sys.argv[1], "steward", "--config", sys.argv[2], "--role", sys.argv[3]]
+steward = subprocess.Popen(argv, stdin=other.fileno(), stdout=subprocess.DEVNULL)
+other.close()
+stream = own.makefile("rwb")
+def hear():
+    (length,) = struct.unpack("!I", stream.read(4))
+    return json.loads(stream.read(length))["reply"]
+replies = [hear()]
+for text in sys.argv[4:]:
+    stream.write(struct.pack("!I", len(text)) + text.encode())
+    stream.flush()
+    replies.append(hear())
+print(" ".join(replies), steward.wait(20))
+"""
+"""A process in place of the one that reads packets of strangers: it says what it likes."""
+
+
+def test_a_process_that_was_taken_over_cannot_ask_for_the_walls_end(output: Path) -> None:
+    with Mvpn(output) as network:
+        keys = Keys(network)
+        with firewall(network, keys) as fw:
+            fw.wait_ready()
+            wall = network.fw.run(["nft", "list", "ruleset"]).stdout
+            fw.stop()
+        folder = network.fw.logs / "firewall" / "caravan.toml"
+        network.fw.run(["ip", "tuntap", "add", "caravan0", "mode", "tun"])
+        requests = ('{"request": "device", "mtu": 1400}', '{"request": "end", "lifts": true}')
+        argv = [sys.executable, "-c", ASK, str(caravan_binary()), str(folder), "firewall"]
+        told = network.fw.run([*argv, *requests], environment=environment(network.fw))
+        assert told.stdout.split() == ["ready", "done", "done", "0"]
+        network.fw.run(["ip", "link", "delete", "caravan0"])
+        left = network.fw.run(["nft", "list", "ruleset"]).stdout
+        assert without_counts(left) == without_counts(wall)
+        order(network.fw, "down", "firewall").check()
+        assert "caravan" not in network.fw.run(["nft", "list", "ruleset"]).stdout
+
+
+def without_counts(ruleset: str) -> str:
+    return re.sub(r"packets \d+ bytes \d+", "", ruleset)

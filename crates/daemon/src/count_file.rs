@@ -3,16 +3,21 @@
 //! One line `BOUND PAIR` each, in the folder of the network process's user. A pair is what
 //! [`engine::skip::Association::names`] shows, and the addresses if a name is an address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 
+use engine::firewall::access::ENTRIES_MAX;
+
 use crate::files;
 
 const FILE: &str = "counts";
-/// Pairs that are kept at most.
-const PAIRS_MAX: usize = 20_000;
+/// Pairs that are kept at most: as many as a file can have, and as many that it had before.
+const PAIRS_MAX: usize = 2 * FORMER_MAX;
+/// A start that finds more drops those that are not configured. Fewer stay, because a line of a
+/// configuration that is away for a while comes back with the same key.
+const FORMER_MAX: usize = ENTRIES_MAX;
 /// Longest line: two names of 16 octets, two addresses and a number.
 const LINE_BYTES_MAX: usize = 160;
 const BYTES_MAX: u64 = (PAIRS_MAX * LINE_BYTES_MAX) as u64;
@@ -37,6 +42,14 @@ impl CountFile {
             _ => BTreeMap::new(),
         };
         Ok(Self { folder, bounds })
+    }
+
+    /// Call it once at the start. If there are too many pairs, drops those that are not configured;
+    /// the disk follows with the next [`CountFile::store`].
+    pub fn prune(&mut self, configured: &BTreeSet<String>) {
+        if self.bounds.len() > FORMER_MAX {
+            self.bounds.retain(|pair, _| configured.contains(pair));
+        }
     }
 
     /// Every n that was sent to this pair is below it. 0: none was.
@@ -98,6 +111,31 @@ mod tests {
         let (path, held) = folder("damaged");
         std::fs::write(path.join(FILE), "9 0/na 1/10.18.3.17\nx\n").expect("written");
         assert!(CountFile::open(Some(held)).is_err());
+        std::fs::remove_dir_all(path).expect("removed");
+    }
+
+    #[test]
+    fn former_pairs_are_dropped_when_they_are_too_many_and_configured_ones_never() {
+        let (path, held) = folder("former");
+        let lines = (0..FORMER_MAX).map(|number| format!("{number} pair {number}\n"));
+        let mut text: String = lines.collect();
+        let read = |text: &str| {
+            std::fs::write(path.join(FILE), text).expect("written");
+            let folder = files::open_folder(&path).expect("the folder");
+            CountFile::open(Some(folder)).expect("read")
+        };
+        let configured = BTreeSet::from(["pair 7".to_owned(), "pair new".to_owned()]);
+        let mut file = read(&text);
+        file.prune(&configured);
+        assert_eq!(file.bound("pair 8"), 8, "as many as may be");
+        text += "9 pair of another time\n";
+        let mut file = read(&text);
+        file.prune(&configured);
+        assert_eq!((file.bound("pair 7"), file.bound("pair 8")), (7, 0));
+        file.store("pair new", 5).expect("stored");
+        let again = CountFile::open(Some(held)).expect("read");
+        assert_eq!(again.bounds.len(), 2);
+        assert_eq!(again.bound("pair new"), 5);
         std::fs::remove_dir_all(path).expect("removed");
     }
 

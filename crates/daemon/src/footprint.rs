@@ -180,6 +180,11 @@ pub fn leftovers(runtime_dir: &Path, connection: &str) -> io::Result<Vec<Footpri
     Ok(found)
 }
 
+/// Whether a process of this name has left something, as far as its folder shows.
+pub fn remains(runtime_dir: &Path, name: &str) -> bool {
+    folder(runtime_dir, name).exists()
+}
+
 /// Every footprint with its folder, of dead and living processes.
 pub fn written(runtime_dir: &Path) -> impl Iterator<Item = (PathBuf, Footprint)> {
     let entries = fs::read_dir(runtime_dir).into_iter().flatten();

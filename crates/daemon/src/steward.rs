@@ -71,7 +71,8 @@ pub enum Request {
     Adopt,
     /// Undo everything and end.
     End {
-        /// Also remove the blocks.
+        /// Also remove the blocks. The packet filter of a firewall, or of a mobile node outside,
+        /// stays in any case: this process reads packets of strangers.
         lifts: bool,
     },
 }

@@ -19,7 +19,7 @@ use crate::footprint::{self, FootprintFile, leftovers, written};
 use crate::options::Role;
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{blocks, config, dns, leases, privileges, run, service};
+use crate::{blocks, config, dns, leases, nft, privileges, run, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
@@ -71,7 +71,7 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
     let not_running = loop {
         let found = match find(runtime_dir, name) {
             Ok(found) => found,
-            Err(error @ ControlError::NotRunning { .. }) => break error,
+            Err(error @ ControlError::NotRunning { .. }) => break Some(error),
             Err(error) => return Err(error.into()),
         };
         let connection = name.to_owned();
@@ -80,6 +80,11 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
             Err(ControlError::Ending(_)) if Instant::now() < until => {
                 was_ending = true;
                 std::thread::sleep(TICK);
+            }
+            // It leaves its packet filter, which it may not lift.
+            Ok(Reply::Ending { .. }) => {
+                was_ending = true;
+                break None;
             }
             reply => return said(reply?),
         }
@@ -97,10 +102,15 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
             left => break left.context("cannot take over what was left behind")?,
         }
     };
-    match (left.is_empty(), was_ending) {
-        (true, true) => return Ok(format!("{name} is down\n")),
-        (true, false) => return forgotten(runtime_dir, state_dir, name, not_running),
-        (false, _) => {}
+    if left.is_empty() {
+        return match not_running {
+            Some(error) if !was_ending => forgotten(runtime_dir, state_dir, name, error),
+            _ if footprint::remains(runtime_dir, name) => bail!(
+                "{name} is down, but its packet filter stays: only root lifts it (sudo caravan \
+                 down {name})"
+            ),
+            _ => Ok(format!("{name} is down\n")),
+        };
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -141,6 +151,7 @@ async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()>
         discard(runtime_dir, name);
     }
     footprint::undo(&mut file, Blocks::Lifted).await?;
+    nft::wall::lift(&mut file)?;
     file.close().context("cannot remove the record of changes")
 }
 

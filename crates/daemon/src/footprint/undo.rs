@@ -4,14 +4,12 @@ use super::FootprintFile;
 use crate::routes::{self, Blocks};
 use crate::{dns, nft};
 
-/// Undoes the changes in a footprint.
+/// Undoes the changes in a footprint. The packet filters of a firewall and of a mobile node outside
+/// stay ([`nft::wall::lift`]).
 pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
     // A failure in one part must not stop the others.
     let resolvers = dns::give_back(file);
-    let tables = nft::undo(file).and(match blocks {
-        Blocks::Stay => Ok(()),
-        Blocks::Lifted => nft::wall::lift(file),
-    });
+    let tables = nft::undo(file);
     routes::undo(file, blocks).await?;
     nft::bound::renew(file)?;
     resolvers?;

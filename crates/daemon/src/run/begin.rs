@@ -15,7 +15,7 @@ use super::Process;
 use super::entropy::Entropy;
 use super::host::Host;
 use super::inbox::Inbox;
-use super::mobility::{MobilePart, Opened};
+use super::mobility::{self, MobilePart, Opened};
 use super::quota::Quota;
 use super::readiness::Progress;
 use super::reload::Reloads;
@@ -115,7 +115,8 @@ impl Process {
         };
         leases.read_again();
         let counts = CountFile::open(leases.opened());
-        let counts = counts.context("cannot read how far n of SKIP has come")?;
+        let mut counts = counts.context("cannot read how far n of SKIP has come")?;
+        counts.prune(&mobility::pairs(loaded.mobility.as_ref()));
         let mut host = Host::new(
             options.role,
             steward,

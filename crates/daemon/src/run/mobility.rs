@@ -180,6 +180,15 @@ impl Opened {
     }
 }
 
+/// The pairs whose n is counted, as they are stored.
+pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
+    match mobility {
+        Some(Mobility::MobileNode(setup)) => mobile_node::pairs(setup),
+        Some(Mobility::Firewall(setup)) => firewall::pairs(setup),
+        Some(Mobility::HomeAgent(_) | Mobility::ForeignAgent(_)) | None => BTreeSet::new(),
+    }
+}
+
 impl MobilePart {
     /// Starts a machine.
     pub(super) fn start(

@@ -1,5 +1,6 @@
 //! The firewall of a mobile private network: its machine, between the planes and the host.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use engine::firewall::access::{EntryId, Origin};
@@ -166,6 +167,14 @@ fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
          shows which one has it"
     );
     Ok(())
+}
+
+/// All pairs, as they are stored.
+pub(super) fn pairs(setup: &FirewallSetup) -> BTreeSet<String> {
+    let entries = setup.config.entries.iter();
+    entries
+        .map(|(origin, template)| pair(*origin, &template.association))
+        .collect()
 }
 
 /// The pair of an association, as it is stored.

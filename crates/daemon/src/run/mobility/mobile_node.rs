@@ -1,7 +1,7 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
@@ -556,6 +556,11 @@ impl MobileNodePart {
             self.node.renew(now);
         }
     }
+}
+
+/// All pairs, as they are stored.
+pub(super) fn pairs(setup: &MobileSetup) -> BTreeSet<String> {
+    setup.firewall.iter().map(|it| pair(it)).collect()
 }
 
 /// The pair of node and firewall, as it is stored.
