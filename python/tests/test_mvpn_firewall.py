@@ -2,63 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import signal
-import struct
 import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import pytest
 import skip_by_hand
 from mvpn_by_hand import (
     ECHO_REPLY,
-    ECHO_REQUEST,
     IPPROTO_ICMP,
-    IPPROTO_IPIP,
     Stranger,
     dropped,
     echo,
-    ip,
     ip_packets,
     reaches,
     secret_of,
     send,
     skip_frames,
-    udp,
     wait_dropped,
 )
 
 from caravan.testbed.binary import TOP, caravan_binary
-from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.capture import Capture
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
 from caravan.testbed.mvpn import (
     ANNEX,
     BRANCH,
     CN2,
     CN3,
     CORRESPONDENT,
-    DRAFT,
     HOME,
     HOTEL,
     INSIDE,
-    MODERN,
     NAT,
     NAT2,
     OUTSIDE,
     PAPER,
-    PLAIN,
     SECOND,
     VISITED,
     Keys,
     Mvpn,
-    Protection,
+    all_roles,
     firewall,
     home_agent,
     mobile_node,
@@ -68,65 +56,14 @@ from caravan.testbed.traffic import ping, serve_files
 
 pytestmark = pytest.mark.root
 
-LIFETIME_S = 4
-SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
 UDP = Settings({"udp": True})
-SKIP_PORT = 61_057
 DENIED = {"selector-mismatch": 2, "skip-unknown-name": 1, "skip-wrong-algorithm": 1}
 SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 
 
-@dataclass
-class Rig:
-    """The networks with all roles, and the node at home."""
-
-    network: Mvpn
-    keys: Keys
-    ha: Role
-    fw: Role
-    ms: Role
-
-
-@contextlib.contextmanager
-def rig(
-    output: Path,
-    protection: Protection = MODERN,
-    wall: Settings = PLAIN,
-    node: Settings = PLAIN,
-    through: dict[str, Any] | None = None,
-) -> Iterator[Rig]:
-    with Mvpn(output) as network:
-        keys = Keys(network, protection)
-        with home_agent(network) as ha, firewall(network, keys, wall) as fw:
-            ha.wait_ready()
-            fw.wait_ready()
-            with mobile_node(network, keys, node, through) as ms:
-                ms.wait_ready().wait_at(HOME)
-                yield Rig(network, keys, ha, fw, ms)
-
-
-def test_ah_does_not_pass_a_nat_and_is_counted_but_the_udp_form_does(output: Path) -> None:
-    with rig(output, DRAFT, UDP) as it:
-        it.network.move(HOTEL)
-        it.network.settle(HOTEL, it.network.ms)
-        until = time.monotonic() + 10
-        while not (counted := dropped(it.fw)):
-            assert time.monotonic() < until
-        assert set(counted) == {"bad-icv"}
-        assert it.ms.mobility()["state"] == "registering"
-        assert it.fw.mobility()["entries"][0]["care_of"] is None
-        it.ms.stop()
-        with mobile_node(it.network, it.keys, through={"udp": True}) as ms:
-            ms.wait_ready().wait_at(HOTEL)
-            assert reaches(it.network)
-            entry = it.fw.mobility()["entries"][0]
-            assert entry["care_of"].startswith(f"{NAT}:") and entry["legacy"]
-
-
 def test_two_nodes_with_the_same_private_address_both_work(output: Path) -> None:
     """The firewall knows them by the outer address and port, and by the home address inside."""
-    with rig(output, MODERN, UDP, through={"udp": True}) as it:
-        network = it.network
+    with Mvpn(output) as network, all_roles(network, wall=UDP, through={"udp": True}) as it:
         second = mobile_node(network, it.keys, through={"udp": True}, host=network.ms2)
         with second as ms2:
             ms2.wait_ready().wait_at(HOME)
@@ -142,154 +79,11 @@ def test_two_nodes_with_the_same_private_address_both_work(output: Path) -> None
             assert bindings == {MOBILE: HOTEL.care_of, SECOND: HOTEL.care_of}
 
 
-@pytest.mark.parametrize("protection", [MODERN, DRAFT, PAPER], ids=["x25519", "draft", "paper"])
-def test_a_repeated_packet_is_what_the_profile_says(protection: Protection, output: Path) -> None:
-    """SKIP of 1998 accepts a packet that is replayed while its n is good; it is counted."""
-    with rig(output, protection) as it:
-        network = it.network
-        walk(network, it.ms, VISITED)
-        with Capture(network.r3, "lan0", output / "outside") as heard:
-            assert ping(network.ms, CORRESPONDENT, 1).received == 1
-        recorded = [one.packet for one in skip_frames(heard) if one.source == VISITED.care_of][-1]
-        with Capture(network.cn1, "eth0", output / "again") as arrived:
-            send(network.cn2, recorded)
-            ping(network.ms, CORRESPONDENT, 1)
-        requests = [one for one in ip_packets(arrived) if is_echo(one, MOBILE)]
-        is_accepted = protection.is_legacy
-        assert len(requests) == 1 + is_accepted
-        assert it.fw.mobility()["accepted_replays"] == int(is_accepted)
-        assert dropped(it.fw).get("replayed", 0) == int(not is_accepted)
-
-
-def is_echo(packet: bytes, source: str) -> bool:
-    is_from = packet[12:16] == IPv4Address(source).packed
-    return is_from and packet[9] == IPPROTO_ICMP and packet[20] == ECHO_REQUEST
-
-
-@pytest.mark.parametrize("victim", ["node", "firewall"])
-def test_no_n_of_the_paper_is_sent_twice_though_its_sender_is_killed(
-    victim: str, output: Path
-) -> None:
-    with rig(output, PAPER, node=SHORT) as it:
-        network = it.network
-        walk(network, it.ms, VISITED)
-        with Capture(network.fw, "out0", output / "outside") as heard:
-            assert reaches(network)
-            killed = it.ms if victim == "node" else it.fw
-            killed.process.signal(signal.SIGKILL)
-            killed.process.wait(5)
-            time.sleep(0.5)
-            moment = time.time()
-            if victim == "node":
-                again = mobile_node(network, it.keys, SHORT)
-            else:
-                again = firewall(network, it.keys)
-            with again.wait_ready():
-                until = time.monotonic() + LIFETIME_S + 1
-                while not reaches(network):
-                    assert time.monotonic() < until
-        source = VISITED.care_of if victim == "node" else OUTSIDE
-        sent = [one for one in skip_frames(heard) if one.source == source]
-        before = {counter(one) for one in sent if one.time_s < moment}
-        after = {counter(one) for one in sent if one.time_s >= moment}
-        assert max(before) < min(after)
-
-
-def counter(frame: Frame) -> int:
-    """n of a SKIP packet."""
-    return int.from_bytes(frame.payload[4:8])
-
-
-def intruders(recorded: bytes) -> list[bytes]:
-    """What somebody outside may try; `recorded`: an authentic packet."""
-    changed, later = bytearray(recorded), bytearray(recorded)
-    changed[-1] ^= 1
-    # The last octet of the sequence number of ESP.
-    later[recorded.index(bytes([0, 0, 0, 1]), 36) + 11] ^= 0x40
-    stranger = bytearray(recorded)
-    at = stranger.index(IPv4Address(MOBILE).packed)
-    stranger[at : at + 4] = IPv4Address("10.18.3.99").packed
-    request = struct.pack("!BBH", 1, 0x22, 60)
-    request += b"".join(IPv4Address(one).packed for one in (MOBILE, HOME_AGENT, CN3)) + bytes(8)
-    asked = udp(CN3, HOME_AGENT, 434, request)
-    inner = echo(MOBILE, CORRESPONDENT)
-    # As if the home agent had sent it.
-    to_node = ip(HOME_AGENT, VISITED.care_of, IPPROTO_IPIP, echo(CORRESPONDENT, MOBILE))
-    return [
-        bytes(changed),
-        bytes(later),
-        bytes(stranger),
-        recorded[:60],
-        echo(CN3, CORRESPONDENT),
-        echo(CN3, INSIDE),
-        echo(MOBILE, CORRESPONDENT),
-        echo(HOME_AGENT, CORRESPONDENT),
-        asked,
-        udp(CN3, INSIDE, 434, request),
-        udp(CN3, OUTSIDE, 434, request),
-        udp(CN3, OUTSIDE, SKIP_PORT, bytes(recorded[20:])),
-        ip(CN3, OUTSIDE, IPPROTO_IPIP, asked),
-        ip(CN3, OUTSIDE, IPPROTO_IPIP, inner),
-        ip(CN3, INSIDE, IPPROTO_IPIP, inner),
-        ip(HOME_AGENT, INSIDE, IPPROTO_IPIP, inner),
-        ip(HOME_AGENT, INSIDE, IPPROTO_IPIP, to_node),
-        ip(HOME_AGENT, OUTSIDE, IPPROTO_IPIP, to_node),
-        ip(INSIDE, HOME_AGENT, IPPROTO_IPIP, asked),
-    ]
-
-
-def test_what_is_not_authentic_crosses_neither_a_firewall_nor_a_killed_one(output: Path) -> None:
-    with rig(output, node=SHORT) as it:
-        network = it.network
-        # The attacker is next to the firewall.
-        network.r1.add_route("10.0.0.0/8", OUTSIDE)
-        network.r1.add_route("192.168.4.0/24", OUTSIDE)
-        with Capture(network.r3, "lan0", output / "authentic") as heard:
-            walk(network, it.ms, VISITED)
-            assert reaches(network)
-        sent = [one.packet for one in skip_frames(heard) if one.source == VISITED.care_of]
-        attack = intruders(sent[-1])
-        it.ms.process.signal(signal.SIGSTOP)
-        assert_nothing_crosses(network, attack, output / "running")
-        # Of the two with wrong text, one has an n that was seen.
-        kinds = ("bad-icv", "replayed", "skip-unknown-name", "truncated")
-        wait_dropped(it.fw, dict.fromkeys(kinds, 1))
-        it.ms.process.signal(signal.SIGCONT)
-        assert reaches(network)
-        it.fw.crash()
-        assert_nothing_crosses(network, [*attack, *sent], output / "killed")
-        with Capture(network.fw, "out0", output / "outside") as outside:
-            assert not ping(network.ms, CORRESPONDENT, 1, timeout_s=0.5).received
-            assert not ping(network.cn1, MOBILE, 1, timeout_s=0.5).received
-        for packet in ip_packets(outside):
-            assert packet[12:16] != IPv4Address(CORRESPONDENT).packed
-            assert IPv4Address(CORRESPONDENT).packed not in packet
-        with firewall(network, it.keys).wait_ready():
-            # The next registration binds the node, at three quarters of its lifetime.
-            until = time.monotonic() + LIFETIME_S + 1
-            while not ping(network.cn1, MOBILE, 1, timeout_s=0.5).received:
-                assert time.monotonic() < until
-            assert it.ha.refused() == {}
-
-
-def assert_nothing_crosses(network: Mvpn, attack: list[bytes], path: Path) -> None:
-    """Neither to inside, nor back to the node in a tunnel."""
-    path.mkdir()
-    with (
-        Capture(network.fw, "in0", path / "in") as inside,
-        Capture(network.fw, "out0", path / "out") as outside,
-    ):
-        send(network.r1, *attack)
-        time.sleep(0.3)
-    assert ip_packets(inside) == []
-    assert [one for one in skip_frames(outside) if one.source == OUTSIDE] == []
-
-
 def test_a_node_that_wrongly_asks_from_inside_is_served(output: Path) -> None:
-    with rig(output, through={"side": "outside"}) as it:
-        walk(it.network, it.ms, BRANCH)
+    with Mvpn(output) as network, all_roles(network, through={"side": "outside"}) as it:
+        walk(network, it.ms, BRANCH)
         assert it.fw.mobility()["entries"][0]["care_of"] == f"{BRANCH.care_of}:0"
-        assert reaches(it.network)
+        assert reaches(network)
 
 
 def changes(host: Host) -> list[str]:
@@ -325,18 +119,18 @@ def test_down_opens_the_host_and_leaves_nothing_but_a_kill_does_not(output: Path
 def test_a_correspondent_learns_what_both_tunnels_carry(output: Path) -> None:
     """RFC 2003 §5.1: a packet that is too big in the second tunnel is reported to the first one,
     and that reports the next one to the sender."""
-    with rig(output, PAPER) as it:
-        walk(it.network, it.ms, VISITED)
+    with Mvpn(output) as network, all_roles(network, PAPER) as it:
+        walk(network, it.ms, VISITED)
 
         def largest() -> int:
-            shown = it.network.cn1.run(["ip", "route", "get", MOBILE]).stdout
+            shown = network.cn1.run(["ip", "route", "get", MOBILE]).stdout
             found = re.search(r"mtu (\d+)", shown)
             return int(found[1]) if found else 1500
 
         sizes = [largest()]
         for _ in range(20):
             pong = ping(
-                it.network.cn1, MOBILE, 1, 0.2, sizes[-1] - 28, timeout_s=0.5, dont_fragment=True
+                network.cn1, MOBILE, 1, 0.2, sizes[-1] - 28, timeout_s=0.5, dont_fragment=True
             )
             if pong.received:
                 break
@@ -348,8 +142,7 @@ def test_a_correspondent_learns_what_both_tunnels_carry(output: Path) -> None:
 
 def test_on_a_visited_link_nobody_but_the_firewall_reaches_the_node(output: Path) -> None:
     """The node's own packet filter: what its file opens in clear passes, and nothing else does."""
-    with rig(output, through={"clear": ["tcp/80"]}) as it:
-        network = it.network
+    with Mvpn(output) as network, all_roles(network, through={"clear": ["tcp/80"]}) as it:
         walk(network, it.ms, VISITED)
         serve_files(network.cn2, output, CN2)
         # A host of the link may send to the home address, too.
