@@ -27,7 +27,7 @@ from mobile_ip_captures import (
 from skip_by_hand import AH, ESP
 
 from caravan.testbed import tshark
-from caravan.testbed.capture import ETHERNET_BYTES, Capture, Frame
+from caravan.testbed.capture import ETHERNET_BYTES, IPPROTO_UDP, Capture, Frame
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
     CORRESPONDENT,
@@ -50,6 +50,7 @@ NODE_NAME, WALL_NAME = "6/00112233445566778899aabbccddeeff", "6/ffeeddccbbaa9988
 """Names of 16 octets that tell no address."""
 FIELD_BYTES = 16
 """Of the packet key in a SKIP header, with DES and MD5 and with `skip-x25519`."""
+SKIP_PORT, UDP_BYTES = 61_057, 8
 SPI = bytes([0, 0, 0, 1])
 IV_BYTES, TRAILER_BYTES, TAG_BYTES, BLOCK_BYTES = 8, 2, 16, 8
 PAPER_BYTES, PAPER_ADDS, PAPER_IV_BYTES = 1084, 116, 4
@@ -71,6 +72,11 @@ class Form:
     def is_short(self) -> bool:
         return bool(self.wall.get("header_removal"))
 
+    @property
+    def before(self) -> int:
+        """Octets of IP and UDP header before a packet of SKIP."""
+        return IP_BYTES + UDP_BYTES if self.wall.get("udp") else 0
+
 
 FORMS = {
     "binding": Form(),
@@ -82,6 +88,7 @@ FORMS = {
         access={"remote": NODE_NAME},
         node={"local": NODE_NAME},
     ),
+    "udp": Form({"udp": True}, through={"udp": True}),
     "paper": Form(protection=PAPER),
     "paper-with-its-60-octets": Form(
         access={"remote": NODE_NAME, "local": WALL_NAME},
@@ -162,8 +169,9 @@ def ip_frames(capture: Capture) -> list[Frame]:
 def test_the_eight_packets_are_those_of_the_paper(form: Form, output: Path) -> None:
     with abroad(output, form) as (fw, heard):
         (entry,) = [one for one in fw.mobility()["entries"] if one["name"] == "ms"]
+        port = SKIP_PORT if form.before else 0
         is_bound = form.wall.get("mode") != "packet-parsing"
-        assert entry["care_of"] == (f"{COA}:0" if is_bound else None)
+        assert entry["care_of"] == (f"{COA}:{port}" if is_bound else None)
     inside = ip_frames(heard["inside"])
     for place in ("visited", "perimeter"):
         found = crossings(ip_frames(heard[place]), inside)
@@ -171,9 +179,11 @@ def test_the_eight_packets_are_those_of_the_paper(form: Form, output: Path) -> N
         assert set(numbers) == set(range(1, 9))
         for one in found:
             assert layers(one.inside.packet) == headers_inside(one.number_inside, form)
-            assert_sealed(one.outside.packet, clear_bytes(one, form), form)
+            sealed = one.outside.packet[form.before :]
+            assert ends(sealed) == ends(one.outside.packet)
+            assert_sealed(sealed, clear_bytes(one, form), form)
             assert_no_address(one, form)
-        assert_tshark_sees_skip_alone(heard[place])
+        assert_tshark_sees_skip_alone(heard[place], IPPROTO_UDP if form.before else IPPROTO_SKIP)
     if form is FORMS["paper-with-its-60-octets"]:
         sent = [len(frame.packet) for frame in ip_frames(heard["perimeter"])]
         # An IV of 8 octets, where the paper has 4.
@@ -230,7 +240,7 @@ def assert_no_address(one: Crossing, form: Form) -> None:
     own; inside, a care-of address is only where Mobile IP has it: in the header between firewall's
     and node's, and in the request."""
     outside, inside = one.outside.data, one.inside.data
-    name = ETHERNET_BYTES + IP_BYTES + 12 + FIELD_BYTES
+    name = ETHERNET_BYTES + form.before + IP_BYTES + 12 + FIELD_BYTES
     named = set() if form.access else {name}
     assert offsets(outside, MOBILE) == named
     for address in (HOME_AGENT, CORRESPONDENT, INSIDE):
@@ -250,10 +260,13 @@ def assert_no_address(one: Crossing, form: Form) -> None:
     )
 
 
-def assert_tshark_sees_skip_alone(capture: Capture) -> None:
+def assert_tshark_sees_skip_alone(capture: Capture, protocol: int) -> None:
     seen = tshark.read(capture.path, "ip && !(ip.src == 0.0.0.0)")
     assert len(seen) == len(ip_frames(capture))
-    assert {one.protocols for one in seen} == {(IPPROTO_SKIP,)}
+    assert {one.protocols for one in seen} == {(protocol,)}
+    if protocol == IPPROTO_UDP:
+        to_port = f"udp.srcport == {SKIP_PORT} && udp.dstport == {SKIP_PORT}"
+        assert len(tshark.read(capture.path, to_port)) == len(seen)
     assert tshark.read(capture.path, "_ws.malformed") == []
 
 
