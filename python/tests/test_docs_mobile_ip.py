@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 import tomllib
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, Setting, obey, steps
+from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, Setting, blocks, obey, steps
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_ICMP, Capture
@@ -35,6 +36,7 @@ HOTEL = Place("hotel", "172.16.9.2/24", "172.16.9.1")
 """Behind a NAT."""
 FILES = "/etc/caravan"
 REGISTERED_S = 15
+HOSTS = ("home-agent", "node", "foreign-agent", "firewall")
 HOST_OF = {"home_agent": "home-agent", "mobile.firewall": "node", "firewall": "firewall"}
 FILES_OF = {"home-agent": "home-agent.toml", "node": "mobile.toml", "firewall": "firewall.toml"}
 
@@ -198,6 +200,9 @@ class Reader:
             return
         if not step.words:
             return
+        if step.words[0] not in HOSTS:
+            check_alone(step, self.folder / step.words[0])
+            return
         host = self.host(step.words[0])
         for one in self.put:
             self.carry(one, host)
@@ -235,6 +240,38 @@ class Reader:
         draft.write_text(text)
         host.run(["cp", str(draft), path])
         host.run([str(caravan_binary()), "check", path])
+
+
+def check_alone(block: Block, folder: Path) -> None:
+    """`caravan check` a complete file for a host that is not in this network; the keys that it
+    names are made."""
+    folder.mkdir(exist_ok=True)
+    program = str(caravan_binary())
+    old = ["--group", "skip2048", "--legacy"] if "legacy = true" in block.text else []
+    for name in set(re.findall(r'"([\w.-]+)\.skip\.(?:key|pub)"', block.text)):
+        if not (folder / f"{name}.skip.key").exists():
+            make = [program, "pki", "skip", "--name", name, "--out", str(folder), *old]
+            subprocess.run(make, check=True, capture_output=True)
+    for name in re.findall(r'key_file = "([^"]+)"', block.text):
+        (folder / name).write_text("30" * 32)
+    path = folder / block.words[1]
+    path.write_text(block.text)
+    done = subprocess.run(
+        [program, "check", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.root
+def test_a_file_without_a_needed_key_is_found(tmp_path: Path) -> None:
+    text = '[firewall]\noutside = "203.0.113.1"\n[skip]\nkey = "wall.skip.key"\n'
+    with pytest.raises(AssertionError, match="'outside_interface' is missing"):
+        check_alone(Block("toml", ("other", "firewall.toml"), text), tmp_path / "other")
+
+
+def test_each_file_of_the_page_has_a_host() -> None:
+    files = [block for block in blocks(MOBILE_IP) if block.language == "toml"]
+    assert [block.text for block in files if len(block.words) < 2] == []
 
 
 def fetched(host: Host, path: str, to: Path) -> bool:
