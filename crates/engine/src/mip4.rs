@@ -1,7 +1,7 @@
 //! Mobile IPv4 (RFC 5944): the machines of its nodes. UDP payloads and time in; UDP payloads,
 //! bindings and deadlines out.
 //!
-//! [`association`] authenticates messages, [`identification`] protects them from replays,
+//! [`association`] authenticates messages, and [`aaa`] for a third party; [`identification`] protects them from replays,
 //! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall,
 //! [`security`] what secures a node's packets on the way there.
 //! [`revocation`] ends registrations early.
@@ -9,6 +9,7 @@
 //! bindings. [`carriers`] turns what they agree on into SAs of the packet planes. The owner sends
 //! the datagrams, answers ARP for home addresses, and owns the planes.
 
+pub mod aaa;
 pub mod association;
 pub mod carriers;
 pub mod endpoint;

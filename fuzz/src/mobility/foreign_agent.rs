@@ -46,6 +46,7 @@ impl Stage {
             is_required: kind & 4 != 0,
             challenges: is_strict,
             advertised_lifetime: 30,
+            aaa: Default::default(),
             mobile_nodes: match is_strict {
                 true => [(HOME, associations(VISITOR))].into(),
                 false => BTreeMap::new(),

@@ -34,6 +34,7 @@ impl Default for Stage {
         let client = Client {
             home_address: HOME,
             nai: Some(b"node@home".to_vec()),
+            aaa: None,
             associations: associations(OWN),
         };
         let outside = Outside {

@@ -36,6 +36,7 @@ impl Stage {
             home_address: HOME,
             home_agent: HOME_AGENT,
             nai: Some(b"node@home".to_vec()),
+            aaa: None,
             associations: associations(OWN),
             foreign_agents: match kind & 1 {
                 0 => [].into(),

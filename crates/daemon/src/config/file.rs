@@ -103,7 +103,9 @@ impl ConfigFile {
         });
         let shared = self.associations().into_iter();
         let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
-        of_ends.chain(shared).chain(self.files_of_skip())
+        let aaa = self.aaa_keys().into_iter();
+        let aaa = aaa.filter_map(|(_, it)| it.key_file.as_ref());
+        of_ends.chain(shared).chain(aaa).chain(self.files_of_skip())
     }
 }
 

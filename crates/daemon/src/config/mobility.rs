@@ -158,6 +158,8 @@ pub struct MobileTable {
     pub firewall: Option<NodeFirewallTable>,
     /// The keys shared with the home agent.
     pub association: AssociationTable,
+    /// The key shared with an AAA server, by which this node also proves itself (RFC 4721).
+    pub aaa: Option<AaaTable>,
 }
 
 impl ReadTable for MobileTable {
@@ -177,6 +179,7 @@ impl ReadTable for MobileTable {
             udp: keys.given("udp")?,
             firewall: keys.given("firewall")?,
             association: keys.needed("association", ASSOCIATION)?,
+            aaa: keys.given("aaa")?,
         })
     }
 }
@@ -188,8 +191,11 @@ pub struct MobileNodeTable {
     pub home_address: Ipv4Addr,
     /// Network access identifier by which the node may name itself (RFC 2794).
     pub nai: Option<String>,
-    /// The keys shared with it.
-    pub association: AssociationTable,
+    /// The keys shared with it. A foreign agent needs none if there is `aaa`.
+    pub association: Option<AssociationTable>,
+    /// Its AAA key: its requests must prove it, too (RFC 4721). The home agent checks it, or the
+    /// foreign agent, or both.
+    pub aaa: Option<AaaTable>,
 }
 
 impl ReadTable for MobileNodeTable {
@@ -197,7 +203,8 @@ impl ReadTable for MobileNodeTable {
         Ok(Self {
             home_address: keys.needed("home_address", "home_address = \"10.18.3.17\"")?,
             nai: keys.given("nai")?,
-            association: keys.needed("association", ASSOCIATION)?,
+            association: keys.given("association")?,
+            aaa: keys.given("aaa")?,
         })
     }
 }
@@ -251,6 +258,36 @@ impl ReadTable for AssociationTable {
             replay: keys.given("replay")?,
             legacy: keys.or("legacy", false)?,
         })
+    }
+}
+
+/// `aaa`. Its key has no `Debug`.
+pub struct AaaTable {
+    /// Its number: 256 or more, or 2 for authenticators as in CHAP, which many RADIUS servers check
+    /// (RFC 4721 §8). Straight to the home agent, a node always sends these.
+    pub spi: u32,
+    /// How requests through a foreign agent are authenticated, if `spi` is not 2.
+    pub algorithm: Algorithm,
+    /// The key in hexadecimal, 16 octets or more.
+    pub key: Option<SecretText>,
+    /// File with the key in hexadecimal.
+    pub key_file: Option<PathBuf>,
+}
+
+impl ReadTable for AaaTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            spi: keys.needed("spi", "a number that both sides know, such as spi = 2000")?,
+            algorithm: keys.given("algorithm")?,
+            key: keys.given("key")?,
+            key_file: keys.given("key_file")?,
+        })
+    }
+}
+
+impl core::fmt::Debug for AaaTable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "AAA key {}", self.spi)
     }
 }
 

@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Stream;
 use wire::mip4::{Code, Message};
 
+use super::aaa::AaaKey;
 use super::association::Associations;
 use super::identification::Clock;
 use super::revocation::{Fault, Outbox, Policy};
@@ -54,12 +55,14 @@ pub struct Config {
     /// Whether a node with an address of its own must register here, too.
     pub is_required: bool,
     /// Whether requests must answer an advertised challenge (RFC 4721). Then only mobile nodes
-    /// with an association are served.
+    /// with an association or an AAA key are served.
     pub challenges: bool,
     /// Seconds that an advertisement holds; a third of it is their distance.
     pub advertised_lifetime: u16,
     /// Shared with mobile nodes, by home address.
     pub mobile_nodes: BTreeMap<Ipv4Addr, Associations>,
+    /// AAA keys of mobile nodes, by home address: they prove themselves by these (RFC 4721).
+    pub aaa: BTreeMap<Ipv4Addr, AaaKey>,
     /// Shared with home agents, by address.
     pub home_agents: BTreeMap<Ipv4Addr, Associations>,
     /// Whether home agents with an association and we tell each other of ended registrations (RFC

@@ -16,6 +16,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Stream;
 use wire::mip4::{Code, Message};
 
+use super::aaa::AaaKey;
 use super::association::{Association, Associations};
 use super::firewall::Outside;
 use super::identification::{Clock, Guard};
@@ -41,6 +42,8 @@ pub struct Client {
     pub home_address: Ipv4Addr,
     /// Its network access identifier, if it may name itself by it (RFC 2794).
     pub nai: Option<Vec<u8>>,
+    /// Its AAA key: then each request must prove it too (RFC 4721).
+    pub aaa: Option<AaaKey>,
     /// How its messages are authenticated.
     pub associations: Associations,
 }
@@ -160,6 +163,7 @@ pub struct HomeAgent {
 /// A mobile node of ours.
 struct Node {
     associations: Associations,
+    aaa: Option<AaaKey>,
     /// By SPI: each association has its own record (RFC 5944 §5.1).
     guards: BTreeMap<u32, Guard>,
     /// What the last request of each association got.
@@ -223,6 +227,7 @@ impl HomeAgent {
             let node = Node {
                 guards: client.associations.iter().map(guard).collect(),
                 associations: client.associations,
+                aaa: client.aaa,
                 answers,
                 bindings,
                 revoked,

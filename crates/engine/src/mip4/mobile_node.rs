@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Stream;
 use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 
+use super::aaa::AaaKey;
 use super::association::Associations;
 use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
@@ -35,6 +36,8 @@ pub struct Config {
     pub home_agent: Ipv4Addr,
     /// Its network access identifier, if it names itself by it (RFC 2794).
     pub nai: Option<Vec<u8>>,
+    /// With its AAA server: each request proves the node to it too (RFC 4721).
+    pub aaa: Option<AaaKey>,
     /// With the home agent.
     pub associations: Associations,
     /// With foreign agents, by their address.

@@ -143,6 +143,7 @@ pub enum Code {
     UnknownChallenge,
     MissingChallenge,
     StaleChallenge,
+    ForeignAaaAuthentication,
     InvalidHomeAgentAddress,
     HomeUnspecified,
     HomeProhibited,
@@ -157,6 +158,7 @@ pub enum Code {
     HomeReverseTunnelRequired,
     HomeEncapsulation,
     HomeUdpEncapsulation,
+    HomeAaaAuthentication,
     /// Any other value.
     Other(u8),
 }
@@ -203,6 +205,7 @@ numbered!(Code: u8 {
     UnknownChallenge = 104,
     MissingChallenge = 105,
     StaleChallenge = 106,
+    ForeignAaaAuthentication = 108,
     InvalidHomeAgentAddress = 194,
     HomeUnspecified = 128,
     HomeProhibited = 129,
@@ -217,6 +220,7 @@ numbered!(Code: u8 {
     HomeReverseTunnelRequired = 138,
     HomeEncapsulation = 139,
     HomeUdpEncapsulation = 142,
+    HomeAaaAuthentication = 144,
 });
 
 pub(super) const REQUEST: u8 = 1;

@@ -1,8 +1,11 @@
 //! The part of a process in Mobile IPv4: from the tables of its file to the configuration of a
 //! machine.
 
+mod aaa;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use engine::mip4::association::{self, Association, Associations, FIRST_SPI, ReplayProtection};
 use engine::mip4::identification::Clock;
@@ -20,7 +23,7 @@ use crate::config::mobility::{
     MOBILE, MobileNodeTable, MobileTable, Replay, ReverseTunnel, UdpTunnel,
 };
 use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
-use crate::config::values::Span;
+use crate::config::values::{SecretText, Span};
 
 /// Octets that a key has at least: those of the default algorithm (RFC 5944 §5.1).
 const KEY_OCTETS_MIN: usize = 16;
@@ -46,6 +49,9 @@ impl Builder<'_> {
         self.check_parts(file)?;
         for (key, table) in file.associations() {
             loaded.notes.extend(standing(&key, table.algorithm));
+        }
+        for (key, table) in file.aaa_keys() {
+            loaded.notes.push(aaa::standing(&key, table));
         }
         if let Some(table) = &file.home_agent {
             return self.home_agent(table, file).map(Some);
@@ -181,10 +187,14 @@ impl Builder<'_> {
     }
 
     fn client(&self, key: &str, node: &MobileNodeTable) -> Result<home_agent::Client, ConfigError> {
+        let Some(association) = &node.association else {
+            return Err(self.value(key, "a home agent needs an association with each node"));
+        };
         Ok(home_agent::Client {
             home_address: node.home_address,
             nai: self.nai(&format!("{key}.nai"), node.nai.as_deref())?,
-            associations: self.association(&format!("{key}.association"), &node.association)?,
+            aaa: self.aaa(&format!("{key}.aaa"), node.aaa.as_ref())?,
+            associations: self.association(&format!("{key}.association"), association)?,
         })
     }
 
@@ -200,13 +210,8 @@ impl Builder<'_> {
         if table.max_visitors == 0 {
             return Err(self.value("foreign_agent.max_visitors", "0 would serve nobody"));
         }
-        let mut mobile_nodes = BTreeMap::new();
-        for (name, node) in &file.mobile_nodes {
-            let key = format!("mobile_nodes.{name}.association");
-            let shared = self.association(&key, &node.association)?;
-            mobile_nodes.insert(node.home_address, shared);
-        }
-        if table.challenges && mobile_nodes.is_empty() {
+        let (mobile_nodes, aaa) = self.visitor_keys(file)?;
+        if table.challenges && mobile_nodes.is_empty() && aaa.is_empty() {
             let text = "only nodes with a key can answer: add [mobile_nodes.NAME] for each";
             return Err(self.value("foreign_agent.challenges", text));
         }
@@ -228,6 +233,7 @@ impl Builder<'_> {
                     false,
                 )?,
                 mobile_nodes,
+                aaa,
                 home_agents: self.agents("home_agents", &file.home_agents)?,
                 revocation: table.revocation.then_some(REVOCATION),
                 // The time of the start replaces it.
@@ -266,6 +272,7 @@ impl Builder<'_> {
                 home_address: table.home_address,
                 home_agent: table.home_agent,
                 nai: self.nai("mobile.nai", table.nai.as_deref())?,
+                aaa: self.aaa("mobile.aaa", table.aaa.as_ref())?,
                 associations: self.association("mobile.association", &table.association)?,
                 foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
                 lifetime: self.seconds("mobile.lifetime", table.lifetime, false)?,
@@ -308,11 +315,7 @@ impl Builder<'_> {
         key: &str,
         table: &AssociationTable,
     ) -> Result<Associations, ConfigError> {
-        let algorithm = match table.algorithm {
-            Algorithm::HmacMd5 => association::Algorithm::HmacMd5,
-            Algorithm::HmacSha256 => association::Algorithm::HmacSha256,
-            Algorithm::KeyedMd5 => association::Algorithm::KeyedMd5,
-        };
+        let algorithm = algorithm(table.algorithm);
         if algorithm.is_legacy() && !table.legacy {
             let text = "\"keyed-md5\" is the weak form of RFC 2002: it needs legacy = true";
             return Err(self.value(&format!("{key}.algorithm"), text));
@@ -321,15 +324,8 @@ impl Builder<'_> {
             let text = format!("{} is reserved: {FIRST_SPI} at least", table.spi);
             return Err(self.value(&format!("{key}.spi"), &text));
         }
-        let octets = self.key_octets(key, table)?;
-        if octets.len() < KEY_OCTETS_MIN && !table.legacy {
-            let text = format!(
-                "{} octets are too few: {KEY_OCTETS_MIN} at least, such as `openssl rand -hex 32` \
-                 makes",
-                octets.len()
-            );
-            return Err(self.value(&format!("{key}.key"), &text));
-        }
+        let least = if table.legacy { 1 } else { KEY_OCTETS_MIN };
+        let octets = self.key_octets(key, (&table.key, &table.key_file), least)?;
         let replay = match table.replay {
             Replay::Timestamps => ReplayProtection::Timestamps,
             Replay::Nonces => ReplayProtection::Nonces,
@@ -339,12 +335,15 @@ impl Builder<'_> {
         list.ok_or_else(|| self.value(&format!("{key}.key"), "the key is empty"))
     }
 
+    /// The key of the table `key`, which has this many octets at least.
     fn key_octets(
         &self,
         key: &str,
-        table: &AssociationTable,
+        written: (&Option<SecretText>, &Option<PathBuf>),
+        least: usize,
     ) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
-        let (key, text) = match (&table.key, &table.key_file) {
+        let table = key;
+        let (key, text) = match written {
             (Some(text), None) => {
                 let octets = text.as_bytes().to_vec();
                 (format!("{key}.key"), Zeroizing::new(octets))
@@ -359,11 +358,18 @@ impl Builder<'_> {
                 return Err(self.value(key, text));
             }
         };
-        let octets = from_hex(text.trim_ascii());
-        octets.ok_or_else(|| {
+        let Some(octets) = from_hex(text.trim_ascii()) else {
             let text = "not hexadecimal, two digits an octet: `openssl rand -hex 32` makes a key";
-            self.value(&key, text)
-        })
+            return Err(self.value(&key, text));
+        };
+        if octets.len() < least {
+            let text = format!(
+                "{} octets are too few: {least} at least, such as `openssl rand -hex 32` makes",
+                octets.len()
+            );
+            return Err(self.value(&format!("{table}.key"), &text));
+        }
+        Ok(octets)
     }
 
     fn nai(&self, key: &str, text: Option<&str>) -> Result<Option<Vec<u8>>, ConfigError> {
@@ -442,6 +448,14 @@ fn from_hex(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         octets.push(digit(*high)? << 4 | digit(*low)?);
     }
     rest.is_empty().then_some(octets)
+}
+
+fn algorithm(word: Algorithm) -> association::Algorithm {
+    match word {
+        Algorithm::HmacMd5 => association::Algorithm::HmacMd5,
+        Algorithm::HmacSha256 => association::Algorithm::HmacSha256,
+        Algorithm::KeyedMd5 => association::Algorithm::KeyedMd5,
+    }
 }
 
 fn encapsulation(word: Encapsulation) -> sa::Encapsulation {

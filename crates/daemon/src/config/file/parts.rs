@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::ConfigFile;
 use crate::config::firewall::FIREWALL;
-use crate::config::mobility::{AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
+use crate::config::mobility::{AaaTable, AssociationTable, FOREIGN_AGENT, HOME_AGENT, MOBILE};
 use crate::config::skip::SkipPeerTable;
 
 impl ConfigFile {
@@ -15,7 +15,10 @@ impl ConfigFile {
             .iter()
             .map(|it| ("mobile".to_owned(), &it.association));
         let nodes = self.mobile_nodes.iter();
-        let nodes = nodes.map(|(name, it)| (format!("mobile_nodes.{name}"), &it.association));
+        let nodes = nodes.filter_map(|(name, it)| {
+            let association = it.association.as_ref()?;
+            Some((format!("mobile_nodes.{name}"), association))
+        });
         let agents = [
             ("home_agents", &self.home_agents),
             ("foreign_agents", &self.foreign_agents),
@@ -26,6 +29,18 @@ impl ConfigFile {
         });
         let all = own.chain(nodes).chain(agents);
         all.map(|(key, it)| (key + ".association", it)).collect()
+    }
+
+    /// Every AAA key of Mobile IPv4, with the key of its table.
+    pub fn aaa_keys(&self) -> Vec<(String, &AaaTable)> {
+        let own = self.mobile.iter().filter_map(|it| it.aaa.as_ref());
+        let own = own.map(|it| ("mobile.aaa".to_owned(), it));
+        let nodes = self.mobile_nodes.iter();
+        let nodes = nodes.filter_map(|(name, it)| {
+            let aaa = it.aaa.as_ref()?;
+            Some((format!("mobile_nodes.{name}.aaa"), aaa))
+        });
+        own.chain(nodes).collect()
     }
 
     /// Every peer of SKIP, with the key of its table.

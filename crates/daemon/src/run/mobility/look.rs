@@ -103,6 +103,7 @@ mod tests {
                 home_address: HOME,
                 home_agent: Ipv4Addr::new(10, 18, 3, 1),
                 nai: None,
+                aaa: None,
                 associations: Associations::new(vec![one]).expect("one"),
                 foreign_agents: std::collections::BTreeMap::new(),
                 lifetime: 300,

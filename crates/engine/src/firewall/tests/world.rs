@@ -586,6 +586,7 @@ pub(super) fn node_config(number: usize) -> mobile_node::Config {
         home_address: home(number),
         home_agent: AGENT,
         nai: None,
+        aaa: None,
         associations: associations(),
         foreign_agents: BTreeMap::new(),
         lifetime: LIFETIME,
@@ -607,6 +608,7 @@ fn agent_config(options: &Options) -> home_agent::Config {
     let client = |number| home_agent::Client {
         home_address: home(number),
         nai: None,
+        aaa: None,
         associations: associations(),
     };
     home_agent::Config {

@@ -42,6 +42,7 @@ impl Pair {
             home_address: HOME,
             home_agent: AGENT,
             nai: None,
+            aaa: None,
             associations: associations(),
             foreign_agents: BTreeMap::new(),
             lifetime: 300,
@@ -65,6 +66,7 @@ impl Pair {
             clients: vec![home_agent::Client {
                 home_address: HOME,
                 nai: None,
+                aaa: None,
                 associations: associations(),
             }],
             foreign_agents: BTreeMap::new(),

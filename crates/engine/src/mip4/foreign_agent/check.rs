@@ -13,9 +13,12 @@ use crate::sa::Encapsulation;
 /// A request with what its extensions say.
 pub(super) struct Asked<'a> {
     pub(super) request: Request,
-    /// Where the mobile node's authenticator for its home agent ends: what is behind is for us.
+    /// Where what the home agent gets ends: the mobile node's authenticator for it, or that for
+    /// its AAA server (RFC 4721 §3.2).
     pub(super) relayed_end: usize,
     pub(super) own: Vec<&'a Located>,
+    /// The mobile node's authenticators for its AAA server.
+    pub(super) aaa: Vec<&'a Located>,
     pub(super) challenge: Option<&'a [u8]>,
     pub(super) encapsulates_delivery: bool,
     pub(super) nai: Option<&'a [u8]>,
@@ -34,7 +37,10 @@ impl<'a> Asked<'a> {
         // Behind the node's authenticator for us, nothing is the node's.
         let end = rest.iter().position(is_own).unwrap_or(rest.len());
         let said = &rest[..end];
-        let challenge = said.iter().find_map(|one| match &one.extension {
+        let is_aaa = |one: &&Located| one.between() == Some(Authentication::MobileAaa);
+        let aaa: Vec<&Located> = said.iter().filter(is_aaa).collect();
+        let covered = said.iter().take_while(|one| !is_aaa(one));
+        let challenge = covered.into_iter().find_map(|one| match &one.extension {
             Extension::Challenge(challenge) => Some(challenge.as_slice()),
             _ => None,
         });
@@ -45,8 +51,9 @@ impl<'a> Asked<'a> {
         let is_delivery = |one: &Located| one.extension == Extension::EncapsulatingDelivery;
         Some(Self {
             request,
-            relayed_end: authenticator.range.end,
+            relayed_end: aaa.last().unwrap_or(&authenticator).range.end,
             own: rest.iter().filter(|one| is_own(one)).collect(),
+            aaa,
             challenge,
             encapsulates_delivery: said.iter().any(is_delivery),
             nai,

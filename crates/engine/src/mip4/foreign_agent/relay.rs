@@ -98,7 +98,8 @@ impl ForeignAgent {
 
     /// RFC 4721 §3.2: a challenge that nothing authenticates to us is no answer.
     fn is_unproven(&self, asked: &Asked<'_>) -> bool {
-        self.config.challenges && asked.challenge.is_some() && asked.own.is_empty()
+        let is_signed = !asked.own.is_empty() || !asked.aaa.is_empty();
+        self.config.challenges && asked.challenge.is_some() && !is_signed
     }
 
     /// Whether the mobile node has proven itself to us, as far as it must (RFC 5944 §3.7.2.1, RFC
@@ -112,11 +113,18 @@ impl ForeignAgent {
                 _ => return Err(Code::ForeignMobileAuthentication),
             }
         }
+        let aaa = self.config.aaa.get(&home_address);
+        if let Some(key) = aaa {
+            match asked.aaa.as_slice() {
+                [one] if key.verifies(asked.challenge, payload, one) => {}
+                _ => return Err(Code::ForeignAaaAuthentication),
+            }
+        }
         if !self.config.challenges {
             return Ok(());
         }
         let challenge = asked.challenge.ok_or(Code::MissingChallenge)?;
-        if shared.is_none() {
+        if shared.is_none() && aaa.is_none() {
             return Err(Code::ForeignMobileAuthentication);
         }
         self.advertiser.check(home_address, challenge)
@@ -209,7 +217,7 @@ impl ForeignAgent {
         }
     }
 
-    /// The request up to its authenticator for the home agent, then ours.
+    /// The request as far as it is the home agent's, then our authenticator.
     fn relayed(&self, asked: &Asked<'_>, payload: &[u8], now: Instant) -> Vec<u8> {
         let request = &asked.request;
         let mut w = Writer::new();
@@ -331,7 +339,8 @@ impl ForeignAgent {
     ) -> Result<(), Code> {
         let home_address = reply.home_address;
         let is_named = pending.request.home_address.is_unspecified();
-        let is_protected = self.config.mobile_nodes.contains_key(&home_address);
+        let is_protected = self.config.mobile_nodes.contains_key(&home_address)
+            || self.config.aaa.contains_key(&home_address);
         if is_named && (is_protected || !check::is_visitor(&self.config, home_address)) {
             return Err(Code::ForeignBadReply);
         }

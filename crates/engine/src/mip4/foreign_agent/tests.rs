@@ -41,6 +41,7 @@ fn config() -> Config {
         challenges: false,
         advertised_lifetime: 30,
         mobile_nodes: BTreeMap::new(),
+        aaa: BTreeMap::new(),
         home_agents: BTreeMap::new(),
         revocation: None,
         udp: UdpWish::Never,
@@ -86,6 +87,7 @@ impl Trio {
         let client = home_agent::Client {
             home_address: HOME,
             nai: None,
+            aaa: None,
             associations: associations(0x1000),
         };
         let home = home_agent::Config {
@@ -109,6 +111,7 @@ impl Trio {
             home_address: HOME,
             home_agent: HOME_AGENT,
             nai: None,
+            aaa: None,
             associations: associations(0x1000),
             foreign_agents: match with_agent {
                 true => [(ADDRESS, associations(0x2000))].into(),

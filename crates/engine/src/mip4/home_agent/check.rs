@@ -9,6 +9,7 @@ use wire::mip4::{
 };
 
 use super::Config;
+use crate::mip4::aaa::AaaKey;
 use crate::mip4::association::Associations;
 use crate::mip4::revocation::{self, Fault};
 use crate::mip4::tunnel::ReverseTunnel;
@@ -42,6 +43,10 @@ pub(super) struct Asked<'a> {
     /// The mobile node's authenticator, and all others behind it.
     pub(super) authenticator: &'a Located,
     pub(super) foreign: Vec<&'a Located>,
+    /// The mobile node's authenticators for its AAA server, and the foreign agent's challenge that
+    /// it answers.
+    pub(super) aaa: Vec<&'a Located>,
+    pub(super) challenge: Option<&'a [u8]>,
     /// From the mobile node.
     pub(super) udp: Option<UdpTunnelRequest>,
     /// The firewall that the mobile node names.
@@ -92,10 +97,17 @@ impl<'a> Asked<'a> {
         let is_signature = |one: &Located| one.between() == Some(Authentication::ForeignHome);
         let signed = foreign.iter().position(is_signature);
         let is_foreign = |one: &&Located| one.between() == Some(Authentication::ForeignHome);
+        let is_aaa = |one: &&Located| one.between() == Some(Authentication::MobileAaa);
+        let challenge = foreign.iter().find_map(|one| match &one.extension {
+            Extension::Challenge(challenge) => Some(challenge.as_slice()),
+            _ => None,
+        });
         Ok(Self {
             request,
             nai,
             authenticator,
+            aaa: foreign.iter().filter(is_aaa).collect(),
+            challenge,
             foreign: foreign.iter().filter(is_foreign).collect(),
             udp: udp(own),
             firewall,
@@ -112,6 +124,15 @@ impl<'a> Asked<'a> {
             Some(named) if config.trusts_traversal.contains(&named) => Ok(Some(named)),
             Some(named) if self.request.lifetime > 0 => Err(Refusal::UntrustedFirewall(named)),
             _ => Ok(None),
+        }
+    }
+
+    /// Whether the node has proven its AAA key, if it has one (RFC 4721 §3.4).
+    pub(super) fn check_aaa(&self, datagram: &[u8], key: Option<&AaaKey>) -> Result<(), Code> {
+        match (key, self.aaa.as_slice()) {
+            (None, _) => Ok(()),
+            (Some(key), [one]) if key.verifies(self.challenge, datagram, one) => Ok(()),
+            (Some(_), _) => Err(Code::HomeAaaAuthentication),
         }
     }
 

@@ -244,6 +244,8 @@ impl HomeAgent {
         if request.home_agent != ours || *it.to.ip() != ours {
             return Err(Code::UnknownHomeAgent);
         }
+        let node = &self.nodes[&request.home_address];
+        asked.check_aaa(it.payload, node.aaa.as_ref())?;
         let encapsulation = check::grantable(&self.config, request)?;
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         let care_of = request.care_of_address;
@@ -265,7 +267,6 @@ impl HomeAgent {
         if request.lifetime == 0 {
             return Ok(grant);
         }
-        let node = &self.nodes[&request.home_address];
         let is_simultaneous = request.flags.has(RequestFlags::SIMULTANEOUS);
         let limit = self.config.max_bindings.max(1);
         if is_simultaneous && limit > 1 && node.bindings.count_with(tunnel.care_of) > limit {
@@ -413,6 +414,10 @@ impl HomeAgent {
         let association = self.nodes[&home_address].associations.get(spi);
         let association = association.expect("an association of this node");
         association.sign(Authentication::MobileHome, &mut w);
+        // RFC 4721 §3.4: the foreign agent takes it out again.
+        if let Some(challenge) = asked.challenge {
+            Extension::Challenge(challenge.to_vec()).write(&mut w);
+        }
         udp(true, &mut w);
         if let Some(support) = support.filter(|_| is_agents) {
             support.write(&mut w);

@@ -37,6 +37,7 @@ fn config() -> Config {
     let client = Client {
         home_address: HOME,
         nai: Some(b"node@home".to_vec()),
+        aaa: None,
         associations: associations(SPI, ReplayProtection::Timestamps),
     };
     let agent = associations(AGENT_SPI, ReplayProtection::Timestamps);
@@ -371,6 +372,7 @@ fn nonces_agree_after_one_refusal() {
     let client = Client {
         home_address: HOME,
         nai: None,
+        aaa: None,
         associations: associations(SPI, ReplayProtection::Nonces),
     };
     let mut agent = started(Config {
@@ -797,6 +799,7 @@ fn each_end_of_a_binding_is_told() {
     let clients = (0..count).map(|number| Client {
         home_address: home(number),
         nai: None,
+        aaa: None,
         associations: associations(SPI, ReplayProtection::Timestamps),
     });
     let mut agent = started(Config {
@@ -980,6 +983,7 @@ fn a_changed_configuration_keeps_the_bindings_and_records_of_nodes_that_stay() {
     let client = |home_address| Client {
         home_address,
         nai: None,
+        aaa: None,
         associations: associations(SPI, ReplayProtection::Timestamps),
     };
     let with = |clients| Config {

@@ -189,14 +189,23 @@ impl MobileNode {
         }
         let own = config.associations.first();
         own.sign(Authentication::MobileHome, &mut w);
+        let shared = self.through.and_then(|it| config.foreign_agents.get(&it));
+        // RFC 4721 §3.2: a challenge needs an authenticator for the agent behind it.
+        let challenge = agent.and_then(|agent| agent.challenge.as_ref());
+        let challenge = challenge.filter(|_| shared.is_some() || config.aaa.is_some());
+        if let Some(challenge) = challenge {
+            Extension::Challenge(challenge.clone()).write(&mut w);
+        }
+        match (&config.aaa, agent) {
+            (Some(aaa), Some(_)) => aaa.sign(challenge.map(Vec::as_slice), &mut w),
+            (Some(aaa), None) => aaa.sign_directly(&mut w),
+            (None, _) => {}
+        }
+        // Behind what the home agent gets to see.
         if agent.is_some() && config.is_reverse && config.encapsulates_delivery {
             Extension::EncapsulatingDelivery.write(&mut w);
         }
-        if let Some(shared) = self.through.and_then(|it| config.foreign_agents.get(&it)) {
-            // RFC 4721 §3.2: a challenge needs an authenticator for the agent behind it.
-            if let Some(challenge) = agent.and_then(|agent| agent.challenge.as_ref()) {
-                Extension::Challenge(challenge.clone()).write(&mut w);
-            }
+        if let Some(shared) = shared {
             shared.first().sign(Authentication::MobileForeign, &mut w);
         }
         w.into_vec()

@@ -34,6 +34,7 @@ fn config(replay: ReplayProtection) -> Config {
         home_address: HOME,
         home_agent: HOME_AGENT,
         nai: None,
+        aaa: None,
         associations: associations(replay),
         foreign_agents: BTreeMap::new(),
         lifetime: 300,
@@ -64,6 +65,7 @@ fn home_agent(replay: ReplayProtection) -> HomeAgent {
     let client = home_agent::Client {
         home_address: HOME,
         nai: None,
+        aaa: None,
         associations: associations(replay),
     };
     let config = home_agent::Config {

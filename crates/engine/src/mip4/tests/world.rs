@@ -136,6 +136,7 @@ impl World {
             home_address: HOME,
             home_agent: HOME_AGENT,
             nai: None,
+            aaa: None,
             associations: associations(OWN),
             foreign_agents: BTreeMap::new(),
             lifetime: LIFETIME,
@@ -471,6 +472,7 @@ fn home_config(revocation: Option<Policy>) -> home_agent::Config {
     let client = home_agent::Client {
         home_address: HOME,
         nai: None,
+        aaa: None,
         associations: associations(OWN),
     };
     let agents = AGENTS.map(|(_, care_of)| (care_of, associations(SHARED)));
@@ -503,6 +505,7 @@ fn foreign_config(number: usize, revocation: Option<Policy>, ahead: u64) -> fore
         challenges: false,
         advertised_lifetime: 9,
         mobile_nodes: BTreeMap::new(),
+        aaa: BTreeMap::new(),
         home_agents: [(HOME_AGENT, associations(SHARED))].into(),
         revocation,
         udp: UdpWish::Never,

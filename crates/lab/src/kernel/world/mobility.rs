@@ -110,6 +110,7 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
             .map(|one| home_agent::Client {
                 home_address: one.home,
                 nai: None,
+                aaa: None,
                 associations: associations(blueprint, one),
             })
             .collect(),
@@ -129,6 +130,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
         home_address: own.home,
         home_agent: own.home_agent,
         nai: None,
+        aaa: None,
         associations: associations(blueprint, own),
         foreign_agents: BTreeMap::new(),
         lifetime: layer.lifetime_s,
@@ -169,6 +171,7 @@ pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
         challenges: false,
         advertised_lifetime: ADVERTISED_S,
         mobile_nodes: BTreeMap::new(),
+        aaa: BTreeMap::new(),
         home_agents: BTreeMap::new(),
         revocation: None,
         udp: UdpWish::Never,

@@ -11,6 +11,7 @@ const FOREIGN_AGENT: &str = "[foreign_agent]\naddress = \"198.51.100.1\"\ninterf
 const MOBILE_NODE: &str = "[mobile]\nhome_address = \"10.18.3.17\"\nprefix = 24\n\
     home_agent = \"10.18.3.1\"\ninterfaces = [\"eth0\"]\n";
 const KEY: &str = "association = { spi = 1000, key = \"30313233343536373839616263646566\" }\n";
+const AAA: &str = "aaa = { spi = 2000, key = \"31313233343536373839616263646566\" }\n";
 const NODE: &str = "[mobile_nodes.ms]\nhome_address = \"10.18.3.17\"\n";
 
 fn built(text: &str) -> Result<Mobility, String> {
@@ -78,6 +79,15 @@ fn each_key_of_a_home_agent_is_taken_and_checked() {
     assert_eq!(good("udp_keepalive = \"0\"\n").udp_keepalive, None);
     assert_eq!(good("udp_keepalive = \"10s\"\n").udp_keepalive, Some(10));
     assert_eq!(good("revocation = false\n").revocation, None);
+    assert_eq!(home_agent("").map(|it| it.clients[0].aaa.is_some()), Ok(false));
+    let with_aaa = built(&format!("{HOME_AGENT}{NODE}{AAA}{KEY}"));
+    let Ok(Mobility::HomeAgent(setup)) = with_aaa else {
+        panic!("good");
+    };
+    assert!(setup.config.clients[0].aaa.is_some());
+    let without = built(&format!("{HOME_AGENT}{NODE}{AAA}")).err();
+    let without = without.unwrap_or_default();
+    assert!(without.contains("needs an association"), "{without}");
     let lines = [
         ("max_lifetime = \"0\"\n", "outside 1 s to 65534 s"),
         ("max_lifetime = \"20h\"\n", "72000 s is outside"),
@@ -164,6 +174,9 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
     assert_eq!(good("revocation = false\n").revocation, None);
     let shared = format!("challenges = true\n{NODE}{KEY}");
     assert!(good(&shared).challenges);
+    let of_aaa = format!("challenges = true\n{NODE}{AAA}");
+    let config = good(&of_aaa);
+    assert_eq!((config.aaa.len(), config.mobile_nodes.len()), (1, 0));
     let agents = format!("[home_agents.ha]\naddress = \"10.18.3.1\"\n{KEY}");
     assert_eq!(good(&agents).home_agents.len(), 1);
     let lines = [
@@ -176,8 +189,24 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
         ("udp = \"no\"\n", "'behind-nat'"),
         ("max_lifetime = \"0\"\n", "foreign_agent.max_lifetime"),
         ("[mobile]\n", "mobile"),
+        (NODE, "it has no key: add an association or aaa"),
     ];
     refused(foreign_agent, &lines);
+    for (from, to, why) in [
+        ("2000", "3", "3 is reserved: 256 at least, or 2"),
+        ("3131", "", "15 octets are too few"),
+        (
+            "spi = 2000",
+            "spi = 2000, algorithm = \"keyed-md5\"",
+            "no AAA server needs it",
+        ),
+        (", key = \"31313233343536373839616263646566\"", "", "write either key or key_file"),
+    ] {
+        let said = foreign_agent(&of_aaa.replace(from, to)).err();
+        let said = said.unwrap_or_default();
+        assert!(said.contains(why), "{to}: {said}");
+    }
+
 }
 
 #[test]
@@ -188,6 +217,7 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
     assert!(!config.wants_broadcasts && config.hears_revocations);
     assert!(!good("revocation = false\n").hears_revocations);
     assert!(good("simultaneous = true\n").is_simultaneous);
+    assert!(good(AAA).aaa.is_some() && good("").aaa.is_none());
     assert_eq!(good("udp = \"always\"\n").udp, tunnel::UdpWish::Always);
     assert_eq!(
         good("nai = \"ms@example\"\n").nai,
