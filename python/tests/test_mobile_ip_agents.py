@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,9 @@ pytestmark = pytest.mark.root
 NODE_AND_AGENT = {"spi": 2000, "key": "31313131313131313131313131313131"}
 AGENTS = {"spi": 3000, "key": "32323232323232323232323232323232"}
 NAI = "ms@example"
+AAA_KEY = "33" * 16
+CHAP_SPI = 2
+"""Of authenticators as in CHAP (RFC 4721 §8)."""
 
 
 @pytest.mark.parametrize("form", ["ip-in-ip", "minimal", "gre"])
@@ -88,6 +93,81 @@ def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> No
         told = tshark(network, heard.path, "mip.type == 1 && ip.dst == 198.51.100.1")
         assert NAI in told
         assert "(132)" in told, "the challenge"
+
+
+@pytest.mark.parametrize("spi", [CHAP_SPI, 4000])
+def test_a_visitor_proves_its_aaa_key_to_both_agents(spi: int, output: Path) -> None:
+    """RFC 4721: the node shares nothing else with the foreign agent."""
+    aaa = {"spi": spi, "key": AAA_KEY}
+    known = {"mobile_nodes.ms": {"home_address": MOBILE, "aaa": aaa}}
+    with MobileIp(output) as network:
+        with (
+            home_agent(network, Settings(node={"aaa": aaa})) as ha,
+            foreign_agent(network, Settings({"challenges": True}, tables=known)) as fa,
+            Capture(network.ha, "eth0", output / "home") as heard,
+        ):
+            ha.wait_ready()
+            fa.wait_ready()
+            with mobile_node(network, Settings({"aaa": aaa, "lifetime": "4s"})) as ms:
+                ms.wait_ready()
+                network.move(AGENT)
+                ms.wait_at(AGENT)
+                ms.wait_for(lambda it: (it["left_s"] or 4) < 1.5, "near its end", 5)
+                ms.wait_for(lambda it: (it["left_s"] or 0) > 3, "renewed", 5)
+                assert network.is_connected()
+                network.move(VISITED)
+                ms.wait_at(VISITED)
+                network.move(HOME)
+                ms.wait_at(HOME)
+                assert fa.refused() == ha.refused() == {}
+            heard.stop()
+        proofs = [proof for frame in heard.frames() for proof in proven(frame.data)]
+        assert {spi, CHAP_SPI} == set(proofs), "straight to the home agent, as in CHAP"
+
+
+def proven(frame: bytes) -> list[int]:
+    """The SPI of the Mobile-AAA authenticator of a registration request, computed anew."""
+    if frame[12:14] != b"\x08\x00" or frame[23] != 17 or frame[36:38] != b"\x01\xb2":
+        return []
+    message = frame[42:]
+    at, challenge, key = 24, b"\0", bytes.fromhex(AAA_KEY)
+    while message[0] == 1 and at < len(message):
+        if message[at] == 36:
+            length = int.from_bytes(message[at + 2 : at + 4])
+            spi = int.from_bytes(message[at + 4 : at + 8])
+            data, value = message[: at + 8], message[at + 8 : at + 4 + length]
+            inner = hashlib.md5(data).digest()
+            whole = challenge[:1] + key + inner + challenge[-237:]
+            is_chap = spi == CHAP_SPI
+            expected = hashlib.md5(whole) if is_chap else hmac.new(key, data, "md5")
+            assert value == expected.digest()
+            return [spi]
+        if message[at] == 132:
+            challenge = message[at + 2 : at + 2 + message[at + 1]]
+        at += 2 + message[at + 1]
+    return []
+
+
+@pytest.mark.parametrize("denied", ["denied-108", "denied-144"])
+def test_a_wrong_aaa_key_is_denied_with_the_code_of_who_sees_it(denied: str, output: Path) -> None:
+    right, wrong = ({"spi": 4000, "key": digits * 16} for digits in ("33", "34"))
+    at_home, abroad = (right, wrong) if denied == "denied-108" else (wrong, right)
+    known = {"mobile_nodes.ms": {"home_address": MOBILE, "aaa": abroad}}
+    with (
+        MobileIp(output) as network,
+        home_agent(network, Settings(node={"aaa": at_home})) as ha,
+        foreign_agent(network, Settings({"challenges": True}, tables=known)) as fa,
+    ):
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network, Settings({"aaa": right})) as ms:
+            ms.wait_for_event("attached: Home")
+            network.move(AGENT)
+            refuses = fa if denied == "denied-108" else ha
+            for role in (refuses, ms):
+                role.wait_for(lambda it: denied in it["refused"], denied)
+            assert ms.mobility()["state"] == "registering"
+            assert ha.mobility()["bindings"] == fa.mobility()["visitors"] == []
 
 
 def tshark(network: MobileIp, path: Path, wanted: str) -> str:

@@ -66,8 +66,7 @@ impl AaaKey {
 
     /// Whether an authenticator is right, in constant time. `challenge`: what the request answers.
     pub fn verifies(&self, challenge: Option<&[u8]>, datagram: &[u8], located: &Located) -> bool {
-        let (Extension::Authenticator(it), Some(covered)) =
-            (&located.extension, located.covered())
+        let (Extension::Authenticator(it), Some(covered)) = (&located.extension, located.covered())
         else {
             return false;
         };
@@ -126,10 +125,18 @@ mod tests {
         let data = b"Mobile IP message of 30 octets";
         let new = |spi| AaaKey::new(spi, Algorithm::HmacMd5, &key).unwrap();
         let cases: [(u32, Option<&[u8]>, &str); 4] = [
-            (CHAP_SPI, Some(b"challenge"), "371898af369fe63a088ae238cc412615"),
+            (
+                CHAP_SPI,
+                Some(b"challenge"),
+                "371898af369fe63a088ae238cc412615",
+            ),
             (CHAP_SPI, Some(&long), "bd2d54327732df6631586f34c630a0e5"),
             (CHAP_SPI, None, "2c4b37e865405fcb0767313267321908"),
-            (0x1000, Some(b"challenge"), "4b045b68352afa70f17f55bb024e8e5e"),
+            (
+                0x1000,
+                Some(b"challenge"),
+                "4b045b68352afa70f17f55bb024e8e5e",
+            ),
         ];
         for (spi, challenge, expected) in cases {
             let one = new(spi);

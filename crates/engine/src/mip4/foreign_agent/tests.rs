@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Seed;
 use wire::codec::Writer;
 use wire::mip4::{
-    AgentAdvertisement, AgentFlags, Authentication, Extension, Message, PORT, Reply, Request,
-    RequestFlags, extensions,
+    AgentAdvertisement, AgentFlags, Authentication, Extension, Located, Message, PORT, Reply,
+    Request, RequestFlags, extensions,
 };
 
 use super::*;
+use crate::mip4::aaa::CHAP_SPI;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
 use crate::mip4::home_agent::{self, HomeAgent};
 use crate::mip4::identification::Clock;
@@ -19,6 +20,7 @@ const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 const CARE_OF: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
+const OTHER_CARE_OF: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const NODE_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const KEY: &[u8] = b"0123456789abcdef";
@@ -84,10 +86,11 @@ impl Trio {
         let with_agent = !foreign.mobile_nodes.is_empty();
         let random = |name| Seed::new([5; 32]).stream(name, 0);
         let clock = Clock::new(Instant(0), Duration::from_secs(1_795_000_000));
+        let aaa = foreign.aaa.get(&HOME).cloned();
         let client = home_agent::Client {
             home_address: HOME,
             nai: None,
-            aaa: None,
+            aaa: aaa.clone(),
             associations: associations(0x1000),
         };
         let home = home_agent::Config {
@@ -111,7 +114,7 @@ impl Trio {
             home_address: HOME,
             home_agent: HOME_AGENT,
             nai: None,
-            aaa: None,
+            aaa,
             associations: associations(0x1000),
             foreign_agents: match with_agent {
                 true => [(ADDRESS, associations(0x2000))].into(),
@@ -527,6 +530,85 @@ fn a_reply_cannot_name_a_node_that_must_prove_itself() {
             .handle(from_home(from, to, w.as_slice()), at(2));
         let count = trio.foreign.visitors().count();
         assert_eq!(count, usize::from(is_allowed), "{named}");
+    }
+}
+
+/// A node with an AAA key alone, as it registers here.
+fn with_aaa(spi: u32) -> Config {
+    let key = AaaKey::new(spi, Algorithm::HmacMd5, b"another key of 16").unwrap();
+    Config {
+        challenges: true,
+        aaa: [(HOME, key)].into(),
+        home_agents: [(HOME_AGENT, associations(0x3000))].into(),
+        ..config()
+    }
+}
+
+/// RFC 4721 §3.2: the home agent gets the challenge and what answers it, too.
+#[test]
+fn a_node_proves_its_aaa_key_to_both_agents() {
+    for spi in [CHAP_SPI, 0x4000] {
+        let mut trio = Trio::new(with_aaa(spi));
+        trio.node.attach(Attachment::Visiting, at(0));
+        trio.run(at(3_600_000));
+        assert_eq!(trio.refused, []);
+        assert_eq!(trio.came.len(), 40);
+        // Without the agent in between, as in CHAP, whatever the key's number.
+        trio.node
+            .attach(Attachment::Colocated(OTHER_CARE_OF), trio.now);
+        let Some(mobile_node::Output::Send { payload, .. }) =
+            std::iter::from_fn(|| trio.node.poll())
+                .find(|it| matches!(it, mobile_node::Output::Send { .. }))
+        else {
+            panic!("a request");
+        };
+        let list = extensions(&payload, 24).unwrap();
+        let (last, rest) = list.split_last().unwrap();
+        let is_chap = matches!(&last.extension, Extension::Authenticator(it)
+            if it.spi == CHAP_SPI && it.between == Authentication::MobileAaa);
+        assert!(is_chap, "{last:?}");
+        assert!(
+            !rest
+                .iter()
+                .any(|it| matches!(it.extension, Extension::Challenge(_)))
+        );
+    }
+}
+
+#[test]
+fn a_wrong_aaa_key_is_told_by_code_and_a_bare_challenge_by_nothing() {
+    for spi in [CHAP_SPI, 0x4000] {
+        let (mut trio, good) = request(with_aaa(spi));
+        let list = extensions(&good, 24).unwrap();
+        let between = |one: &Located| one.between() == Some(Authentication::MobileAaa);
+        let aaa = list.iter().find(|one| between(one)).unwrap().range.clone();
+        let mut bare = good.clone();
+        bare.drain(aaa.clone());
+        let silent = tell(&mut trio.foreign, NODE_MAC, 255, &bare, at(0));
+        assert!(matches!(
+            silent.as_slice(),
+            [Output::Refused {
+                why: Refusal::UnprovenChallenge,
+                ..
+            }]
+        ));
+        // All that it covers, and itself.
+        for octet in [1, aaa.start - 1, aaa.start + 4, aaa.end - 1] {
+            let mut damaged = good.clone();
+            damaged[octet] ^= 1;
+            let told = code(&tell(&mut trio.foreign, NODE_MAC, 255, &damaged, at(0)));
+            assert_eq!(told, Some(Code::ForeignAaaAuthentication), "{octet}");
+        }
+        // Twice is once too often.
+        let mut twice = good[..aaa.end].to_vec();
+        twice.extend_from_slice(&good[aaa.clone()]);
+        let told = code(&tell(&mut trio.foreign, NODE_MAC, 255, &twice, at(0)));
+        assert_eq!(told, Some(Code::ForeignAaaAuthentication));
+        let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(0));
+        let [Output::Relay { payload, .. }] = relayed.as_slice() else {
+            panic!("relayed, not {relayed:?}");
+        };
+        assert_eq!(payload[..aaa.end], good[..aaa.end]);
     }
 }
 

@@ -1024,3 +1024,53 @@ fn a_changed_configuration_keeps_the_bindings_and_records_of_nodes_that_stay() {
         Refusal::UnknownNode
     );
 }
+
+/// RFC 4721 §3.4.
+#[test]
+fn a_node_with_an_aaa_key_must_prove_it() {
+    let key = |text: &[u8]| AaaKey::new(0x4000, Algorithm::HmacSha256, text).unwrap();
+    let mut with_key = config();
+    with_key.clients[0].aaa = Some(key(b"an AAA key"));
+    let mut agent = started(with_key);
+    let said = |agent: &mut HomeAgent, sign: &dyn Fn(&mut Writer), ask: &Ask, second| {
+        let mut w = Writer::new();
+        w.bytes(&ask.datagram());
+        sign(&mut w);
+        let outputs = deliver(agent, ask, w.as_slice(), at(second));
+        reply(&outputs, ask)
+    };
+    let directly = |text: &'static [u8]| move |w: &mut Writer| key(text).sign_directly(w);
+    let none = |_: &mut Writer| ();
+    let wrong = Code::HomeAaaAuthentication;
+    assert_eq!(said(&mut agent, &none, &ask(1), 1).0.code, wrong);
+    assert_eq!(
+        said(&mut agent, &directly(b"another"), &ask(2), 2).0.code,
+        wrong
+    );
+    assert!(care_of_addresses(&agent).is_empty());
+    let good = said(&mut agent, &directly(b"an AAA key"), &ask(3), 3);
+    assert_eq!(good.0.code, Code::Accepted);
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    // Nor can somebody without it end the binding.
+    let end = Ask {
+        lifetime: 0,
+        ..ask(4)
+    };
+    assert_eq!(said(&mut agent, &none, &end, 4).0.code, wrong);
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    // Through a foreign agent: the challenge comes back behind our authenticator for the node.
+    let through = Ask {
+        agent_key: None,
+        after: vec![Extension::Challenge(b"challenge".to_vec())],
+        ..ask_through_agent(5)
+    };
+    let signed = |w: &mut Writer| {
+        key(b"an AAA key").sign(Some(b"challenge"), w);
+        association(AGENT_SPI, ReplayProtection::Timestamps, KEY)
+            .sign(Authentication::ForeignHome, w);
+    };
+    let (answer, list) = said(&mut agent, &signed, &through, 5);
+    assert_eq!(answer.code, Code::Accepted);
+    let own = list.iter().position(|it| it.covered().is_some()).unwrap();
+    assert_eq!(list[own + 1].extension, through.after[0]);
+}

@@ -11,10 +11,7 @@ use crate::config::file::ConfigFile;
 use crate::config::mobility::{AaaTable, Algorithm};
 
 /// What a foreign agent shares with mobile nodes, by home address.
-type VisitorKeys = (
-    BTreeMap<Ipv4Addr, Associations>,
-    BTreeMap<Ipv4Addr, AaaKey>,
-);
+type VisitorKeys = (BTreeMap<Ipv4Addr, Associations>, BTreeMap<Ipv4Addr, AaaKey>);
 
 impl Builder<'_> {
     pub(super) fn aaa(

@@ -79,7 +79,10 @@ fn each_key_of_a_home_agent_is_taken_and_checked() {
     assert_eq!(good("udp_keepalive = \"0\"\n").udp_keepalive, None);
     assert_eq!(good("udp_keepalive = \"10s\"\n").udp_keepalive, Some(10));
     assert_eq!(good("revocation = false\n").revocation, None);
-    assert_eq!(home_agent("").map(|it| it.clients[0].aaa.is_some()), Ok(false));
+    assert_eq!(
+        home_agent("").map(|it| it.clients[0].aaa.is_some()),
+        Ok(false)
+    );
     let with_aaa = built(&format!("{HOME_AGENT}{NODE}{AAA}{KEY}"));
     let Ok(Mobility::HomeAgent(setup)) = with_aaa else {
         panic!("good");
@@ -200,13 +203,16 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
             "spi = 2000, algorithm = \"keyed-md5\"",
             "no AAA server needs it",
         ),
-        (", key = \"31313233343536373839616263646566\"", "", "write either key or key_file"),
+        (
+            ", key = \"31313233343536373839616263646566\"",
+            "",
+            "write either key or key_file",
+        ),
     ] {
         let said = foreign_agent(&of_aaa.replace(from, to)).err();
         let said = said.unwrap_or_default();
         assert!(said.contains(why), "{to}: {said}");
     }
-
 }
 
 #[test]
