@@ -1,6 +1,6 @@
-//! Mobile-AAA Authentication (RFC 4721 §6, §8): a mobile node proves itself to whoever has its AAA
-//! key, a foreign agent or a home agent. A server that only RADIUS reaches is left out: the agents
-//! here have the key themselves.
+//! Mobile-AAA Authentication (RFC 4721 §6, §8): a mobile node proves itself to whoever has its
+//! AAA key, a foreign agent or a home agent. A server that only RADIUS reaches is left out: the
+//! agents here have the key themselves.
 
 use core::fmt;
 

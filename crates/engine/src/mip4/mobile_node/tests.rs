@@ -419,8 +419,8 @@ fn a_visiting_node_solicits_and_registers_through_the_agent_that_answers() {
         .collect();
     let expected = [
         "MobileHome",
-        "EncapsulatingDelivery",
         "Challenge([9, 9, 9, 9])",
+        "EncapsulatingDelivery",
         "MobileForeign",
     ];
     assert_eq!(kinds, expected);
