@@ -109,8 +109,8 @@ impl Reply {
     }
 }
 
-/// The result of a registration (RFC 5944 §3.4; RFC 3024 §3.4, RFC 2794 §5, RFC 3519 §3.5, RFC 4721
-/// §10).
+/// The result of a registration (RFC 5944 §3.4; RFC 3024 §3.4, RFC 2794 §5, RFC 3519 §3.5,
+/// RFC 4721 §10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the documents' own")]
 pub enum Code {
