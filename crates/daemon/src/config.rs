@@ -30,7 +30,9 @@ pub use check::own_fault;
 pub use credentials::Credentials;
 pub use keys::KeyValues;
 pub use loaded::{Loaded, PublishedPort};
-pub use parts::{FirewallSetup, HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
+pub use parts::{
+    FirewallSetup, HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink, Wall,
+};
 
 /// Octets of a text file at most. A wrong name could lead to an endless file.
 const MAX_FILE: u64 = 16 << 20;

@@ -4,6 +4,7 @@
 mod auth;
 mod firewall;
 mod mobility;
+mod node_firewall;
 mod skip;
 
 use std::collections::BTreeMap;

@@ -23,8 +23,11 @@ pub struct FirewallTable {
     pub outside_interface: String,
     /// Our address inside: home agents send to it.
     pub inside: Ipv4Addr,
-    /// Home agents behind us.
+    /// Home agents behind us. Without one, each line of the access list needs `inside`.
     pub home_agents: Vec<Ipv4Addr>,
+    /// Addresses inside that end SKIP themselves, and are known outside. Packets of SKIP from and
+    /// to them pass as they are: nobody here knows who sends them.
+    pub end_to_end: Vec<Ipv4Addr>,
     /// A mobile node that is silent for so long is forgotten. Two registrations should fit in.
     pub binding_lifetime: Span,
     /// How it finds the node of a packet from inside. "binding": by the care-of address, to which
@@ -44,7 +47,8 @@ impl ReadTable for FirewallTable {
             outside: keys.needed("outside", "our address there: outside = \"203.0.113.1\"")?,
             outside_interface: keys.needed("outside_interface", "outside_interface = \"eth0\"")?,
             inside: keys.needed("inside", "our address there: inside = \"10.18.0.1\"")?,
-            home_agents: keys.needed("home_agents", "home_agents = [\"10.18.3.1\"]")?,
+            home_agents: keys.given("home_agents")?,
+            end_to_end: keys.given("end_to_end")?,
             // `firewall::LIFETIME`.
             binding_lifetime: keys.or("binding_lifetime", Span::seconds(3_600))?,
             mode: keys.or("mode", firewall::Mode::Binding)?,
@@ -83,12 +87,20 @@ impl ReadTable for AccessTable {
 /// `[mobile.firewall]`: the firewall of the home network.
 #[derive(Debug)]
 pub struct NodeFirewallTable {
-    /// Its address outside, to which we send.
+    /// Its address outside, to which we send. The home agent's own, here or in the last of
+    /// `behind`: SKIP goes from end to end, from every place but home.
     pub outside: Ipv4Addr,
-    /// Its address inside, to which the home agent sends. Our requests name it.
-    pub inside: Ipv4Addr,
-    /// Networks behind it: care-of addresses there need no firewall.
-    pub networks: Vec<Network>,
+    /// Its address inside, or of several that of the last one: the home agent sends there, and our
+    /// requests name it. Needed, but not from end to end.
+    pub inside: Option<Ipv4Addr>,
+    /// Networks behind it: care-of addresses there need no firewall. Needed, but not from end to
+    /// end.
+    pub networks: Option<Vec<Network>>,
+    /// Further firewalls on the way, from there inwards. Packets have a header for each, the
+    /// outermost first.
+    pub behind: Vec<WallTable>,
+    /// Other firewalls of the home network, beside this one, that may send to us.
+    pub others: Vec<WallTable>,
     /// Where we are. "by-address": as `networks` says. "inside" or "outside": always.
     pub side: Side,
     /// Send to it in UDP, which passes NATs. The firewall must take that.
@@ -108,14 +120,34 @@ impl ReadTable for NodeFirewallTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
             outside: keys.needed("outside", "its address: outside = \"203.0.113.1\"")?,
-            inside: keys.needed("inside", "its address there: inside = \"10.18.0.1\"")?,
-            networks: keys.needed("networks", "behind it: networks = [\"10.18.0.0/16\"]")?,
+            inside: keys.given("inside")?,
+            networks: keys.given("networks")?,
+            behind: keys.given("behind")?,
+            others: keys.given("others")?,
             side: keys.given("side")?,
             udp: keys.or("udp", false)?,
             header_removal: keys.or("header_removal", false)?,
             filter: keys.or("filter", true)?,
             clear: keys.given("clear")?,
             skip: keys.needed("skip", SKIP)?,
+        })
+    }
+}
+
+/// `[[mobile.firewall.behind]]` and `[[mobile.firewall.others]]`.
+#[derive(Debug)]
+pub struct WallTable {
+    /// Its address: the firewall before it, or we, send there.
+    pub outside: Ipv4Addr,
+    /// How packets are protected between us and it.
+    pub skip: SkipPeerTable,
+}
+
+impl ReadTable for WallTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            outside: keys.needed("outside", "its address: outside = \"192.168.6.2\"")?,
+            skip: keys.needed("skip", "such as skip = { public = \"inner.skip.pub\" }")?,
         })
     }
 }

@@ -64,10 +64,14 @@ pub struct MobileSetup {
 /// What a mobile node knows of the firewall of its home network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFirewall {
-    /// Its address outside.
-    pub outside: Ipv4Addr,
-    /// What the node's machine knows.
-    pub machine: Firewall,
+    /// The one that packets are sent to, the outermost of several.
+    pub first: Wall,
+    /// Further ones on the way, from there inwards.
+    pub behind: Vec<Wall>,
+    /// Others that may send to the node.
+    pub others: Vec<Wall>,
+    /// What the node's machine knows. `None`: SKIP goes from end to end, from every place but home.
+    pub machine: Option<Firewall>,
     /// Where the node is, if its file says so.
     pub side: Side,
     /// Whether packets go to it in UDP.
@@ -78,8 +82,24 @@ pub struct NodeFirewall {
     pub is_filtered: bool,
     /// Connections that the node may open in clear outside.
     pub clear: Vec<(Transport, u16)>,
+}
+
+/// A firewall as a node knows it, or a home agent that ends SKIP itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wall {
+    /// Its address.
+    pub outside: Ipv4Addr,
     /// What protects packets between both.
     pub association: Association,
+}
+
+impl NodeFirewall {
+    /// All of them. The place in this order is that of their children
+    /// ([`engine::mip4::security`]).
+    pub fn walls(&self) -> impl Iterator<Item = &Wall> {
+        let first = core::iter::once(&self.first);
+        first.chain(&self.others).chain(&self.behind)
+    }
 }
 
 /// A firewall.

@@ -80,7 +80,14 @@ impl<'a> Ends<'a> {
 fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) -> String {
     let quoted = ends.links.iter().map(|name| format!("\"{name}\""));
     let links = quoted.collect::<Vec<_>>().join(", ");
-    let (home, agent, peer) = (ends.home, ends.agent, firewall.outside);
+    let (home, agent) = (ends.home, ends.agent);
+    let peers = firewall.others.iter().chain([&firewall.first]);
+    let peers: Vec<_> = peers.map(|it| it.outside.to_string()).collect();
+    let from = match &peers[..] {
+        [one] => one.clone(),
+        several => format!("{{ {} }}", several.join(", ")),
+    };
+    let peer = firewall.first.outside;
     let skip = match firewall.is_udp {
         true => format!("udp sport {PORT} udp dport {PORT}"),
         false => "ip protocol 57".to_owned(),
@@ -91,7 +98,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
          iifname lo accept\n    iifname \"{tun}\" accept\n    \
          ip saddr {agent} ip daddr {home} udp sport {REGISTRATION} accept\n    \
          ip daddr {home} counter drop\n    iifname != {{ {links} }} accept\n    \
-         ip saddr {agent} udp sport {REGISTRATION} accept\n    ip saddr {peer} {skip} accept\n    \
+         ip saddr {agent} udp sport {REGISTRATION} accept\n    ip saddr {from} {skip} accept\n    \
          ct state related icmp type {{ destination-unreachable, time-exceeded, \
          parameter-problem }} accept\n"
     );

@@ -67,11 +67,12 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
              filter;\n";
     if inside != outside {
         // Where the route inside is gone, their tunnels would follow the one outside, in clear.
-        let agents = agents(&setup.config);
-        let _ = writeln!(
-            text,
-            "    oifname \"{link}\" ip daddr {{ {agents} }} counter drop"
-        );
+        if let Some(agents) = agents(&setup.config) {
+            let _ = writeln!(
+                text,
+                "    oifname \"{link}\" ip daddr {{ {agents} }} counter drop"
+            );
+        }
     }
     let own = format!("{outside}, {inside}, 0.0.0.0");
     let _ = writeln!(
@@ -98,6 +99,7 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     for (way, devices) in &through {
         pass(&mut text, &passages, *way, devices);
     }
+    forward(&mut text, &passages, link);
     for device in [tun, link] {
         let _ = writeln!(text, "    iifname \"{device}\" counter drop");
         let _ = writeln!(text, "    oifname \"{device}\" counter drop");
@@ -111,11 +113,10 @@ fn spoofed(config: &Config) -> String {
     if config.inside == config.outside {
         return String::new();
     }
-    let mut text = format!(
-        "    ip daddr {} counter drop\n    ip saddr {{ {} }} counter drop\n",
-        config.inside,
-        agents(config)
-    );
+    let mut text = format!("    ip daddr {} counter drop\n", config.inside);
+    if let Some(agents) = agents(config) {
+        let _ = writeln!(text, "    ip saddr {{ {agents} }} counter drop");
+    }
     let inside = config.entries.iter().flat_map(|(_, it)| &it.inside);
     let inside: BTreeSet<_> = inside.map(|it| range("saddr", it)).collect();
     // All addresses: a node may reach everything, and nothing is told apart.
@@ -126,9 +127,30 @@ fn spoofed(config: &Config) -> String {
 }
 
 /// Home agents, as nft lists them.
-fn agents(config: &Config) -> String {
+fn agents(config: &Config) -> Option<String> {
     let agents: Vec<_> = config.home_agents.iter().map(ToString::to_string).collect();
-    agents.join(", ")
+    (!agents.is_empty()).then(|| agents.join(", "))
+}
+
+/// What passes as it is: from outside to an end inside, and from such an end to outside.
+fn forward(text: &mut String, passages: &[Passage], link: &str) {
+    let forwarded = passages.iter().filter(|it| it.way == Way::Forwarded);
+    let (inwards, outwards): (Vec<Passage>, Vec<Passage>) =
+        forwarded.partition(|it| it.to.is_host());
+    for (passages, devices) in [
+        (
+            inwards,
+            format!("iifname \"{link}\" oifname != \"{link}\" "),
+        ),
+        (
+            outwards,
+            format!("iifname != \"{link}\" oifname \"{link}\" "),
+        ),
+    ] {
+        if !passages.is_empty() {
+            pass(text, &passages, Way::Forwarded, &devices);
+        }
+    }
 }
 
 /// Rules that let packets of one way pass, and ICMP about them.

@@ -10,6 +10,7 @@ mod home_agent;
 mod keepalive;
 mod look;
 mod mobile_node;
+mod walls;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -183,7 +184,7 @@ impl Opened {
 /// The pairs whose n is counted, as they are stored.
 pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
     match mobility {
-        Some(Mobility::MobileNode(setup)) => mobile_node::pairs(setup),
+        Some(Mobility::MobileNode(setup)) => walls::pairs(setup),
         Some(Mobility::Firewall(setup)) => firewall::pairs(setup),
         Some(Mobility::HomeAgent(_) | Mobility::ForeignAgent(_)) | None => BTreeSet::new(),
     }

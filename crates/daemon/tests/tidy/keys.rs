@@ -37,7 +37,7 @@ and tested against them.
 ";
 
 /// A table of the file, and the struct that reads it.
-const TABLES: [(&str, &str); 19] = [
+const TABLES: [(&str, &str); 20] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
         "`[connections.NAME]`: a peer, or a group of peers",
@@ -85,6 +85,10 @@ const TABLES: [(&str, &str); 19] = [
     (
         "`[mobile.firewall]`: what a mobile node knows of the firewall",
         "NodeFirewallTable",
+    ),
+    (
+        "`[[mobile.firewall.behind]]` and `[[mobile.firewall.others]]`: further firewalls",
+        "WallTable",
     ),
     (
         "`[[home_agent.outside]]`: care-of addresses behind a firewall",

@@ -1,21 +1,19 @@
-//! The firewall of a mobile private network, and what its nodes and home agents know of it: from
-//! tables to the configuration of a machine.
+//! The firewall of a mobile private network, and what its home agents know of it: from tables to
+//! the configuration of a machine.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use engine::firewall::access::{EntryId, ListFault, Origin};
 use engine::firewall::{self, Template};
-use engine::mip4::firewall::{Firewall, Outside, Side};
+use engine::mip4::firewall::Outside;
 use engine::selector::TrafficSelector;
 use wire::skip::Name;
 
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
-use crate::config::firewall::{
-    self as table, FirewallTable, Network, NodeFirewallTable, OutsideTable,
-};
-use crate::config::parts::{FirewallSetup, NodeFirewall};
+use crate::config::firewall::{FirewallTable, Network, OutsideTable};
+use crate::config::parts::FirewallSetup;
 
 impl Builder<'_> {
     pub(super) fn firewall(
@@ -26,7 +24,8 @@ impl Builder<'_> {
         self.host("firewall.outside", table.outside)?;
         self.host("firewall.inside", table.inside)?;
         self.interface("firewall.outside_interface", &table.outside_interface)?;
-        let home_agents = self.home_agents(table)?;
+        let own = [table.outside, table.inside];
+        self.distinct("firewall.home_agents", &table.home_agents, own)?;
         if table.binding_lifetime.0.is_zero() {
             return Err(self.value("firewall.binding_lifetime", "0 would forget every node"));
         }
@@ -35,11 +34,49 @@ impl Builder<'_> {
                         agent's address outside speaks for the home network";
             loaded.notes.push(text.to_owned());
         }
-        let own = self.own_key("firewall", file)?;
+        let entries = self.access_list(loaded, "firewall", file)?;
+        if entries.is_empty() && table.end_to_end.is_empty() {
+            let text = "there is none: add [access.NAME] for each node, host or network";
+            return Err(self.value("access", text));
+        }
+        self.distinct("firewall.end_to_end", &table.end_to_end, own)?;
+        let names: Vec<String> = file.access.keys().cloned().collect();
+        let config = firewall::Config {
+            outside: table.outside,
+            inside: table.inside,
+            home_agents: table.home_agents.clone(),
+            entries,
+            lifetime: table.binding_lifetime.0,
+            mode: table.mode,
+            removes_header: table.header_removal,
+            takes_udp: table.udp,
+            end_to_end: table.end_to_end.clone(),
+        };
+        if let Err(fault) = firewall::Firewall::new(config.clone()) {
+            return Err(self.firewall_fault(fault, &names));
+        }
+        Ok(FirewallSetup {
+            config,
+            outside_interface: table.outside_interface.clone(),
+            names,
+        })
+    }
+
+    /// The access list, which is empty without a key of ours.
+    pub(super) fn access_list(
+        &self,
+        loaded: &mut Loaded,
+        key: &str,
+        file: &ConfigFile,
+    ) -> Result<Vec<(Origin, Template)>, ConfigError> {
+        if file.access.is_empty() {
+            return Ok(Vec::new());
+        }
+        let own = self.own_key(key, file)?;
         let mut entries = Vec::new();
         for (name, access) in &file.access {
-            let key = format!("access.{name}");
-            let skip = format!("{key}.skip");
+            let line = format!("access.{name}");
+            let skip = format!("{line}.skip");
             let association = self.skip_association(
                 (&skip, &access.skip),
                 &own,
@@ -52,7 +89,7 @@ impl Builder<'_> {
             }
             if access.address != Origin::Nomadic && access.inside.is_empty() {
                 let text = "its packets could go nowhere: inside = [\"10.18.0.0/16\"]";
-                return Err(self.value(&format!("{key}.inside"), text));
+                return Err(self.value(&format!("{line}.inside"), text));
             }
             let template = Template {
                 association,
@@ -62,56 +99,39 @@ impl Builder<'_> {
             };
             entries.push((access.address, template));
         }
-        if entries.is_empty() {
-            let text = "there is none: add [access.NAME] for each node, host or network";
-            return Err(self.value("access", text));
-        }
-        let names: Vec<String> = file.access.keys().cloned().collect();
-        let config = firewall::Config {
-            outside: table.outside,
-            inside: table.inside,
-            home_agents,
-            entries,
-            lifetime: table.binding_lifetime.0,
-            mode: table.mode,
-            removes_header: table.header_removal,
-            takes_udp: table.udp,
-            end_to_end: Vec::new(),
-        };
-        if let Err(fault) = firewall::Firewall::new(config.clone()) {
-            return Err(self.firewall_fault(fault, &names));
-        }
-        Ok(FirewallSetup {
-            config,
-            outside_interface: table.outside_interface.clone(),
-            names,
-        })
+        Ok(entries)
     }
 
-    fn home_agents(&self, table: &FirewallTable) -> Result<Vec<Ipv4Addr>, ConfigError> {
-        let key = "firewall.home_agents";
-        if table.home_agents.is_empty() {
-            return Err(self.value(key, "there is none: name one at least"));
-        }
+    /// Hosts inside, each once, none of which is ours.
+    fn distinct(
+        &self,
+        key: &str,
+        hosts: &[Ipv4Addr],
+        own: [Ipv4Addr; 2],
+    ) -> Result<(), ConfigError> {
         let mut all = BTreeSet::new();
-        for agent in &table.home_agents {
-            self.host(key, *agent)?;
-            if [table.outside, table.inside].contains(agent) {
-                return Err(self.value(key, &format!("{agent} is the firewall's own address")));
+        for host in hosts {
+            self.host(key, *host)?;
+            if own.contains(host) {
+                return Err(self.value(key, &format!("{host} is the firewall's own address")));
             }
-            if !all.insert(*agent) {
-                return Err(self.value(key, &format!("{agent} is there twice")));
+            if !all.insert(*host) {
+                return Err(self.value(key, &format!("{host} is there twice")));
             }
         }
-        Ok(all.into_iter().collect())
+        Ok(())
     }
 
     fn firewall_fault(&self, fault: firewall::Fault, names: &[String]) -> ConfigError {
         let of = |id: EntryId| format!("access.{}", names[id.0]);
         let list = match fault {
             firewall::Fault::List(list) => list,
-            firewall::Fault::Unauthenticated(id) | firewall::Fault::NothingInside(id) => {
+            firewall::Fault::Unauthenticated(id) => {
                 return self.value(&of(id), &fault.to_string());
+            }
+            firewall::Fault::NothingInside(id) => {
+                let text = format!("{fault}: name firewall.home_agents, or inside = [...] here");
+                return self.value(&of(id), &text);
             }
             firewall::Fault::NoHomeAddress(id) => {
                 let text = format!("{fault}: home_address = \"10.18.3.17\"");
@@ -144,41 +164,6 @@ impl Builder<'_> {
         }
     }
 
-    /// What a mobile node knows of the firewall of its home network.
-    pub(super) fn node_firewall(
-        &self,
-        loaded: &mut Loaded,
-        (table, file): (&NodeFirewallTable, &ConfigFile),
-        home: Ipv4Addr,
-    ) -> Result<Box<NodeFirewall>, ConfigError> {
-        self.host("mobile.firewall.outside", table.outside)?;
-        self.host("mobile.firewall.inside", table.inside)?;
-        let own = self.own_key("mobile.firewall", file)?;
-        let association = self.skip_association(
-            ("mobile.firewall.skip", &table.skip),
-            &own,
-            (Name::ipv4(home), Name::NONE),
-            &mut loaded.notes,
-        )?;
-        Ok(Box::new(NodeFirewall {
-            outside: table.outside,
-            machine: Firewall {
-                address: table.inside,
-                inside: table.networks.iter().copied().map(selector).collect(),
-            },
-            side: match table.side {
-                table::Side::ByAddress => Side::ByAddress,
-                table::Side::Inside => Side::Inside,
-                table::Side::Outside => Side::Outside,
-            },
-            is_udp: table.udp,
-            takes_short_form: table.header_removal,
-            is_filtered: table.filter,
-            clear: table.clear.iter().map(|it| (it.0, it.1)).collect(),
-            association,
-        }))
-    }
-
     /// Care-of addresses outside, as a home agent's file says it.
     pub(super) fn outside(&self, tables: &[OutsideTable]) -> Result<Vec<Outside>, ConfigError> {
         let mut all = Vec::new();
@@ -193,6 +178,6 @@ impl Builder<'_> {
     }
 }
 
-fn selector(network: Network) -> TrafficSelector {
+pub(super) fn selector(network: Network) -> TrafficSelector {
     TrafficSelector::subnet(network.first.into(), network.bits)
 }

@@ -67,7 +67,7 @@ impl Builder<'_> {
             return Ok(None);
         };
         let firewall = match &table.firewall {
-            Some(it) => Some(self.node_firewall(loaded, (it, file), table.home_address)?),
+            Some(it) => Some(self.node_firewall(loaded, (it, file), table)?),
             None => None,
         };
         self.mobile(table, file, firewall).map(Some)
@@ -283,7 +283,7 @@ impl Builder<'_> {
                 wants_broadcasts: false,
                 is_simultaneous: table.simultaneous,
                 udp: udp_wish(table.udp),
-                firewall: firewall.as_ref().map(|it| it.machine.clone()),
+                firewall: firewall.as_ref().and_then(|it| it.machine.clone()),
                 hears_revocations: table.revocation,
             },
             interfaces: table.interfaces.clone(),

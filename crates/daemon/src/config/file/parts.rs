@@ -47,8 +47,14 @@ impl ConfigFile {
     pub fn peers_of_skip(&self) -> impl Iterator<Item = (String, &SkipPeerTable)> {
         let access = self.access.iter();
         let access = access.map(|(name, it)| (format!("access.{name}.skip"), &it.skip));
-        let own = self.mobile.as_ref().and_then(|it| it.firewall.as_ref());
-        let own = own.map(|it| ("mobile.firewall.skip".to_owned(), &it.skip));
+        let own = self.mobile.iter().filter_map(|it| it.firewall.as_ref());
+        let own = own.flat_map(|it| {
+            let named = |list, it| (format!("mobile.firewall.{list}.skip"), it);
+            let first = ("mobile.firewall.skip".to_owned(), &it.skip);
+            let behind = it.behind.iter().map(move |it| named("behind", &it.skip));
+            let others = it.others.iter().map(move |it| named("others", &it.skip));
+            core::iter::once(first).chain(behind).chain(others)
+        });
         access.chain(own)
     }
 

@@ -5,6 +5,7 @@ use engine::selector::TrafficSelector;
 use wire::skip::Name;
 
 use super::*;
+use crate::config::Wall;
 use crate::config::values::Transport;
 use crate::nft::wall::tests::association;
 
@@ -13,18 +14,38 @@ const PEER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 fn firewall(is_udp: bool, clear: &[(Transport, u16)]) -> NodeFirewall {
     NodeFirewall {
-        outside: PEER,
-        machine: Firewall {
+        first: Wall {
+            outside: PEER,
+            association: association(Name::ipv4(HOME), Name::NONE),
+        },
+        behind: Vec::new(),
+        others: Vec::new(),
+        machine: Some(Firewall {
             address: [192, 168, 4, 1].into(),
             inside: vec![TrafficSelector::subnet([10, 0, 0, 0].into(), 8)],
-        },
+        }),
         side: Side::ByAddress,
         is_udp,
         takes_short_form: false,
         is_filtered: true,
         clear: clear.to_vec(),
-        association: association(Name::ipv4(HOME), Name::NONE),
     }
+}
+
+/// Another firewall may send to the node, which sends to the first one alone.
+#[test]
+fn firewalls_beside_the_first_one_are_heard_and_not_spoken_to() {
+    let mut wall = firewall(false, &[]);
+    let other = Ipv4Addr::new(203, 0, 113, 9);
+    wall.others.push(Wall {
+        outside: other,
+        ..wall.first.clone()
+    });
+    let text = text(("caravan.mobile", "caravan0"), &ends(&links()), &wall);
+    let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
+    let heard = format!("ip saddr {{ {other}, {PEER} }} ip protocol 57 accept");
+    assert!(input.contains(&heard), "{text}");
+    assert!(!output.iter().any(|it| it.contains(&other.to_string())));
 }
 
 fn ends(links: &[String]) -> Ends<'_> {

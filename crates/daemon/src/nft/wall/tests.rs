@@ -133,3 +133,24 @@ fn what_claims_to_come_from_a_home_agent_does_not_come_from_outside() {
         "{without}"
     );
 }
+
+#[test]
+fn skip_from_end_to_end_passes_both_ways_and_nothing_else() {
+    let mut setup = setup();
+    setup.config.home_agents.clear();
+    setup.config.entries.clear();
+    setup.config.end_to_end = vec![[10, 18, 3, 1].into()];
+    let text = text("caravan.firewall", "caravan0", &setup);
+    let through = chain(&text, "through");
+    let passing = through.lines().filter(|it| it.contains("protocol"));
+    let passing: Vec<&str> = passing.map(str::trim).collect();
+    let skip = |device: &str, end: &str| {
+        format!("{device} meta nfproto ipv4 ip {end} 10.18.3.1 ip protocol 57 accept")
+    };
+    let (inwards, outwards) = (
+        "iifname \"eth0\" oifname != \"eth0\"",
+        "iifname != \"eth0\" oifname \"eth0\"",
+    );
+    assert_eq!(passing, [skip(inwards, "daddr"), skip(outwards, "saddr")]);
+    assert!(!text.contains("{  }"), "an empty set is none of nft");
+}

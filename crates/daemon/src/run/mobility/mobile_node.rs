@@ -1,14 +1,14 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
 use engine::mip4::carriers::{self, Carriers, Change, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
-use engine::mip4::security::{FIRST_CHILD, Form, Security, SecurityLayer, Skip};
+use engine::mip4::security::{FIRST_CHILD, Security, SecurityLayer};
 use engine::plane::{Notice, OutboundChange};
 use engine::sa::ChildId;
 use engine::time::{Deadline, Duration, Instant};
@@ -17,8 +17,9 @@ use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
 
 use super::keepalive::{Echoes, Keepalive};
 use super::look::{self, Link};
+use super::walls;
 use super::{Common, Effect, Input};
-use crate::config::{MobileSetup, NodeFirewall};
+use crate::config::MobileSetup;
 use crate::count_file::CountFile;
 use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
@@ -76,18 +77,7 @@ impl MobileNodePart {
         let mut security = Security::None;
         if let Some(firewall) = &setup.firewall {
             node.set_side(firewall.side, Instant(0));
-            security = Security::Skip(Box::new(Skip {
-                association: firewall.association.clone(),
-                firewall: firewall.outside,
-                form: match firewall.is_udp {
-                    true => Form::Udp,
-                    false => Form::Raw,
-                },
-                behind: None,
-                others: Vec::new(),
-                short_form: Some(setup.config.home_address).filter(|_| firewall.takes_short_form),
-                stored_n: counts.bound(&pair(firewall)),
-            }));
+            security = walls::skip(firewall, setup.config.home_address, counts);
         }
         Self {
             node,
@@ -146,9 +136,9 @@ impl MobileNodePart {
                 self.release(common);
                 self.retry(now);
             }
-            Input::Notice(Notice::StoreN { bound, .. }) => self.store_n(*bound, common),
-            Input::Stored(_, bound) => {
-                let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD), bound);
+            Input::Notice(Notice::StoreN { child, bound }) => self.store_n(*child, *bound, common),
+            Input::Stored(number, bound) => {
+                let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD + number), bound);
                 common.plane(vec![Change::Outbound(stored)]);
             }
             Input::Unreachable(..) | Input::Notice(_) | Input::Report(_) => {}
@@ -226,23 +216,35 @@ impl MobileNodePart {
 
     /// The security layer follows the care-of address.
     fn secure(&mut self, common: &mut Common) {
-        let changes = self.layer.follow(self.node.outside());
+        let care_of = match self.is_end_to_end() {
+            true => self.node.colocated(),
+            false => self.node.outside(),
+        };
+        let changes = self.layer.follow(care_of);
         if changes.is_empty() {
             return;
         }
         common.plane(changes);
         if !std::mem::replace(&mut self.has_begun, true) {
-            for (_, bound) in self.layer.first_n() {
-                self.store_n(bound, common);
+            for (child, bound) in self.layer.first_n() {
+                self.store_n(child, bound, common);
             }
         }
     }
 
-    fn store_n(&self, bound: u32, common: &mut Common) {
+    /// Whether the home agent ends SKIP itself.
+    fn is_end_to_end(&self) -> bool {
         let firewall = self.setup.firewall.as_ref();
-        common.effects.extend(firewall.map(|it| Effect::StoreN {
-            pair: pair(it),
-            number: 0,
+        firewall.is_some_and(|it| it.machine.is_none())
+    }
+
+    fn store_n(&self, child: ChildId, bound: u32, common: &mut Common) {
+        let number = child.0 - FIRST_CHILD;
+        let firewall = self.setup.firewall.as_ref();
+        let wall = firewall.and_then(|it| it.walls().nth(number as usize));
+        common.effects.extend(wall.map(|it| Effect::StoreN {
+            pair: walls::pair(it),
+            number,
             bound,
         }));
     }
@@ -411,11 +413,13 @@ impl MobileNodePart {
                     ttl,
                     payload,
                     firewall,
-                } => match firewall.is_some() && self.layer.is_active() {
+                } => match firewall.is_some() && self.layer.is_active()
+                    || self.layer.carries(from.into(), (*to.ip()).into())
+                {
                     true => {
                         let firewall = self.setup.firewall.as_ref();
                         common.effects.extend(firewall.map(|it| Effect::Sealed {
-                            firewall: it.outside,
+                            firewall: it.first.outside,
                             from: SocketAddrV4::new(from, PORT),
                             to,
                             payload,
@@ -556,15 +560,4 @@ impl MobileNodePart {
             self.node.renew(now);
         }
     }
-}
-
-/// All pairs, as they are stored.
-pub(super) fn pairs(setup: &MobileSetup) -> BTreeSet<String> {
-    setup.firewall.iter().map(|it| pair(it)).collect()
-}
-
-/// The pair of node and firewall, as it is stored.
-fn pair(firewall: &NodeFirewall) -> String {
-    let (local, remote) = firewall.association.names();
-    format!("{local} {remote} {}", firewall.outside)
 }

@@ -1,0 +1,178 @@
+"""Several firewalls, and SKIP from end to end: each way that packets go has its headers, and
+nothing else passes."""
+
+from __future__ import annotations
+
+import time
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from mvpn_by_hand import (
+    IPPROTO_IPIP,
+    IPPROTO_SKIP,
+    dropped,
+    echo,
+    ip,
+    ip_packets,
+    reaches,
+    send,
+)
+
+from caravan.testbed.capture import Capture
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
+from caravan.testbed.mvpn import (
+    CN3,
+    CORRESPONDENT,
+    HOME,
+    INSIDE,
+    OUTSIDE,
+    VISITED,
+    Keys,
+    firewall,
+    home_agent,
+    mobile_node,
+    walk,
+)
+from caravan.testbed.mvpn_walls import (
+    BEHIND,
+    BESIDE,
+    INSIDE2,
+    TwoWalls,
+    beside,
+    inner,
+    outer,
+)
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+COA = VISITED.care_of
+ICMP = 1
+
+
+def headers(packet: bytes, depth: int = 4) -> str:
+    """Its addresses and protocols, from outside inwards, as far as they can be read."""
+    ends = f"{IPv4Address(packet[12:16])}>{IPv4Address(packet[16:20])} {packet[9]}"
+    if packet[9] != IPPROTO_IPIP or depth == 0:
+        return ends
+    return f"{ends} {headers(packet[20:], depth - 1)}"
+
+
+def seen(capture: Capture) -> set[str]:
+    """Every kind of packet on a link."""
+    return {headers(packet) for packet in ip_packets(capture)}
+
+
+def both(one: str, other: str, protocol: int, rest: tuple[str, str] = ("", "")) -> set[str]:
+    """Packets between two addresses."""
+    return {f"{one}>{other} {protocol}{rest[0]}", f"{other}>{one} {protocol}{rest[1]}"}
+
+
+def links(output: Path, *ends: tuple[str, Host, str]) -> list[Capture]:
+    return [Capture(host, link, output / name) for name, host, link in ends]
+
+
+def test_each_of_two_firewalls_in_a_row_takes_off_its_own_header(output: Path) -> None:
+    with TwoWalls(output, is_behind=True) as network:
+        keys = Keys(network)
+        behind = {"outside": BEHIND, "skip": keys.peer("fw2")}
+        through = {"inside": INSIDE2, "behind": [behind]}
+        with (
+            home_agent(network, Settings({"firewalls": [INSIDE2]})) as ha,
+            outer(network, keys) as fw,
+            inner(network, keys) as fw2,
+            mobile_node(network, keys, through=through) as ms,
+        ):
+            for role in (ha, fw, fw2, ms):
+                role.wait_ready()
+            ms.wait_at(HOME)
+            outside, between, inside = links(
+                output,
+                ("outside", network.r3, "lan0"),
+                ("between", network.fw, "dmz0"),
+                ("inside", network.fw2, "in0"),
+            )
+            with outside, between, inside:
+                walk(network, ms, VISITED)
+                assert reaches(network)
+                time.sleep(0.2)
+            assert seen(outside) == both(COA, OUTSIDE, IPPROTO_SKIP)
+            assert seen(between) == both(COA, BEHIND, IPPROTO_SKIP)
+            tunnel = both(
+                INSIDE2,
+                HOME_AGENT,
+                IPPROTO_IPIP,
+                (f" {COA}>{HOME_AGENT} 17", f" {HOME_AGENT}>{COA} 17"),
+            ) | both(
+                INSIDE2,
+                HOME_AGENT,
+                IPPROTO_IPIP,
+                (
+                    f" {COA}>{HOME_AGENT} 4 {MOBILE}>{CORRESPONDENT} 1",
+                    f" {HOME_AGENT}>{COA} 4 {CORRESPONDENT}>{MOBILE} 1",
+                ),
+            )
+            assert seen(inside) == tunnel
+            for role in (fw, fw2):
+                assert role.mobility()["entries"][0]["care_of"] == f"{COA}:0"
+                assert dropped(role) == {}
+            # Nobody else gets to the inner firewall, nor past the outer one.
+            network.r1.add_route("192.168.6.0/24", OUTSIDE)
+            inner_skip = [
+                one for one in ip_packets(between) if one[12:16] == IPv4Address(COA).packed
+            ]
+            attack = [
+                *inner_skip[:2],
+                ip(CN3, BEHIND, IPPROTO_SKIP, bytes(64)),
+                echo(CN3, BEHIND),
+                ip(CN3, OUTSIDE, IPPROTO_IPIP, echo(CN3, BEHIND)),
+            ]
+            with Capture(network.fw, "dmz0", output / "attack") as crossed:
+                send(network.r1, *attack)
+                time.sleep(0.3)
+            assert ip_packets(crossed) == []
+            walk(network, ms, HOME)
+            assert ping(network.ms, CORRESPONDENT, 1).received == 1
+
+
+@pytest.mark.parametrize("mode", ["packet-parsing", "binding"])
+def test_a_firewall_beside_the_first_one_answers_if_it_reads_packets(
+    mode: str, output: Path
+) -> None:
+    """The node sends through the first one, and the home agent through the second one, which has
+    never heard of the node."""
+    with TwoWalls(output, is_behind=False) as network:
+        keys = Keys(network)
+        others = [{"outside": BESIDE, "skip": keys.peer("fw2")}]
+        outside = {"care_of": "203.0.113.0/24", "firewall": INSIDE2}
+        agent = Settings({"firewalls": [INSIDE, INSIDE2]}, tables={})
+        with (
+            home_agent(network, Settings(agent.own | {"outside": [outside]})) as ha,
+            firewall(network, keys, Settings({"mode": mode})) as fw,
+            beside(network, keys, mode) as fw2,
+            mobile_node(network, keys, through={"others": others}) as ms,
+        ):
+            for role in (ha, fw, fw2, ms):
+                role.wait_ready()
+            ms.wait_at(HOME)
+            if mode == "binding":
+                network.move(VISITED)
+                until = time.monotonic() + 5
+                while not dropped(fw2):
+                    assert time.monotonic() < until
+                assert set(dropped(fw2)) == {"no-policy"}
+                assert ms.mobility()["state"] == "registering"
+                return
+            first, second = links(
+                output, ("first", network.fw, "out0"), ("second", network.fw2, "out0")
+            )
+            with first, second:
+                walk(network, ms, VISITED)
+                assert reaches(network)
+            assert seen(first) == {f"{COA}>{OUTSIDE} {IPPROTO_SKIP}"}
+            assert seen(second) == {f"{BESIDE}>{COA} {IPPROTO_SKIP}"}
+            assert dropped(fw) == dropped(fw2) == {}
+            walk(network, ms, HOME)
+            assert ping(network.ms, CORRESPONDENT, 1).received == 1
