@@ -385,7 +385,7 @@ impl Firewall {
             Origin::Host(_) => Sender::Any,
             Origin::Network(..) => Sender::Host,
             Origin::Nomadic => Sender::Mobile(Mobile {
-                home_address: entry.template.home(),
+                home_address: entry.home_address(),
                 is_mobile_only: entry.template.inside.is_empty(),
                 reserved: self.reserved.clone(),
             }),
@@ -397,7 +397,7 @@ impl Firewall {
         let entry = self.access.entry(id);
         let raw = |remote: Ipv4Addr| Path::raw(self.outside.into(), remote.into());
         let nowhere = raw(Ipv4Addr::UNSPECIFIED);
-        let (is_parsed, home) = (self.mode == Mode::PacketParsing, entry.template.home());
+        let (is_parsed, home) = (self.mode == Mode::PacketParsing, entry.home_address());
         let (path, aim, remote) = match (entry.origin, care_of, home) {
             (Origin::Host(address), ..) => (raw(address), Aim::Path, vec![host(address)]),
             (Origin::Network(..), ..) => (nowhere, Aim::Destination, vec![entry.origin.selector()]),
@@ -428,7 +428,7 @@ impl Firewall {
     fn hear(&mut self, entry: EntryId, from: SocketAddrV4, now: Instant) {
         self.claims.remove(&entry);
         // A binding to an address inside would take its packets.
-        let own = self.access.entry(entry).template.home();
+        let own = self.access.entry(entry).home_address();
         let is_inside = self.reserved.holds(*from.ip(), own);
         if from.port() != 0 && !self.takes_udp || is_inside {
             return;

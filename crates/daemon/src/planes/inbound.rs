@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use engine::firewall;
 use engine::plane::{InboundPlane, Notice, OutboundChange, Packets, Received};
-use engine::sa::{Path, Via};
+use engine::sa::{ChildId, Path, Via};
 
 use super::news::Line;
 use super::{
@@ -242,9 +243,11 @@ impl Inbound {
     /// Before the packets themselves: what answers them must find its way back.
     fn tell_notices(&mut self) {
         for notice in self.packets.notices() {
-            if let Notice::PathMoved { .. } = notice {
-                self.outbound
-                    .offer(OutboundOrder::Change(OutboundChange::AwaitLead));
+            if let Notice::PathMoved { child, .. } = notice
+                && *child >= ChildId(firewall::FIRST_CHILD)
+            {
+                let change = OutboundChange::AwaitLead;
+                self.outbound.offer(OutboundOrder::Change(change));
             }
             let news = News::Notice(notice.clone());
             self.line.tell(news, &mut self.io.unheard);

@@ -8,18 +8,15 @@ use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 
-/// How often an interface has lost its link since it is there. 0 if that is not known.
-pub fn link_losses(name: &str) -> u32 {
-    let all = || {
-        let index = nix::net::if_::if_nametoindex(name).ok()?;
-        let link = link(&open().ok()?, index).ok()?;
-        let mut attributes = link.attributes.into_iter();
-        attributes.find_map(|attribute| match attribute {
-            LinkAttribute::CarrierDownCount(count) => Some(count),
-            _ => None,
-        })
-    };
-    all().unwrap_or_default()
+/// How often an interface has lost its link since it exists, if the kernel tells.
+pub fn link_losses(name: &str) -> Option<u32> {
+    let index = nix::net::if_::if_nametoindex(name).ok()?;
+    let link = link(&open().ok()?, index).ok()?;
+    let mut attributes = link.attributes.into_iter();
+    attributes.find_map(|attribute| match attribute {
+        LinkAttribute::CarrierDownCount(count) => Some(count),
+        _ => None,
+    })
 }
 
 pub(super) fn open() -> io::Result<Socket> {

@@ -168,11 +168,11 @@ impl Config {
     /// entry that reaches everything says nothing about it.
     pub(super) fn reserved(&self, list: &AccessList<Template>) -> Reserved {
         let own = [self.outside, self.inside];
-        let templates = || list.iter().map(|(_, entry)| &entry.template);
-        let networks = templates().flat_map(|it| &it.inside).copied();
+        let entries = || list.iter().map(|(_, entry)| entry);
+        let networks = entries().flat_map(|it| &it.template.inside).copied();
         Reserved::new(
             own.into_iter().chain(self.home_agents.iter().copied()),
-            templates().filter_map(Template::home),
+            entries().filter_map(Entry::home_address),
             networks.filter(|it| *it != any()),
         )
     }
@@ -212,6 +212,14 @@ impl Config {
             }
         });
         AccessList::new(entries.collect()).map_err(Fault::List)
+    }
+}
+
+impl Entry<Template> {
+    /// The home address of its mobile node, where it is known.
+    pub(super) fn home_address(&self) -> Option<Ipv4Addr> {
+        let home = self.template.home();
+        home.filter(|_| self.origin == Origin::Nomadic)
     }
 }
 

@@ -152,7 +152,7 @@ impl OutboundPlane {
                 self.resize(child, mtu);
             }
             OutboundChange::AwaitLead => self.await_lead(now),
-            OutboundChange::Lead(child, lead) => self.lead(child, &lead),
+            OutboundChange::Lead(child, lead) => self.lead(child, &lead, now),
             OutboundChange::Allow(child, bytes) => self.allow(child, bytes),
             OutboundChange::Proven(child, address) => {
                 self.edit(child, |child| child.know(address));

@@ -14,7 +14,7 @@ pub(super) struct Interface {
     /// Up, and its link too.
     pub(super) is_running: bool,
     /// How often it has lost its link.
-    pub(super) losses: u32,
+    pub(super) losses: Option<u32>,
     /// Its IPv4 addresses.
     pub(super) addresses: Vec<Ipv4Addr>,
 }
@@ -125,7 +125,7 @@ mod tests {
     fn found(interfaces: &[(bool, &[Ipv4Addr])]) -> Link {
         let all = interfaces.iter().map(|(is_running, addresses)| Interface {
             is_running: *is_running,
-            losses: 0,
+            losses: Some(0),
             addresses: addresses.to_vec(),
         });
         best(&setup(24), &all.collect::<Vec<_>>())
@@ -168,7 +168,7 @@ mod tests {
     fn a_home_network_of_one_address_has_no_neighbours() {
         let one = Interface {
             is_running: true,
-            losses: 0,
+            losses: Some(0),
             addresses: vec![NEAR],
         };
         assert_eq!(best(&setup(32), &[one]), Link::Address(0, NEAR));

@@ -44,7 +44,7 @@ pub(super) struct MobileNodePart {
     /// What the interfaces showed last.
     seen: Option<Link>,
     /// How often each of them has lost its link.
-    losses: Vec<u32>,
+    losses: Vec<Option<u32>>,
     is_at_home: bool,
     /// The host does not yet know that the home address has moved: messages wait for that.
     is_moving: bool,
@@ -315,8 +315,11 @@ impl MobileNodePart {
     /// Looks at the interfaces, and tells the machine when the node has moved.
     fn look(&mut self, now: Instant) {
         let interfaces = look::interfaces(&self.setup.interfaces);
-        let losses: Vec<u32> = interfaces.iter().map(|it| it.losses).collect();
-        let was_lost = self.link.is_some_and(|it| self.losses[it] != losses[it]);
+        let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
+        let was_lost = self.link.is_some_and(|it| {
+            let (before, now) = (self.losses[it], losses[it]);
+            before.is_some() && now.is_some() && before != now
+        });
         self.losses = losses;
         if was_lost {
             // It may be back by now, and lead elsewhere.

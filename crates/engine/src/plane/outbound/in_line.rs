@@ -33,7 +33,7 @@ impl OutboundPlane {
     }
 
     /// Where the SA of a child leads from now on. Nothing is known of its path.
-    pub(super) fn lead(&mut self, child: ChildId, lead: &Lead) {
+    pub(super) fn lead(&mut self, child: ChildId, lead: &Lead, now: Instant) {
         self.edit(child, |child| {
             for sealer in &mut child.sealers {
                 sealer.lead(lead);
@@ -42,7 +42,7 @@ impl OutboundPlane {
         });
         let mtu = self.sizes.lead(child, lead.path, lead.is_nested);
         self.resize(child, mtu);
-        self.retry_strays();
+        self.retry_strays(now);
     }
 
     /// A bound of n was stored.

@@ -26,8 +26,13 @@ impl OutboundPlane {
     }
 
     /// A lead came: what waits tries again.
-    pub(super) fn retry_strays(&mut self) {
-        self.released.extend(self.strays.take());
+    pub(super) fn retry_strays(&mut self, now: Instant) {
+        let (fresh, old): (Vec<_>, Vec<_>) =
+            (self.strays.take()).partition(|held| now.since(held.since) <= AWAITED_FOR);
+        self.released.extend(fresh);
+        self.report
+            .drops
+            .add(DropReason::NoPolicy, old.len() as u64);
     }
 
     /// Nobody takes this frame: it waits if a lead is on its way, else it is dropped with those
