@@ -366,7 +366,8 @@ def test_the_printed_values_beside_a_study_are_those_of_its_run(name: str) -> No
     measured = [item for item in study.all_published() if is_measured(study, item.sweep)]
     assert len(kept) == len(found) + len(measured) + len(study.relations) + len(study.left)
     at_end = [float(value) for value in kept["published"].iloc[len(found) + len(measured) :]]
-    assert at_end == [item.value for item in (*study.relations, *study.left)]
+    relations = [item.value for item in study.relations]
+    assert at_end == relations + [item.value for item in study.left]
     kept = kept.iloc[: len(found) + len(measured)]
     kept, found = kept[kept["level"] == "model"], found[found["level"] == "model"]
     for (_, old), (_, new) in zip(kept.iterrows(), found.iterrows(), strict=True):
