@@ -21,8 +21,10 @@ mod mobile;
 mod motion;
 mod name;
 mod named;
+mod node;
 mod quantity;
 mod resolved;
+mod run;
 mod tandem;
 mod topology;
 mod traffic;
@@ -36,9 +38,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use toml::value::{Datetime, Offset};
-
 use crate::cost::{Accounting, Suite};
 
 pub use address::Network;
@@ -50,7 +49,10 @@ pub use link::{Link, LinkFile, Rate};
 pub use mobile::{MobileIp, Skip};
 pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
 pub use named::named;
+pub use node::{Computer, Node, Role, Speed};
 pub use resolved::Resolved;
+pub use run::Run;
+use run::{CALENDAR_S, calendar};
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 pub use uncomputable::Uncomputable;
@@ -101,102 +103,6 @@ pub struct Scenario {
     /// The positions of values whose errors can only be found when they are used, by key.
     places: BTreeMap<String, Place>,
 }
-
-/// How long and how often a scenario is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Run {
-    /// Simulated seconds that are measured.
-    pub time_s: f64,
-    /// Simulated seconds before them that are not measured.
-    pub warm_up_s: f64,
-    /// Independent repetitions.
-    pub replications: u32,
-}
-
-/// A node of the network.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Node {
-    /// Unique within the scenario.
-    pub name: String,
-    /// Its role.
-    pub role: Role,
-    /// Its processor; none: computing takes no time.
-    pub computer: Option<Computer>,
-    /// The time after which a NAT removes an idle UDP mapping.
-    pub udp_timeout_s: Option<f64>,
-    /// Whether a router drops what comes from the stations' side with an address that is not of
-    /// that side.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub filters_sources: bool,
-    /// Whether routers inside a firewall know the networks outside of it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub announces: bool,
-}
-
-/// A device of the catalogue at a clock rate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Computer {
-    /// Name in the catalogue.
-    pub device: String,
-    /// Operations or cycles per second; none: the device's own value.
-    pub speed: Option<Speed>,
-}
-
-/// How fast a device computes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Speed {
-    /// Million operations per second, for devices whose cost is in operations.
-    Mips(f64),
-    /// Cycles per second, for devices whose cost is in cycles.
-    ClockHz(f64),
-}
-
-/// The role of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// The client: it initiates the tunnel and protects its packets.
-    Station,
-    /// Stores and forwards; the links that it joins are one segment.
-    Relay,
-    /// Forwards between segments, by address.
-    Router,
-    /// Forwards, and translates addresses and ports.
-    Nat,
-    /// The responder of tunnels.
-    Gateway,
-    /// Answers the station, behind the gateway.
-    Server,
-    /// Keeps the bindings of mobile nodes, on the link that is their home (RFC 5944).
-    HomeAgent,
-    /// A router that serves visiting mobile nodes (RFC 5944).
-    ForeignAgent,
-    /// Ends SKIP between a private network, behind it, and the others. It forwards nothing else.
-    Firewall,
-}
-
-const ROLES: [(&str, Role); 9] = [
-    ("station", Role::Station),
-    ("relay", Role::Relay),
-    ("router", Role::Router),
-    ("nat", Role::Nat),
-    ("gateway", Role::Gateway),
-    ("server", Role::Server),
-    ("home-agent", Role::HomeAgent),
-    ("foreign-agent", Role::ForeignAgent),
-    ("firewall", Role::Firewall),
-];
-
-/// The slowest processor, in MIPS, that a scenario may have.
-const MIPS_LEAST: f64 = 1e-3;
-const MIPS_MAX: f64 = 1e9;
-/// The largest number of replications; more would not narrow an interval usefully.
-const REPLICATIONS_MAX: u64 = 100_000;
-/// The longest simulated time: one year.
-const TIME_S_MAX: f64 = 366.0 * 86_400.0;
-/// The default date, 1 January 2026: the certificates of tests are valid then.
-const CALENDAR_S: u64 = 1_767_225_600;
 
 impl Scenario {
     /// Reads a scenario; `file` is its name in messages.
@@ -428,166 +334,4 @@ impl Scenario {
     pub fn hash(&self) -> String {
         catalogue::fingerprint(&self.json())
     }
-}
-
-impl Role {
-    /// Whether its processor protects or wraps packets.
-    pub const fn computes(self) -> bool {
-        !matches!(self, Self::Relay | Self::Router | Self::Nat | Self::Server)
-    }
-
-    /// Whether it forwards what comes to it.
-    pub const fn is_router(self) -> bool {
-        matches!(self, Self::Router | Self::ForeignAgent)
-    }
-
-    /// Whether it has routes to what lies on both of its sides.
-    pub const fn has_routes(self) -> bool {
-        self.is_router() || matches!(self, Self::Nat | Self::Gateway | Self::Firewall)
-    }
-}
-
-impl Run {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        let table = item.table()?;
-        let otherwise = Self::default();
-        let time = |item: &Item| {
-            item.quantity(quantity::time)
-                .and_then(|time_s| match time_s <= TIME_S_MAX {
-                    true => Ok(time_s),
-                    false => Err(item.fault("more than a year of virtual time")),
-                })
-        };
-        let run = Self {
-            time_s: table.or("time", otherwise.time_s, time)?,
-            warm_up_s: table.or("warm_up", otherwise.warm_up_s, time)?,
-            replications: table.or("replications", otherwise.replications, |item| {
-                let replications = item.whole(1, REPLICATIONS_MAX)?;
-                Ok(u32::try_from(replications).expect("the limit is below"))
-            })?,
-        };
-        if run.time_s <= 0.0 {
-            return Err(table.fault_of(&["time"], "the time must be above zero"));
-        }
-        table.finish()?;
-        Ok(run)
-    }
-}
-
-impl Default for Run {
-    /// One minute of warm-up and one hour, sixteen times: what the papers' tables need.
-    fn default() -> Self {
-        Self {
-            time_s: 3600.0,
-            warm_up_s: 60.0,
-            replications: 16,
-        }
-    }
-}
-
-impl Node {
-    fn read(
-        item: &Item,
-        catalogue: &Catalogue,
-        files: &mut Vec<(String, String)>,
-    ) -> Result<Self, Fault> {
-        let table = item.table()?;
-        let role = table.need("role")?.choice("role", &ROLES)?;
-        if !role.computes() {
-            for key in ["device", "mips", "clock"] {
-                let what = "only a station, a gateway, an agent or a firewall can have this key";
-                table.refuse(key, what)?;
-            }
-        }
-        if role != Role::Router {
-            table.refuse("filters_sources", "only a router can have this key")?;
-        }
-        if role != Role::Firewall {
-            table.refuse("announces", "only a firewall can have this key")?;
-        }
-        if role != Role::Nat {
-            table.refuse("udp_timeout", "only a NAT can have this key")?;
-        }
-        let node = Self {
-            name: name::of_node(table.need("name")?)?,
-            role,
-            computer: Computer::read(&table, catalogue, files)?,
-            udp_timeout_s: table.or("udp_timeout", None, |item| {
-                match item.quantity(quantity::time)? {
-                    0.0 => Err(item.fault("this must be above zero")),
-                    timeout_s => Ok(Some(timeout_s)),
-                }
-            })?,
-            filters_sources: table.or("filters_sources", false, Item::boolean)?,
-            announces: table.or("announces", false, Item::boolean)?,
-        };
-        table.finish()?;
-        Ok(node)
-    }
-}
-
-impl Computer {
-    fn read(
-        table: &Table<'_>,
-        catalogue: &Catalogue,
-        files: &mut Vec<(String, String)>,
-    ) -> Result<Option<Self>, Fault> {
-        let speed = match (table.find("mips"), table.find("clock")) {
-            (Some(_), Some(_)) => {
-                let what = "both mips and clock are given: remove one";
-                return Err(table.fault_of(&["mips", "clock"], what));
-            }
-            (Some(mips), None) => Some(Speed::Mips(mips.number(MIPS_LEAST, MIPS_MAX)?)),
-            (None, Some(clock)) => Some(Speed::ClockHz(clock.quantity(quantity::clock)?)),
-            (None, None) => None,
-        };
-        let Some(device) = table.find("device") else {
-            return match speed {
-                Some(_) => {
-                    let what = "this speed needs a device: name one";
-                    Err(table.fault_of(&["device", "mips", "clock"], what))
-                }
-                None => Ok(None),
-            };
-        };
-        files.push(catalogue.named(Kind::Device, device)?.fingerprint());
-        Ok(Some(Self {
-            device: device.text()?.to_owned(),
-            speed,
-        }))
-    }
-}
-
-/// `2026-01-01` or `2026-01-01T12:00:00+01:00`, in seconds since 1970; UTC without an offset.
-fn calendar(item: &Item) -> Result<u64, Fault> {
-    let text = item.text()?;
-    let date = text.parse::<Datetime>();
-    date.ok()
-        .and_then(|date| {
-            let day = date.date?;
-            let time = date.time.map_or(0, |time| {
-                let (hour, minute) = (u64::from(time.hour), u64::from(time.minute));
-                hour * 3600 + minute * 60 + u64::from(time.second.unwrap_or(0))
-            });
-            let days = days_since_1970(day.year.into(), day.month.into(), day.day.into())?;
-            let minutes = match date.offset {
-                Some(Offset::Custom { minutes }) => i64::from(minutes),
-                Some(Offset::Z) | None => 0,
-            };
-            (days * 86_400 + time).checked_add_signed(-60 * minutes)
-        })
-        .ok_or_else(|| item.fault("must be a date from 1970 on, such as 2026-01-01T00:00:00Z"))
-}
-
-/// Days in the Gregorian calendar; none before 1970.
-fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    // The year begins in March here, so that the leap day is its last.
-    let (year, month) = match month {
-        1 | 2 => (year.checked_sub(1)?, month + 9),
-        _ => (year, month - 3),
-    };
-    let leap_days = year / 4 - year / 100 + year / 400;
-    let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 1;
-    // Days from 1 March of year 0 to 1 January 1970.
-    days.checked_sub(719_468)
 }

@@ -64,26 +64,6 @@ LINKS = {
     HOME.bridge: "home",
 }
 """Their names in the scenario."""
-ANOTHER_COMPANY = """
-[[node]]
-name = "corp"
-role = "nat"
-
-[[link]]
-from = "corp"
-to = "net"
-rate = "10 Mbit/s"
-mtu = 1500
-
-[[link]]
-name = "company"
-from = []
-to = "corp"
-rate = "10 Mbit/s"
-mtu = 1500
-
-"""
-"""What the scenario has not: a firewall whose hosts go out through a NAT."""
 RATE = "10 Mbit/s"
 FIRST_S = 5
 """Of the simulation: when the first move is, and the time between two."""
@@ -155,7 +135,7 @@ def computed(place: Place, delay_ms: float) -> float:
 
 def simulate(way: Walk, delay_ms: float) -> list[float]:
     """The same moves of the catalogue's scenario."""
-    delays = {"r1": delay_ms, "net": 0, "r3": 0, "nat": 0}
+    delays = {"r1": delay_ms, "net": 0, "r3": 0, "nat": 0, "corp": 0}
     edits = [f"link.{link}.delay={delay} ms" for link, delay in delays.items()]
     # The links are empty, as in the other levels.
     edits.append("flow.download.bytes=1 KB")
@@ -168,7 +148,7 @@ def simulate(way: Walk, delay_ms: float) -> list[float]:
         f'[[move]]\nat = "{FIRST_S * number} s"\nnode = "mn"\nto = "{link}"\n\n'
         for number, link in enumerate(links, 1)
     )
-    request["text"] = text[: text.index("[[move]]")] + ANOTHER_COMPANY + moves
+    request["text"] = text[: text.index("[[move]]")] + moves
     answer = core.kernel(request)
     (node,) = answer["simulate"]["mobile"]
     return [float(move["gap_s"]) for move in node["moves"][: len(way.places)]]

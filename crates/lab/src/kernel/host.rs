@@ -8,8 +8,10 @@
 //! discovery is that of tunnels of Mobile IPv4 and of the stack; a NAT lets no report in.
 
 pub mod agent;
+mod carried;
 pub mod control;
 pub mod mobile;
+mod part;
 mod passing;
 pub mod stack;
 pub mod wall;
@@ -27,8 +29,10 @@ use super::{Costs, Port, Stage, Target, nat};
 use crate::time::nanoseconds;
 
 pub use agent::Agent;
+pub use carried::since;
 pub use control::{Control, Log, Message};
 pub use mobile::Mobile;
+pub use part::Part;
 pub use stack::Stack;
 pub use wall::Wall;
 
@@ -70,14 +74,8 @@ pub struct Dropped {
 /// A host in a world.
 pub struct Host {
     config: HostConfig,
-    /// The control plane and the packet planes.
-    pub control: Option<Control>,
-    /// A mobile node or a home agent; it has no `control`.
-    pub mobile: Option<Mobile>,
-    /// A firewall; it has neither.
-    pub wall: Option<Wall>,
-    /// A foreign agent; it has none of these.
-    pub agent: Option<Agent>,
+    /// What it is besides its programs.
+    pub part: Part,
     /// Its own TCP, UDP and ping.
     pub stack: Option<Stack>,
     reassembly: Reassembly,
@@ -138,17 +136,21 @@ impl HostConfig {
 const QUEUE: usize = 10_000;
 
 impl Host {
-    /// An idle host.
-    pub fn new(config: HostConfig, control: Option<Control>, stack: Option<Stack>) -> Self {
+    /// An idle host. A mobile node or a home agent learns its address when it is woken.
+    pub fn new(config: HostConfig, part: Part, mut stack: Option<Stack>) -> Self {
+        let mut jobs = VecDeque::new();
+        if let Part::Mobile(mobile) = &part {
+            if let (Some(stack), Some(home)) = (&mut stack, mobile.home_address()) {
+                stack.set_address(home);
+            }
+            jobs.push_back(Job::Address);
+        }
         Self {
             config,
-            control,
-            mobile: None,
-            wall: None,
-            agent: None,
+            part,
             stack,
             reassembly: Reassembly::default(),
-            jobs: VecDeque::new(),
+            jobs,
             sends: Vec::new(),
             is_busy: false,
             busy_ns: 0,
@@ -156,31 +158,6 @@ impl Host {
             dropped: Dropped::default(),
             unpriced: None,
         }
-    }
-
-    /// The same host as a mobile node or a home agent. It learns its address when it is woken.
-    #[must_use]
-    pub fn with_mobile(mut self, mobile: Mobile) -> Self {
-        if let (Some(stack), Some(home)) = (&mut self.stack, mobile.home_address()) {
-            stack.set_address(home);
-        }
-        self.mobile = Some(mobile);
-        self.jobs.push_back(Job::Address);
-        self
-    }
-
-    /// The same host as a firewall.
-    #[must_use]
-    pub fn with_wall(mut self, wall: Wall) -> Self {
-        self.wall = Some(wall);
-        self
-    }
-
-    /// The same host as a foreign agent.
-    #[must_use]
-    pub fn with_agent(mut self, agent: Agent) -> Self {
-        self.agent = Some(agent);
-        self
     }
 
     /// The packets that it dropped.
@@ -203,20 +180,19 @@ impl Host {
     pub fn attach(&mut self, address: IpAddr, outer: Target) {
         self.config.addresses[0] = address;
         self.config.targets[0] = outer;
-        match (&mut self.control, &mut self.stack) {
-            (_, stack) if self.mobile.is_some() => {
-                let is_guest = self.mobile.as_ref().is_some_and(Mobile::is_guest);
-                if let Some(stack) = stack.as_mut().filter(|_| is_guest) {
-                    stack.set_address(address);
-                }
-                self.jobs.push_back(Job::Address);
-            }
-            (Some(control), _) => {
+        let follows = match &mut self.part {
+            Part::Mobile(mobile) => mobile.is_guest(),
+            Part::Control(control) => {
                 control.attach(address);
-                self.jobs.push_back(Job::Address);
+                false
             }
-            (None, Some(stack)) => stack.set_address(address),
-            (None, None) => {}
+            Part::Plain | Part::Wall(_) | Part::Agent(_) => true,
+        };
+        if let Some(stack) = self.stack.as_mut().filter(|_| follows) {
+            stack.set_address(address);
+        }
+        if matches!(self.part, Part::Mobile(_) | Part::Control(_)) {
+            self.jobs.push_back(Job::Address);
         }
     }
 
@@ -247,13 +223,13 @@ impl Host {
             What::Timer(DONE) => {
                 self.is_busy = false;
                 self.release(lane, stage);
-                if let Some(control) = &mut self.control {
+                if let Part::Control(control) = &mut self.part {
                     control.departed(stage.now);
                 }
             }
             What::Timer(_) => {
                 self.armed = self.armed.filter(|at| *at > stage.now);
-                if self.due().is_some_and(|at| at <= stage.now) {
+                if self.part.due().is_some_and(|at| at <= stage.now) {
                     self.queue(Job::Wake);
                 }
             }
@@ -284,7 +260,7 @@ impl Host {
             };
             let ns = nanoseconds(self.run(job, stage.now));
             self.claim(stage);
-            if let Some(control) = &mut self.control {
+            if let Part::Control(control) = &mut self.part {
                 control.stamp_sent(Instant(stage.now.0.saturating_add(ns)));
             }
             if ns == 0 {
@@ -301,7 +277,9 @@ impl Host {
 
     fn poll_stack(&mut self, now: Instant) {
         let Some(stack) = &mut self.stack else { return };
-        if let Some(address) = self.control.as_mut().and_then(Control::take_inner_address) {
+        if let Part::Control(control) = &mut self.part
+            && let Some(address) = control.take_inner_address()
+        {
             stack.set_address(address);
         }
         for packet in stack.poll(now) {
@@ -331,7 +309,7 @@ impl Host {
                     }
                 }
                 Send::Own(octets) => {
-                    if let Some(mobile) = &mut self.mobile {
+                    if let Part::Mobile(mobile) = &mut self.part {
                         mobile.note_arrival(&octets, stage.now);
                     }
                     match &mut self.stack {
@@ -356,9 +334,9 @@ impl Host {
 
     /// Schedules an event for the earliest deadline of control and stack.
     fn arm(&mut self, element: u32, stage: &mut Stage) {
-        let control = self.due();
+        let part = self.part.due();
         let stack = self.stack.as_mut().and_then(|stack| stack.due(stage.now));
-        let Some(due) = [control, stack].into_iter().flatten().min() else {
+        let Some(due) = [part, stack].into_iter().flatten().min() else {
             return;
         };
         // a job that waits for the processor keeps control's deadline in the past
@@ -372,22 +350,16 @@ impl Host {
         stage.queue.schedule(None, Event { at, element, what });
     }
 
-    /// When control wants to be woken.
-    fn due(&self) -> Option<Instant> {
-        let control = self.control.as_ref().and_then(Control::due);
-        let mobile = || self.mobile.as_ref().and_then(Mobile::due);
-        let wall = || self.wall.as_ref().and_then(Wall::due);
-        let agent = || self.agent.as_ref().and_then(Agent::due);
-        control.or_else(mobile).or_else(wall).or_else(agent)
-    }
-
     /// Tells the link which addresses lead here by now, as ARP does.
     fn claim(&mut self, stage: &mut Stage) {
-        let claims = self.mobile.as_mut().map(Mobile::take_claims);
+        let Part::Mobile(mobile) = &mut self.part else {
+            return;
+        };
+        let claims = mobile.take_claims();
         let Some(fork) = self.config.neighbours else {
             return;
         };
-        for (address, answers) in claims.unwrap_or_default() {
+        for (address, answers) in claims {
             let what = match answers {
                 true => What::Claims(address, stage.element),
                 false => What::Yields(address, stage.element),
@@ -402,44 +374,30 @@ impl Host {
         match job {
             Job::Link(port, octets) => return self.link_job(port, octets, now),
             Job::Stack(octets) => return self.outward(octets, now),
-            Job::Wake => {
-                if let Some(mobile) = &mut self.mobile {
-                    mobile.wake(now, &mut self.sends);
-                    return self.plane_seconds();
-                } else if let Some(wall) = &mut self.wall {
-                    wall.wake(now, &mut self.sends);
-                    return self.plane_seconds();
-                } else if let Some(agent) = &mut self.agent {
-                    agent.wake(now, &mut self.sends);
-                    return self.plane_seconds();
-                } else if let Some(control) = &mut self.control {
-                    control.wake(now, &mut self.sends);
-                }
-            }
-            Job::Address => {
-                if let Some(mobile) = &mut self.mobile {
+            Job::Wake => self.part.wake(now, &mut self.sends),
+            Job::Address => match &mut self.part {
+                Part::Mobile(mobile) => {
                     mobile.attach(self.config.addresses[0], now, &mut self.sends);
-                    return self.plane_seconds();
                 }
-                if let Some(control) = &mut self.control {
-                    control.moved(now, &mut self.sends);
-                }
-            }
+                Part::Control(control) => control.moved(now, &mut self.sends),
+                Part::Plain | Part::Wall(_) | Part::Agent(_) => {}
+            },
             Job::Order(command) => {
-                if let Some(control) = &mut self.control {
+                if let Part::Control(control) = &mut self.part {
                     control.command(command, now, &mut self.sends);
                 }
             }
         }
-        self.control_seconds()
+        self.part_seconds()
     }
 
-    /// Seconds of control's last work. Work without a cost takes none, and is noted.
-    fn control_seconds(&mut self) -> f64 {
-        let Some(control) = &mut self.control else {
+    /// Seconds of the last work of control, or of a machine of Mobile IPv4 or a firewall with its
+    /// planes. Work without a cost takes none, and is noted.
+    fn part_seconds(&mut self) -> f64 {
+        let Some(work) = self.part.take_work() else {
             return 0.0;
         };
-        let time = (self.config.costs.control)(&control.take_work());
+        let time = (self.config.costs.control)(&work);
         if let Some(missing) = time.missing {
             self.unpriced.get_or_insert_with(|| missing.to_string());
         }
@@ -451,20 +409,14 @@ impl Host {
             self.dropped.malformed += 1;
             return 0.0;
         };
-        if self.wall.is_some() {
-            return self.wall_job(octets, (&flow, port), now);
-        }
-        if self.agent.is_some() {
-            return self.agent_job(octets, (&flow, port), now);
-        }
-        if port != Port(0) {
-            return self.outward(octets, now);
-        }
         let is_ours = self.config.addresses.contains(&flow.destination);
-        if self.mobile.is_some() {
-            return self.mobile_job(octets, &flow, is_ours, now);
+        match &self.part {
+            Part::Wall(_) | Part::Agent(_) => return self.gate_job(octets, (&flow, port), now),
+            _ if port != Port(0) => return self.outward(octets, now),
+            Part::Mobile(_) => return self.mobile_job(octets, &flow, is_ours, now),
+            Part::Plain | Part::Control(_) => {}
         }
-        let Some(control) = &mut self.control else {
+        let Part::Control(control) = &mut self.part else {
             self.inward(octets);
             return 0.0;
         };
@@ -477,7 +429,7 @@ impl Host {
             return 0.0;
         }
         let opened = control.open(octets, &flow, now, &mut self.sends);
-        let mut seconds = self.control_seconds();
+        let mut seconds = self.part_seconds();
         for packet in opened {
             let source = || Some(Flow::of(&packet).ok()?.source);
             seconds += self
@@ -495,7 +447,7 @@ impl Host {
     /// plane.
     fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
         self.unpublish(&mut octets);
-        if let (Some(mobile), Ok(flow)) = (&mut self.mobile, Flow::of(&octets)) {
+        if let (Part::Mobile(mobile), Ok(flow)) = (&mut self.part, Flow::of(&octets)) {
             if mobile.carries(&flow) {
                 let told = mobile.seal(octets, now, &mut self.sends);
                 self.pass(told);
@@ -504,9 +456,9 @@ impl Host {
             } else {
                 self.dropped.clear += 1;
             }
-            return self.plane_seconds();
+            return self.part_seconds();
         }
-        let Some(control) = &mut self.control else {
+        let Part::Control(control) = &mut self.part else {
             self.sends.push(Send::Out(octets));
             return 0.0;
         };

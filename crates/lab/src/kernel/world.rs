@@ -9,7 +9,8 @@
 mod blueprint;
 mod build;
 pub mod flows;
-pub mod mobility;
+mod mobility;
+pub mod moved;
 mod outcome;
 mod protection;
 mod skip;
@@ -23,7 +24,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use engine::time::{Duration, Instant};
 use engine::work::Work;
 
-use super::host::control::since;
+use super::host::since;
 use super::host::stack::{Role, Sending};
 use super::{Element, Host, Kernel, KernelFault, Subject, ip};
 
@@ -132,7 +133,7 @@ impl World {
             .kernel
             .elements()
             .filter_map(|(_, name, element)| match element {
-                Element::Host(host) => Some((name.to_owned(), host.control.as_ref()?.work())),
+                Element::Host(host) => Some((name.to_owned(), host.part.control()?.work())),
                 _ => None,
             });
         works.collect()
@@ -147,7 +148,7 @@ impl World {
         let ends = tunnels.map(|tunnel| (self.number(tunnel.from), self.number(tunnel.to)));
         let ends: Vec<(u32, u32)> = ends.collect();
         fn control(kernel: &Kernel, host: u32) -> Option<&super::host::Control> {
-            kernel.host(host).and_then(|host| host.control.as_ref())
+            kernel.host(host).and_then(|host| host.part.control())
         }
         let has_child = |kernel: &Kernel, host: u32| {
             control(kernel, host).is_some_and(|it| it.log.established.is_some())
@@ -181,7 +182,7 @@ impl World {
         let (link, station) = (self.elements.outer_link, self.number(program.station));
         let carried = |kernel: &Kernel| {
             let host = kernel.host(station);
-            let control = host.and_then(|host| host.control.as_ref());
+            let control = host.and_then(|host| host.part.control());
             match (control, kernel.element(link)) {
                 (Some(control), _) => control.sealed_bytes(),
                 (None, Some(Element::Link(link, _))) => link.counters().offered_bytes,

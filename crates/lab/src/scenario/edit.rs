@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use document::{DEPTH_MAX, EDIT, Fault, Item, KEY_BYTES_MAX, Place, Value, parse, unknown};
 
+/// In a path: every member of a list.
+const EACH: &str = "*";
+
 /// Sets one value; an empty value removes the key.
 pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
     let fault = |key: &str, what: String| Fault {
@@ -31,9 +34,18 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
             "a key needs a name before and after each dot".to_owned(),
         ));
     }
-    let mut item = document;
-    for part in parts {
-        item = step(item, part, key)?;
+    set(document, &parts, last, (key, text))
+}
+
+/// Sets `last` below a path, in every member of a list where the path has a star.
+fn set(item: &mut Item, path: &[&str], last: &str, edit: (&str, &str)) -> Result<(), Fault> {
+    let (key, text) = edit;
+    if let Some((part, rest)) = path.split_first() {
+        if let (&EACH, Value::List(items)) = (part, &mut item.value) {
+            let mut items = items.iter_mut();
+            return items.try_for_each(|item| set(item, rest, last, edit));
+        }
+        return set(step(item, part, key)?, rest, last, edit);
     }
     match &mut item.value {
         Value::Table(table) if text.is_empty() => drop(table.insert(
@@ -44,7 +56,12 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
             },
         )),
         Value::Table(table) => drop(table.insert(last.to_owned(), value(key, text))),
-        _ => return Err(fault(key, format!("'{last}' can only be set in a table"))),
+        _ => {
+            return Err(Fault {
+                place: Place::edit(key),
+                what: format!("'{last}' can only be set in a table"),
+            });
+        }
     }
     Ok(())
 }

@@ -1,3 +1,4 @@
+use super::run::days_since_1970;
 use super::*;
 use crate::tandem;
 use crate::tandem::capture::Wanted;
@@ -479,6 +480,21 @@ fn a_link_file_says_where_each_number_is_from() {
     assert!(text.contains("l.toml:5:1: sources.loss"), "{text}");
     let text = fault("title = 'a'\n[sources]\n");
     assert!(text.contains("the key 'rate' is missing"), "{text}");
+}
+
+#[test]
+fn a_star_edits_every_member_of_a_list() {
+    const CHAIN: &str = filed!("scenarios/mobile");
+    let catalogue = Catalogue::new([]);
+    let edited = |key: &str| Scenario::edited("mobile.toml", CHAIN, &[key], &catalogue);
+    let all = edited("link.*.half_duplex=true").expect("a scenario");
+    assert!(all.links.len() > 1 && all.links.iter().all(|it| it.link.is_half_duplex));
+    let one = edited("link.home.half_duplex=true").expect("a scenario");
+    let halves = one.links.iter().filter(|it| it.link.is_half_duplex);
+    assert_eq!(halves.count(), 1);
+    // A table has keys, no members.
+    let fault = edited("run.*.time=1 s").expect_err("no such key");
+    assert!(fault.what.contains('*'), "{}", fault.what);
 }
 
 #[test]

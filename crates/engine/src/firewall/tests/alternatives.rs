@@ -214,6 +214,34 @@ fn add_wall(world: &mut World, config: Config, is_inner: bool) {
     });
 }
 
+fn replace_wall(world: &mut World, config: Config) {
+    world.wall = wall_of(config, 91, world.now);
+}
+
+/// The home agent ends SKIP of the first node itself.
+fn secure_agent(world: &mut World, association: Association) {
+    let config = Config {
+        inside: AGENT,
+        ..one_entry(AGENT, template(association, &[AGENT]))
+    };
+    let secured = world.agent.secure_home_agent(config, world.now);
+    secured.expect("a good list");
+}
+
+/// The first node goes out with this security, registers, and is reached.
+fn go_out(world: &mut World, security: Skip) {
+    world.nodes[0].secure(Security::Skip(Box::new(security)));
+    world.attach(0, Attachment::Colocated(CARE_OF));
+    assert!(world.is_registered(0));
+    assert!(world.is_joined(0));
+}
+
+/// The headers of each packet on the wire.
+fn seen(world: &World) -> Vec<String> {
+    let packets = world.wire.iter().map(|sent| headers(&sent.packet));
+    packets.collect()
+}
+
 #[test]
 fn a_firewall_of_its_own_key_answers_for_another_one() {
     // The home agent sends through the second firewall, the node through the first one.
@@ -232,15 +260,8 @@ fn a_firewall_of_its_own_key_answers_for_another_one() {
     let first = skip_association(&world.options, 0, true);
     let mut security = skip(first, WALL, None);
     security.others = vec![(WALL_2, node_end)];
-    world.nodes[0].secure(Security::Skip(Box::new(security)));
-    world.attach(0, Attachment::Colocated(CARE_OF));
-    assert!(world.is_registered(0));
-    assert!(world.is_joined(0));
-    let seen: Vec<String> = world
-        .wire
-        .iter()
-        .map(|sent| headers(&sent.packet))
-        .collect();
+    go_out(&mut world, security);
+    let seen = seen(&world);
     assert!(seen[4].starts_with("198.51.100.7>203.0.113.1 skip"));
     assert!(seen[7].starts_with("203.0.113.9>198.51.100.7 skip"));
 }
@@ -254,10 +275,9 @@ fn a_chain_of_firewalls_takes_off_one_header_each() {
     });
     let [outer, outer_wall] = both_ends(CryptAlg::Des, 6);
     let [inner, inner_wall] = both_ends(CryptAlg::Des, 7);
-    world.wall = wall_of(
+    replace_wall(
+        &mut world,
         one_entry(WALL, template(outer_wall.clone(), &[WALL_2])),
-        91,
-        world.now,
     );
     let config = Config {
         inside: WALL_2_INSIDE,
@@ -266,15 +286,8 @@ fn a_chain_of_firewalls_takes_off_one_header_each() {
     };
     add_wall(&mut world, config, true);
     let security = skip(outer.clone(), WALL, Some(skip(inner, WALL_2, None)));
-    world.nodes[0].secure(Security::Skip(Box::new(security)));
-    world.attach(0, Attachment::Colocated(CARE_OF));
-    assert!(world.is_registered(0));
-    assert!(world.is_joined(0));
-    let seen: Vec<String> = world
-        .wire
-        .iter()
-        .map(|sent| headers(&sent.packet))
-        .collect();
+    go_out(&mut world, security);
+    let seen = seen(&world);
     // Each of the paper's packets of SKIP is on two wires.
     assert_eq!(seen.len(), 12);
     let node = "1/10.18.3.17";
@@ -315,24 +328,12 @@ fn skip_from_end_to_end_passes_the_firewall_as_it_is() {
     });
     let mut config = wall_config(&world.options);
     config.end_to_end = vec![AGENT];
-    world.wall = wall_of(config, 91, world.now);
+    replace_wall(&mut world, config);
     let [node_end, agent_end] = both_ends(CryptAlg::Des, 7);
-    let config = Config {
-        inside: AGENT,
-        ..one_entry(AGENT, template(agent_end, &[AGENT]))
-    };
-    let secured = world.agent.secure_home_agent(config, world.now);
-    secured.expect("a good list");
+    secure_agent(&mut world, agent_end);
     let security = skip(node_end, AGENT, None);
-    world.nodes[0].secure(Security::Skip(Box::new(security)));
-    world.attach(0, Attachment::Colocated(CARE_OF));
-    assert!(world.is_registered(0));
-    assert!(world.is_joined(0));
-    let seen: Vec<String> = world
-        .wire
-        .iter()
-        .map(|sent| headers(&sent.packet))
-        .collect();
+    go_out(&mut world, security);
+    let seen = seen(&world);
     let to = |prefix: &str| seen.iter().filter(|line| line.starts_with(prefix)).count();
     assert_eq!(to("198.51.100.7>10.18.0.1 skip"), 2);
     assert_eq!(to("10.18.0.1>198.51.100.7 skip"), 2);
@@ -352,22 +353,13 @@ fn the_firewall_authenticates_what_is_encrypted_from_end_to_end() {
     });
     let [outer, outer_wall] = both_ends(CryptAlg::None, 6);
     let [inner, inner_agent] = both_ends(CryptAlg::Des, 7);
-    world.wall = wall_of(
+    replace_wall(
+        &mut world,
         one_entry(WALL, template(outer_wall.clone(), &[AGENT])),
-        91,
-        world.now,
     );
-    let config = Config {
-        inside: AGENT,
-        ..one_entry(AGENT, template(inner_agent, &[AGENT]))
-    };
-    let secured = world.agent.secure_home_agent(config, world.now);
-    secured.expect("a good list");
+    secure_agent(&mut world, inner_agent);
     let security = skip(outer, WALL, Some(skip(inner, AGENT, None)));
-    world.nodes[0].secure(Security::Skip(Box::new(security)));
-    world.attach(0, Attachment::Colocated(CARE_OF));
-    assert!(world.is_registered(0));
-    assert!(world.is_joined(0));
+    go_out(&mut world, security);
     let first = &world.wire[0].packet;
     // IP, SKIP with AH, then AH whose next header is IP: no ESP.
     assert_eq!((first[9], first[23], first[52]), (57, 51, 4));

@@ -2,7 +2,8 @@
 //! Outside nothing is ever in clear. After calm, packets reach every node within one lifetime of a
 //! registration.
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use wire::ip::protocol;
 
@@ -78,17 +79,24 @@ fn step(world: &mut World) {
     world.pass(span);
 }
 
-/// What holds even in a storm.
-fn check(world: &mut World) {
+/// What holds even in a storm. `heard`: from where packets have come to the firewall.
+fn check(world: &mut World, heard: &mut BTreeSet<SocketAddrV4>) {
     for sent in world.wire.drain(..).filter(|sent| sent.is_outside) {
         let packet = &sent.packet;
         let ports = [&packet[20..22], &packet[22..24]];
         let is_in_udp = packet[9] == protocol::UDP && ports.contains(&&PORT.to_be_bytes()[..]);
         assert!(is_in_udp || packet[9] == protocol::SKIP, "{packet:?}");
         assert!(packet[12] != 10 || packet[9] == protocol::SKIP);
+        let number = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+        let port = if is_in_udp { number(20) } else { 0 };
+        let source: [u8; 4] = packet[12..16].try_into().expect("four octets");
+        heard.insert(SocketAddrV4::new(source.into(), port));
     }
     let bindings: Vec<_> = world.wall.firewall().bindings().collect();
-    assert!(bindings.len() <= world.nodes.len());
+    for (_, binding) in &bindings {
+        let care_of = binding.care_of;
+        assert!(heard.contains(&care_of), "{care_of} has never sent");
+    }
     let mut places: Vec<_> = bindings.iter().map(|(_, it)| it.care_of).collect();
     places.sort_unstable();
     places.dedup();
@@ -132,9 +140,10 @@ fn after_a_storm_packets_reach_every_node_within_a_lifetime() {
     for seed in 0..60 {
         let mut world = World::new(settings(seed));
         world.loss = CHAOS;
+        let mut heard = BTreeSet::new();
         for _ in 0..60 {
             step(&mut world);
-            check(&mut world);
+            check(&mut world, &mut heard);
         }
         world.loss = 0;
         // Clocks are right, and no two nodes have one address.
@@ -149,7 +158,7 @@ fn after_a_storm_packets_reach_every_node_within_a_lifetime() {
         let healed = heal(&mut world).unwrap_or_else(|| panic!("seed {seed}"));
         assert!(healed <= u64::from(LIFETIME), "seed {seed}: {healed} s");
         worst = worst.max(healed);
-        check(&mut world);
+        check(&mut world, &mut heard);
         // It lasts.
         for _ in 0..4 {
             world.pass(SECOND * 150);
@@ -157,7 +166,7 @@ fn after_a_storm_packets_reach_every_node_within_a_lifetime() {
                 assert!(world.is_joined(number), "seed {seed}: {number}");
             }
         }
-        check(&mut world);
+        check(&mut world, &mut heard);
     }
     assert!(worst > 0, "a storm that breaks nothing proves nothing");
 }

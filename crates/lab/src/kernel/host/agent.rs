@@ -6,24 +6,28 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use engine::counters::DropCounters;
 use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::foreign_agent::{Datagram, Mac};
-use engine::sa::{Encapsulation, Path, Via};
+use engine::plane::TooBig;
 use engine::time::Instant;
 use engine::work::Work;
-use wire::ip::{Flow, Ipv4, icmp, protocol, udp};
+use wire::ip::{Flow, Ipv4, protocol, udp};
 use wire::mip4::{PORT, is_solicitation};
 
 use super::Send;
-use super::control::since;
-use super::mobile::report_of;
+use super::carried::{Datagrams, Gate, Meter, Takes, bytes_of};
 use crate::kernel::{Port, ip};
+
+const TAKES: Takes = Takes {
+    messages: true,
+    skip: false,
+};
 
 /// A foreign agent.
 pub struct Agent {
     endpoint: Endpoint,
     /// Its address on the visitors' link.
     address: Ipv4Addr,
-    next_id: u16,
-    work: Work,
+    datagrams: Datagrams,
+    meter: Meter,
 }
 
 impl Agent {
@@ -32,8 +36,8 @@ impl Agent {
         Self {
             endpoint,
             address,
-            next_id: 1,
-            work: Work::default(),
+            datagrams: Datagrams::default(),
+            meter: Meter::default(),
         }
     }
 
@@ -58,9 +62,7 @@ impl Agent {
 
     /// The work of the planes since the last call.
     pub(super) fn take_work(&mut self) -> Work {
-        let new = since(&self.endpoint.work(), &self.work);
-        self.work.merge(&new);
-        new
+        self.meter.take(&self.endpoint.work())
     }
 
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
@@ -101,54 +103,6 @@ impl Agent {
         None
     }
 
-    /// Whether a packet for our address is for the machine or its planes.
-    pub(super) fn takes(flow: &Flow) -> bool {
-        path_of(flow).is_some()
-    }
-
-    /// Handles a packet that [`Agent::takes`].
-    pub(super) fn open(
-        &mut self,
-        mut octets: Vec<u8>,
-        flow: &Flow,
-        now: Instant,
-        sends: &mut Vec<Send>,
-    ) {
-        let Some(path) = path_of(flow) else { return };
-        let start = match path.via {
-            Via::UdpWithType => (flow.transport + udp::HEADER_LEN).min(flow.total_len),
-            _ => 0,
-        };
-        let bytes = &mut octets[start..flow.total_len];
-        self.endpoint.receive(path, bytes, now);
-        self.drain(sends);
-    }
-
-    /// Takes an ICMP message. Returns whether it is about a packet of a tunnel of ours.
-    pub(super) fn too_big(&mut self, told: &icmp::TooBig<'_>, now: Instant) -> bool {
-        let Some(report) = report_of(told) else {
-            return false;
-        };
-        self.endpoint.too_big(&report, now);
-        true
-    }
-
-    /// Forwards a packet: of a visitor into its tunnel, for a visitor onto the link.
-    pub(super) fn pass(
-        &mut self,
-        mut octets: Vec<u8>,
-        (flow, is_from_link): (&Flow, bool),
-        now: Instant,
-        sends: &mut Vec<Send>,
-    ) {
-        if is_from_link && self.endpoint.carries(flow.source, flow.destination) {
-            self.endpoint.send(&mut octets, now);
-            self.drain(sends);
-        } else {
-            sends.push(self.onward(octets));
-        }
-    }
-
     fn onward(&self, packet: Vec<u8>) -> Send {
         let to = Flow::of(&packet).ok().map(|flow| flow.destination);
         match to.is_some_and(|to| self.endpoint.has_visitor(to)) {
@@ -168,9 +122,8 @@ impl Agent {
                     payload,
                     ..
                 } => {
-                    self.next_id = self.next_id.wrapping_add(1);
-                    let ends = [from, to].map(|end| (*end.ip(), end.port()));
-                    let packet = ip::udp(ends[0], ends[1], &payload, self.next_id);
+                    let [from, to] = [from, to].map(|end| (IpAddr::V4(*end.ip()), end.port()));
+                    let packet = self.datagrams.packet(from, to, &payload);
                     sends.push(match is_direct {
                         true => Send::On(Port(0), packet),
                         false => Send::Out(packet),
@@ -188,19 +141,43 @@ impl Agent {
     }
 }
 
+impl Gate for Agent {
+    fn takes(flow: &Flow) -> bool {
+        TAKES.path_of(flow).is_some()
+    }
+
+    fn open(&mut self, mut octets: Vec<u8>, flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        let Some(path) = TAKES.path_of(flow) else {
+            return;
+        };
+        let bytes = bytes_of(&mut octets, flow, &path);
+        self.endpoint.receive(path, bytes, now);
+        self.drain(sends);
+    }
+
+    fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
+        self.endpoint.too_big(report, now);
+    }
+
+    /// Of a visitor into its tunnel, for a visitor onto the link.
+    fn pass(
+        &mut self,
+        mut octets: Vec<u8>,
+        (flow, port): (&Flow, Port),
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) {
+        if port == Port(0) && self.endpoint.carries(flow.source, flow.destination) {
+            self.endpoint.send(&mut octets, now);
+            self.drain(sends);
+        } else {
+            sends.push(self.onward(octets));
+        }
+    }
+}
+
 /// Nothing here has a link-layer address of its own.
 fn link_address(source: Ipv4Addr) -> Mac {
     let [a, b, c, d] = source.octets();
     Mac([2, 0, a, b, c, d])
-}
-
-/// How a packet came, if it is a message of Mobile IPv4, or in a tunnel.
-fn path_of(flow: &Flow) -> Option<Path> {
-    match (flow.protocol, flow.ports) {
-        (protocol::UDP, Some((from, PORT))) => {
-            let ends = ((flow.destination, PORT), (flow.source, from));
-            Some(Path::udp_with_type(ends.0, ends.1))
-        }
-        (other, _) => Encapsulation::of(other).map(|_| Path::raw(flow.destination, flow.source)),
-    }
 }

@@ -16,6 +16,7 @@ use engine::work::Work;
 use wire::ip::{Flow, protocol};
 
 use super::Send;
+use super::carried::Meter;
 use crate::kernel::ip;
 
 /// Messages and failures that a log keeps. The node counts later ones.
@@ -62,7 +63,7 @@ pub struct Control {
     /// The host was woken for the first time.
     is_begun: bool,
     inner: Option<IpAddr>,
-    work: Work,
+    meter: Meter,
     unstamped: usize,
     begun: Vec<Send>,
     sealed_bytes: u64,
@@ -90,7 +91,7 @@ impl Control {
             },
             is_begun: false,
             inner: None,
-            work: Work::default(),
+            meter: Meter::default(),
             unstamped: 0,
             begun: Vec::new(),
             sealed_bytes: 0,
@@ -140,9 +141,7 @@ impl Control {
 
     /// Control's work since the last call.
     pub(super) fn take_work(&mut self) -> Work {
-        let new = since(self.endpoint.node.work(), &self.work);
-        self.work.merge(&new);
-        new
+        self.meter.take(self.endpoint.node.work())
     }
 
     /// The messages of the ending job leave now.
@@ -319,17 +318,4 @@ fn path_of(flow: &Flow) -> Option<Path> {
         local: (flow.destination, to).into(),
         remote: (flow.source, from).into(),
     })
-}
-
-/// The work in `all` since `before`, an earlier state of it.
-pub fn since(all: &Work, before: &Work) -> Work {
-    let mut new = Work::default();
-    for &(task, times, bytes) in all.entries() {
-        let old = before.entries().iter().find(|entry| entry.0 == task);
-        let (old_times, old_bytes) = old.map_or((0, 0), |entry| (entry.1, entry.2));
-        if times > old_times {
-            new.add(task, times - old_times, bytes - old_bytes);
-        }
-    }
-    new
 }

@@ -2,22 +2,21 @@
 //! with a mobile node's SKIP alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::counters::DropCounters;
 use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::mobile_node::{Attachment, State};
 use engine::mip4::security::Way;
 use engine::plane::TooBig;
-use engine::sa::{Encapsulation, Path, Via};
-use engine::skip;
 use engine::time::Instant;
 use engine::work::Work;
-use wire::ip::{Flow, icmp, protocol, udp};
-use wire::mip4::{PORT, SOLICITATION};
+use wire::ip::{Flow, protocol};
+use wire::mip4::SOLICITATION;
 
 use super::Send;
-use super::control::{LOG_ENTRIES, since};
+use super::carried::{Datagrams, Meter, Takes, bytes_of};
+use super::control::LOG_ENTRIES;
 use crate::kernel::ip;
 
 /// What happened, for results.
@@ -59,13 +58,18 @@ pub struct Mobile {
     visits: BTreeSet<Ipv4Addr>,
     /// A node with SKIP and no home.
     is_guest: bool,
-    next_id: u16,
-    work: Work,
+    datagrams: Datagrams,
+    meter: Meter,
     /// Addresses that this host claims by ARP, or gives up.
     claims: Vec<(Ipv4Addr, bool)>,
     /// The events so far.
     pub log: Log,
 }
+
+const TAKES: Takes = Takes {
+    messages: true,
+    skip: true,
+};
 
 /// First and last address.
 pub type Network = (IpAddr, IpAddr);
@@ -111,8 +115,8 @@ impl Mobile {
             ways: BTreeMap::new(),
             visits: BTreeSet::new(),
             is_guest: false,
-            next_id: 1,
-            work: Work::default(),
+            datagrams: Datagrams::default(),
+            meter: Meter::default(),
             claims: Vec::new(),
             log: Log::default(),
         }
@@ -155,9 +159,7 @@ impl Mobile {
 
     /// The work of the planes since the last call.
     pub(super) fn take_work(&mut self) -> Work {
-        let new = since(&self.endpoint.work(), &self.work);
-        self.work.merge(&new);
-        new
+        self.meter.take(&self.endpoint.work())
     }
 
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
@@ -211,7 +213,7 @@ impl Mobile {
 
     /// Whether a packet for our address is for the machine or its planes.
     pub(super) fn takes(flow: &Flow) -> bool {
-        path_of(flow).is_some()
+        TAKES.path_of(flow).is_some()
     }
 
     /// Handles a packet that [`Mobile::takes`]. Returns the packets that come out of it.
@@ -222,16 +224,10 @@ impl Mobile {
         now: Instant,
         sends: &mut Vec<Send>,
     ) -> Vec<Vec<u8>> {
-        let Some(path) = path_of(flow) else {
+        let Some(path) = TAKES.path_of(flow) else {
             return Vec::new();
         };
-        let start = match path.via {
-            Via::UdpWithType | Via::UdpWithSkip => {
-                (flow.transport + udp::HEADER_LEN).min(flow.total_len)
-            }
-            _ => 0,
-        };
-        let bytes = &mut octets[start..flow.total_len];
+        let bytes = bytes_of(&mut octets, flow, &path);
         self.endpoint.receive(path, bytes, now);
         self.drain(now, sends)
     }
@@ -246,13 +242,9 @@ impl Mobile {
         self.endpoint.set_link_mtu(mtu);
     }
 
-    /// Takes an ICMP message. Returns whether it is about a packet of a tunnel of ours.
-    pub(super) fn too_big(&mut self, told: &icmp::TooBig<'_>, now: Instant) -> bool {
-        let Some(report) = report_of(told) else {
-            return false;
-        };
-        self.endpoint.too_big(&report, now);
-        true
+    /// A packet of a tunnel of ours was too large.
+    pub(super) fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
+        self.endpoint.too_big(report, now);
     }
 
     /// Whether a packet goes into a tunnel.
@@ -307,7 +299,7 @@ impl Mobile {
                 } => {
                     self.log.sent += 1;
                     self.log.sent_bytes += payload.len() as u64;
-                    let mut packet = self.datagram(
+                    let mut packet = self.datagrams.packet(
                         ((*from.ip()).into(), from.port()),
                         ((*to.ip()).into(), to.port()),
                         &payload,
@@ -321,14 +313,9 @@ impl Mobile {
                         false => sends.push(Send::Out(packet)),
                     }
                 }
-                Effect::Sealed(path, octets) => sends.push(Send::Out(match path.via {
-                    Via::UdpWithType | Via::UdpWithSkip => {
-                        let (local, remote) = (path.local, path.remote);
-                        let from = (local.ip(), local.port());
-                        self.datagram(from, (remote.ip(), remote.port()), &octets)
-                    }
-                    _ => octets,
-                })),
+                Effect::Sealed(path, octets) => {
+                    sends.push(Send::Out(self.datagrams.sealed(&path, octets)));
+                }
                 Effect::Opened(packet) => opened.push(packet),
                 Effect::AnswerArp(address, answers) => {
                     self.claims.push((address, answers));
@@ -356,49 +343,4 @@ impl Mobile {
             self.log.failures.push(what);
         }
     }
-
-    fn datagram(&mut self, from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
-        self.next_id = self.next_id.wrapping_add(1);
-        ip::udp(from, to, payload, self.next_id)
-    }
-}
-
-/// What the planes hear of a packet of a tunnel or of SKIP.
-pub(super) fn report_of<'a>(told: &icmp::TooBig<'a>) -> Option<TooBig<'a>> {
-    let (via, port, quoted) = match told.protocol {
-        protocol::UDP => {
-            let datagram = &told.quoted[told.header_len..];
-            let (header, payload) = datagram.split_at_checked(udp::HEADER_LEN)?;
-            let [from, to] = [0, 2].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
-            let via = match from {
-                PORT => Via::UdpWithType,
-                skip::udp::PORT => Via::UdpWithSkip,
-                _ => return None,
-            };
-            (via, to, payload)
-        }
-        protocol::SKIP => (Via::Raw, 0, told.quoted),
-        other => Encapsulation::of(other).map(|_| (Via::Raw, 0, told.quoted))?,
-    };
-    Some(TooBig {
-        remote: SocketAddr::new(told.destination.into(), port),
-        via,
-        mtu: told.mtu.into(),
-        quoted,
-    })
-}
-
-/// How a packet came, if it is a message of Mobile IPv4, in a tunnel, or of SKIP.
-fn path_of(flow: &Flow) -> Option<Path> {
-    if flow.protocol == protocol::UDP {
-        let (from, to) = flow.ports?;
-        let ends = ((flow.destination, to), (flow.source, from));
-        return match to {
-            PORT => Some(Path::udp_with_type(ends.0, ends.1)),
-            skip::udp::PORT => Some(Path::udp_with_skip(ends.0, ends.1)),
-            _ => None,
-        };
-    }
-    let is_known = flow.protocol == protocol::SKIP || Encapsulation::of(flow.protocol).is_some();
-    is_known.then(|| Path::raw(flow.destination, flow.source))
 }

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 
 use engine::time::Instant;
-use wire::ip::{Flow, icmp};
+use wire::ip::Flow;
 
-use super::{Agent, Host, Mobile, Send, Wall, has_ports, nat};
+use super::carried::{Gate, report_in};
+use super::{Host, Mobile, Part, Send, has_ports, nat};
 use crate::kernel::Port;
 
 impl Host {
@@ -18,12 +19,12 @@ impl Host {
         is_ours: bool,
         now: Instant,
     ) -> f64 {
-        let Some(mobile) = &mut self.mobile else {
+        let Part::Mobile(mobile) = &mut self.part else {
             return 0.0;
         };
         let is_home_address = mobile.home_address() == Some(flow.destination);
-        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
-        if told.is_some_and(|told| mobile.too_big(&told, now)) {
+        if let Some(report) = report_in(&octets).filter(|_| is_ours) {
+            mobile.too_big(&report, now);
             // Later packets of the tunnel are smaller.
         } else if mobile.hears(flow) {
             mobile.hear(&octets, flow, now, &mut self.sends);
@@ -38,21 +39,21 @@ impl Host {
         } else {
             self.dropped.clear += 1;
         }
-        self.plane_seconds()
+        self.part_seconds()
     }
 
     /// Passes packets out of tunnels on, except those that are for the machine or its planes: they
     /// were in two layers.
     fn take_opened(&mut self, opened: Vec<Vec<u8>>, now: Instant) {
         for packet in opened {
-            let Some(mobile) = &mut self.mobile else {
+            let Part::Mobile(mobile) = &mut self.part else {
                 return;
             };
             let own = &self.config.addresses;
             let flow = Flow::of(&packet).ok();
             let flow = flow.filter(|flow| own.contains(&flow.destination));
-            let told = icmp::TooBig::read(&packet).filter(|_| flow.is_some());
-            if told.is_some_and(|told| mobile.too_big(&told, now)) {
+            if let Some(report) = report_in(&packet).filter(|_| flow.is_some()) {
+                mobile.too_big(&report, now);
                 // Later packets of the tunnel are smaller.
             } else if let Some(flow) = flow.filter(Mobile::takes) {
                 let inside = mobile.open(packet, &flow, now, &mut self.sends);
@@ -65,7 +66,7 @@ impl Host {
 
     /// Passes packets out of tunnels, or about them, to our stack or on.
     pub(super) fn pass(&mut self, packets: Vec<Vec<u8>>) {
-        let home = self.mobile.as_ref().and_then(Mobile::home_address);
+        let home = self.part.mobile().and_then(Mobile::home_address);
         for packet in packets {
             let to = Flow::of(&packet).ok().map(|flow| flow.destination);
             let is_own = |to| self.config.addresses.contains(&to) || home == Some(to);
@@ -76,76 +77,25 @@ impl Host {
         }
     }
 
-    /// Handles a packet from a link of a foreign agent.
-    pub(super) fn agent_job(
-        &mut self,
-        octets: Vec<u8>,
-        (flow, port): (&Flow, Port),
-        now: Instant,
-    ) -> f64 {
-        let is_ours = self.config.addresses.contains(&flow.destination);
-        let is_from_link = port == Port(0);
-        let Some(agent) = &mut self.agent else {
-            return 0.0;
-        };
-        let octets = match is_from_link {
-            true => agent.hear(octets, (flow, is_ours), now, &mut self.sends),
-            false => Some(octets),
-        };
-        let Some(octets) = octets else {
-            return self.plane_seconds();
-        };
-        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
-        if told.is_some_and(|told| agent.too_big(&told, now)) {
-            // Later packets of the tunnel are smaller.
-        } else if is_ours && Agent::takes(flow) {
-            agent.open(octets, flow, now, &mut self.sends);
-        } else if is_ours {
-            self.sends.push(Send::Own(octets));
-        } else {
-            agent.pass(octets, (flow, is_from_link), now, &mut self.sends);
+    /// Handles a packet from a link of a foreign agent or a firewall.
+    pub(super) fn gate_job(&mut self, octets: Vec<u8>, from: (&Flow, Port), now: Instant) -> f64 {
+        let is_ours = self.config.addresses.contains(&from.0.destination);
+        let sends = &mut self.sends;
+        match &mut self.part {
+            Part::Wall(wall) => through(&mut **wall, octets, (from, is_ours), now, sends),
+            Part::Agent(agent) => {
+                let heard = (from.0, is_ours);
+                let left = match from.1 == Port(0) {
+                    true => agent.hear(octets, heard, now, sends),
+                    false => Some(octets),
+                };
+                if let Some(octets) = left {
+                    through(&mut **agent, octets, (from, is_ours), now, sends);
+                }
+            }
+            Part::Plain | Part::Control(_) | Part::Mobile(_) => {}
         }
-        self.plane_seconds()
-    }
-
-    /// Handles a packet from a link of a firewall.
-    pub(super) fn wall_job(
-        &mut self,
-        octets: Vec<u8>,
-        (flow, port): (&Flow, Port),
-        now: Instant,
-    ) -> f64 {
-        let is_ours = self.config.addresses.contains(&flow.destination);
-        let Some(wall) = &mut self.wall else {
-            return 0.0;
-        };
-        let told = icmp::TooBig::read(&octets).filter(|_| is_ours);
-        if told.is_some_and(|told| wall.too_big(&told, now)) {
-            // Later packets are smaller.
-        } else if is_ours && Wall::takes(flow) {
-            wall.open(octets, flow, now, &mut self.sends);
-        } else if is_ours {
-            self.sends.push(Send::Own(octets));
-        } else {
-            let is_from_inside = port != Port(0);
-            wall.pass(octets, (flow, is_from_inside), now, &mut self.sends);
-        }
-        self.plane_seconds()
-    }
-
-    /// Seconds of the last work of a mobile node's, a home agent's or a firewall's planes.
-    pub(super) fn plane_seconds(&mut self) -> f64 {
-        let work = match (&mut self.mobile, &mut self.wall, &mut self.agent) {
-            (Some(mobile), ..) => mobile.take_work(),
-            (None, Some(wall), _) => wall.take_work(),
-            (None, None, Some(agent)) => agent.take_work(),
-            (None, None, None) => return 0.0,
-        };
-        let time = (self.config.costs.control)(&work);
-        if let Some(missing) = time.missing {
-            self.unpriced.get_or_insert_with(|| missing.to_string());
-        }
-        time.seconds
+        self.part_seconds()
     }
 
     /// Handles a clear packet from the outer side or out of a tunnel: passes it to our stack, or
@@ -174,5 +124,25 @@ impl Host {
         } else {
             Send::Own(octets)
         });
+    }
+}
+
+/// What every machine between two sides does with a packet.
+fn through<G: Gate>(
+    gate: &mut G,
+    octets: Vec<u8>,
+    ((flow, port), is_ours): ((&Flow, Port), bool),
+    now: Instant,
+    sends: &mut Vec<Send>,
+) {
+    if let Some(report) = report_in(&octets).filter(|_| is_ours) {
+        // Later packets of the tunnel are smaller.
+        gate.too_big(&report, now);
+    } else if is_ours && G::takes(flow) {
+        gate.open(octets, flow, now, sends);
+    } else if is_ours {
+        sends.push(Send::Own(octets));
+    } else {
+        gate.pass(octets, (flow, port), now, sends);
     }
 }

@@ -5,32 +5,29 @@
 //! of the stack, and path MTUs by destination: a report makes all later packets smaller, for the
 //! rest of the run. What a report is about is sent again when TCP's timer ends.
 
+mod datagrams;
+mod device;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use engine::link::Chance;
 use engine::time::{Duration, Instant};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Instant as Micros;
-use smoltcp::wire::{HardwareAddress, IpCidr};
+use smoltcp::wire::IpCidr;
 use wire::ip::{Flow, icmp, protocol};
 
 use crate::kernel::ip;
 use crate::kernel::random::Random;
-use crate::kernel::source::Departures;
 use crate::scenario::graph::setup::DISCARD_PORT;
+
+pub use datagrams::{Cut, Datagrams, Discarded, Sending};
+use device::{Device, interface};
 
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
-/// Octets of the time in the payload.
-const STAMP_BYTES: usize = 8;
-/// Octets of the datagram's number after its time, if there is room.
-const NUMBER_BYTES: usize = 8;
-/// Recorded gaps in the numbers of a flow; later ones are not reported.
-const GAPS_MAX: usize = 1000;
-
 /// The least that a report of a packet that was too large may claim: Linux's `min_pmtu`.
 const LEAST_MTU: u16 = 552;
 
@@ -69,56 +66,6 @@ pub struct Pings {
     pub round_trips: Vec<Duration>,
 }
 
-/// The configuration of a datagram flow.
-pub struct Sending {
-    /// The other end.
-    pub to: IpAddr,
-    /// Source and destination port, different for each flow.
-    pub port: u16,
-    /// Times after `begins`, and sizes.
-    pub departures: Departures,
-    /// When the flow begins.
-    pub begins: Instant,
-}
-
-/// A running datagram flow to one address.
-pub struct Datagrams {
-    sending: Sending,
-    /// Requested and sent sizes.
-    pub cut: Cut,
-}
-
-/// The effect of cutting sizes to the limit of a datagram.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
-    /// IP packets sent.
-    pub packets: u64,
-    /// Cut packets.
-    pub cut_packets: u64,
-    /// Requested octets.
-    pub asked_bytes: u64,
-    /// Octets sent.
-    pub sent_bytes: u64,
-}
-
-/// Datagrams received at one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Discarded {
-    /// How many.
-    pub packets: u64,
-    /// IP packets' octets.
-    pub bytes: u64,
-    /// Sum of their delays.
-    pub delay_ns: u128,
-    /// When the first arrived.
-    pub first: Option<Instant>,
-    /// When the last arrived.
-    pub last: Option<Instant>,
-    /// Ranges of received numbers, first and last, up to `GAPS_MAX` ranges. Excludes datagrams that
-    /// are too small for a number.
-    pub numbers: Vec<(u64, u64)>,
-}
-
 /// A host's stack.
 pub struct Stack {
     address: IpAddr,
@@ -147,12 +94,6 @@ struct Sent {
     end: u32,
     /// What was sent again although nothing had come: its timer had ended.
     timeouts: u64,
-}
-
-struct Device {
-    mtu: usize,
-    incoming: VecDeque<Vec<u8>>,
-    outgoing: Vec<Vec<u8>>,
 }
 
 /// Why a program cannot start.
@@ -410,79 +351,10 @@ impl Stack {
     }
 }
 
-impl Sending {
-    /// When the next datagram is to leave; none: the flow is over.
-    fn due(&self) -> Option<Instant> {
-        let after = self.departures.next_at()?;
-        Some(self.begins + after)
-    }
-}
-
-impl Datagrams {
-    /// The payload of the next one: its creation time, its number from 0, and zeros.
-    fn payload(&mut self) -> Vec<u8> {
-        let Some(departure) = self.sending.departures.next() else {
-            return Vec::new();
-        };
-        let number = self.cut.packets;
-        self.cut.count(departure.asked_bytes, departure.bytes);
-        let overhead = ip::overhead_bytes(self.sending.to.is_ipv6());
-        let mut payload = vec![
-            0;
-            (departure.bytes as usize)
-                .saturating_sub(overhead)
-                .max(STAMP_BYTES)
-        ];
-        let born = self.sending.begins + departure.at;
-        payload[..STAMP_BYTES].copy_from_slice(&born.0.to_be_bytes());
-        if let Some(place) = payload.get_mut(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES) {
-            place.copy_from_slice(&number.to_be_bytes());
-        }
-        payload
-    }
-}
-
 impl Pings {
     /// The number sent.
     pub fn sent(&self) -> usize {
         self.sent_at.len()
-    }
-}
-
-impl Cut {
-    fn count(&mut self, asked: u32, sent: u32) {
-        self.packets += 1;
-        self.cut_packets += u64::from(sent < asked);
-        self.asked_bytes += u64::from(asked);
-        self.sent_bytes += u64::from(sent);
-    }
-}
-
-impl Discarded {
-    fn take(&mut self, octets: &[u8], flow: &Flow, now: Instant) {
-        self.packets += 1;
-        self.bytes += flow.total_len as u64;
-        self.first = self.first.or(Some(now));
-        self.last = Some(now);
-        let start = flow.transport + wire::ip::udp::HEADER_LEN;
-        if let Some(stamp) = octets[start..].first_chunk::<STAMP_BYTES>() {
-            let sent = Instant(u64::from_be_bytes(*stamp));
-            self.delay_ns += now.since(sent).as_nanos();
-        }
-        let number = octets[start..].get(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES);
-        if let Some(number) = number.and_then(<[u8]>::first_chunk) {
-            self.number(u64::from_be_bytes(*number));
-        }
-    }
-
-    /// Extends a range; a late number gets a range of its own.
-    fn number(&mut self, number: u64) {
-        let runs = self.numbers.len();
-        match self.numbers.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
-            _ if runs < GAPS_MAX => self.numbers.push((number, number)),
-            _ => {}
-        }
     }
 }
 
@@ -536,12 +408,6 @@ impl Transfer {
     }
 }
 
-fn interface(device: &mut Device, seed: u64) -> Interface {
-    let mut config = Config::new(HardwareAddress::Ip);
-    config.random_seed = seed;
-    Interface::new(config, device, Micros::ZERO)
-}
-
 fn socket(window: usize) -> Socket<'static> {
     let buffer = || SocketBuffer::new(vec![0; window]);
     let mut socket = Socket::new(buffer(), buffer());
@@ -552,44 +418,4 @@ fn socket(window: usize) -> Socket<'static> {
 
 fn refused(fault: impl std::fmt::Display) -> Refused {
     Refused(fault.to_string())
-}
-
-impl smoltcp::phy::Device for Device {
-    type RxToken<'a> = Incoming;
-    type TxToken<'a> = Outgoing<'a>;
-
-    fn receive(&mut self, _: Micros) -> Option<(Incoming, Outgoing<'_>)> {
-        let packet = self.incoming.pop_front()?;
-        Some((Incoming(packet), Outgoing(&mut self.outgoing)))
-    }
-
-    fn transmit(&mut self, _: Micros) -> Option<Outgoing<'_>> {
-        Some(Outgoing(&mut self.outgoing))
-    }
-
-    fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ip;
-        capabilities.max_transmission_unit = self.mtu;
-        capabilities
-    }
-}
-
-struct Incoming(Vec<u8>);
-
-struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
-
-impl RxToken for Incoming {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
-        f(&self.0)
-    }
-}
-
-impl TxToken for Outgoing<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut packet = vec![0; len];
-        let result = f(&mut packet);
-        self.0.push(packet);
-        result
-    }
 }

@@ -1,27 +1,29 @@
 //! A host's part as a firewall between a private network and others: SKIP outside, tunnels to home
 //! agents inside. It has no disk: a bound of n counts as stored at once.
 
-use std::net::IpAddr;
-
 use engine::counters::DropCounters;
 use engine::firewall::Event;
 use engine::firewall::endpoint::{Effect, Endpoint};
-use engine::sa::{Path, Via};
-use engine::skip;
+use engine::plane::TooBig;
 use engine::time::Instant;
 use engine::work::Work;
-use wire::ip::{Flow, icmp, protocol, udp};
+use wire::ip::Flow;
 
 use super::Send;
-use super::control::{LOG_ENTRIES, since};
-use super::mobile::report_of;
-use crate::kernel::ip;
+use super::carried::{Datagrams, Gate, Meter, Takes, bytes_of};
+use super::control::LOG_ENTRIES;
+use crate::kernel::Port;
+
+const TAKES: Takes = Takes {
+    messages: false,
+    skip: true,
+};
 
 /// A firewall.
 pub struct Wall {
     endpoint: Endpoint,
-    next_id: u16,
-    work: Work,
+    datagrams: Datagrams,
+    meter: Meter,
     /// Its first events.
     pub log: Vec<(Instant, Event)>,
 }
@@ -31,8 +33,8 @@ impl Wall {
     pub fn new(endpoint: Endpoint) -> Self {
         let mut wall = Self {
             endpoint,
-            next_id: 1,
-            work: Work::default(),
+            datagrams: Datagrams::default(),
+            meter: Meter::default(),
             log: Vec::new(),
         };
         // At first it has only bounds of n to store.
@@ -61,9 +63,7 @@ impl Wall {
 
     /// The work of the planes since the last call.
     pub(super) fn take_work(&mut self) -> Work {
-        let new = since(&self.endpoint.work(), &self.work);
-        self.work.merge(&new);
-        new
+        self.meter.take(&self.endpoint.work())
     }
 
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
@@ -71,62 +71,13 @@ impl Wall {
         self.drain(now, sends);
     }
 
-    /// Whether a packet for our address is for the planes.
-    pub(super) fn takes(flow: &Flow) -> bool {
-        path_of(flow).is_some()
-    }
-
-    /// Handles a packet that [`Wall::takes`].
-    pub(super) fn open(
-        &mut self,
-        mut octets: Vec<u8>,
-        flow: &Flow,
-        now: Instant,
-        sends: &mut Vec<Send>,
-    ) {
-        let Some(path) = path_of(flow) else { return };
-        let start = match path.via {
-            Via::UdpWithSkip => (flow.transport + udp::HEADER_LEN).min(flow.total_len),
-            _ => 0,
-        };
-        let bytes = &mut octets[start..flow.total_len];
-        self.endpoint.receive(path, bytes, now);
-        self.drain(now, sends);
-    }
-
-    /// Takes an ICMP message. Returns whether it is about a packet of ours.
-    pub(super) fn too_big(&mut self, told: &icmp::TooBig<'_>, now: Instant) -> bool {
-        let Some(report) = report_of(told) else {
-            return false;
-        };
-        self.endpoint.too_big(&report, now);
-        true
-    }
-
-    /// Handles a packet that is for another address.
-    pub(super) fn pass(
-        &mut self,
-        mut octets: Vec<u8>,
-        (flow, is_from_inside): (&Flow, bool),
-        now: Instant,
-        sends: &mut Vec<Send>,
-    ) {
-        if is_from_inside && self.endpoint.carries(flow.source, flow.destination) {
-            self.endpoint.send(&mut octets, now);
-            self.drain(now, sends);
-        } else if self.endpoint.forwards(&octets) {
-            sends.push(Send::Out(octets));
-        }
-    }
-
     /// Does everything that follows from the last input.
     fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) {
         while let Some(effect) = self.endpoint.poll() {
             match effect {
-                Effect::Sealed(path, octets) => sends.push(Send::Out(match path.via {
-                    Via::UdpWithSkip => self.datagram(&path, &octets),
-                    _ => octets,
-                })),
+                Effect::Sealed(path, octets) => {
+                    sends.push(Send::Out(self.datagrams.sealed(&path, octets)));
+                }
                 Effect::Opened(packet) => sends.push(Send::Out(packet)),
                 Effect::StoreN(entry, bound) => self.endpoint.n_is_stored(entry, bound, now),
                 Effect::Event(event) if self.log.len() < LOG_ENTRIES => {
@@ -136,22 +87,38 @@ impl Wall {
             }
         }
     }
-
-    fn datagram(&mut self, path: &Path, payload: &[u8]) -> Vec<u8> {
-        self.next_id = self.next_id.wrapping_add(1);
-        let ends = [path.local, path.remote].map(|end| (end.ip(), end.port()));
-        ip::udp::<IpAddr>(ends[0], ends[1], payload, self.next_id)
-    }
 }
 
-/// How a packet came, if it is of SKIP, or in a tunnel of a home agent.
-fn path_of(flow: &Flow) -> Option<Path> {
-    match (flow.protocol, flow.ports) {
-        (protocol::UDP, Some((from, to))) if to == skip::udp::PORT => {
-            let ends = ((flow.destination, to), (flow.source, from));
-            Some(Path::udp_with_skip(ends.0, ends.1))
+impl Gate for Wall {
+    fn takes(flow: &Flow) -> bool {
+        TAKES.path_of(flow).is_some()
+    }
+
+    fn open(&mut self, mut octets: Vec<u8>, flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        let Some(path) = TAKES.path_of(flow) else {
+            return;
+        };
+        let bytes = bytes_of(&mut octets, flow, &path);
+        self.endpoint.receive(path, bytes, now);
+        self.drain(now, sends);
+    }
+
+    fn too_big(&mut self, report: &TooBig<'_>, now: Instant) {
+        self.endpoint.too_big(report, now);
+    }
+
+    fn pass(
+        &mut self,
+        mut octets: Vec<u8>,
+        (flow, port): (&Flow, Port),
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) {
+        if port != Port(0) && self.endpoint.carries(flow.source, flow.destination) {
+            self.endpoint.send(&mut octets, now);
+            self.drain(now, sends);
+        } else if self.endpoint.forwards(&octets) {
+            sends.push(Send::Out(octets));
         }
-        (protocol::SKIP | protocol::IPV4, _) => Some(Path::raw(flow.destination, flow.source)),
-        _ => None,
     }
 }

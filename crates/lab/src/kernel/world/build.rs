@@ -9,7 +9,7 @@ use super::blueprint::{Blueprint, NodeBlueprint};
 use super::tunnel::Tunnel;
 use super::{mobility, skip};
 use crate::kernel::fork::{FROM_ELSEWHERE, Fork, OWN_PORTS};
-use crate::kernel::host::{self, Control, Stack};
+use crate::kernel::host::{self, Control, Part, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Subject, Target};
@@ -285,20 +285,21 @@ impl<'a> Builder<'a> {
             _ => {}
         }
         host.neighbours = first.and_then(|port| self.forks[port.link]);
-        let control = self.control(index, node, host.addresses.clone());
-        let stack = Stack::new(address, self.stack_mtu(index), blueprint.seed);
-        let host = Host::new(host, control, Some(stack));
         let mtu = self.stack_mtu(index);
-        if node.role == Role::Firewall {
-            return host.with_wall(skip::wall(blueprint, index, mtu));
-        }
-        if node.role == Role::ForeignAgent {
-            return host.with_agent(mobility::foreign(blueprint, index, mtu));
-        }
-        match mobility::of(blueprint, index, mtu) {
-            Some(mobile) => host.with_mobile(mobile),
-            None => host,
-        }
+        let control = self.control(index, node, host.addresses.clone());
+        let part = match (node.role, control) {
+            (Role::Firewall, _) => Part::Wall(Box::new(skip::wall(blueprint, index, mtu))),
+            (Role::ForeignAgent, _) => {
+                Part::Agent(Box::new(mobility::foreign(blueprint, index, mtu)))
+            }
+            (_, Some(control)) => Part::Control(Box::new(control)),
+            (_, None) => match mobility::of(blueprint, index, mtu) {
+                Some(mobile) => Part::Mobile(Box::new(mobile)),
+                None => Part::Plain,
+            },
+        };
+        let stack = Stack::new(address, mtu, blueprint.seed);
+        Host::new(host, part, Some(stack))
     }
 
     /// Port 0 of a firewall leads to its first link outside, that of a foreign agent to its first

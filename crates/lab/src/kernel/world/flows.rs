@@ -11,7 +11,7 @@ use engine::link::{self, Counters};
 use engine::time::{Duration, Instant};
 use serde::Serialize;
 
-use super::mobility::Moved;
+use super::moved::Moved;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{Begun, QUIET, World, seconds};
 use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
@@ -281,7 +281,7 @@ impl World {
         let moved = |gateway: usize| {
             let control = self
                 .host(self.number(gateway))
-                .and_then(|host| host.control.as_ref());
+                .and_then(|host| host.part.control());
             control.map_or(0, |control| control.log.moved)
         };
         let told = tunnels.map(|(tunnel, exchange)| Tunnelled {

@@ -5,8 +5,8 @@ use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::seconds;
+use crate::kernel::host::Log;
 use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
-use crate::kernel::host::{Agent, Control, Log, Mobile, Wall};
 use crate::kernel::{Element, ip};
 
 /// The results of a run. Serialized, it is the JSON of the level `simulate`.
@@ -274,11 +274,7 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("in-clear", own.clear),
                 ("nobody", own.nobody),
             ];
-            let drops = host.control.as_ref().map(Control::drops);
-            let drops = drops.or_else(|| host.mobile.as_ref().map(Mobile::drops));
-            let drops = drops.or_else(|| host.wall.as_ref().map(Wall::drops));
-            let drops = drops.or_else(|| host.agent.as_ref().map(Agent::drops));
-            if let Some(drops) = drops {
+            if let Some(drops) = host.part.drops() {
                 let reasons = DropReason::ALL.into_iter();
                 counts.extend(reasons.map(|reason| (reason.name(), drops.of(reason))));
             }

@@ -329,7 +329,7 @@ fn a_rebound_nat_moves_the_path_and_the_tunnel_goes_on() {
     let gateway = world.blueprint.graph.tunnels[0].to;
     let control = world
         .host(world.number(gateway))
-        .and_then(|host| host.control.as_ref());
+        .and_then(|host| host.part.control());
     assert!(control.is_some_and(|control| control.log.moved > 0));
 }
 

@@ -610,7 +610,13 @@ fn a_mobile_node_has_an_address_at_home_and_one_on_each_link_that_it_takes() {
     let addresses: Vec<String> = of_node.map(|port| port.address.to_string()).collect();
     assert_eq!(
         addresses,
-        ["10.18.3.2", "10.18.7.2", "203.0.113.2", "10.0.0.2"]
+        [
+            "10.18.3.2",
+            "10.18.7.2",
+            "203.0.113.2",
+            "10.0.0.2",
+            "10.0.1.2"
+        ]
     );
     assert_eq!(graph.address(node("ha")), Some([10, 18, 3, 3].into()));
     let away = MVPN.replacen("from = [\"mn\", \"ha\"]", "from = [\"ha\"]", 1);

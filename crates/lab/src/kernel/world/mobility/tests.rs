@@ -1,5 +1,6 @@
 //! Tests of mobile nodes and home agents with their real machines.
 
+use super::super::World;
 use super::super::flows::Flowed;
 use super::*;
 use crate::kernel::trace::held;
