@@ -14,6 +14,7 @@ use tokio::io::unix::AsyncFd;
 use wire::ip::checksum::Sum;
 use wire::ip::{ipv4, protocol, udp};
 use wire::mip4::PORT;
+use wire::vnet::{Gso, VnetHeader};
 
 use crate::sys::frame::{
     self, HEADER_BYTES, Instruction, JUMP_IF_EQUAL, JUMP_IF_SET, LOAD_BYTE, LOAD_BYTE_BEHIND,
@@ -43,6 +44,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 const ARP_START: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_REQUEST: u8 = 1;
 const ARP_REPLY: u8 = 2;
+/// ICMP router advertisement and solicitation.
+const AGENT_TYPES: [u8; 2] = [9, 10];
 
 /// Keeps ARP, ICMP of types 9 and 10, and UDP to port 434, no fragments.
 const FILTER: [Instruction; 16] = [
@@ -62,6 +65,18 @@ const FILTER: [Instruction; 16] = [
     is(JUMP_IF_EQUAL, 0, 1, PORT as u32),
     is(RETURN, 0, 0, u32::MAX),
     is(RETURN, 0, 0, 0),
+];
+/// Keeps IPv4 to everybody on the link. What stands behind it decides on the rest.
+const BROADCASTS: [Instruction; 9] = [
+    is(LOAD_HALF, 0, 0, 12),
+    is(JUMP_IF_EQUAL, 0, 7, ETHERTYPE_IPV4 as u32),
+    is(LOAD_HALF, 0, 0, 0),
+    is(JUMP_IF_EQUAL, 0, 5, 0xffff),
+    is(LOAD_HALF, 0, 0, 2),
+    is(JUMP_IF_EQUAL, 0, 3, 0xffff),
+    is(LOAD_HALF, 0, 0, 4),
+    is(JUMP_IF_EQUAL, 0, 1, 0xffff),
+    is(RETURN, 0, 0, u32::MAX),
 ];
 /// What came over a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +108,15 @@ pub enum Heard {
         /// Its payload.
         payload: Vec<u8>,
     },
+    /// A packet to everybody on the link, that is none of the others.
+    Broadcast {
+        /// Where it came from.
+        from: Ipv4Addr,
+        /// The broadcast address.
+        to: Ipv4Addr,
+        /// The packet.
+        packet: Vec<u8>,
+    },
 }
 
 /// A registration message on its way over a link.
@@ -118,10 +142,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens an interface. Needs CAP_NET_RAW, and must run within a tokio runtime.
-    pub fn open(name: &str) -> io::Result<Self> {
+    /// Opens an interface, with or without [`Heard::Broadcast`]. Needs CAP_NET_RAW, and must run
+    /// within a tokio runtime.
+    pub fn open(name: &str, hears_broadcasts: bool) -> io::Result<Self> {
         let groups = [ALL_HOSTS.0, ALL_ROUTERS.0, ALL_AGENTS];
-        let fd = frame::open_filtered(name, &FILTER, &groups)?;
+        let filter = match hears_broadcasts {
+            true => [&BROADCASTS[..], &FILTER].concat(),
+            false => FILTER.to_vec(),
+        };
+        let fd = frame::open_filtered(name, &filter, &groups)?;
         let mac = own_mac(name).ok_or_else(|| {
             let text = "it has no link-layer address: only Ethernet works";
             io::Error::new(io::ErrorKind::Unsupported, text)
@@ -256,7 +285,11 @@ fn read(frame: &[u8], own: Mac) -> Option<Heard> {
     }
     match u16::from_be_bytes([header[12], header[13]]) {
         ETHERTYPE_ARP => read_arp(payload),
-        ETHERTYPE_IPV4 => read_packet(from, payload, offload[0] & NEEDS_CHECKSUM != 0),
+        ETHERTYPE_IPV4 => {
+            let heard = read_packet(from, payload, offload[0] & NEEDS_CHECKSUM != 0);
+            let broadcast = || read_broadcast(offload, frame).filter(|_| to == BROADCAST);
+            heard.or_else(broadcast)
+        }
         _ => None,
     }
 }
@@ -273,6 +306,23 @@ fn read_arp(payload: &[u8]) -> Option<Heard> {
     })
 }
 
+/// A whole packet to everybody. The sender's device may have left its checksum to the receiver's.
+fn read_broadcast(offload: &[u8], frame: &[u8]) -> Option<Heard> {
+    let (offload, _) = VnetHeader::split(offload, HEADER_BYTES).ok()?;
+    if offload.gso != Gso::None {
+        return None;
+    }
+    let mut frame = frame.to_vec();
+    offload.complete_checksum(&mut frame).ok()?;
+    let mut packet = frame.split_off(ETHERNET_BYTES);
+    let read = ipv4::Ipv4::new(&packet[..]).ok()?;
+    let (from, to) = (read.source(), read.destination());
+    let (is_right, length) = (read.has_valid_checksum(), read.total_len());
+    // Short frames are padded.
+    packet.truncate(length);
+    is_right.then_some(Heard::Broadcast { from, to, packet })
+}
+
 fn read_packet(mac: Mac, payload: &[u8], is_unsummed: bool) -> Option<Heard> {
     let packet = ipv4::Ipv4::new(payload).ok()?;
     if packet.is_fragment() || !packet.has_valid_checksum() {
@@ -280,8 +330,10 @@ fn read_packet(mac: Mac, payload: &[u8], is_unsummed: bool) -> Option<Heard> {
     }
     let (source, destination) = (packet.source(), packet.destination());
     if packet.protocol() == protocol::ICMP {
+        let kind = packet.payload().first();
+        let is_agents = kind.is_some_and(|kind| AGENT_TYPES.contains(kind));
         // RFC 5944 §2.1: so it comes from this link.
-        return (packet.ttl() == 1).then(|| Heard::Agent {
+        return (is_agents && packet.ttl() == 1).then(|| Heard::Agent {
             from: (mac, source),
             icmp: packet.payload().to_vec(),
         });
@@ -290,7 +342,8 @@ fn read_packet(mac: Mac, payload: &[u8], is_unsummed: bool) -> Option<Heard> {
     let whole = &packet.payload()[..datagram.total_len()];
     let is_right =
         is_unsummed || datagram.checksum() == 0 || udp_sum(source, destination, whole) == 0;
-    (packet.protocol() == protocol::UDP && is_right).then(|| Heard::Registration {
+    let is_ours = packet.protocol() == protocol::UDP && datagram.destination_port() == PORT;
+    (is_ours && is_right).then(|| Heard::Registration {
         mac,
         from: SocketAddrV4::new(source, datagram.source_port()),
         to: SocketAddrV4::new(destination, datagram.destination_port()),
@@ -423,6 +476,32 @@ mod tests {
             let frame = packet(THEIRS, ALL_HOSTS.0, &header, &icmp);
             assert_eq!(read(&frame, OURS).is_some(), is_heard, "{ttl}");
         }
+    }
+
+    #[test]
+    fn broadcasts_are_read_without_padding_and_with_their_checksum() {
+        let mut frame = datagram(1_900, 0);
+        frame[HEADER_BYTES..][..6].copy_from_slice(&BROADCAST);
+        let whole = frame[HEADER_BYTES + ETHERNET_BYTES..].to_vec();
+        frame.extend_from_slice(&[0; 18]);
+        let heard = Some(Heard::Broadcast {
+            from: HOME,
+            to: AGENT,
+            packet: whole,
+        });
+        assert_eq!(read(&frame, OURS), heard);
+        // The device was to complete it.
+        let at = HEADER_BYTES + ETHERNET_BYTES + ipv4::HEADER_LEN;
+        let sum = Sum::pseudo_header(HOME.into(), AGENT.into(), protocol::UDP, 12);
+        frame[at + 6..at + 8].copy_from_slice(&sum.folded().to_be_bytes());
+        frame.truncate(at + 12);
+        frame[0] = NEEDS_CHECKSUM;
+        frame[6..8].copy_from_slice(&34_u16.to_ne_bytes());
+        frame[8..10].copy_from_slice(&6_u16.to_ne_bytes());
+        assert_eq!(read(&frame, OURS), heard);
+        // To one host, it is none.
+        frame[HEADER_BYTES..][..6].copy_from_slice(&OURS);
+        assert_eq!(read(&frame, OURS), None);
     }
 
     #[test]

@@ -292,7 +292,7 @@ impl Routes {
                 .await?;
         }
         if let Some(part) = &self.part {
-            let place = (part, self.table);
+            let place = (part, self.table, self.link);
             roaming::apply(&self.netlink, &desired.roaming, place, file).await?;
         }
         for rule in &rules {

@@ -40,6 +40,9 @@ pub struct HomeAgentTable {
     /// Tell foreign agents and nodes when a binding ends before its time, and listen to foreign
     /// agents (RFC 3543). Agents need an association for it.
     pub revocation: bool,
+    /// Send broadcasts of the home link to nodes that are away and want them (RFC 5944 §4.3): up to
+    /// 100 packets a second.
+    pub broadcasts: bool,
     /// Send agent advertisements on the home link. By them a node that has no address there
     /// recognizes its home.
     pub advertise: bool,
@@ -66,6 +69,7 @@ impl ReadTable for HomeAgentTable {
             // The default of RFC 3519 §4.9.
             udp_keepalive: keys.or("udp_keepalive", Span::seconds(110))?,
             revocation: keys.or("revocation", true)?,
+            broadcasts: keys.or("broadcasts", false)?,
             advertise: keys.or("advertise", true)?,
             // Nodes notice within seconds that they have come home.
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
@@ -152,6 +156,8 @@ pub struct MobileTable {
     pub revocation: bool,
     /// Keep the former binding when moving, so that packets come to both places.
     pub simultaneous: bool,
+    /// Get broadcasts of the home network abroad, if the home agent has `broadcasts`.
+    pub broadcasts: bool,
     /// Tunnels in UDP (RFC 3519).
     pub udp: UdpTunnel,
     /// The firewall of the home network, if there is one.
@@ -176,6 +182,7 @@ impl ReadTable for MobileTable {
             encapsulating_delivery: keys.or("encapsulating_delivery", false)?,
             revocation: keys.or("revocation", true)?,
             simultaneous: keys.or("simultaneous", false)?,
+            broadcasts: keys.or("broadcasts", false)?,
             udp: keys.given("udp")?,
             firewall: keys.given("firewall")?,
             association: keys.needed("association", ASSOCIATION)?,

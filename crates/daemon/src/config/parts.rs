@@ -35,6 +35,8 @@ pub struct HomeAgentSetup {
     pub takes_short_form: bool,
     /// Interface of the home link.
     pub interface: String,
+    /// Whether broadcasts there go to nodes that want them.
+    pub forwards_broadcasts: bool,
     /// Seconds that an advertisement holds, if it advertises.
     pub advertised_lifetime: Option<u16>,
 }
@@ -146,6 +148,11 @@ impl Mobility {
         }
     }
 
+    /// Whether broadcasts of its link are heard.
+    pub fn hears_broadcasts(&self) -> bool {
+        matches!(self, Self::HomeAgent(it) if it.forwards_broadcasts)
+    }
+
     /// What differs in `other` that a running process cannot take over.
     pub fn moved_key(&self, other: &Self) -> Option<&'static str> {
         let keys: &[(&str, bool)] = match (self, other) {
@@ -153,6 +160,10 @@ impl Mobility {
                 ("address", one.config.address == two.config.address),
                 ("prefix", one.config.prefix_len == two.config.prefix_len),
                 ("interface", one.interface == two.interface),
+                (
+                    "broadcasts",
+                    one.forwards_broadcasts == two.forwards_broadcasts,
+                ),
                 (
                     "advertise",
                     one.advertised_lifetime.is_some() == two.advertised_lifetime.is_some(),
@@ -180,6 +191,10 @@ impl Mobility {
                 ("prefix", one.prefix == two.prefix),
                 ("home_agent", one.config.home_agent == two.config.home_agent),
                 ("interfaces", one.interfaces == two.interfaces),
+                (
+                    "broadcasts",
+                    one.config.wants_broadcasts == two.config.wants_broadcasts,
+                ),
                 ("firewall", one.firewall == two.firewall),
             ],
             (Self::Firewall(one), Self::Firewall(two)) => &[
@@ -225,6 +240,14 @@ impl Mobility {
             Self::HomeAgent(_) | Self::Firewall(_) => Vec::new(),
             Self::ForeignAgent(_) | Self::MobileNode(_) => self.interfaces(),
         };
-        Part { home, interfaces }
+        let hears_broadcasts = match self {
+            Self::MobileNode(it) => it.config.wants_broadcasts,
+            _ => false,
+        };
+        Part {
+            home,
+            hears_broadcasts,
+            interfaces,
+        }
     }
 }

@@ -41,6 +41,8 @@ pub type Mac = [u8; 6];
 pub struct Part {
     /// The address that a mobile node keeps, and the prefix of its network.
     pub home: Option<(Ipv4Addr, u8)>,
+    /// Abroad, a mobile node gets broadcasts of its home network out of the tunnel.
+    pub hears_broadcasts: bool,
     /// Interfaces of a mobile node, or that of a foreign agent's visitors.
     pub interfaces: Vec<String>,
 }

@@ -27,6 +27,8 @@ const TUNNEL: u32 = 221;
 const LANDING: u32 = 222;
 /// The table of the host's own routes.
 const MAIN_TABLE: u32 = 254;
+/// The kernel's table of our own addresses.
+const LOCAL_TABLE: u32 = 255;
 /// DNS (RFC 1035 §4.2).
 const DOMAIN_PORT: u16 = 53;
 
@@ -261,6 +263,19 @@ impl Netlink {
         check(done, what, &libc_errno::GONE).map(drop)
     }
 
+    /// Packets to this address that come out of a device are for this host, and those of programs
+    /// go into it.
+    pub(super) async fn add_broadcast(&self, link: u32, to: Ipv4Addr) -> Result<(), RouteError> {
+        let what = || format!("receive broadcasts to {to}");
+        self.add(broadcast(link, to), what).await
+    }
+
+    pub(super) async fn remove_broadcast(&self, link: u32, to: Ipv4Addr) -> Result<(), RouteError> {
+        let done = self.0.route().del(broadcast(link, to)).execute().await;
+        let what = || format!("no longer receive broadcasts to {to}");
+        check(done, what, &libc_errno::GONE).map(drop)
+    }
+
     pub(super) async fn add_rule(&self, rule: &Rule) -> Result<(), RouteError> {
         let mut request = self.0.rule().add();
         *request.message_mut() = rule_message(rule);
@@ -302,6 +317,17 @@ fn link_route(route: &LinkRoute, metric: u32) -> RouteMessage {
         Some(source) => message.pref_source(source).build(),
         None => message.build(),
     }
+}
+
+fn broadcast(link: u32, to: Ipv4Addr) -> RouteMessage {
+    let route = RouteMessageBuilder::<Ipv4Addr>::new()
+        .destination_prefix(to, 32)
+        .table_id(LOCAL_TABLE)
+        .protocol(RouteProtocol::Static)
+        .scope(RouteScope::Link)
+        .kind(RouteType::Broadcast)
+        .output_interface(link);
+    route.build()
 }
 
 fn rule_message(rule: &Rule) -> RuleMessage {

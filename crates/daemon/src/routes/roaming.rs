@@ -177,7 +177,7 @@ impl Roaming {
 pub(super) async fn apply(
     netlink: &Netlink,
     wanted: &Roaming,
-    (part, table): (&Part, u32),
+    (part, table, tun): (&Part, u32, u32),
     file: &mut FootprintFile,
 ) -> Result<(), RouteError> {
     let neighbours = wanted.neighbours(part)?;
@@ -191,6 +191,7 @@ pub(super) async fn apply(
     if let Some(place) = &wanted.place {
         quieten(part, file)?;
         place_home(netlink, place, part).await?;
+        lead_broadcasts(netlink, place, part, tun).await?;
     }
     for one in &neighbours {
         netlink.add_neighbour(one).await?;
@@ -275,6 +276,24 @@ async fn place_home(netlink: &Netlink, place: &Place, part: &Part) -> Result<(),
             netlink.add_link_address(link, home, prefix).await
         }
         None => Ok(()),
+    }
+}
+
+/// Abroad, broadcasts to the home network come out of the TUN device. At home they are the link's.
+async fn lead_broadcasts(
+    netlink: &Netlink,
+    place: &Place,
+    part: &Part,
+    tun: u32,
+) -> Result<(), RouteError> {
+    let home = part.home.filter(|_| part.hears_broadcasts);
+    let Some((home, prefix @ 1..=30)) = home else {
+        return Ok(());
+    };
+    let last = Ipv4Addr::from_bits(home.to_bits() | u32::MAX >> prefix);
+    match place {
+        Place::Away { .. } => netlink.add_broadcast(tun, last).await,
+        Place::Home { .. } => netlink.remove_broadcast(tun, last).await,
     }
 }
 

@@ -92,6 +92,8 @@ pub(super) enum Effect {
         to: SocketAddrV4,
         payload: Vec<u8>,
     },
+    /// Send a packet through each tunnel that takes it.
+    Packet(Vec<u8>),
     /// Give the inbound plane's report.
     WantsReport,
     /// Store how far n has come with a pair, then say so.
@@ -163,8 +165,9 @@ impl Opened {
     /// Needs CAP_NET_RAW if there is a part.
     pub(super) fn open(mobility: Option<&Mobility>, tun: &str) -> anyhow::Result<Self> {
         let names = mobility.map(Mobility::interfaces).unwrap_or_default();
+        let hears_broadcasts = mobility.is_some_and(Mobility::hears_broadcasts);
         let open = |name: &String| {
-            Link::open(name).with_context(|| {
+            Link::open(name, hears_broadcasts).with_context(|| {
                 format!("cannot listen on the interface {name}, as Mobile IPv4 must")
             })
         };
@@ -411,6 +414,7 @@ impl Process {
                     let packet = udp_packet(from.into(), to.into(), 0, &payload);
                     self.planes.send_packet(packet)?;
                 }
+                Effect::Packet(packet) => self.planes.send_packet(packet)?,
                 Effect::WantsReport => self.owes_report = true,
                 Effect::StoreN {
                     pair,

@@ -182,6 +182,7 @@ impl Builder<'_> {
             },
             takes_short_form: table.header_removal,
             interface: table.interface.clone(),
+            forwards_broadcasts: table.broadcasts,
             advertised_lifetime: table.advertise.then_some(lifetime),
         }))
     }
@@ -279,8 +280,7 @@ impl Builder<'_> {
                 encapsulation: encapsulation(table.encapsulation),
                 is_reverse: table.reverse_tunnel,
                 encapsulates_delivery: table.encapsulating_delivery,
-                // Home agents of this program have no socket that hears them.
-                wants_broadcasts: false,
+                wants_broadcasts: table.broadcasts,
                 is_simultaneous: table.simultaneous,
                 udp: udp_wish(table.udp),
                 firewall: firewall.as_ref().and_then(|it| it.machine.clone()),

@@ -196,7 +196,7 @@ impl ForeignAgentPart {
             Heard::Agent { icmp, from } if is_solicitation(icmp) => {
                 self.agent.solicited(Mac(from.0), now);
             }
-            Heard::Agent { .. } | Heard::ArpRequest { .. } => {}
+            Heard::Agent { .. } | Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
         }
     }
 

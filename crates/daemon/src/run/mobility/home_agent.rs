@@ -23,12 +23,37 @@ use crate::status::{BindingStatus, MobilityStatus, form};
 const ANNOUNCEMENTS: u32 = 3;
 const ANNOUNCED_APART: Duration = Duration::from_secs(1);
 
+/// Broadcasts that nodes get within [`RATE_SPAN`]. Anybody on the link can send them, and each
+/// goes through all tunnels that want it.
+const BROADCASTS_MAX: u32 = 100;
+const RATE_SPAN: Duration = Duration::from_secs(1);
+
+/// A bound on broadcasts.
+#[derive(Default)]
+struct Rate {
+    /// Since when they are counted, and how many there are.
+    span: Option<(Instant, u32)>,
+}
+
+impl Rate {
+    /// Whether one more may go.
+    fn takes(&mut self, now: Instant) -> bool {
+        let current = self.span.filter(|(since, _)| now.since(*since) < RATE_SPAN);
+        let (since, count) = current.unwrap_or((now, 0));
+        self.span = Some((since, count.saturating_add(1)));
+        count < BROADCASTS_MAX
+    }
+}
+
 /// A home agent and its surroundings.
 pub(super) struct HomeAgentPart {
     pub(super) agent: HomeAgent,
     beacon: Option<Beacon>,
     carriers: HomeCarriers,
     address: Ipv4Addr,
+    /// Of the home network.
+    network_broadcast: Ipv4Addr,
+    broadcasts: Rate,
     homes: BTreeSet<Ipv4Addr>,
     /// Nodes that are away.
     away: BTreeSet<Ipv4Addr>,
@@ -62,6 +87,10 @@ impl HomeAgentPart {
             beacon,
             carriers,
             address: config.address,
+            network_broadcast: Ipv4Addr::from_bits(
+                config.address.to_bits() | u32::MAX.unbounded_shr(config.prefix_len.into()),
+            ),
+            broadcasts: Rate::default(),
             homes: config.clients.iter().map(|it| it.home_address).collect(),
             agent: HomeAgent::new(config, clock, now, random),
             away: BTreeSet::new(),
@@ -184,7 +213,24 @@ impl HomeAgentPart {
                     self.macs.insert(*from.ip(), *mac);
                 }
             }
+            Heard::Broadcast { from, to, packet } => {
+                if self.is_for_nodes(*from, *to) {
+                    match self.broadcasts.takes(now) {
+                        true => common.effects.push_back(Effect::Packet(packet.clone())),
+                        false => common.refuse("too-many-broadcasts".to_owned()),
+                    }
+                }
+            }
         }
+    }
+
+    /// Whether a broadcast goes to nodes that are away (RFC 5944 §4.3). What claims to come from one
+    /// of them did not come from this link.
+    fn is_for_nodes(&self, from: Ipv4Addr, to: Ipv4Addr) -> bool {
+        let is_broadcast = [self.network_broadcast, Ipv4Addr::BROADCAST].contains(&to);
+        let is_own = from == self.address || self.away.contains(&from);
+        let mut bindings = self.away.iter().flat_map(|home| self.agent.bindings(*home));
+        is_broadcast && !is_own && bindings.any(|one| one.tunnel.has_broadcasts)
     }
 
     fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
@@ -296,5 +342,20 @@ fn reason(why: Refusal) -> String {
         Refusal::Denied(code) => format!("denied-{}", code.number()),
         Refusal::UntrustedFirewall(_) => "untrusted-firewall".to_owned(),
         Refusal::Revocation(fault) => format!("revocation: {fault:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasts_have_a_bound_a_second() {
+        let mut rate = Rate::default();
+        let at = |milliseconds| Instant(0) + Duration::from_millis(milliseconds);
+        let taken = |rate: &mut Rate, now| (0..300).filter(|_| rate.takes(now)).count();
+        assert_eq!(taken(&mut rate, at(0)), BROADCASTS_MAX as usize);
+        assert_eq!(taken(&mut rate, at(999)), 0);
+        assert_eq!(taken(&mut rate, at(1_000)), BROADCASTS_MAX as usize);
     }
 }

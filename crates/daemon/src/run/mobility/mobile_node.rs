@@ -403,7 +403,7 @@ impl MobileNodePart {
                     self.node.handle(*from, payload, now);
                 }
             }
-            Heard::ArpRequest { .. } => {}
+            Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
         }
     }
 

@@ -223,6 +223,7 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
     assert!(!config.wants_broadcasts && config.hears_revocations);
     assert!(!good("revocation = false\n").hears_revocations);
     assert!(good("simultaneous = true\n").is_simultaneous);
+    assert!(good("broadcasts = true\n").wants_broadcasts);
     assert!(good(AAA).aaa.is_some() && good("").aaa.is_none());
     assert_eq!(good("udp = \"always\"\n").udp, tunnel::UdpWish::Always);
     assert_eq!(
@@ -238,7 +239,7 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
         ("lifetime = \"0\"\n", "mobile.lifetime"),
         ("encapsulation = \"esp\"\n", "'ip-in-ip'"),
         ("nai = \"\"\n", "mobile.nai: this text is empty"),
-        ("broadcasts = true\n", "mobile.broadcasts"),
+        ("broadcasts = \"all\"\n", "mobile.broadcasts"),
         (
             "encapsulating_delivery = true\nreverse_tunnel = false\n",
             "only a reverse tunnel has it",
