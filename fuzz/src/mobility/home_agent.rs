@@ -49,6 +49,7 @@ impl Default for Stage {
             encapsulations: [Encapsulation::Minimal, Encapsulation::Gre].into(),
             reverse_tunnel: ReverseTunnel::Allowed,
             udp_keepalive: Some(110),
+            allows_forced_udp: true,
             clients: vec![client],
             foreign_agents: [(AGENT, associations(SHARED))].into(),
             outside: vec![outside],

@@ -37,11 +37,14 @@ pub struct HomeAgentTable {
     /// Interval of keepalives in UDP tunnels, at least 10 s; "0" refuses such tunnels, and then no
     /// node behind a NAT is reached (RFC 3519).
     pub udp_keepalive: Span,
+    /// Let nodes and foreign agents have UDP tunnels where there is no NAT: those with `udp =
+    /// "always"`. Others are denied with code 129 (RFC 3519).
+    pub forced_udp: bool,
     /// Tell foreign agents and nodes when a binding ends before its time, and listen to foreign
     /// agents (RFC 3543). Agents need an association for it.
     pub revocation: bool,
-    /// Send broadcasts of the home link to nodes that are away and want them (RFC 5944 §4.3): up to
-    /// 100 packets a second.
+    /// Send broadcasts of the home link to nodes that are away and want them, up to 100 packets a
+    /// second (RFC 5944 §4.3).
     pub broadcasts: bool,
     /// Send agent advertisements on the home link. By them a node that has no address there
     /// recognizes its home.
@@ -68,6 +71,7 @@ impl ReadTable for HomeAgentTable {
             reverse_tunnel: keys.given("reverse_tunnel")?,
             // The default of RFC 3519 §4.9.
             udp_keepalive: keys.or("udp_keepalive", Span::seconds(110))?,
+            forced_udp: keys.or("forced_udp", true)?,
             revocation: keys.or("revocation", true)?,
             broadcasts: keys.or("broadcasts", false)?,
             advertise: keys.or("advertise", true)?,

@@ -65,6 +65,8 @@ pub struct Config {
     pub reverse_tunnel: ReverseTunnel,
     /// Seconds between keepalives in UDP tunnels; None refuses such tunnels (RFC 3519).
     pub udp_keepalive: Option<u16>,
+    /// Whether such tunnels may be forced where there is no NAT (RFC 3519 §4.6.1).
+    pub allows_forced_udp: bool,
     /// The mobile nodes.
     pub clients: Vec<Client>,
     /// Foreign agents that share an association with us, by address.

@@ -174,6 +174,7 @@ impl Builder<'_> {
                 encapsulations: offered(table.encapsulations.as_deref()),
                 reverse_tunnel: reverse(table.reverse_tunnel),
                 udp_keepalive: (keepalive != 0).then_some(keepalive),
+                allows_forced_udp: table.forced_udp,
                 clients,
                 foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
                 outside: self.outside(&table.outside)?,

@@ -224,8 +224,8 @@ impl HomeAgentPart {
         }
     }
 
-    /// Whether a broadcast goes to nodes that are away (RFC 5944 §4.3). What claims to come from one
-    /// of them did not come from this link.
+    /// Whether a broadcast goes to nodes that are away (RFC 5944 §4.3). What claims to come from
+    /// one of them did not come from this link.
     fn is_for_nodes(&self, from: Ipv4Addr, to: Ipv4Addr) -> bool {
         let is_broadcast = [self.network_broadcast, Ipv4Addr::BROADCAST].contains(&to);
         let is_own = from == self.address || self.away.contains(&from);

@@ -619,6 +619,7 @@ fn agent_config(options: &Options) -> home_agent::Config {
         encapsulations: BTreeSet::new(),
         reverse_tunnel: ReverseTunnel::Required,
         udp_keepalive: None,
+        allows_forced_udp: true,
         clients: (0..options.nodes).map(client).collect(),
         foreign_agents: BTreeMap::new(),
         outside: match options.knows_outside {

@@ -63,6 +63,7 @@ impl Pair {
             encapsulations: [Encapsulation::Minimal, Encapsulation::Gre].into(),
             reverse_tunnel: ReverseTunnel::Allowed,
             udp_keepalive: Some(110),
+            allows_forced_udp: true,
             clients: vec![home_agent::Client {
                 home_address: HOME,
                 nai: None,

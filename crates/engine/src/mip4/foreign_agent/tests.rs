@@ -101,6 +101,7 @@ impl Trio {
             encapsulations: [Encapsulation::Gre].into(),
             reverse_tunnel: ReverseTunnel::Allowed,
             udp_keepalive: Some(60),
+            allows_forced_udp: true,
             clients: vec![client],
             foreign_agents: match is_shared {
                 true => [(CARE_OF, associations(0x3000))].into(),

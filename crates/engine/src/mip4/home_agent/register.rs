@@ -309,6 +309,9 @@ impl HomeAgent {
             };
         };
         let is_natted = *wish.from.ip() != tunnel.care_of;
+        if asked.is_forced && !is_natted && !self.config.allows_forced_udp {
+            return Err(Code::HomeProhibited);
+        }
         // Through a foreign agent the source is that agent's, and says nothing of the node's NAT.
         if asked.is_through_foreign_agent || !is_natted && !asked.is_forced {
             return Ok(declined);

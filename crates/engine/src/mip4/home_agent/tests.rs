@@ -49,6 +49,7 @@ fn config() -> Config {
         encapsulations: [Encapsulation::Minimal].into(),
         reverse_tunnel: ReverseTunnel::Allowed,
         udp_keepalive: Some(110),
+        allows_forced_udp: true,
         clients: vec![client],
         foreign_agents: [(AGENT, agent)].into(),
         outside: vec![],
@@ -654,6 +655,7 @@ fn a_tunnel_is_in_udp_behind_a_nat_and_where_it_is_forced() {
 
     let mut strict = started(Config {
         udp_keepalive: None,
+        allows_forced_udp: true,
         ..config()
     });
     let prohibited = code(&mut strict, &with_udp(1, nat, forced), 1);

@@ -76,6 +76,7 @@ fn home_agent(replay: ReplayProtection) -> HomeAgent {
         encapsulations: [].into(),
         reverse_tunnel: ReverseTunnel::Allowed,
         udp_keepalive: Some(110),
+        allows_forced_udp: true,
         clients: vec![client],
         foreign_agents: BTreeMap::new(),
         outside: vec![],

@@ -484,6 +484,7 @@ fn home_config(revocation: Option<Policy>) -> home_agent::Config {
         encapsulations: [].into(),
         reverse_tunnel: ReverseTunnel::Allowed,
         udp_keepalive: None,
+        allows_forced_udp: true,
         clients: vec![client],
         foreign_agents: agents.into(),
         outside: vec![],

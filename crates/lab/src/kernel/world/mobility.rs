@@ -60,6 +60,7 @@ fn agent(blueprint: &Blueprint, index: usize) -> Option<Mobile> {
         encapsulations: [Encapsulation::Minimal, Encapsulation::Gre].into(),
         reverse_tunnel: ReverseTunnel::Allowed,
         udp_keepalive: Some(KEEPALIVE_S),
+        allows_forced_udp: true,
         clients: clients
             .iter()
             .map(|one| home_agent::Client {

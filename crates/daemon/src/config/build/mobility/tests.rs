@@ -78,6 +78,8 @@ fn each_key_of_a_home_agent_is_taken_and_checked() {
     );
     assert_eq!(good("udp_keepalive = \"0\"\n").udp_keepalive, None);
     assert_eq!(good("udp_keepalive = \"10s\"\n").udp_keepalive, Some(10));
+    assert!(good("").allows_forced_udp);
+    assert!(!good("forced_udp = false\n").allows_forced_udp);
     assert_eq!(good("revocation = false\n").revocation, None);
     assert_eq!(
         home_agent("").map(|it| it.clients[0].aaa.is_some()),
