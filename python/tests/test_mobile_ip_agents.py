@@ -223,6 +223,25 @@ def test_a_rebound_nat_is_noticed_by_keepalives(udp: str, output: Path) -> None:
         assert network.is_connected()
 
 
+def test_a_tunnel_in_udp_without_a_nat_can_be_refused(output: Path) -> None:
+    """RFC 3519 §4.6.1."""
+    with (
+        MobileIp(output) as network,
+        home_agent(network, Settings({"forced_udp": False})) as ha,
+        mobile_node(network, Settings({"udp": "always"})) as ms,
+    ):
+        ha.wait_ready()
+        ms.wait_ready()
+        network.move(VISITED)
+        for role in (ha, ms):
+            role.wait_for(lambda it: "denied-129" in it["refused"], "denied")
+        assert ha.mobility()["bindings"] == []
+        # Behind a NAT, nothing is forced.
+        network.move(PRIVATE)
+        ha.wait_for(lambda it: bool(it["bindings"]), "bound")
+        assert ha.mobility()["bindings"][0]["udp"].startswith(f"{NAT}:")
+
+
 def test_simultaneous_bindings_get_each_packet_at_both_places(output: Path) -> None:
     with (
         MobileIp(output) as network,

@@ -661,6 +661,17 @@ fn a_tunnel_is_in_udp_behind_a_nat_and_where_it_is_forced() {
     let prohibited = code(&mut strict, &with_udp(1, nat, forced), 1);
     assert_eq!(prohibited, Code::HomeProhibited);
     assert_eq!(code(&mut strict, &with_udp(2, nat, UDP), 2), accepted);
+
+    // RFC 3519 §4.6.1: forced only where there is a NAT, which needs no force.
+    let mut unforced = started(Config {
+        allows_forced_udp: false,
+        ..config()
+    });
+    let prohibited = code(&mut unforced, &with_udp(1, CARE_OF, forced), 1);
+    assert_eq!(prohibited, Code::HomeProhibited);
+    assert!(care_of_addresses(&unforced).is_empty());
+    assert_eq!(code(&mut unforced, &with_udp(2, nat, forced), 2), accepted);
+    assert_eq!(code(&mut unforced, &with_udp(3, CARE_OF, UDP), 3), accepted);
 }
 
 /// A storm from a seed: whatever arrives and whenever, limits and lifetimes hold, and after silence
