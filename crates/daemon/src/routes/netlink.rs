@@ -272,7 +272,7 @@ impl Netlink {
 
     pub(super) async fn remove_broadcast(&self, link: u32, to: Ipv4Addr) -> Result<(), RouteError> {
         let done = self.0.route().del(broadcast(link, to)).execute().await;
-        let what = || format!("no longer receive broadcasts to {to}");
+        let what = || format!("stop receiving broadcasts to {to}");
         check(done, what, &libc_errno::GONE).map(drop)
     }
 
