@@ -446,8 +446,8 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     let setting = key.replace('/', ".");
     (text.trim() == "0").then(|| {
         format!(
-            "{setting} is 0: this host forwards nothing to the servers inside; `sysctl -w \
-             {setting}=1` allows it"
+            "{setting} is 0: this host forwards nothing for others; `sysctl -w {setting}=1` \
+             allows it"
         )
     })
 }

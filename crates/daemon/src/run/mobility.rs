@@ -10,6 +10,7 @@ mod home_agent;
 mod keepalive;
 mod look;
 mod mobile_node;
+mod surroundings;
 mod walls;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -209,6 +210,7 @@ impl MobilePart {
             refused: BTreeMap::new(),
             unsent: 0,
         };
+        surroundings::warn_of_missing(mobility)?;
         let machine = match mobility {
             Mobility::HomeAgent(setup) => {
                 let beacon = seed.stream("mobile ip", 1);

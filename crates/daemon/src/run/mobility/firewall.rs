@@ -7,9 +7,9 @@ use engine::firewall::access::{EntryId, Origin};
 use engine::firewall::{Event, Firewall, Output};
 use engine::mip4::carriers::Change;
 use engine::time::{Deadline, Instant};
-use nix::ifaddrs::getifaddrs;
 use tracing::{info, warn};
 
+use super::surroundings;
 use super::{Common, Effect, Input};
 use crate::config::FirewallSetup;
 use crate::count_file::CountFile;
@@ -25,7 +25,7 @@ pub(super) struct FirewallPart {
 impl FirewallPart {
     /// `counts` says how far n has come with each peer.
     pub(super) fn new(setup: &FirewallSetup, counts: &CountFile) -> anyhow::Result<Self> {
-        check_outside(setup)?;
+        surroundings::check_outside(setup)?;
         let mut config = setup.config.clone();
         for (origin, template) in &mut config.entries {
             template.stored_n = counts.bound(&pair(*origin, &template.association));
@@ -152,21 +152,6 @@ impl FirewallPart {
             ..MobilityStatus::default()
         }
     }
-}
-
-/// Under another name, or without its address, nothing would be told apart outside: refuse to run.
-fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
-    let (link, outside) = (&setup.outside_interface, setup.config.outside);
-    let is_there = getifaddrs()?.any(|it| {
-        let address = it.address.as_ref().and_then(|it| it.as_sockaddr_in());
-        it.interface_name == *link && address.is_some_and(|it| it.ip() == outside)
-    });
-    anyhow::ensure!(
-        is_there,
-        "firewall.outside_interface: no interface {link} has the address {outside}: `ip address` \
-         shows which one has it"
-    );
-    Ok(())
 }
 
 /// All pairs, as they are stored.
