@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mvpn_by_hand import (
@@ -20,16 +21,20 @@ from mvpn_by_hand import (
 )
 
 from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import toml
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
+    BRANCH,
     CN3,
     CORRESPONDENT,
+    DRAFT,
     HOME,
     INSIDE,
     OUTSIDE,
     VISITED,
     Keys,
+    Mvpn,
     firewall,
     home_agent,
     mobile_node,
@@ -49,7 +54,6 @@ from caravan.testbed.traffic import ping
 pytestmark = pytest.mark.root
 
 COA = VISITED.care_of
-ICMP = 1
 
 
 def headers(packet: bytes, depth: int = 4) -> str:
@@ -147,9 +151,9 @@ def test_a_firewall_beside_the_first_one_answers_if_it_reads_packets(
         keys = Keys(network)
         others = [{"outside": BESIDE, "skip": keys.peer("fw2")}]
         outside = {"care_of": "203.0.113.0/24", "firewall": INSIDE2}
-        agent = Settings({"firewalls": [INSIDE, INSIDE2]}, tables={})
+        agent = Settings({"firewalls": [INSIDE, INSIDE2], "outside": [outside]})
         with (
-            home_agent(network, Settings(agent.own | {"outside": [outside]})) as ha,
+            home_agent(network, agent) as ha,
             firewall(network, keys, Settings({"mode": mode})) as fw,
             beside(network, keys, mode) as fw2,
             mobile_node(network, keys, through={"others": others}) as ms,
@@ -176,3 +180,127 @@ def test_a_firewall_beside_the_first_one_answers_if_it_reads_packets(
             assert dropped(fw) == dropped(fw2) == {}
             walk(network, ms, HOME)
             assert ping(network.ms, CORRESPONDENT, 1).received == 1
+
+
+def known_outside(network: Mvpn) -> None:
+    """The home agent has an address that routers outside know, and inside ones know the visited
+    network: SKIP passes from end to end."""
+    network.r3.add_route(f"{HOME_AGENT}/32", "198.51.100.1")
+    network.r1.add_route(f"{HOME_AGENT}/32", OUTSIDE)
+    network.r2.add_route("203.0.113.0/24", INSIDE)
+
+
+def end_of_skip(network: Mvpn, keys: Keys) -> Role:
+    """Start a home agent with SKIP of its own."""
+    entry = {"address": "*", "skip": keys.peer("ms") | {"remote": f"1/{MOBILE}"}}
+    tables = {"skip": {"key": str(keys.private("ha"))}, "access.ms": entry}
+    return home_agent(network, Settings(tables=tables))
+
+
+def intruders() -> list[bytes]:
+    """What somebody outside may try to get to the home agent."""
+    clear = echo(CN3, HOME_AGENT)
+    return [
+        clear,
+        ip(CN3, HOME_AGENT, IPPROTO_IPIP, echo(MOBILE, CORRESPONDENT)),
+        ip(CN3, CORRESPONDENT, IPPROTO_SKIP, bytes(64)),
+        ip(HOME_AGENT, CORRESPONDENT, IPPROTO_SKIP, bytes(64)),
+        ip(CN3, OUTSIDE, IPPROTO_IPIP, clear),
+    ]
+
+
+def test_a_home_agent_ends_skip_itself_and_the_firewall_reads_nothing(output: Path) -> None:
+    """Fig. 4."""
+    with Mvpn(output) as network:
+        known_outside(network)
+        keys = Keys(network)
+        own = {"outside": OUTSIDE, "outside_interface": "out0", "inside": INSIDE}
+        passes = {"firewall": own | {"end_to_end": [HOME_AGENT]}}
+        node = {"outside": HOME_AGENT, "skip": keys.peer("ha")}
+        with (
+            end_of_skip(network, keys) as ha,
+            Role(network.fw, "firewall", toml(passes)) as fw,
+            mobile_node(network, keys, through=node | {"inside": None, "networks": None}) as ms,
+        ):
+            for role in (ha, fw, ms):
+                role.wait_ready()
+            ms.wait_at(HOME)
+            outside, inside = links(
+                output, ("outside", network.r3, "lan0"), ("inside", network.fw, "in0")
+            )
+            with outside, inside:
+                walk(network, ms, VISITED)
+                assert reaches(network)
+                time.sleep(0.2)
+            assert seen(outside) == seen(inside) == both(COA, HOME_AGENT, IPPROTO_SKIP)
+            assert ha.mobility()["entries"][0]["care_of"] == f"{COA}:0"
+            assert dropped(ha) == dropped(fw) == {}
+            nothing_crosses(network, intruders(), output / "attack")
+            # Also from elsewhere inside.
+            walk(network, ms, BRANCH)
+            assert reaches(network)
+            walk(network, ms, HOME)
+            assert ping(network.ms, CORRESPONDENT, 1).received == 1
+
+
+def test_the_firewall_authenticates_what_it_cannot_read(output: Path) -> None:
+    """Fig. 5."""
+    with Mvpn(output) as network:
+        network.r2.add_route("203.0.113.0/24", INSIDE)
+        keys = Keys(network, DRAFT)
+        plain = {"crypt": "none"}
+        own = {"outside": OUTSIDE, "outside_interface": "out0", "inside": INSIDE}
+        entry = {
+            "address": "*",
+            "inside": [f"{HOME_AGENT}/32"],
+            "skip": keys.peer("ms") | plain | {"remote": f"1/{MOBILE}"},
+        }
+        tables: dict[str, dict[str, Any]] = {
+            "firewall": own,
+            "skip": {"key": str(keys.private("fw"))},
+            "access.ms": entry,
+        }
+        node: dict[str, Any] = {
+            "skip": keys.peer("fw") | plain,
+            "behind": [{"outside": HOME_AGENT, "skip": keys.peer("ha")}],
+            "inside": None,
+            "networks": None,
+        }
+        with (
+            end_of_skip(network, keys) as ha,
+            Role(network.fw, "firewall", toml(tables)) as fw,
+            mobile_node(network, keys, through=node) as ms,
+        ):
+            for role in (ha, fw, ms):
+                role.wait_ready()
+            ms.wait_at(HOME)
+            outside, inside = links(
+                output, ("outside", network.r3, "lan0"), ("inside", network.fw, "in0")
+            )
+            with outside, inside:
+                walk(network, ms, VISITED)
+                assert reaches(network)
+                time.sleep(0.2)
+            assert seen(outside) == both(COA, OUTSIDE, IPPROTO_SKIP)
+            assert seen(inside) == both(COA, HOME_AGENT, IPPROTO_SKIP)
+            # The outer SKIP has AH and no ESP: what is in it can be seen, and is SKIP again.
+            sent = [one for one in ip_packets(outside) if one[12:16] == IPv4Address(COA).packed]
+            crossed = {one[20:] for one in ip_packets(inside)}
+            for packet in sent:
+                at = packet.index(b"\x45", 60)
+                assert headers(packet[at:]) == f"{COA}>{HOME_AGENT} {IPPROTO_SKIP}"
+                assert packet[at + 20 :] in crossed
+            assert dropped(ha) == dropped(fw) == {}
+            inner_skip = [ip(COA, HOME_AGENT, IPPROTO_SKIP, one) for one in list(crossed)[:2]]
+            nothing_crosses(network, [*intruders(), *inner_skip], output / "attack")
+            walk(network, ms, HOME)
+            assert ping(network.ms, CORRESPONDENT, 1).received == 1
+
+
+def nothing_crosses(network: Mvpn, attack: list[bytes], path: Path) -> None:
+    # The attacker is next to the firewall.
+    network.r1.add_route("10.0.0.0/8", OUTSIDE)
+    with Capture(network.fw, "in0", path) as crossed:
+        send(network.r1, *attack)
+        time.sleep(0.3)
+    assert ip_packets(crossed) == []

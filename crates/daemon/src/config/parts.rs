@@ -39,6 +39,8 @@ pub struct HomeAgentSetup {
     pub forwards_broadcasts: bool,
     /// Seconds that an advertisement holds, if it advertises.
     pub advertised_lifetime: Option<u16>,
+    /// Its own SKIP, which then carries every packet to a node that is away.
+    pub own_skip: Option<Box<FirewallSetup>>,
 }
 
 /// A foreign agent and its link.
@@ -177,6 +179,7 @@ impl Mobility {
                     "header_removal",
                     one.takes_short_form == two.takes_short_form,
                 ),
+                ("access list", one.own_skip == two.own_skip),
             ],
             (Self::ForeignAgent(one), Self::ForeignAgent(two)) => &[
                 ("address", one.config.address == two.config.address),
@@ -215,7 +218,8 @@ impl Mobility {
     /// Whether its packets carry their keys.
     pub fn is_in_line(&self) -> bool {
         match self {
-            Self::HomeAgent(_) | Self::ForeignAgent(_) => false,
+            Self::HomeAgent(it) => it.own_skip.is_some(),
+            Self::ForeignAgent(_) => false,
             Self::MobileNode(it) => it.firewall.is_some(),
             Self::Firewall(_) => true,
         }

@@ -190,7 +190,11 @@ pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
     match mobility {
         Some(Mobility::MobileNode(setup)) => walls::pairs(setup),
         Some(Mobility::Firewall(setup)) => firewall::pairs(setup),
-        Some(Mobility::HomeAgent(_) | Mobility::ForeignAgent(_)) | None => BTreeSet::new(),
+        Some(Mobility::HomeAgent(setup)) => {
+            let own = setup.own_skip.as_deref();
+            own.map(firewall::pairs).unwrap_or_default()
+        }
+        Some(Mobility::ForeignAgent(_)) | None => BTreeSet::new(),
     }
 }
 
@@ -214,7 +218,8 @@ impl MobilePart {
         let machine = match mobility {
             Mobility::HomeAgent(setup) => {
                 let beacon = seed.stream("mobile ip", 1);
-                let (part, begun) = HomeAgentPart::new(setup, clock, now, (random, beacon));
+                let own = (setup, counts);
+                let (part, begun) = HomeAgentPart::new(own, clock, now, (random, beacon))?;
                 common.plane(begun);
                 Machine::HomeAgent(Box::new(part))
             }

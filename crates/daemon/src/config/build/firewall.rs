@@ -13,6 +13,7 @@ use wire::skip::Name;
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
 use crate::config::firewall::{FirewallTable, Network, OutsideTable};
+use crate::config::mobility::HomeAgentTable;
 use crate::config::parts::FirewallSetup;
 
 impl Builder<'_> {
@@ -162,6 +163,49 @@ impl Builder<'_> {
                 self.value(&format!("{}.address", of(id)), &list.to_string())
             }
         }
+    }
+
+    /// The SKIP that a home agent ends itself: its access list has mobile nodes alone.
+    pub(super) fn own_skip(
+        &self,
+        loaded: &mut Loaded,
+        (table, file): (&HomeAgentTable, &ConfigFile),
+    ) -> Result<Option<Box<FirewallSetup>>, ConfigError> {
+        let mut entries = self.access_list(loaded, "home_agent", file)?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let names: Vec<String> = file.access.keys().cloned().collect();
+        for ((origin, template), name) in entries.iter_mut().zip(&names) {
+            if *origin != Origin::Nomadic {
+                let text = "a home agent has mobile nodes alone: address = \"*\"";
+                return Err(self.value(&format!("access.{name}.address"), text));
+            }
+            if !template.inside.is_empty() {
+                let text = "only a firewall lets nodes reach others: remove it";
+                return Err(self.value(&format!("access.{name}.inside"), text));
+            }
+            template.inside = vec![TrafficSelector::host(table.address.into())];
+        }
+        let config = firewall::Config {
+            outside: table.address,
+            inside: table.address,
+            home_agents: Vec::new(),
+            entries,
+            lifetime: firewall::LIFETIME,
+            mode: firewall::Mode::Binding,
+            removes_header: false,
+            takes_udp: false,
+            end_to_end: Vec::new(),
+        };
+        if let Err(fault) = firewall::Firewall::new(config.clone()) {
+            return Err(self.firewall_fault(fault, &names));
+        }
+        Ok(Some(Box::new(FirewallSetup {
+            config,
+            outside_interface: table.interface.clone(),
+            names,
+        })))
     }
 
     /// Care-of addresses outside, as a home agent's file says it.

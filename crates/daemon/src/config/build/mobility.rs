@@ -54,7 +54,7 @@ impl Builder<'_> {
             loaded.notes.push(aaa::standing(&key, table));
         }
         if let Some(table) = &file.home_agent {
-            return self.home_agent(table, file).map(Some);
+            return self.home_agent(loaded, (table, file)).map(Some);
         }
         if let Some(table) = &file.foreign_agent {
             return self.foreign_agent(table, file).map(Some);
@@ -109,14 +109,16 @@ impl Builder<'_> {
                         [foreign_agent]";
             return Err(self.value(&format!("{table}.{name}"), text));
         }
-        let is_firewall = file.firewall.is_some();
-        if let Some(name) = file.access.keys().next().filter(|_| !is_firewall) {
-            let text = "nothing of this file uses it: an access list needs [firewall]";
+        let is_end = file.firewall.is_some() || file.home_agent.is_some();
+        if let Some(name) = file.access.keys().next().filter(|_| !is_end) {
+            let text = "nothing of this file uses it: an access list needs [firewall] or \
+                        [home_agent]";
             return Err(self.value(&format!("access.{name}"), text));
         }
         let has_peers = file.peers_of_skip().next().is_some();
-        if file.skip.is_some() && !has_peers && !is_firewall {
-            let text = "nothing of this file uses it: SKIP needs [firewall] or [mobile.firewall]";
+        if file.skip.is_some() && !has_peers && file.firewall.is_none() {
+            let text = "nothing of this file uses it: SKIP needs [firewall], [mobile.firewall], or \
+                        [access.NAME] of a home agent";
             return Err(self.value("skip", text));
         }
         Ok(())
@@ -124,8 +126,8 @@ impl Builder<'_> {
 
     fn home_agent(
         &self,
-        table: &HomeAgentTable,
-        file: &ConfigFile,
+        loaded: &mut Loaded,
+        (table, file): (&HomeAgentTable, &ConfigFile),
     ) -> Result<Mobility, ConfigError> {
         self.host("home_agent.address", table.address)?;
         self.prefix("home_agent.prefix", table.prefix)?;
@@ -185,6 +187,7 @@ impl Builder<'_> {
             interface: table.interface.clone(),
             forwards_broadcasts: table.broadcasts,
             advertised_lifetime: table.advertise.then_some(lifetime),
+            own_skip: self.own_skip(loaded, (table, file))?,
         }))
     }
 

@@ -12,8 +12,10 @@ use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info};
 use wire::mip4::is_solicitation;
 
+use super::firewall::FirewallPart;
 use super::{Common, Effect, Input};
 use crate::config::HomeAgentSetup;
+use crate::count_file::CountFile;
 use crate::ether::{ALL_HOSTS, Heard, Mac};
 use crate::routes::{Desired, Prefix};
 use crate::status::{BindingStatus, MobilityStatus, form};
@@ -61,16 +63,19 @@ pub(super) struct HomeAgentPart {
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// Announcements that are still to be made: when, where the address is, and how often.
     announcements: BTreeMap<Ipv4Addr, (Instant, Mac, u32)>,
+    /// Our own SKIP. Packets to nodes that are away go through it alone.
+    own_skip: Option<FirewallPart>,
+    own: HomeNetwork,
 }
 
 impl HomeAgentPart {
     /// The agent, and what it needs of the planes from the beginning on.
     pub(super) fn new(
-        setup: &HomeAgentSetup,
+        (setup, counts): (&HomeAgentSetup, &CountFile),
         clock: Clock,
         now: Instant,
         (random, of_beacon): (Stream, Stream),
-    ) -> (Self, Vec<carriers::Change>) {
+    ) -> anyhow::Result<(Self, Vec<carriers::Change>)> {
         let config = setup.config.clone();
         let lifetime = setup.advertised_lifetime;
         let beacon = lifetime.map(|lifetime| Beacon::new(&config, lifetime, now, of_beacon));
@@ -81,6 +86,13 @@ impl HomeAgentPart {
         let mut carriers = HomeCarriers::new(own, config.outside.clone());
         if setup.takes_short_form {
             carriers.take_short_form();
+        }
+        let own_skip = setup.own_skip.as_deref();
+        let own_skip = own_skip
+            .map(|it| FirewallPart::new(it, counts))
+            .transpose()?;
+        if own_skip.is_some() {
+            carriers.nest_all();
         }
         let begun = carriers.begin(&config.trusts_traversal);
         let part = Self {
@@ -96,8 +108,10 @@ impl HomeAgentPart {
             away: BTreeSet::new(),
             macs: BTreeMap::new(),
             announcements: BTreeMap::new(),
+            own_skip,
+            own,
         };
-        (part, begun)
+        Ok((part, begun))
     }
 
     /// The configuration has changed.
@@ -111,6 +125,9 @@ impl HomeAgentPart {
     }
 
     pub(super) fn handle(&mut self, input: &Input<'_>, common: &mut Common, now: Instant) {
+        if let Some(skip) = &mut self.own_skip {
+            skip.handle(input, common, now);
+        }
         match *input {
             Input::Datagram { from, to, payload } => {
                 self.agent.handle(Datagram { from, to, payload }, now);
@@ -143,8 +160,9 @@ impl HomeAgentPart {
             why: "announce an address",
         });
         let beacon = self.beacon.as_ref().map(Beacon::deadline);
+        let skip = self.own_skip.iter().filter_map(FirewallPart::deadline);
         let all = announcements.chain(beacon).chain(self.agent.deadline());
-        all.min()
+        all.chain(skip).min()
     }
 
     pub(super) fn want(&self, desired: &mut Desired) {
@@ -184,6 +202,10 @@ impl HomeAgentPart {
             address: Some(self.address),
             nodes: self.homes.len() as u64,
             bindings,
+            entries: match &self.own_skip {
+                Some(skip) => skip.status(now).entries,
+                None => Vec::new(),
+            },
             ..MobilityStatus::default()
         }
     }
@@ -233,8 +255,25 @@ impl HomeAgentPart {
         is_broadcast && !is_own && bindings.any(|one| one.tunnel.has_broadcasts)
     }
 
+    /// Whether a message goes through our own SKIP: its receiver is not on the home link.
+    fn is_sealed(&self, to: Ipv4Addr) -> bool {
+        let mask = u32::MAX
+            .checked_shl(32 - u32::from(self.own.prefix_len))
+            .unwrap_or(0);
+        let is_near = (to.to_bits() ^ self.address.to_bits()) & mask == 0;
+        self.own_skip.is_some() && !is_near
+    }
+
     fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
         match output {
+            Output::Send {
+                from, to, payload, ..
+            } if self.is_sealed(*to.ip()) => common.effects.push_back(Effect::Sealed {
+                firewall: *to.ip(),
+                from,
+                to,
+                payload,
+            }),
             Output::Send {
                 from,
                 to,

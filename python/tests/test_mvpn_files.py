@@ -1,0 +1,124 @@
+"""The files of several firewalls and of SKIP from end to end: those of the page are good, and what
+is wrong in one is said with its place."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed.binary import TOP, caravan_binary
+
+PAGE = TOP / "docs/vpn-mobile-ip.md"
+OWN_KEYS = {"firewall": "firewall", "home-agent": "home-agent", "mobile": "ms1"}
+CHAIN = """
+[[mobile.firewall.behind]]
+outside = "{}"
+skip = {{ public = "inner.skip.pub" }}
+"""
+NODE = """
+[mobile.firewall]
+outside = "{}"
+skip = {{ public = "firewall.skip.pub" }}
+"""
+PLACE = 'inside = "192.168.5.1"\nnetworks = ["10.18.0.0/16"]\n'
+
+
+def caravan(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(caravan_binary()), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def folder_with_keys(folder: Path, *group: str) -> Path:
+    folder.mkdir()
+    for name in ("firewall", "inner", "other", "home-agent", "ms1"):
+        made = caravan("pki", "skip", "--name", name, "--out", str(folder), *group)
+        assert made.returncode == 0, made.stderr
+    (folder / "ms1.key").touch(0o600)
+    (folder / "ms1.key").write_text("30313233343536373839616263646566\n")
+    return folder
+
+
+def blocks() -> list[tuple[str, str]]:
+    """What the two sections show of files, each with the file's name."""
+    text = PAGE.read_text()
+    text = text.split("### Several firewalls")[1].split("### The algorithms of 1998")[0]
+    parts = [part.split("\n```")[0] for part in text.split("```toml\n")[1:]]
+    named: list[tuple[str, str]] = []
+    for part in parts:
+        name = "mobile.toml" if "[mobile." in part else "firewall.toml"
+        named.append(("home-agent.toml" if "home-agent.toml" in part else name, part))
+    return named
+
+
+def check(folder: Path, name: str, part: str) -> str:
+    """What `caravan check` says of a file."""
+    own = OWN_KEYS[name.removesuffix(".toml")]
+    text = part if name == "firewall.toml" else (TOP / "packaging" / name).read_text() + part
+    if "[skip]" not in text and "skip =" in text:
+        text += f'\n[skip]\nkey = "{own}.skip.key"\n'
+    (folder / name).write_text(text)
+    done = caravan("check", str(folder / name))
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_the_files_of_the_page_are_good(tmp_path: Path) -> None:
+    modern = folder_with_keys(tmp_path / "modern")
+    old = folder_with_keys(tmp_path / "old", "--group", "skip2048", "--legacy")
+    shown = blocks()
+    assert len(shown) == 9
+    node = next(part for _, part in shown if "behind" in part)
+    for name, part in shown:
+        # A part of a file: the rest is what the page shows before it.
+        whole = part if "[[mobile.firewall.others]]" not in part else node + "\n" + part
+        folder = old if "legacy" in part else modern
+        assert check(folder, name, whole) == "", part
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (NODE.format("203.0.113.1"), "mobile.firewall.inside: it is needed"),
+        (NODE.format("203.0.113.1") + 'inside = "192.168.5.1"\n', "mobile.firewall.networks"),
+        (NODE.format("10.18.3.1") + PLACE, "mobile.firewall.inside: the home agent ends SKIP"),
+        (NODE.format("10.18.3.1") + 'side = "inside"\n', "mobile.firewall.side"),
+        (
+            NODE.format("203.0.113.1") + PLACE + CHAIN.format("203.0.113.1"),
+            "mobile.firewall.behind.outside: 203.0.113.1 is there twice",
+        ),
+        (
+            NODE.format("10.18.3.1") + CHAIN.format("192.168.6.2"),
+            "it is the home agent's address: the last one",
+        ),
+        (
+            NODE.format("203.0.113.1")
+            + PLACE
+            + "".join(CHAIN.format(f"192.168.6.{number}") for number in (2, 3, 4)),
+            "mobile.firewall.behind: 3 are too many, limit 2",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_nodes_file_is_said_with_its_place(
+    part: str, said: str, tmp_path: Path
+) -> None:
+    folder = folder_with_keys(tmp_path / "keys")
+    assert said in check(folder, "mobile.toml", part)
+
+
+def test_what_is_wrong_in_other_files_is_said_with_its_place(tmp_path: Path) -> None:
+    folder = folder_with_keys(tmp_path / "keys")
+    own = '[firewall]\noutside = "203.0.113.1"\noutside_interface = "eth0"\ninside = "192.0.2.1"\n'
+    node = (
+        '\n[access.ms1]\naddress = "*"\nskip = { public = "ms1.skip.pub", remote = "1/10.0.0.7" }'
+    )
+    inside = '\ninside = ["10.0.0.0/8"]\n'
+    host = node.replace('"*"', '"192.0.2.7"') + inside
+    for name, part, said in (
+        ("firewall.toml", own, "access: there is none"),
+        ("firewall.toml", own + node, "name firewall.home_agents, or inside"),
+        ("firewall.toml", own + 'end_to_end = ["192.0.2.1"]\n', "the firewall's own address"),
+        ("home-agent.toml", host, "mobile nodes alone"),
+        ("home-agent.toml", node + inside, "only a firewall lets nodes"),
+    ):
+        assert said in check(folder, name, part), part
