@@ -409,9 +409,11 @@ impl Firewall {
             (Origin::Nomadic, _, Some(home)) if is_parsed => {
                 (nowhere, Aim::Home(home), vec![any()])
             }
-            (Origin::Nomadic, Some(care_of), _) => {
+            // Another node may have had the care-of address before.
+            (Origin::Nomadic, Some(care_of), home) => {
                 let care_of = *care_of.ip();
-                (raw(care_of), Aim::Path, vec![host(care_of)])
+                let aim = home.map_or(Aim::Path, Aim::Home);
+                (raw(care_of), aim, vec![host(care_of)])
             }
             (Origin::Nomadic, None, _) => (nowhere, Aim::Path, Vec::new()),
         };
@@ -430,7 +432,9 @@ impl Firewall {
         // A binding to an address inside would take its packets.
         let own = self.access.entry(entry).home_address();
         let is_inside = self.reserved.holds(*from.ip(), own);
-        if from.port() != 0 && !self.takes_udp || is_inside {
+        // Nothing tells its packets from those of a host that has a line.
+        let is_fixed = own.is_none() && self.is_fixed(*from.ip());
+        if from.port() != 0 && !self.takes_udp || is_inside || is_fixed {
             return;
         }
         if from.port() == 0 && self.mode == Mode::PacketParsing {
@@ -453,6 +457,14 @@ impl Firewall {
         };
         self.claims.insert(entry, claim);
         self.ask();
+    }
+
+    /// Whether a host or network entry holds for an address.
+    fn is_fixed(&self, address: Ipv4Addr) -> bool {
+        let fixed = self.access.iter().map(|(_, entry)| entry.origin);
+        fixed
+            .filter(|origin| *origin != Origin::Nomadic)
+            .any(|origin| origin.selector().contains_address(address.into()))
     }
 
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.

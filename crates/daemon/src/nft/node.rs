@@ -92,13 +92,14 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
         true => format!("udp sport {PORT} udp dport {PORT}"),
         false => "ip protocol 57".to_owned(),
     };
+    let registration = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain from-link {{\n    type filter hook input priority filter;\n    \
          iifname lo accept\n    iifname \"{tun}\" accept\n    \
-         ip saddr {agent} ip daddr {home} udp sport {REGISTRATION} accept\n    \
+         ip saddr {agent} ip daddr {home} {registration} accept\n    \
          ip daddr {home} counter drop\n    iifname != {{ {links} }} accept\n    \
-         ip saddr {agent} udp sport {REGISTRATION} accept\n    ip saddr {from} {skip} accept\n    \
+         ip saddr {agent} {registration} accept\n    ip saddr {from} {skip} accept\n    \
          ct state related icmp type {{ destination-unreachable, time-exceeded, \
          parameter-problem }} accept\n"
     );
@@ -111,7 +112,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
         text,
         "    counter drop\n  }}\n  chain to-link {{\n    type filter hook output priority \
          filter;\n    oifname lo accept\n    oifname \"{tun}\" accept\n    \
-         ip daddr {agent} udp dport {REGISTRATION} accept\n    \
+         ip daddr {agent} {registration} accept\n    \
          ip saddr {home} counter drop\n    oifname != {{ {links} }} accept\n    \
          ip daddr {peer} {skip} accept\n"
     );

@@ -393,15 +393,21 @@ impl OutboundPlane {
         result.map(|()| Verdict::Sealed)
     }
 
-    /// The child whose selectors admit the packet: one that names a protocol or port before one
-    /// that takes any, then the narrowest.
+    /// The child whose selectors admit the packet: one whose place is configured before a mobile
+    /// node's, one that names a protocol or port before one that takes any, then the narrowest.
     fn find(&self, inner: &Inner) -> Option<Slot> {
+        self.find_among(inner, |_| true)
+    }
+
+    fn find_among(&self, inner: &Inner, is_meant: impl Fn(&Child) -> bool) -> Option<Slot> {
         let child = |slot: Slot| self.children[slot as usize].as_ref();
+        let takes = |child: &Child| is_meant(child) && child.admits(inner);
+        let rank = |child: &Child| (child.home_address().is_some(), child.takes_any_protocol());
         self.index
             .candidates(inner.flow.destination)
             .map(|(_, slot)| slot)
-            .filter(|slot| child(*slot).is_some_and(|child| child.admits(inner)))
-            .min_by_key(|slot| child(*slot).is_some_and(Child::takes_any_protocol))
+            .filter(|slot| child(*slot).is_some_and(takes))
+            .min_by_key(|slot| child(*slot).map(rank))
     }
 
     fn leads_to_transport(&self, destination: IpAddr) -> bool {
@@ -520,14 +526,14 @@ impl Child {
             (Some(sealer), _) if sealer.mode == Mode::Transport => {
                 each(sealer.peer, sealer.peer);
             }
-            (Some(sealer), _) if sealer.home_address().is_some() => {}
+            (Some(sealer), _) if sealer.is_found_by_home_alone() => {}
             (Some(sealer), _) => sealer.remote.iter().for_each(|s| each(s.first, s.last)),
             (None, Some(expected)) => expected.remote.iter().for_each(|s| each(s.first, s.last)),
             (None, None) => {}
         }
     }
 
-    /// Its packets are found by this home address, not by their destination.
+    /// Packets that carry this home address are its own.
     fn home_address(&self) -> Option<Ipv4Addr> {
         self.sealers.last().and_then(|sealer| sealer.home_address())
     }

@@ -22,7 +22,7 @@ use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::{TunnelShape, wire_bytes};
 use crate::plane::soft_limit::SoftLimit;
-use crate::sa::{Aim, ChildId, Encapsulation, Layer, Lead, Mode, Path, Sa};
+use crate::sa::{Aim, ChildId, Encapsulation, Layer, Lead, Mode, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::work::Task;
@@ -180,7 +180,13 @@ impl Sealer {
         }
     }
 
-    /// Its packets are found by this home address, not by their destination.
+    /// Whether no destination tells its packets: its node's address may be another's, too.
+    pub(crate) fn is_found_by_home_alone(&self) -> bool {
+        let is_raw = self.path.via == Via::Raw && !self.path.remote.ip().is_unspecified();
+        self.home_address().is_some() && !is_raw
+    }
+
+    /// Packets that carry this home address are its own.
     pub(crate) fn home_address(&self) -> Option<Ipv4Addr> {
         match self.in_line()?.aim {
             Aim::Home(address) => Some(address),

@@ -94,7 +94,7 @@ fn outside_only_skip_of_the_firewall_passes_and_never_the_home_address_in_clear(
             let is_own = [
                 link,
                 "ip saddr 10.18.3.1 ip daddr",
-                "ip daddr 10.18.3.1 udp dport 434",
+                "ip daddr 10.18.3.1 udp sport 434 udp dport 434",
             ];
             assert!(is_own.iter().any(|it| rule.starts_with(it)), "{rule}");
         }

@@ -104,6 +104,11 @@ fn an_address_of_a_node_that_is_heard_is_not_given_away() {
         by: B,
     };
     assert!(world.events.contains(&displaced));
+    // The home agent takes A to be there still: what is for A is not sealed for B.
+    let lost = world.wall_drops(DropReason::NoPolicy);
+    assert!(world.send_to_node(&data(CORRESPONDENT, home(0))));
+    assert_eq!(world.wall_drops(DropReason::NoPolicy), lost + 1);
+    assert!(world.is_joined(1));
     // A comes back elsewhere.
     world.attach(0, Attachment::Colocated(ELSEWHERE));
     assert_eq!(bound(&world), [(A, ELSEWHERE), (B, CARE_OF)]);

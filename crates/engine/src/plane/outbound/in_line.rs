@@ -20,16 +20,26 @@ impl OutboundPlane {
     }
 
     /// The child that a packet belongs to: by the home address that it carries, or by its ends.
+    /// What is about another's home address, or does not tell whose, is not for a mobile node,
+    /// whoever had its care-of address before.
     pub(super) fn find_for(&self, inner: &Inner, packet: &[u8]) -> Option<Slot> {
-        if !self.by_home.is_empty()
-            && let Carried::Home(home) = carried(inner, packet, Bound::ToNode)
-            && let Some(slot) = self.by_home.get(&home)
-            && let Some(child) = &self.children[*slot as usize]
-            && child.admits(inner)
-        {
-            return Some(*slot);
+        if self.by_home.is_empty() {
+            return self.find(inner);
         }
-        self.find(inner)
+        match carried(inner, packet, Bound::ToNode) {
+            Carried::Home(home) => {
+                let own = self.by_home.get(&home).copied();
+                own.filter(|slot| self.is_admitted(*slot, inner))
+                    .or_else(|| self.find_among(inner, |child| child.home_address().is_none()))
+            }
+            Carried::Unreadable => self.find_among(inner, |child| child.home_address().is_none()),
+            Carried::Later | Carried::Nothing => self.find(inner),
+        }
+    }
+
+    fn is_admitted(&self, slot: Slot, inner: &Inner) -> bool {
+        let child = self.children[slot as usize].as_ref();
+        child.is_some_and(|child| child.admits(inner))
     }
 
     /// Where the SA of a child leads from now on. Nothing is known of its path.
