@@ -299,9 +299,9 @@ pub struct Sa {
     pub copies_df: bool,
     /// Largest outer IP packet until the path MTU is lower.
     pub path_mtu: u16,
-    /// Outbound, on a raw path: its packets are not sent. The child that takes packets between the
-    /// ends of `path` seals them again, and its SA decides what happens to them. Without such a
-    /// child they are dropped. Inbound planes open such packets whatever this is.
+    /// On a raw path: its packets are not sent. The child that takes packets between the ends of
+    /// `path` seals them again, and its SA decides what happens to them. Without such a child they
+    /// are dropped. Inbound, a tunnel of Mobile IPv4 takes only packets that another SA carried.
     pub is_nested: bool,
     /// Outbound: the outer header of packets that are IP in IP is left out before they are sealed.
     pub removes_header: bool,

@@ -74,6 +74,8 @@ struct Datagram<'a> {
     start: usize,
     path: Path,
     traffic_class: u8,
+    /// It was inside another packet.
+    is_inside: bool,
     bytes: &'a mut [u8],
 }
 
@@ -152,6 +154,7 @@ impl InboundPlane {
                 start: number * segment,
                 path: received.path,
                 traffic_class: received.traffic_class,
+                is_inside: false,
                 bytes,
             };
             if let Err(reason) = self.open_one(datagram, now, out) {
@@ -343,6 +346,7 @@ impl<'a> Datagram<'a> {
             start: self.start + start,
             path: Path::raw(inner.flow.destination, inner.flow.source),
             traffic_class: inner.traffic_class,
+            is_inside: true,
             bytes: &mut self.bytes[start..start + inner.flow.total_len],
         }
     }

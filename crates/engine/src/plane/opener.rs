@@ -39,6 +39,8 @@ pub(crate) struct Opener {
     /// What is around its packets, and how to take it off.
     wrap: Wrap,
     pub(crate) path: Path,
+    /// Its packets come in those of another SA alone.
+    pub(crate) is_nested: bool,
     /// The address under which our own stack knows the peer of a transport-mode SA. It does not
     /// come from the packets' source, which the peer can choose freely.
     pub(crate) peer: IpAddr,
@@ -115,6 +117,7 @@ impl Opener {
             wrap,
             largest,
             path: sa.path,
+            is_nested: sa.is_nested,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,

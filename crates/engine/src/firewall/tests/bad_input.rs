@@ -241,3 +241,16 @@ fn an_authentic_node_is_nobody_inside() {
 fn set_checksum(packet: &mut [u8]) {
     ipv4::Ipv4::new(packet).expect("a packet").fill_checksum();
 }
+
+#[test]
+fn a_node_takes_its_tunnel_out_of_skip_alone() {
+    let mut world = registered();
+    let mut clear = in_tunnel(&data(CORRESPONDENT, home(0)), (AGENT, CARE_OF));
+    let before = world.at_nodes[0].len();
+    let path = Path::raw(CARE_OF.into(), AGENT.into());
+    world.nodes[0].receive(path, &mut clear, world.now);
+    world.settle();
+    assert_eq!(world.at_nodes[0].len(), before);
+    assert_eq!(world.nodes[0].drops().of(DropReason::ClearPacket), 1);
+    assert!(world.is_joined(0));
+}

@@ -19,8 +19,8 @@ use crate::sa::Encapsulation;
 use crate::time::Instant;
 
 impl InboundPlane {
-    /// Takes a packet out of its tunnel. `at` is where GRE's header starts, or the packet itself.
-    /// if there is none.
+    /// Takes a packet out of its tunnel. `at` is where GRE's header starts, or the packet itself if
+    /// there is none.
     pub(super) fn open_tunnel<'a>(
         &mut self,
         datagram: Datagram<'a>,
@@ -47,6 +47,10 @@ impl InboundPlane {
             path: datagram.path,
         };
         let opener = self.tunnels.find(ends, &inner)?;
+        // Its outer header is anybody's; what is around it proves who sent it.
+        if opener.is_nested && !datagram.is_inside {
+            return Err(DropReason::ClearPacket);
+        }
         opener.count(inner.flow.total_len, now);
         if let Some(task) = opener.task() {
             self.report.work.count(task, inner.flow.total_len as u64);
