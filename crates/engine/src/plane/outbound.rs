@@ -498,10 +498,10 @@ impl OutboundPlane {
         change(child);
         child.each_destination(|first, last| self.index.insert(first, last, slot));
         let home = child.home_address();
-        former
-            .filter(|it| self.by_home.get(it) == Some(&slot))
-            .map(|it| self.by_home.remove(&it));
-        home.map(|it| self.by_home.insert(it, slot));
+        if let Some(former) = former.filter(|it| self.by_home.get(it) == Some(&slot)) {
+            self.by_home.remove(&former);
+        }
+        self.by_home.extend(home.map(|it| (it, slot)));
         if child.sealers.is_empty() && child.expected.is_none() {
             self.by_id.remove(&child.id);
             self.children[slot as usize] = None;
