@@ -101,7 +101,8 @@ pub struct NodeFirewallTable {
     pub behind: Vec<WallTable>,
     /// Other firewalls of the home network, beside this one, that may send to us.
     pub others: Vec<WallTable>,
-    /// Where we are. "by-address": as `networks` says. "inside" or "outside": always.
+    /// Where we are. "by-address": as `networks` says. "inside" or "outside": always. With
+    /// "outside" the filter stays at home, too.
     pub side: Side,
     /// Send to it in UDP, which passes NATs. The firewall must take that.
     pub udp: bool,

@@ -262,6 +262,22 @@ impl MobileNode {
         self.colocated().filter(|it| self.is_outside(*it))
     }
 
+    /// Whether the state proves that no firewall is between the node and its home agent. A UDP
+    /// tunnel leads to anybody who has passed the request on, and so does a foreign agent, unless
+    /// its key proves that it is one of ours. What the user says counts more.
+    pub fn is_proven_inside(&self) -> bool {
+        match self.state {
+            State::Home => self.side != Side::Outside,
+            State::Registered {
+                tunnel, through, ..
+            } => {
+                let is_ours = |agent| self.config.foreign_agents.contains_key(&agent);
+                tunnel.firewall.is_none() && tunnel.udp.is_none() && through.is_none_or(is_ours)
+            }
+            State::Unreachable => false,
+        }
+    }
+
     /// The node's own care-of address.
     pub fn colocated(&self) -> Option<Ipv4Addr> {
         match self.attachment {

@@ -173,12 +173,7 @@ impl MobileNodePart {
     pub(super) fn want(&self, desired: &mut Desired) {
         let home = self.setup.config.home_address;
         desired.addresses.insert(home.into());
-        // A registration in clear has proved that it is inside.
-        let is_inside = match self.node.state() {
-            State::Home => true,
-            State::Registered { .. } => !self.layer.is_active(),
-            State::Unreachable => false,
-        };
+        let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
         desired.roaming.is_outside = self.setup.firewall.is_some() && !is_inside;
         if self.is_at_home
             && let Some(link) = self.link

@@ -127,6 +127,11 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Whether the node takes itself to be inside our firewalls: it names none.
+    pub(super) fn is_from_inside(&self, config: &Config) -> bool {
+        !config.trusts_traversal.is_empty() && self.firewall.is_none()
+    }
+
     /// Whether the node has proven its AAA key, if it has one (RFC 4721 §3.4).
     pub(super) fn check_aaa(&self, datagram: &[u8], key: Option<&AaaKey>) -> Result<(), Code> {
         match (key, self.aaa.as_slice()) {

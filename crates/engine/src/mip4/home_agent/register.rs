@@ -168,7 +168,9 @@ impl HomeAgent {
         };
         guard.accept(request.identification, reply);
         let granted = match is_agent_proven {
-            true => self.grant(asked, it, now),
+            true => self
+                .check_source(asked, *it.from.ip())
+                .and_then(|()| self.grant(asked, it, now)),
             false => Err(Code::HomeForeignAuthentication),
         };
         let answer = match granted {
@@ -237,6 +239,34 @@ impl HomeAgent {
         is_this.then(|| binding.end.map_or(INFINITE, left))
     }
 
+    /// Whether a request comes from where it must. Its authenticator says who wrote it, not who
+    /// sent it: somebody inside may pass on what a node outside wrote, and the reply back to it.
+    /// The node would take that for a proof that it is inside.
+    fn check_source(&self, asked: &Asked<'_>, from: Ipv4Addr) -> Result<(), Code> {
+        let request = &asked.request;
+        let is_own = from == request.home_address;
+        if !is_own && self.nodes.contains_key(&from) {
+            return Err(Code::HomeProhibited);
+        }
+        // A foreign agent of ours has proven itself.
+        if !asked.foreign.is_empty() || asked.firewall.is_some() {
+            return Ok(());
+        }
+        let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
+        let care_of = request.care_of_address;
+        let is_expected = match (is_colocated, request.lifetime) {
+            // RFC 5944 §3.6.1.1: a node at home sends from there. Away, a node that ends sends
+            // from its care-of address, and so does not take itself to be at home.
+            (false, 0) => is_own || care_of != request.home_address,
+            (true, 1..) => from == care_of || !asked.is_from_inside(&self.config),
+            (true, 0) | (false, 1..) => true,
+        };
+        match is_expected {
+            true => Ok(()),
+            false => Err(Code::HomeProhibited),
+        }
+    }
+
     /// What an authentic and new request gets.
     fn grant(&self, asked: &Asked<'_>, it: Datagram<'_>, now: Instant) -> Result<Grant, Code> {
         let request = &asked.request;
@@ -280,7 +310,10 @@ impl HomeAgent {
                 is_from_agent,
                 from: it.from,
             };
-            let reply = self.udp_tunnel(&wish, &mut grant.tunnel)?;
+            let keepalive = self.config.udp_keepalive;
+            // Such a tunnel leads to wherever the request came from, in clear.
+            let keepalive = keepalive.filter(|_| !asked.is_from_inside(&self.config));
+            let reply = self.udp_tunnel(&wish, keepalive, &mut grant.tunnel)?;
             grant.udp = Some(UdpAnswer {
                 reply,
                 is_for_agent: is_from_agent,
@@ -290,8 +323,14 @@ impl HomeAgent {
         Ok(grant)
     }
 
-    /// Decides on a UDP tunnel (RFC 3519 §4.6, §4.7) and puts it into `tunnel`.
-    fn udp_tunnel(&self, wish: &UdpAsked, tunnel: &mut Tunnel) -> Result<UdpTunnelReply, Code> {
+    /// Decides on a UDP tunnel (RFC 3519 §4.6, §4.7) and puts it into `tunnel`. Without seconds
+    /// between keepalives there is none.
+    fn udp_tunnel(
+        &self,
+        wish: &UdpAsked,
+        keepalive: Option<u16>,
+        tunnel: &mut Tunnel,
+    ) -> Result<UdpTunnelReply, Code> {
         let asked = &wish.request;
         // The node asks for a tunnel to itself, an agent for one to the agent.
         if tunnel.is_colocated == wish.is_from_agent {
@@ -302,7 +341,7 @@ impl HomeAgent {
             is_forced: false,
             keepalive: 0,
         };
-        let Some(keepalive) = self.config.udp_keepalive else {
+        let Some(keepalive) = keepalive else {
             return match asked.is_forced {
                 true => Err(Code::HomeProhibited),
                 false => Ok(declined),

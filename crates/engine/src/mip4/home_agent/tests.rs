@@ -1087,3 +1087,121 @@ fn a_node_with_an_aaa_key_must_prove_it() {
     let own = list.iter().position(|it| it.covered().is_some()).unwrap();
     assert_eq!(list[own + 1].extension, through.after[0]);
 }
+
+/// Somebody inside passes on what a node outside wrote, which takes itself to be inside.
+#[test]
+fn a_request_that_somebody_passed_on_is_refused() {
+    let relay = Ipv4Addr::new(10, 19, 5, 14);
+    let inside = |second| Ask {
+        care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
+        ..ask(second)
+    };
+    let relayed = |second| Ask {
+        from: relay,
+        ..inside(second)
+    };
+    let mut agent = behind_firewalls();
+    assert_eq!(code(&mut agent, &relayed(1), 1), Code::HomeProhibited);
+    // The same once more.
+    assert_eq!(code(&mut agent, &relayed(1), 1), Code::HomeProhibited);
+    assert!(care_of_addresses(&agent).is_empty());
+    assert_eq!(code(&mut agent, &inside(2), 2), Code::Accepted);
+    // Outside, the node names its firewall and believes nothing else.
+    let named = Ask {
+        from: relay,
+        ..naming(3, SECOND_CARE_OF, FIREWALL)
+    };
+    assert_eq!(code(&mut agent, &named, 3), Code::Accepted);
+    // Without firewalls, a NAT may be on the way.
+    let mut open = started(config());
+    assert_eq!(code(&mut open, &relayed(1), 1), Code::Accepted);
+}
+
+#[test]
+fn only_a_node_at_home_ends_all_its_bindings_from_there() {
+    let relay = Ipv4Addr::new(10, 19, 5, 14);
+    let home = |second, from| Ask {
+        flags: 0,
+        lifetime: 0,
+        care_of: HOME,
+        from,
+        ..ask(second)
+    };
+    for mut agent in [started(config()), behind_firewalls()] {
+        tell(&mut agent, &ask(1), 1);
+        for (second, from) in [(2, relay), (3, CARE_OF)] {
+            let refused = code(&mut agent, &home(second, from), second);
+            assert_eq!(refused, Code::HomeProhibited);
+        }
+        assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+        assert_eq!(code(&mut agent, &home(4, HOME), 4), Code::Accepted);
+        assert!(care_of_addresses(&agent).is_empty());
+        // A node that ends elsewhere says so.
+        tell(&mut agent, &ask(5), 5);
+        let leaves = Ask {
+            flags: RequestFlags::DECAPSULATES,
+            ..home(6, CARE_OF)
+        };
+        assert_eq!(code(&mut agent, &leaves, 6), Code::Accepted);
+        assert!(care_of_addresses(&agent).is_empty());
+        // A foreign agent that proves itself passes it on.
+        tell(&mut agent, &ask(7), 7);
+        let passed_on = Ask {
+            agent_key: Some(KEY.to_vec()),
+            ..home(8, AGENT)
+        };
+        assert_eq!(code(&mut agent, &passed_on, 8), Code::Accepted);
+    }
+}
+
+#[test]
+fn no_node_sends_the_request_of_another() {
+    let other = Ipv4Addr::new(10, 18, 3, 18);
+    let mut both = config();
+    both.clients.push(Client {
+        home_address: other,
+        nai: None,
+        ..both.clients[0].clone()
+    });
+    let mut agent = started(both);
+    for care_of in [CARE_OF, other] {
+        let of_other = Ask {
+            care_of,
+            from: other,
+            ..with_udp(1, other, UDP)
+        };
+        assert_eq!(code(&mut agent, &of_other, 1), Code::HomeProhibited);
+    }
+    assert!(care_of_addresses(&agent).is_empty());
+    assert_eq!(code(&mut agent, &ask(2), 2), Code::Accepted);
+}
+
+#[test]
+fn nobody_gets_a_udp_tunnel_in_clear_inside_of_a_firewall() {
+    let mut agent = behind_firewalls();
+    let forced = UdpTunnelRequest {
+        is_forced: true,
+        ..UDP
+    };
+    let asks = |second, request, firewall: Option<Ipv4Addr>| {
+        let traversal = firewall.map(|firewall| Extension::Traversal { firewall });
+        let udp = Extension::UdpTunnelRequest(request);
+        Ask {
+            before: [udp].into_iter().chain(traversal).collect(),
+            ..ask(second)
+        }
+    };
+    let unforced = asks(1, UDP, None);
+    let (said, list) = reply(&tell(&mut agent, &unforced, 1), &unforced);
+    let declined = udp_reply(&list).map(|it| it.is_granted());
+    assert_eq!((said.code, declined), (Code::Accepted, Some(false)));
+    let refused = code(&mut agent, &asks(2, forced, None), 2);
+    assert_eq!(refused, Code::HomeProhibited);
+    let udp = agent.bindings(HOME).filter_map(|it| it.tunnel.udp);
+    assert_eq!(udp.count(), 0);
+    let named = asks(3, forced, Some(FIREWALL));
+    assert_eq!(code(&mut agent, &named, 3), Code::Accepted);
+    let udp = agent.bindings(HOME).filter_map(|it| it.tunnel.udp);
+    assert_eq!(udp.count(), 1);
+}

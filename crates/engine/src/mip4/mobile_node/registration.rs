@@ -172,7 +172,9 @@ impl MobileNode {
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         // RFC 3519 §4.4: not through an agent that does not offer it.
         let is_offered = agent.is_none_or(|it| it.flags.has(AgentFlags::UDP_TUNNEL));
-        let is_wanted = config.udp != UdpWish::Never && is_offered;
+        // Inside of a firewall there is no NAT to cross, but there may be one who pretends it.
+        let is_in_clear = config.firewall.is_some() && self.firewall().is_none();
+        let is_wanted = config.udp != UdpWish::Never && is_offered && !is_in_clear;
         if is_wanted && is_colocated && request.lifetime > 0 {
             Extension::UdpTunnelRequest(UdpTunnelRequest {
                 is_forced: config.udp == UdpWish::Always,

@@ -61,7 +61,7 @@ fn node(config: Config) -> MobileNode {
     MobileNode::new(config, clock(0), Seed::new([2; 32]).stream("node", 0))
 }
 
-fn home_agent(replay: ReplayProtection) -> HomeAgent {
+fn home_agent(replay: ReplayProtection, firewall: Option<Ipv4Addr>) -> HomeAgent {
     let client = home_agent::Client {
         home_address: HOME,
         nai: None,
@@ -80,7 +80,7 @@ fn home_agent(replay: ReplayProtection) -> HomeAgent {
         clients: vec![client],
         foreign_agents: BTreeMap::new(),
         outside: vec![],
-        trusts_traversal: [FIREWALL].into(),
+        trusts_traversal: firewall.into_iter().collect(),
         revocation: None,
     };
     let random = Seed::new([3; 32]).stream("home agent", 0);
@@ -124,8 +124,8 @@ impl Road {
     fn new(config: Config) -> Self {
         let replay = config.associations.first().replay();
         Self {
+            agent: home_agent(replay, config.firewall.as_ref().map(|it| it.address)),
             node: node(config),
-            agent: home_agent(replay),
             now: Instant(0),
             latency: Duration::from_millis(10),
             nat: None,
@@ -566,7 +566,7 @@ fn a_storm_ends_in_agreement() {
                     .node
                     .set_clock(clock(u64::from(random.u32() % 100_000))),
                 3 => {
-                    road.agent = home_agent(replay);
+                    road.agent = home_agent(replay, None);
                 }
                 _ => {
                     had.push(care_of);
@@ -776,4 +776,106 @@ fn a_changed_configuration_is_registered_while_the_former_holds() {
     assert!(matches!(road.node.state(), State::Registered { tunnel, .. } if !tunnel.is_reverse));
     let binding = road.agent.bindings(HOME).next().unwrap();
     assert!(!binding.tunnel.is_reverse);
+}
+
+/// What the node believes about a registration in clear: without its firewall it asks for no UDP
+/// tunnel, and one that it gets all the same proves nothing.
+#[test]
+fn a_node_takes_no_udp_tunnel_for_a_proof_that_it_is_inside() {
+    let inside = Ipv4Addr::new(10, 20, 0, 9);
+    for (care_of, asks, side) in [
+        (inside, false, Side::ByAddress),
+        (CARE_OF, true, Side::ByAddress),
+        (CARE_OF, false, Side::Inside),
+        (inside, true, Side::Outside),
+    ] {
+        for is_granted in [false, true] {
+            let mut node = node(Config {
+                udp: UdpWish::Always,
+                firewall: Some(Firewall {
+                    address: FIREWALL,
+                    inside: vec![TrafficSelector::subnet(inside.into(), 8)],
+                }),
+                ..config(ReplayProtection::Timestamps)
+            });
+            node.set_side(side, at(0));
+            node.attach(Attachment::Colocated(care_of), at(0));
+            let payload = sent(&drain(&mut node)).unwrap().2;
+            let list = extensions(&payload, 24).unwrap();
+            let is_udp =
+                |it: &wire::mip4::Located| matches!(it.extension, Extension::UdpTunnelRequest(_));
+            assert_eq!(list.iter().any(is_udp), asks);
+            assert!(!node.is_proven_inside());
+            answer(&mut node, &request_of(&payload), is_granted, HOME_AGENT);
+            assert!(matches!(node.state(), State::Registered { .. }));
+            assert_eq!(node.is_proven_inside(), !asks && !is_granted);
+        }
+    }
+}
+
+#[test]
+fn at_home_a_node_is_inside_unless_the_user_says_otherwise() {
+    let mut road = Road::new(config(ReplayProtection::Timestamps));
+    road.node.attach(Attachment::Home, at(0));
+    assert!(!road.node.is_proven_inside());
+    road.run(at(1_000), || false);
+    assert_eq!(road.node.state(), State::Home);
+    assert!(road.node.is_proven_inside());
+    road.node.set_side(Side::Outside, at(1_000));
+    assert!(!road.node.is_proven_inside());
+}
+
+/// A foreign agent is anybody, unless it has a key.
+#[test]
+fn a_foreign_agent_without_a_key_proves_no_node_to_be_inside() {
+    for has_key in [false, true] {
+        let shared = associations(ReplayProtection::Timestamps);
+        let mut node = node(Config {
+            firewall: Some(Firewall {
+                address: FIREWALL,
+                inside: vec![TrafficSelector::host(AGENT_CARE_OF.into())],
+            }),
+            foreign_agents: has_key.then_some((AGENT, shared)).into_iter().collect(),
+            ..config(ReplayProtection::Timestamps)
+        });
+        node.attach(Attachment::Visiting, at(0));
+        node.hear(AGENT, &advertisement(1, FOREIGN).to_icmp(), at(10));
+        let payload = sent(&drain(&mut node)).unwrap().2;
+        answer(&mut node, &request_of(&payload), false, AGENT);
+        assert!(matches!(
+            node.state(),
+            State::Registered {
+                through: Some(_),
+                ..
+            }
+        ));
+        assert_eq!(node.is_proven_inside(), has_key);
+    }
+}
+
+/// The home agent accepts a request, which may have come through a foreign agent.
+fn answer(node: &mut MobileNode, request: &Request, grants_udp: bool, from: Ipv4Addr) {
+    let mut w = Writer::new();
+    Reply {
+        code: Code::Accepted,
+        lifetime: request.lifetime,
+        home_address: HOME,
+        home_agent: HOME_AGENT,
+        identification: request.identification,
+    }
+    .write(&mut w);
+    if grants_udp {
+        Extension::UdpTunnelReply(wire::mip4::UdpTunnelReply {
+            code: 0,
+            is_forced: true,
+            keepalive: 110,
+        })
+        .write(&mut w);
+    }
+    let shared = associations(ReplayProtection::Timestamps);
+    shared.first().sign(Authentication::MobileHome, &mut w);
+    if from == AGENT {
+        shared.first().sign(Authentication::MobileForeign, &mut w);
+    }
+    node.handle(SocketAddrV4::new(from, PORT), &w.into_vec(), at(20));
 }

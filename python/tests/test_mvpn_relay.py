@@ -1,0 +1,96 @@
+"""A hostile network outside and an accomplice inside, who has no rights on his host: together they
+pass on what node and home agent tell each other, so that the node takes itself to be inside."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from mvpn_by_hand import reaches
+
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import HOME_AGENT, Place
+from caravan.testbed.mvpn import CORRESPONDENT, VISITED, Mvpn, all_roles, walk
+
+pytestmark = pytest.mark.root
+
+LIKE_INSIDE = Place("hotel", "10.20.9.9/24", "10.20.9.1")
+"""Its address is one of the node's `networks`."""
+LIKE_HOME = Place("hotel", "10.18.3.99/24", HOME_AGENT)
+"""Its address is one of the home network."""
+PROHIBITED = 129
+REPLIES = 2
+
+
+@pytest.mark.parametrize("place", [LIKE_INSIDE, LIKE_HOME], ids=["inside", "home"])
+def test_a_relayed_reply_lifts_no_filter(place: Place, output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        assert reaches(network)
+        rogue = network.host("rogue")
+        rogue.connect("eth0", network.links, "rogue-eth0", 1500)
+        network.links.plug("rogue-eth0", "hotel")
+        rogue.add_address("eth0", f"{place.router}/24")
+        if place.router != HOME_AGENT:
+            rogue.add_address("lo", f"{HOME_AGENT}/32")
+        with relay(rogue, network.cn1) as passed_on:
+            network.move(place)
+            until = time.monotonic() + 20
+            while len(passed_on.replies) < REPLIES and time.monotonic() < until:
+                assert it.ms.mobility()["state"] not in ("registered", "at home")
+                time.sleep(0.1)
+        assert {reply[1] for reply in passed_on.replies} == {PROHIBITED}
+        assert len(passed_on.replies) >= REPLIES
+        assert it.ms.mobility()["state"] not in ("registered", "at home")
+        assert "caravan" in network.ms.run(["nft", "list", "tables"]).stdout
+        assert it.ha.mobility()["refused"].get("denied-129", 0) >= REPLIES
+        walk(network, it.ms, VISITED)
+        assert reaches(network)
+
+
+@dataclass
+class PassedOn:
+    """What the accomplices have passed on to the node."""
+
+    replies: list[bytes] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def relay(outside: Host, inside: Host) -> Iterator[PassedOn]:
+    """Requests from one host to the other, and from there to the home agent; replies back."""
+    with outside.entered():
+        ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        ear.bind((HOME_AGENT, 434))
+    with inside.entered():
+        mouth = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        mouth.bind((CORRESPONDENT, 5000))
+    passed_on, ends = PassedOn(), threading.Event()
+
+    def run() -> None:
+        node = None
+        while not ends.is_set():
+            for heard in select.select([ear, mouth], [], [], 0.1)[0]:
+                data, peer = heard.recvfrom(4000)
+                if heard is ear:
+                    node = peer
+                    mouth.sendto(data, (HOME_AGENT, 434))
+                elif node is not None:
+                    ear.sendto(data, node)
+                    passed_on.replies.append(data)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield passed_on
+    finally:
+        ends.set()
+        thread.join()
+        ear.close()
+        mouth.close()
