@@ -34,8 +34,9 @@ pub(crate) enum Bound {
 /// Octets of an ICMP error before the packet that it quotes.
 const QUOTED_AT: usize = 8;
 /// A home address is within the first octets of the payload: of tunnels in UDP, behind 8 of UDP, 4
-/// of the tunnel and 20 of the packet. A fragment that begins here or later cannot change it.
-const SAID_BEFORE: usize = 32;
+/// of the tunnel and up to 16 of GRE, with checksum, key and sequence number, in the 20 of the
+/// packet. A fragment that begins here or later cannot change it.
+const SAID_BEFORE: usize = 48;
 /// Where the forwarding header of minimal encapsulation has the destination, and then the source
 /// (RFC 2004 §3.1).
 const MINIMAL_DESTINATION_AT: usize = 4;

@@ -109,9 +109,9 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
     // A later fragment has its header elsewhere.
     for protocol in [IPV4, UDP, MINIMAL] {
         let mut later = packet((AGENT, CARE_OF), protocol, &all_forms()[0].1);
-        later[6..8].copy_from_slice(&[0x20, 5]);
+        later[6..8].copy_from_slice(&[0x20, 6]);
         assert_eq!(read(&later, Bound::ToNode), Carried::Later);
-        later[7] = 3;
+        later[7] = 5;
         let could_change_it = read(&later, Bound::ToNode);
         assert_eq!(could_change_it, Carried::Unreadable);
     }
