@@ -65,6 +65,8 @@ impl AaaKey {
     }
 
     /// Whether an authenticator is right, in constant time. `challenge`: what the request answers.
+    /// With one it has come through a foreign agent. A key with an algorithm of its own is used as
+    /// in CHAP only on the way straight to the home agent (RFC 4721 §3.1).
     pub fn verifies(&self, challenge: Option<&[u8]>, datagram: &[u8], located: &Located) -> bool {
         let (Extension::Authenticator(it), Some(covered)) = (&located.extension, located.covered())
         else {
@@ -74,6 +76,9 @@ impl AaaKey {
             return false;
         }
         if it.spi == CHAP_SPI {
+            if self.association.is_some() && challenge.is_some() {
+                return false;
+            }
             let expected = self.as_chap(challenge.unwrap_or(NO_CHALLENGE), &datagram[covered]);
             return is_equal(expected.as_ref(), &it.value);
         }
@@ -165,6 +170,13 @@ mod tests {
         assert_eq!(w.as_slice()[30..38], [36, 1, 0, 20, 0, 0, 0, 2]);
         let list = extensions(w.as_slice(), data.len()).unwrap();
         assert!(new(0x1000).verifies(None, w.as_slice(), &list[0]));
+        // Through a foreign agent, only the algorithm that is configured counts.
+        let mut w = Writer::new();
+        w.bytes(data);
+        new(CHAP_SPI).sign(Some(b"challenge"), &mut w);
+        let list = extensions(w.as_slice(), data.len()).unwrap();
+        let is_right = |one: &AaaKey| one.verifies(Some(b"challenge"), w.as_slice(), &list[0]);
+        assert!(is_right(&new(CHAP_SPI)) && !is_right(&new(0x1000)));
     }
 
     #[test]

@@ -27,14 +27,19 @@ pub(super) struct Advertiser {
 /// Challenges that may be answered (RFC 4721 §3.2.1). Only nodes with an association have entries.
 #[derive(Default)]
 struct Challenges {
-    /// Those of the last advertisements with their numbers, the newest last.
-    window: VecDeque<(u64, Vec<u8>)>,
+    /// Those of the last advertisements to all with their numbers, the newest last.
+    window: Window,
+    /// Those made for who solicited. Asking pushes nothing out of `window`.
+    asked: Window,
     count: u64,
     /// The number of the last one that a node has used: older ones are stale.
     used: BTreeMap<Ipv4Addr, u64>,
     /// For a node's next request, from its last reply.
     given: BTreeMap<Ipv4Addr, Vec<u8>>,
 }
+
+/// The last challenges of a kind, with their numbers, the newest last.
+type Window = VecDeque<(u64, Vec<u8>)>;
 
 impl Advertiser {
     pub(super) fn new(now: Instant, random: Stream) -> Self {
@@ -61,7 +66,7 @@ impl Advertiser {
         let sequence = self.pace.answer(now)?;
         let is_used = self.challenges.used.values().max() == Some(&self.challenges.count);
         let challenge = match config.challenges && is_used {
-            true => Some(self.challenge()),
+            true => Some(self.challenge(false)),
             false => self.newest(),
         };
         Some(advertisement(config, sequence, is_busy, challenge))
@@ -71,7 +76,7 @@ impl Advertiser {
     pub(super) fn next(&mut self, config: &Config, is_busy: bool, now: Instant) -> Option<Vec<u8>> {
         let lifetime = config.advertised_lifetime;
         let sequence = self.pace.next(lifetime, now, &mut self.random)?;
-        let challenge = config.challenges.then(|| self.challenge());
+        let challenge = config.challenges.then(|| self.challenge(true));
         Some(advertisement(config, sequence, is_busy, challenge))
     }
 
@@ -81,18 +86,23 @@ impl Advertiser {
     }
 
     fn newest(&self) -> Option<Vec<u8>> {
-        let newest = self.challenges.window.back();
+        let known = &self.challenges;
+        let newest = known.window.back().max(known.asked.back());
         newest.map(|(_, challenge)| challenge.clone())
     }
 
-    fn challenge(&mut self) -> Vec<u8> {
+    fn challenge(&mut self, is_for_all: bool) -> Vec<u8> {
         let challenge = self.new_challenge();
         let known = &mut self.challenges;
-        if known.window.len() == CHALLENGE_WINDOW {
-            known.window.pop_front();
+        let window = match is_for_all {
+            true => &mut known.window,
+            false => &mut known.asked,
+        };
+        if window.len() == CHALLENGE_WINDOW {
+            window.pop_front();
         }
         known.count += 1;
-        known.window.push_back((known.count, challenge.clone()));
+        window.push_back((known.count, challenge.clone()));
         challenge
     }
 
@@ -129,9 +139,9 @@ impl Advertiser {
     }
 
     fn number(&self, challenge: &[u8]) -> Option<u64> {
-        let mut window = self.challenges.window.iter();
-        window
-            .find(|(_, one)| one == challenge)
+        let known = &self.challenges;
+        let mut all = known.window.iter().chain(&known.asked);
+        all.find(|(_, one)| one == challenge)
             .map(|(number, _)| *number)
     }
 }

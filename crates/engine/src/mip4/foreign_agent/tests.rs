@@ -632,6 +632,39 @@ fn a_used_challenge_is_not_offered_to_who_solicits() {
     assert_eq!(trio.refused, []);
 }
 
+/// RFC 4721 §9: all have heard the last two, however often somebody asks and answers.
+#[test]
+fn who_solicits_pushes_no_challenge_out_that_all_have_heard() {
+    let (mut trio, _) = request(strict());
+    let read = |icmp: &[u8]| AgentAdvertisement::parse(icmp).unwrap().unwrap().challenge;
+    let advertiser = &mut trio.foreign.advertiser;
+    let config = strict();
+    let mut heard = vec![];
+    for _ in 0..CHALLENGES {
+        let now = advertiser.due();
+        heard.extend(read(&advertiser.next(&config, false, now).unwrap()));
+    }
+    let other = Ipv4Addr::new(10, 18, 3, 99);
+    let mut last = heard[1].clone();
+    for second in 1..6 {
+        advertiser.used(HOME, &last);
+        let now = advertiser.due() + Duration::from_secs(second);
+        let asked = advertiser.solicited(&config, false, now);
+        let next = read(&asked.unwrap()).unwrap();
+        assert_ne!(next, last);
+        // It may be answered, and is stale for who has used it.
+        assert_eq!(advertiser.check(HOME, &next), Ok(()));
+        assert_eq!(advertiser.check(HOME, &last), Err(Code::StaleChallenge));
+        for one in &heard {
+            assert_eq!(advertiser.check(other, one), Ok(()));
+        }
+        last = next;
+    }
+}
+
+/// As many as stay in the window.
+const CHALLENGES: usize = 2;
+
 #[test]
 fn advertisements_are_spread_and_solicitations_are_answered_at_once_up_to_a_bound() {
     let random = Seed::new([5; 32]).stream("foreign", 0);
