@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use engine::firewall::{Config, Passage, Way};
 use engine::selector::TrafficSelector;
-use wire::ip::protocol::UDP;
+use wire::ip::protocol::{SKIP, UDP};
 
 use super::names::WALL_PREFIX;
 use super::{NFT, NftError, forget, remove, run};
@@ -155,8 +155,14 @@ fn forward(text: &mut String, passages: &[Passage], link: &str) {
 
 /// Rules that let packets of one way pass, and ICMP about them.
 fn pass(text: &mut String, passages: &[Passage], way: Way, devices: &str) {
-    if way != Way::In {
-        let _ = writeln!(text, "    {devices}ct state related accept");
+    let about = match way {
+        Way::In => None,
+        // Not of other traffic through this host.
+        Way::Forwarded => Some(format!("ct protocol {SKIP} ")),
+        _ => Some(String::new()),
+    };
+    if let Some(about) = about {
+        let _ = writeln!(text, "    {devices}{about}ct state related accept");
     }
     for passage in passages.iter().filter(|it| it.way == way) {
         let ends = [("saddr", &passage.from), ("daddr", &passage.to)];
