@@ -164,14 +164,17 @@ enum Command {
         #[arg(long, hide = true)]
         background: bool,
     },
-    /// Take a connection down; its traffic takes ordinary routes again
+    /// Take a connection down, or a part in Mobile IPv4; its traffic takes ordinary routes again
     #[command(after_help = "Examples:\n  \
         caravan down home                       a whole connection\n  \
-        caravan down ms --peer ms1.example      one peer of a gateway's connection\n\n\
-        If no process runs, it removes what a crashed one left behind. With --peer the peer may\n\
+        caravan down ms --peer ms1.example      one peer of a gateway's connection\n  \
+        caravan down firewall                   a part in Mobile IPv4\n\n\
+        As root it also removes the packet filter of a firewall or of a mobile node. If no\n\
+        process runs, it removes what a crashed one left behind. With --peer the peer may\n\
         connect again: to lock it out, use `caravan pki revoke`, or remove its pre-shared key.")]
     Down {
-        /// Key of the connection: home for [connections.home]
+        /// Key of the connection: home for [connections.home]. In Mobile IPv4: home-agent,
+        /// foreign-agent, firewall or mobile
         name: String,
         /// End only the tunnels of this peer; its identity as `caravan status` shows it
         #[arg(long, value_name = "ID", value_parser = Identity::parse)]

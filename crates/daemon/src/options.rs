@@ -50,7 +50,7 @@ impl Role {
 
 /// The options of the main loop.
 pub struct RunOptions {
-    /// Gateway or client.
+    /// Which command it is.
     pub role: Role,
     /// The configuration's path, absolute.
     pub config: PathBuf,

@@ -1,8 +1,8 @@
 //! Mobile IPv4 (RFC 5944): the machines of its nodes. UDP payloads and time in; UDP payloads,
 //! bindings and deadlines out.
 //!
-//! [`association`] authenticates messages, and [`aaa`] to others than the two that it is between,
-//! [`identification`] protects them from replays,
+//! [`association`] authenticates messages between two ends; by [`aaa`] a mobile node proves itself
+//! to agents that have its AAA key. [`identification`] protects messages from replays,
 //! [`tunnel`] says how packets travel, [`firewall`] which care-of addresses are behind a firewall,
 //! [`security`] what secures a node's packets on the way there.
 //! [`revocation`] ends registrations early.

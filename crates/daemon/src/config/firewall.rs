@@ -108,8 +108,9 @@ pub struct NodeFirewallTable {
     pub udp: bool,
     /// Accept data whose header between home agent and care-of address the firewall has left out.
     pub header_removal: bool,
-    /// Outside, let only SKIP pass on our interfaces, DHCP, and what `clear` names. The process's
-    /// end outside does not open them; `caravan down` does.
+    /// Outside, let only SKIP, registrations, DHCP, what keeps a link alive, and what `clear` names
+    /// pass on our interfaces. The filter stays when the process ends outside; root's
+    /// `caravan down` removes it.
     pub filter: bool,
     /// Connections that we may open in clear outside, by protocol and port: "tcp/80".
     pub clear: Vec<Service>,

@@ -1,11 +1,11 @@
-//! The packet filter of a mobile node that is outside of its firewall: on its links, only packets
-//! in SKIP between both pass, what keeps a link alive, and connections that its file lets it open
-//! in clear. A node is outside until its home agent has answered it in clear, with their key: what
-//! a link says of itself proves nothing.
+//! The packet filter of a mobile node that is outside of its firewall: on its links, only SKIP
+//! between both passes, registrations, DHCP, what keeps a link alive, and connections that its file
+//! lets it open in clear. A node is outside until its home agent has answered it in clear, with
+//! their key: what a link says of itself proves nothing.
 //!
 //! Linux takes packets for any of its addresses from any link, so without it everybody on a visited
-//! link could send to the home address. The table stays when the process ends outside. It goes when
-//! the node is inside or at home, or by `caravan down`.
+//! link could send to the home address. The filter stays when the process ends outside. It goes
+//! when the node is inside or at home, or by root's `caravan down`.
 //!
 //! Left out: what is inside SKIP. It comes out of the TUN device, which is not filtered.
 

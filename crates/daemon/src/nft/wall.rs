@@ -35,8 +35,8 @@ pub fn keep(loaded: &Loaded, file: &mut FootprintFile) -> Result<(), NftError> {
     run(&NFT, &table, &text(&table, &loaded.daemon.tun, setup))
 }
 
-/// Removes the tables of a footprint. Only `caravan down` does it, with the rights of its user: the
-/// process that reads packets of strangers cannot ask for it.
+/// Removes the packet filters that a footprint names. Only `caravan down`, run by root, calls it:
+/// the process that reads packets of strangers cannot ask for it.
 pub fn lift(file: &mut FootprintFile) -> Result<(), NftError> {
     let tables = file.footprint.nft_tables.clone();
     let walls = tables.iter().filter(|table| table.starts_with(WALL_PREFIX));

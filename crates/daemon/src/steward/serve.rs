@@ -32,7 +32,7 @@ const MTU_MIN: u16 = 68;
 
 /// The options of the steward.
 pub struct Order {
-    /// Gateway or client.
+    /// Which command it is.
     pub role: Role,
     /// The configuration.
     pub config: PathBuf,
@@ -48,7 +48,7 @@ pub fn run(order: Order) -> anyhow::Result<()> {
     let socket = input.as_fd().try_clone_to_owned()?;
     let socket = StdUnixStream::from(socket);
     if input.is_terminal() || socket.peer_addr().is_err() {
-        anyhow::bail!("`caravan up` and `caravan gateway` start this by themselves");
+        anyhow::bail!("other commands of `caravan` start this by themselves");
     }
     socket.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -13,8 +13,8 @@ use crate::skip::Association;
 use crate::skip::udp::PORT;
 use crate::time::Duration;
 
-/// A node that is silent for so long is forgotten: twice the lifetime of a registration that
-/// Mobile IPv4 grants by default, so that one lost renewal ends no binding.
+/// A node that is silent for so long is forgotten: twice the 1800 s of RFC 5944 §3.6.1.2, so that
+/// one lost renewal ends no binding.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
 
 /// Home agents and firewalls further inside.

@@ -36,7 +36,7 @@ pub struct Config {
     pub home_agent: Ipv4Addr,
     /// Its network access identifier, if it names itself by it (RFC 2794).
     pub nai: Option<Vec<u8>>,
-    /// With its AAA server: each request proves the node to it too (RFC 4721).
+    /// Its AAA key: each request also proves that the node has it (RFC 4721).
     pub aaa: Option<AaaKey>,
     /// With the home agent.
     pub associations: Associations,

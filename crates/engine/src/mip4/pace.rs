@@ -1,4 +1,4 @@
-//! When an agent advertises (RFC 5944 §2.3, RFC 1256 §6.2).
+//! When an agent advertises (RFC 5944 §2.3, RFC 1256 §4.3).
 
 use crypto::rand::Stream;
 
@@ -6,7 +6,7 @@ use crate::time::{Duration, Instant};
 
 /// The sequence number after the last one (RFC 5944 §2.3.2).
 const AFTER_WRAP: u16 = 256;
-/// The shortest time between two advertisements.
+/// The shortest time between two advertisements for all (RFC 5944 §2.3).
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Solicitations that are answered at once within [`INTERVAL_MIN`]. Anybody can solicit.
 const ANSWERS_MAX: u32 = 8;
@@ -36,9 +36,9 @@ impl Pace {
         self.due
     }
 
-    /// The sequence number of an advertisement for one node that solicits. RFC 1256 §6.2 lets it
-    /// go at once. After too many of them there is none: then all hear the next one, a second
-    /// after the last one at most.
+    /// The sequence number of an advertisement for one node that solicits. RFC 1256 §4.3 lets it
+    /// go at once. After too many of them there is none: then all hear the next one, no sooner than
+    /// a second after the last one.
     pub(super) fn answer(&mut self, now: Instant) -> Option<u16> {
         if now >= self.answers.0 + INTERVAL_MIN {
             self.answers = (now, 0);

@@ -38,7 +38,7 @@ const QUOTED_AT: usize = 8;
 /// packet. A fragment that begins here or later cannot change it.
 const SAID_BEFORE: usize = 48;
 /// Where the forwarding header of minimal encapsulation has the destination, and then the source
-/// (RFC 2004 §3.1).
+/// (RFC 2004 §3).
 const MINIMAL_DESTINATION_AT: usize = 4;
 const MINIMAL_SOURCE_AT: usize = 8;
 

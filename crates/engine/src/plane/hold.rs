@@ -1,5 +1,5 @@
-//! Packets that wait for their child to come up. Without this, the first packets of a tunnel that
-//! starts on traffic would be lost.
+//! Packets that wait for their child, or for where it leads. Without this, the first packets of a
+//! tunnel that starts on traffic would be lost.
 //!
 //! A child holds a limited number of packets for a limited time; after that, senders repeat them.
 //! If there is no room, the newest packet is dropped. A packet that waited is looked up again when

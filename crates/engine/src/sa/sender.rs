@@ -13,7 +13,7 @@ pub enum Sender {
     /// A peer that may write all that the selectors allow.
     #[default]
     Any,
-    /// One of several hosts: a packet inside has the source of the packet that carries it.
+    /// One of several hosts: the inner packet has the source of the packet that carries it.
     Host,
     /// A mobile node: the same, and what [`Mobile`] says.
     Mobile(Mobile),

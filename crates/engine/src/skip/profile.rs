@@ -10,7 +10,7 @@ use crate::time::Duration;
 /// A set of rules for both ends of an association.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
-    /// draft-ietf-ipsec-skip-06: n is the hour. The default.
+    /// draft-ietf-ipsec-skip-06: n is the hour.
     #[default]
     Draft,
     /// Gupta and Montenegro, 1998: n steps at 30 s or 512 KB. It breaks rules of the draft, see

@@ -1,4 +1,4 @@
-//! When to advertise, and what (RFC 5944 §2.3, RFC 1256 §6.2; challenges as in RFC 4721 §2).
+//! When to advertise, and what (RFC 5944 §2.3, RFC 1256 §4.3; challenges as in RFC 4721 §2).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -24,7 +24,8 @@ pub(super) struct Advertiser {
     challenges: Challenges,
 }
 
-/// Challenges that may be answered (RFC 4721 §3.2.1). Only nodes with an association have entries.
+/// Challenges that may be answered (RFC 4721 §3.2.1). Only nodes with an association or an AAA key
+/// have entries.
 #[derive(Default)]
 struct Challenges {
     /// Those of the last advertisements to all with their numbers, the newest last.

@@ -16,8 +16,9 @@ const FIRST_AFTER_WRAP: u16 = 256;
 const FAST: u32 = 3;
 const FAST_INTERVAL: Duration = Duration::from_secs(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(64);
-/// The first one waits so long, and at random up to twice as long (RFC 1256 §5.1). A switch may
-/// forward only a moment after the link is up, and the next solicitation is a second away.
+/// The first one waits so long, and at random up to twice as long: less than RFC 1256 §5.3 says. A
+/// switch may forward only a moment after the link is up, and the next solicitation is a second
+/// away.
 const FIRST_DELAY: Duration = Duration::from_millis(2);
 
 /// One foreign agent.
@@ -74,7 +75,8 @@ impl Agents {
         }
     }
 
-    /// One that takes visitors. A zero lifetime ends an agent's service (RFC 1256 §4.1).
+    /// One that takes visitors and whose last advertisement still holds. A zero lifetime ends an
+    /// agent's service (RFC 1256 §4.3).
     pub(super) fn best(&self, now: Instant) -> Option<Ipv4Addr> {
         let serves = |one: &Agent| {
             let flags = one.flags;
@@ -122,7 +124,7 @@ impl Solicitations {
         }
     }
 
-    /// One was sent. Intervals are random within a quarter (RFC 1256 §5.1 wants them so).
+    /// One was sent. Intervals are random within a quarter (RFC 5944 §2.4).
     pub(super) fn sent(&mut self, now: Instant, random: &mut Stream) {
         self.sent = self.sent.saturating_add(1);
         let doublings = self.sent.saturating_sub(FAST).min(6);

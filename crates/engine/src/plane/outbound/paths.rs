@@ -106,7 +106,7 @@ impl OutboundPlane {
         is_lowered
     }
 
-    /// Tells the sender of the packet that a report about its tunnel quotes (RFC 2003 §4.4).
+    /// Tells the sender of the packet that a report about its tunnel quotes (RFC 2003 §4.1).
     /// Otherwise it would hear of it with its next packet, which may be seconds away. The report
     /// proves no more than 16 bits, so the packet must be one that this tunnel carries.
     fn relay(&mut self, child: ChildId, quoted: &[u8]) {
