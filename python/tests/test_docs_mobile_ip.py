@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, Setting, blocks, obey, steps
 
-from caravan.testbed.binary import caravan_binary
+from caravan.testbed.binary import TOP, caravan_binary
 from caravan.testbed.capture import IPPROTO_ICMP, Capture
 from caravan.testbed.caravan import order
 from caravan.testbed.host import Host
@@ -34,7 +34,7 @@ VISITED = Place("visited", "192.0.2.7/24", "192.0.2.1")
 AGENT = Place("agent")
 HOTEL = Place("hotel", "172.16.9.2/24", "172.16.9.1")
 """Behind a NAT."""
-FILES = "/etc/caravan"
+FILES, SAMPLES = "/etc/caravan", TOP / "packaging"
 REGISTERED_S = 15
 HOSTS = ("home-agent", "node", "foreign-agent", "firewall")
 HOST_OF = {"home_agent": "home-agent", "mobile.firewall": "node", "firewall": "firewall"}
@@ -243,23 +243,34 @@ class Reader:
 
 
 def check_alone(block: Block, folder: Path) -> None:
-    """`caravan check` a complete file for a host that is not in this network; the keys that it
-    names are made."""
+    """`caravan check` a file for a host that is not in this network; the keys that it names are
+    made. What is added goes to the host's file, or to the sample."""
     folder.mkdir(exist_ok=True)
-    program = str(caravan_binary())
-    old = ["--group", "skip2048", "--legacy"] if "legacy = true" in block.text else []
-    for name in set(re.findall(r'"([\w.-]+)\.skip\.(?:key|pub)"', block.text)):
+    program, path, text = str(caravan_binary()), folder / block.words[1], block.text
+    if block.words[2:] == ("adds",):
+        before = path if path.exists() else SAMPLES / path.name
+        text = added(before.read_text(), text)
+    old = ["--group", "skip2048", "--legacy"] if "legacy = true" in text else []
+    for name in set(re.findall(r'"([\w.-]+)\.skip\.(?:key|pub)"', text)):
         if not (folder / f"{name}.skip.key").exists():
             make = [program, "pki", "skip", "--name", name, "--out", str(folder), *old]
             subprocess.run(make, check=True, capture_output=True)
-    for name in re.findall(r'key_file = "([^"]+)"', block.text):
+    for name in re.findall(r'key_file = "([^"]+)"', text):
         (folder / name).write_text("30" * 32)
-    path = folder / block.words[1]
-    path.write_text(block.text)
+    path.write_text(text)
     done = subprocess.run(
         [program, "check", str(path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.root
+def test_each_file_of_another_host_is_valid(tmp_path: Path) -> None:
+    files = [block for block in blocks(MOBILE_IP) if block.language == "toml"]
+    others = [block for block in files if block.words[0] not in HOSTS]
+    assert others
+    for block in others:
+        check_alone(block, tmp_path / block.words[0])
 
 
 @pytest.mark.root
