@@ -5,10 +5,15 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 
 from caravan.testbed import tshark
-from caravan.testbed.capture import IPPROTO_UDP, Capture, Frame
+from caravan.testbed.capture import (
+    ETHER_TYPE_ARP,
+    ETHER_TYPE_IPV4,
+    IPPROTO_IPIP,
+    IPPROTO_UDP,
+    Capture,
+    Frame,
+)
 
-ETHER_TYPE_ARP, ETHER_TYPE_IPV4 = 0x0806, 0x0800
-IPPROTO_IPIP, IPPROTO_SKIP = 4, 57
 REQUEST, REPLY, TUNNEL_DATA = 1, 3, 4
 """Types of messages; the last one of RFC 3519."""
 MOBILE_IP_PORT = (434).to_bytes(2)

@@ -14,14 +14,19 @@ from pathlib import Path
 import skip_by_hand
 from skip_by_hand import Line
 
-from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.capture import (
+    ETHER_TYPE_IPV4,
+    IPPROTO_ICMP,
+    IPPROTO_SKIP,
+    IPPROTO_UDP,
+    Capture,
+    Frame,
+)
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import MOBILE, Role
 from caravan.testbed.mvpn import CORRESPONDENT, OUTSIDE, Keys, Mvpn
 from caravan.testbed.traffic import ping
 
-IPPROTO_ICMP, IPPROTO_IPIP, IPPROTO_UDP, IPPROTO_SKIP = 1, 4, 17, 57
-ETHER_TYPE_IPV4 = 0x0800
 ECHO_REQUEST, ECHO_REPLY = 8, 0
 
 

@@ -17,7 +17,14 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
-from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Capture, Frame
+from caravan.testbed.capture import (
+    ETHER_TYPE_IPV4,
+    IPPROTO_ESP,
+    IPPROTO_ICMP,
+    IPPROTO_UDP,
+    Capture,
+    Frame,
+)
 from caravan.testbed.caravan import Caravan, caravan_toml, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
@@ -42,7 +49,6 @@ HOLD_S = 4.0
 """The minimum time for which such an exchange is kept."""
 SUITE = "aes128gcm16-modp2048"
 ISAKMP_FRAGMENT = 132
-ETH_P_IP = 0x0800
 SETTLE_S = 10.0
 
 
@@ -262,7 +268,7 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
         (inner,) = (text.partition("/")[0] for text in network.ms.addresses("caravan0"))
         forged = icmp_packet(inner, SERVER_ADDRESS)
         (link,) = json.loads(network.sg.run(["ip", "-json", "link", "show", "wan0"]).stdout)
-        to = ("wan0", ETH_P_IP, 0, 0, bytes.fromhex(link["address"].replace(":", "")))
+        to = ("wan0", ETHER_TYPE_IPV4, 0, 0, bytes.fromhex(link["address"].replace(":", "")))
         with Capture(network.server, "lan0", output / "inside.pcap") as inside:
             with network.ms.entered():
                 speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
@@ -294,7 +300,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
             assert network.nat
             router = network.nat.host
             (own,) = json.loads(network.ms.run(["ip", "-json", "link", "show", "wan0"]).stdout)
-            to = ("lan0", ETH_P_IP, 0, 0, bytes.fromhex(own["address"].replace(":", "")))
+            to = ("lan0", ETHER_TYPE_IPV4, 0, 0, bytes.fromhex(own["address"].replace(":", "")))
             with router.entered():
                 speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
             with listener, speaker:

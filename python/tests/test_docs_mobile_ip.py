@@ -16,7 +16,7 @@ import pytest
 from doc_pages import DOCS, MOBILE_IP, Block, Heading, Put, Setting, blocks, obey, steps
 
 from caravan.testbed.binary import TOP, caravan_binary
-from caravan.testbed.capture import IPPROTO_ICMP, Capture
+from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_ICMP, IPPROTO_SKIP, Capture
 from caravan.testbed.caravan import order
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Place
@@ -312,9 +312,11 @@ def walk_through_the_firewall(reader: Reader, download: EndlessDownload) -> None
     network = reader.network
     with Capture(network.router, "lan0", network.output / "outside") as heard:
         network.walk(download, ELSEWHERE, VISITED)
-    packets = {(one.protocol, one.source) for one in heard.frames() if one.ether_type == 0x0800}
+    frames = [frame for frame in heard.frames() if frame.ether_type == ETHER_TYPE_IPV4]
+    packets = {(frame.protocol, frame.source) for frame in frames}
     solicitation = (IPPROTO_ICMP, "0.0.0.0")
-    assert packets - {solicitation} == {(57, FIREWALL_OUTSIDE), (57, VISITED.care_of)}
+    ends = (FIREWALL_OUTSIDE, VISITED.care_of)
+    assert packets - {solicitation} == {(IPPROTO_SKIP, end) for end in ends}
     network.router.add_route("10.18.0.0/16", FIREWALL_OUTSIDE)
     for address in (HOME_AGENT, CORRESPONDENT):
         assert ping(network.router, address, 1, timeout_s=0.5).received == 0

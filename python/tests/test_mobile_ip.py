@@ -12,7 +12,7 @@ from mobile_ip_captures import REPLY as ANSWERED
 from mobile_ip_captures import REQUEST as ASKED
 from mobile_ip_captures import read_registrations
 
-from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.capture import ETHER_TYPE_ARP, Capture, Frame
 from caravan.testbed.mobile_ip import (
     BEHIND_AGENT,
     CORRESPONDENT,
@@ -32,7 +32,6 @@ from caravan.testbed.traffic import endless_download
 pytestmark = pytest.mark.root
 
 PLAIN = Settings()
-ETHER_TYPE_ARP = 0x0806
 REQUEST, REPLY = 1, 2
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from mvpn_by_hand import (
     ECHO_REQUEST,
-    IPPROTO_ICMP,
-    IPPROTO_IPIP,
     dropped,
     echo,
     ip,
@@ -25,7 +23,7 @@ from mvpn_by_hand import (
     wait_dropped,
 )
 
-from caravan.testbed.capture import Capture, Frame
+from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_IPIP, SKIP_PORT, Capture, Frame
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
 from caravan.testbed.mvpn import (
     CN3,
@@ -52,7 +50,6 @@ pytestmark = pytest.mark.root
 LIFETIME_S = 4
 SHORT = Settings({"lifetime": f"{LIFETIME_S}s"})
 UDP = Settings({"udp": True})
-SKIP_PORT = 61_057
 
 
 def test_ah_does_not_pass_a_nat_and_is_counted_but_the_udp_form_does(output: Path) -> None:

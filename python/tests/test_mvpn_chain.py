@@ -9,18 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mvpn_by_hand import (
-    IPPROTO_IPIP,
-    IPPROTO_SKIP,
-    dropped,
-    echo,
-    ip,
-    ip_packets,
-    reaches,
-    send,
-)
+from mvpn_by_hand import dropped, echo, ip, ip_packets, reaches, send
 
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, Capture
 from caravan.testbed.caravan import toml
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings

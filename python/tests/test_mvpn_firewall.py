@@ -13,7 +13,6 @@ import pytest
 import skip_by_hand
 from mvpn_by_hand import (
     ECHO_REPLY,
-    IPPROTO_ICMP,
     Stranger,
     dropped,
     echo,
@@ -26,7 +25,7 @@ from mvpn_by_hand import (
 )
 
 from caravan.testbed.binary import TOP, caravan_binary
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import IPPROTO_ICMP, Capture
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
 from caravan.testbed.mvpn import (

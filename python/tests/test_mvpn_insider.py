@@ -9,21 +9,10 @@ from pathlib import Path
 
 import pytest
 import skip_by_hand
-from mvpn_by_hand import (
-    IPPROTO_IPIP,
-    Stranger,
-    echo,
-    ip,
-    ip_packets,
-    reaches,
-    secret_of,
-    send,
-    udp,
-    wait_dropped,
-)
+from mvpn_by_hand import Stranger, echo, ip, ip_packets, reaches, secret_of, send, udp, wait_dropped
 
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import IPPROTO_IPIP, Capture
 from caravan.testbed.caravan import environment, order
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Settings
 from caravan.testbed.mvpn import (

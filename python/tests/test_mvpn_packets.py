@@ -13,7 +13,6 @@ import pytest
 import skip_by_hand
 from mobile_ip_captures import (
     IP_BYTES,
-    IPPROTO_SKIP,
     REPLY,
     REQUEST,
     Layers,
@@ -27,7 +26,14 @@ from mobile_ip_captures import (
 from skip_by_hand import AH, ESP
 
 from caravan.testbed import tshark
-from caravan.testbed.capture import ETHERNET_BYTES, IPPROTO_UDP, Capture, Frame
+from caravan.testbed.capture import (
+    ETHERNET_BYTES,
+    IPPROTO_SKIP,
+    IPPROTO_UDP,
+    SKIP_PORT,
+    Capture,
+    Frame,
+)
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
     CORRESPONDENT,
@@ -50,7 +56,7 @@ NODE_NAME, WALL_NAME = "6/00112233445566778899aabbccddeeff", "6/ffeeddccbbaa9988
 """Names of 16 octets that tell no address."""
 FIELD_BYTES = 16
 """Of the packet key in a SKIP header, with DES and MD5 and with `skip-x25519`."""
-SKIP_PORT, UDP_BYTES = 61_057, 8
+UDP_BYTES = 8
 SPI = bytes([0, 0, 0, 1])
 IV_BYTES, TRAILER_BYTES, TAG_BYTES, BLOCK_BYTES = 8, 2, 16, 8
 PAPER_BYTES, PAPER_ADDS, PAPER_IV_BYTES = 1084, 116, 4

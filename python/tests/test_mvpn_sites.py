@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, Capture
 from caravan.testbed.mobile_ip import MOBILE
 from caravan.testbed.mvpn import (
     CN3,
@@ -39,7 +39,6 @@ from caravan.testbed.traffic import (
 
 pytestmark = pytest.mark.root
 
-IPPROTO_UDP = 17
 FILE_BYTES = 200_000
 
 
@@ -64,7 +63,7 @@ def test_a_node_walks_to_the_second_site_and_to_the_outside(output: Path) -> Non
             outside = f"{VISITED.care_of}:0"
             assert seen == [None, outside, outside, outside]
             assert download.local_addresses() == {MOBILE}
-        frames = [frame for frame in heard.frames() if frame.ether_type == 0x0800]
+        frames = [frame for frame in heard.frames() if frame.ether_type == ETHER_TYPE_IPV4]
         # Between the sites everything is in their tunnel: IKE and ESP in UDP.
         ends = {frozenset((frame.packet[12:16], frame.packet[16:20])) for frame in frames}
         assert ends == {frozenset(map(octets, (GATEWAY1, GATEWAY2)))}

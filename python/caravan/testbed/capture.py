@@ -20,8 +20,12 @@ ETHERNET_BYTES = 14
 PCAP_MAGIC = 0xA1B2_3C4D
 GLOBAL_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
-IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ESP, IPPROTO_AH = 1, 6, 17, 50, 51
+ETHER_TYPE_IPV4, ETHER_TYPE_ARP, ETHER_TYPE_IPV6 = 0x0800, 0x0806, 0x86DD
+IPPROTO_ICMP, IPPROTO_IPIP, IPPROTO_TCP, IPPROTO_UDP = 1, 4, 6, 17
+IPPROTO_ESP, IPPROTO_AH, IPPROTO_SKIP = 50, 51, 57
 IPPROTO_ICMPV6, ECHO_REQUEST6 = 58, 128
+SKIP_PORT = 61_057
+"""That of SKIP in UDP."""
 
 
 @dataclass(frozen=True)
@@ -40,36 +44,36 @@ class Frame:
     def packet(self) -> bytes:
         """The IP packet, without Ethernet's padding."""
         body = self.data[ETHERNET_BYTES:]
-        if self.ether_type == 0x0800:
+        if self.ether_type == ETHER_TYPE_IPV4:
             return body[: int.from_bytes(body[2:4], "big")]
-        if self.ether_type == 0x86DD:
+        if self.ether_type == ETHER_TYPE_IPV6:
             return body[: 40 + int.from_bytes(body[4:6], "big")]
         return body
 
     @property
     def protocol(self) -> int | None:
         """The IP protocol number, without walking IPv6 extension headers."""
-        if self.ether_type == 0x0800:
+        if self.ether_type == ETHER_TYPE_IPV4:
             return self.data[ETHERNET_BYTES + 9]
-        if self.ether_type == 0x86DD:
+        if self.ether_type == ETHER_TYPE_IPV6:
             return self.data[ETHERNET_BYTES + 6]
         return None
 
     @property
     def source(self) -> str | None:
         """Address of the IP packet's sender."""
-        if self.ether_type == 0x0800:
+        if self.ether_type == ETHER_TYPE_IPV4:
             return str(ipaddress.ip_address(self.data[26:30]))
-        if self.ether_type == 0x86DD:
+        if self.ether_type == ETHER_TYPE_IPV6:
             return str(ipaddress.ip_address(self.data[22:38]))
         return None
 
     @property
     def destination(self) -> str | None:
         """Address of the IP packet's receiver."""
-        if self.ether_type == 0x0800:
+        if self.ether_type == ETHER_TYPE_IPV4:
             return str(ipaddress.ip_address(self.data[30:34]))
-        if self.ether_type == 0x86DD:
+        if self.ether_type == ETHER_TYPE_IPV6:
             return str(ipaddress.ip_address(self.data[38:54]))
         return None
 
@@ -77,7 +81,7 @@ class Frame:
     def payload(self) -> bytes:
         """What follows the IP header."""
         packet = self.packet
-        header = (packet[0] & 15) * 4 if self.ether_type == 0x0800 else 40
+        header = (packet[0] & 15) * 4 if self.ether_type == ETHER_TYPE_IPV4 else 40
         return packet[header:]
 
     @property

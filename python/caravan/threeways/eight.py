@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
 
-from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Frame
+from caravan.testbed.capture import (
+    ETHER_TYPE_IPV4,
+    IPPROTO_AH,
+    IPPROTO_ESP,
+    IPPROTO_IPIP,
+    IPPROTO_SKIP,
+    IPPROTO_UDP,
+    Frame,
+)
 from caravan.testbed.cases import BESIDE
 from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE
 from caravan.testbed.mvpn import CORRESPONDENT, INSIDE, OUTSIDE
@@ -18,7 +26,6 @@ from caravan.testbed.mvpn import CORRESPONDENT, INSIDE, OUTSIDE
 Chain = tuple[str, ...]
 """The headers of a packet from the outside in, those of IP as `ip SOURCE DESTINATION`."""
 
-IPPROTO_IPIP, IPPROTO_SKIP = 4, 57
 NEXT = {
     IPPROTO_IPIP: "ip",
     IPPROTO_UDP: "udp",
@@ -70,7 +77,7 @@ def as_printed(outside: Sequence[Frame], inside: Sequence[Frame]) -> dict[int, i
 
 
 def _of_ip(frames: Sequence[Frame]) -> Iterator[bytes]:
-    return (frame.packet for frame in frames if frame.ether_type == 0x0800)
+    return (frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4)
 
 
 def chain(packet: bytes) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import Any
 from caravan.lab import core
 from caravan.numbers import missing
 from caravan.testbed import flow_end
-from caravan.testbed.capture import Capture, Frame, read_pcap
+from caravan.testbed.capture import ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Capture, Frame, read_pcap
 from caravan.testbed.flow_end import Listening, Received, Refused, results
 from caravan.testbed.headers import datagram_headers_bytes
 from caravan.testbed.process import Process
@@ -33,7 +33,6 @@ QUIET_S = 2.0
 """Time after the last datagram, so that it can arrive."""
 READY_S = 10.0
 POLL_S = 0.05
-IPV4, IPV6 = 0x0800, 0x86DD
 
 
 @dataclass(frozen=True)
@@ -311,5 +310,6 @@ def _told(path: Path) -> Iterator[Frame]:
     return (
         frame
         for frame in read_pcap(path)
-        if frame.ether_type in (IPV4, IPV6) and not str(frame.source).startswith("fe80:")
+        if frame.ether_type in (ETHER_TYPE_IPV4, ETHER_TYPE_IPV6)
+        and not str(frame.source).startswith("fe80:")
     )
