@@ -25,15 +25,14 @@ from caravan.testbed.capture import (
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import MOBILE, Role
 from caravan.testbed.mvpn import CORRESPONDENT, OUTSIDE, Keys, Mvpn
-from caravan.testbed.traffic import ping
+from caravan.testbed.traffic import reach_each_other
 
 ECHO_REQUEST, ECHO_REPLY = 8, 0
 
 
 def reaches(network: Mvpn, node: Host | None = None, home: str = MOBILE) -> bool:
     """Whether a node and the correspondent reach each other by the home address."""
-    to, back = ping(network.cn1, home, 1), ping(node or network.ms, CORRESPONDENT, 1)
-    return to.received == back.received == 1
+    return reach_each_other((network.cn1, CORRESPONDENT), (node or network.ms, home))
 
 
 def dropped(role: Role) -> dict[str, int]:

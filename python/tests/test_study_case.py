@@ -10,6 +10,7 @@ import pytest
 import caravan.study
 from caravan.study import Study, StudyError, case, load
 from caravan.study.relations import related
+from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, IPPROTO_UDP
 from caravan.threeways.eight import PRINTED, chain
 
 DES, RC4 = "skip-des-md5-paper", "skip-rc4-md5-paper"
@@ -108,7 +109,7 @@ def test_the_cases_have_the_papers_packets(tmp_path: Path) -> None:
         assert found == len(printed), number
     rates = [value(rows, "tcp_kbytes_s", reading=reading) for reading in ("A", "B")]
     rates.append(value(rows, "tcp_kbytes_s", reading="C", policy=DES))
-    # No more than 10 Mbit/s carry. A busy machine may do less, so their order is that of the bytes.
+    # No more than 10 Mbit/s carry. A busy machine may do less: only the bytes above have an order.
     assert all(0 < rate < 1250 for rate in rates)
     assert all(value(rows, "rtt_ms", reading=reading) > 0 for reading in ("A", "B"))
     assert value(rows, "reports:before", packet_bytes=1000) == 0
@@ -135,12 +136,13 @@ def test_headers_are_read_until_they_are_encrypted() -> None:
         header[0], header[9], header[15], header[19] = 0x45, protocol, source, destination
         return bytes(header) + payload
 
-    tunnelled = ip(4, 1, 2, ip(4, 3, 4, ip(17, 5, 6, bytes(8))))
+    tunnelled = ip(IPPROTO_IPIP, 1, 2, ip(IPPROTO_IPIP, 3, 4, ip(IPPROTO_UDP, 5, 6, bytes(8))))
     ends = [f"ip 0.0.0.{one} 0.0.0.{other}" for one, other in ((1, 2), (3, 4), (5, 6))]
     assert list(chain(tunnelled)) == [*ends, "udp"]
     ah = bytes([50, 4]) + bytes(22)
     skip = bytes([0x10, 1, 0, 51]) + bytes(8 + 16 + 4)
-    assert list(chain(ip(57, 1, 2, skip + ah + bytes(40)))) == [ends[0], "skip", "ah", "esp"]
+    sealed = ip(IPPROTO_SKIP, 1, 2, skip + ah + bytes(40))
+    assert list(chain(sealed)) == [ends[0], "skip", "ah", "esp"]
 
 
 @pytest.mark.parametrize(

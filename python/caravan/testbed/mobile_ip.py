@@ -24,7 +24,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.network import Network
 from caravan.testbed.process import Completed
-from caravan.testbed.traffic import ping
+from caravan.testbed.traffic import reach_each_other
 
 HOME_AGENT = "10.18.3.1"
 CORRESPONDENT = "10.18.3.5"
@@ -145,8 +145,7 @@ class MobileIp(Network):
 
     def is_connected(self) -> bool:
         """Whether the node and its correspondent reach each other by the home address."""
-        to, back = ping(self.cn, MOBILE, 1), ping(self.ms, CORRESPONDENT, 1)
-        return to.received == back.received == 1
+        return reach_each_other((self.cn, CORRESPONDENT), (self.ms, MOBILE))
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,12 @@ def ping(
     return Ping(int(counts[1]), int(counts[2]), values[0], values[1], values[2], values[3])
 
 
+def reach_each_other(one: tuple[Host, str], other: tuple[Host, str]) -> bool:
+    """Whether a ping gets through from one host to the address of the other, and one back."""
+    to, back = ping(one[0], other[1], 1), ping(other[0], one[1], 1)
+    return to.received == back.received == 1
+
+
 @dataclass(frozen=True)
 class Flow:
     """One iperf3 run as the receiver measured it.

@@ -1,10 +1,10 @@
 """Measures one case of Gupta and Montenegro (1998) in namespaces, with the program and the kernel's
 TCP of this machine.
 
-Round trips are those of ping with the least that it can time, which fills an Ethernet frame no more
-than their empty echo requests. Rates are those of whole transfers from one program to another, the
-connection included. What TCP's timer did is the kernel's own count, of the namespace that sends.
-Left out: packets of a chosen size, because TCP makes its own of what a program writes.
+Round trips are those of ping with the least that it can time, which an Ethernet frame holds without
+growing, like the paper's empty ones. Rates are those of whole transfers from one program to
+another, the connection included. What TCP's timer did is the kernel's own count, of the namespace
+that sends. Left out: packets of a chosen size, because TCP makes its own of what a program writes.
 """
 
 from __future__ import annotations
@@ -163,10 +163,8 @@ def _rate(node: Host, peer: Host, address: str, setting: Setting) -> list[Value]
         with _listening(peer, "take", 0) as taker:
             node.popen(_argv("connect", address, PORT, size, time.monotonic_ns()), name="give")
             rates.append(_received(taker, size))
-    mean, half = statistics.mean(rates), 0.0
-    if setting.runs > 1:
-        spread = statistics.stdev(rates) / math.sqrt(setting.runs)
-        half = QUANTILES[setting.runs] * spread
+    mean = statistics.mean(rates)
+    half = QUANTILES[setting.runs] * statistics.stdev(rates) / math.sqrt(setting.runs)
     return [Value("tcp_kbytes_s", mean, max(0.0, mean - half), mean + half)]
 
 

@@ -32,14 +32,11 @@ from caravan.testbed.mvpn import (
     HOME,
     HOTEL,
     VISITED,
-    Keys,
     Move,
     Mvpn,
-    firewall,
-    home_agent,
-    mobile_node,
-    walk,
+    all_roles,
 )
+from caravan.testbed.mvpn import walk as walk_to
 from caravan.testbed.relay import LinkConfig
 
 
@@ -55,7 +52,7 @@ WALKS = (
     Walk((BRANCH, VISITED, BRANCH, VISITED, HOME), is_udp=False),
     Walk((HOTEL, COMPANY, HOTEL, BRANCH, COMPANY, HOME), is_udp=True),
 )
-OUTSIDE = (VISITED, HOTEL, COMPANY)
+PLACES_OUTSIDE = (VISITED, HOTEL, COMPANY)
 LINKS = {
     BRANCH.bridge: "inside",
     VISITED.bridge: "u",
@@ -102,12 +99,12 @@ def three_ways(delay_ms: float, output: Path) -> list[Gap]:
     return [gap for walk in WALKS for gap in gaps_of(walk, delay_ms, output)]
 
 
-def gaps_of(way: Walk, delay_ms: float, output: Path) -> Iterator[Gap]:
+def gaps_of(walk: Walk, delay_ms: float, output: Path) -> Iterator[Gap]:
     """The gap of each move of a walk."""
-    simulated = simulate(way, delay_ms)
-    measured = run(way, delay_ms, output / ("udp" if way.is_udp else "raw"))
+    simulated = simulate(walk, delay_ms)
+    measured = run(walk, delay_ms, output / ("udp" if walk.is_udp else "raw"))
     former = HOME
-    for place, ours, (testbed, plugging) in zip(way.places, simulated, measured, strict=True):
+    for place, ours, (testbed, plugging) in zip(walk.places, simulated, measured, strict=True):
         kind = f"{former.bridge} to {place.bridge}"
         yield Gap(kind, computed(place, delay_ms), ours, testbed, plugging)
         former = place
@@ -116,7 +113,7 @@ def gaps_of(way: Walk, delay_ms: float, output: Path) -> Iterator[Gap]:
 def computed(place: Place, delay_ms: float) -> float:
     """One registration over the path to the home agent (RFC 5944 §3): its request and reply."""
     entry = core.find("exchange", "mobile-ip")
-    outside = delay_ms if place in OUTSIDE else 0
+    outside = delay_ms if place in PLACES_OUTSIDE else 0
     keys = {"title": "The path", "rate": RATE, "delay": f"{outside} ms", "mtu": 1500}
     text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
     text += "".join(f'sources.{key} = "this run"\n' for key in keys if key != "title")
@@ -133,7 +130,7 @@ def computed(place: Place, delay_ms: float) -> float:
     return float(answer["gap_s"])
 
 
-def simulate(way: Walk, delay_ms: float) -> list[float]:
+def simulate(walk: Walk, delay_ms: float) -> list[float]:
     """The same moves of the catalogue's scenario."""
     delays = {"r1": delay_ms, "net": 0, "r3": 0, "nat": 0, "corp": 0}
     edits = [f"link.{link}.delay={delay} ms" for link, delay in delays.items()]
@@ -142,7 +139,7 @@ def simulate(way: Walk, delay_ms: float) -> list[float]:
     request = core.Question("firewall", tuple(edits)).request()
     text = str(request["text"])
     # A scenario has no link where nobody ever is.
-    gone_to = [LINKS[place.bridge] for place in way.places]
+    gone_to = [LINKS[place.bridge] for place in walk.places]
     links = [*gone_to, *(link for link in LINKS.values() if link not in gone_to)]
     moves = "".join(
         f'[[move]]\nat = "{FIRST_S * number} s"\nnode = "mn"\nto = "{link}"\n\n'
@@ -151,28 +148,22 @@ def simulate(way: Walk, delay_ms: float) -> list[float]:
     request["text"] = text[: text.index("[[move]]")] + moves
     answer = core.kernel(request)
     (node,) = answer["simulate"]["mobile"]
-    return [float(move["gap_s"]) for move in node["moves"][: len(way.places)]]
+    return [float(move["gap_s"]) for move in node["moves"][: len(walk.places)]]
 
 
-def run(way: Walk, delay_ms: float, output: Path) -> list[tuple[float, float]]:
+def run(walk: Walk, delay_ms: float, output: Path) -> list[tuple[float, float]]:
     """The same in namespaces: each gap, and how long the testbed took before it."""
     link = LinkConfig(rate="10mbit", delay=f"{delay_ms * 1000:.0f}us") if delay_ms else None
-    udp = {"udp": way.is_udp}
-    with Mvpn(output, outside=link) as network:
-        keys = Keys(network)
-        with (
-            home_agent(network) as ha,
-            firewall(network, keys, Settings(udp)) as fw,
-            mobile_node(network, keys, through=udp) as node,
-        ):
-            for role in (ha, fw, node):
-                role.wait_ready()
-            node.wait_at(HOME)
-            moves = []
-            for place in way.places:
-                time.sleep(STAY_S)
-                moves.append(walk(network, node, place))
-            return [gap_of(node, move) for move in moves]
+    udp = {"udp": walk.is_udp}
+    with (
+        Mvpn(output, outside=link) as network,
+        all_roles(network, wall=Settings(udp), through=udp) as roles,
+    ):
+        moves = []
+        for place in walk.places:
+            time.sleep(STAY_S)
+            moves.append(walk_to(network, roles.ms, place))
+        return [gap_of(roles.ms, move) for move in moves]
 
 
 def gap_of(node: Role, move: Move) -> tuple[float, float]:
