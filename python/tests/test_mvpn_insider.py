@@ -1,4 +1,5 @@
-"""Who has a right and misuses it: a node with a key, and the process that reads its packets."""
+"""Who has a right and misuses it: a node with a key that writes addresses of others, and the
+process that reads its packets."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def test_a_node_with_a_key_writes_no_address_but_its_own(output: Path) -> None:
                 send(network.cn3, *map(other.sealed, plain))
                 counted = {"forged-source": len(forged) + len(plain)}
                 wait_dropped(fw, counted)
-                # Beside its registration and its tunnel, a node says nothing to its home agent.
+                # To its home agent a node sends registrations, tunnels, SKIP and ICMP alone.
                 send(network.cn3, second.sealed(udp(CN3, HOME_AGENT, 53, bytes(30))))
                 wait_dropped(fw, counted | {"selector-mismatch": 1})
             assert ip_packets(crossed) == []

@@ -156,7 +156,8 @@ fn a_flood_of_forged_sources_is_counted_and_not_remembered() {
     assert!(world.is_joined(0));
 }
 
-/// A node's key proves that it is this node, and no more.
+/// A node's key proves that it is this node, and no more: the source of its packets is its own, and
+/// so is the home address in its tunnels.
 #[test]
 fn an_authentic_node_writes_no_address_but_its_own() {
     let mut world = World::new(Options {
@@ -184,14 +185,15 @@ fn an_authentic_node_writes_no_address_but_its_own() {
             DropReason::ForgedSource,
         );
     }
-    // Its registration and its tunnel are all that it sends to its home agent.
+    // Registrations, tunnels, SKIP and ICMP are all that it sends to its home agent.
     let plain = sealed(&key, CARE_OF, &data(CARE_OF, AGENT), now);
     refuses(&mut world, true, plain, DropReason::SelectorMismatch);
     world.inject(true, from(CARE_OF, mine));
     assert_eq!(world.at_correspondent, [data(mine, CORRESPONDENT)]);
 }
 
-/// The same for a node that reaches networks inside, with and without a known home address.
+/// The same for a node that also sends ordinary packets to networks inside, with and without a
+/// known home address: they come from none of these networks.
 #[test]
 fn an_authentic_node_is_nobody_inside() {
     let options = Options {
