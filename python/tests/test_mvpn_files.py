@@ -1,5 +1,5 @@
-"""The files of several firewalls and of SKIP from end to end: those of the page are good, and what
-is wrong in one is said with its place."""
+"""The files of several firewalls and of SKIP from end to end: what is wrong in one is said with its
+place. `test_docs_mobile_ip.py` checks the right ones, those of the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from caravan.testbed.binary import TOP, caravan_binary
 
-PAGE = TOP / "docs/vpn-mobile-ip.md"
 OWN_KEYS = {"firewall": "firewall", "home-agent": "home-agent", "mobile": "ms1"}
 CHAIN = """
 [[mobile.firewall.behind]]
@@ -30,26 +29,14 @@ def caravan(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def folder_with_keys(folder: Path, *group: str) -> Path:
+def folder_with_keys(folder: Path) -> Path:
     folder.mkdir()
-    for name in ("firewall", "inner", "other", "home-agent", "ms1"):
-        made = caravan("pki", "skip", "--name", name, "--out", str(folder), *group)
+    for name in ("firewall", "inner", "home-agent", "ms1"):
+        made = caravan("pki", "skip", "--name", name, "--out", str(folder))
         assert made.returncode == 0, made.stderr
     (folder / "ms1.key").touch(0o600)
     (folder / "ms1.key").write_text("30313233343536373839616263646566\n")
     return folder
-
-
-def blocks() -> list[tuple[str, str]]:
-    """What the two sections show of files, each with the file's name."""
-    text = PAGE.read_text()
-    text = text.split("### Several firewalls")[1].split("### The algorithms of 1998")[0]
-    parts = [part.split("\n```")[0] for part in text.split("```toml\n")[1:]]
-    named: list[tuple[str, str]] = []
-    for part in parts:
-        name = "mobile.toml" if "[mobile." in part else "firewall.toml"
-        named.append(("home-agent.toml" if "home-agent.toml" in part else name, part))
-    return named
 
 
 def check(folder: Path, name: str, part: str) -> str:
@@ -61,19 +48,6 @@ def check(folder: Path, name: str, part: str) -> str:
     (folder / name).write_text(text)
     done = caravan("check", str(folder / name))
     return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
-def test_the_files_of_the_page_are_good(tmp_path: Path) -> None:
-    modern = folder_with_keys(tmp_path / "modern")
-    old = folder_with_keys(tmp_path / "old", "--group", "skip2048", "--legacy")
-    shown = blocks()
-    assert len(shown) == 9
-    node = next(part for _, part in shown if "behind" in part)
-    for name, part in shown:
-        # A part of a file: the rest is what the page shows before it.
-        whole = part if "[[mobile.firewall.others]]" not in part else node + "\n" + part
-        folder = old if "legacy" in part else modern
-        assert check(folder, name, whole) == "", part
 
 
 @pytest.mark.parametrize(
