@@ -185,7 +185,10 @@ def known_outside(network: Mvpn) -> None:
 def end_of_skip(network: Mvpn, keys: Keys) -> Role:
     """Start a home agent with SKIP of its own."""
     entry = {"address": "*", "skip": keys.peer("ms") | {"remote": f"1/{MOBILE}"}}
-    tables = {"skip": {"key": str(keys.private("ha"))}, "access.ms": entry}
+    tables: dict[str, dict[str, Any]] = {
+        "skip": {"key": str(keys.private("ha"))},
+        "access.ms": entry,
+    }
     return home_agent(network, Settings(tables=tables))
 
 
