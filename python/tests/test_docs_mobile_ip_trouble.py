@@ -15,6 +15,7 @@ from doc_pages import MOBILE_IP
 
 from caravan.testbed.mobile_ip import HOME_ROUTER, MOBILE, Role, Settings
 from caravan.testbed.mvpn import (
+    BRANCH,
     INSIDE_NETWORKS,
     VISITED,
     Keys,
@@ -23,6 +24,7 @@ from caravan.testbed.mvpn import (
     home_agent,
     mobile_node,
 )
+from caravan.testbed.nat import Nat, NatConfig
 
 SHOWN_S, STAYS_S = 10.0, 1.5
 OTHER_KEY = "31" * 16
@@ -30,6 +32,12 @@ OTHER_KEY = "31" * 16
 
 def quiet(_: Mvpn) -> None:
     """Nothing is wrong with the network."""
+
+
+def hide_branch(network: Mvpn) -> None:
+    """The node is inside elsewhere, and a NAT is between it and its home agent."""
+    network.move(BRANCH)
+    Nat(network.r2, NatConfig("home0", (HOME_ROUTER,)))
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,7 @@ TROUBLES = {
         agent=words("untrusted-firewall"), through={"inside": "192.168.4.7"}
     ),
     "no firewall": Trouble(agent=words("unknown-tunnel"), own={"firewalls": []}),
+    "a NAT inside": Trouble(words("not bound"), words("denied-129"), change=hide_branch),
 }
 
 

@@ -147,10 +147,17 @@ fn skip_from_end_to_end_passes_both_ways_and_nothing_else() {
     let skip = |device: &str, end: &str| {
         format!("{device} meta nfproto ipv4 ip {end} 10.18.3.1 ip protocol 57 accept")
     };
+    let about = |device: &str| format!("{device} ct protocol 57 ct state related accept");
     let (inwards, outwards) = (
         "iifname \"eth0\" oifname != \"eth0\"",
         "iifname != \"eth0\" oifname \"eth0\"",
     );
-    assert_eq!(passing, [skip(inwards, "daddr"), skip(outwards, "saddr")]);
+    let expected = [
+        about(inwards),
+        skip(inwards, "daddr"),
+        about(outwards),
+        skip(outwards, "saddr"),
+    ];
+    assert_eq!(passing, expected);
     assert!(!text.contains("{  }"), "an empty set is none of nft");
 }
