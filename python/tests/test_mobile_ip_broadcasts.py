@@ -88,12 +88,13 @@ def rig(output: Path, delivery: str) -> Iterator[tuple[MobileIp, Role, Role]]:
         MobileIp(output) as network,
         home_agent(network, Settings({"broadcasts": True})) as ha,
         foreign_agent(network) as fa,
-        mobile_node(network, Settings(own)) as ms,
     ):
-        for role in (ha, fa, ms):
-            role.wait_ready()
-        ms.wait_at(HOME)
-        yield network, ha, ms
+        # A home agent refuses what was asked before its start.
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network, Settings(own)) as ms:
+            ms.wait_ready().wait_at(HOME)
+            yield network, ha, ms
 
 
 @pytest.mark.parametrize("delivery", ["direct", "encapsulating"])
