@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from caravan.testbed.caravan import toml
-from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Role
+from caravan.testbed.mobile_ip import HOME_AGENT, MOBILE, Place, Role
 from caravan.testbed.mvpn import INSIDE_NETWORKS, OUTSIDE, Keys, Mvpn
 
 INSIDE2 = "192.168.5.1"
@@ -22,6 +22,8 @@ BETWEEN, BEHIND = "192.168.6.1", "192.168.6.2"
 """Addresses of the first and of the second firewall between both."""
 BESIDE = "192.0.2.129"
 """The second firewall's address outside, where it is beside the first one."""
+AIR = Place("internet", "198.51.100.40/24", "198.51.100.1")
+"""Where the node's second interface leads."""
 
 
 class TwoWalls(Mvpn):
@@ -48,6 +50,16 @@ class TwoWalls(Mvpn):
         except BaseException:
             self.close()
             raise
+
+    def add_interface(self) -> None:
+        """Give the node `eth1`, a link at `AIR` that has no address yet. What the node sends from
+        the one there takes that link."""
+        host, table = self.ms, ["table", "101"]
+        host.connect("eth1", self.links, "ms-eth1", 1500)
+        self.links.plug("ms-eth1", AIR.bridge)
+        host.run(["ip", "rule", "add", "pref", "1", "from", AIR.care_of, *table])
+        router = ["via", str(AIR.router), "dev", "eth1", "onlink"]
+        host.run(["ip", "route", "add", "default", *router, *table])
 
 
 def wall(host: Any, own: dict[str, Any], keys: Keys, entry: dict[str, Any]) -> Role:
