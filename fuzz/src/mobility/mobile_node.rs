@@ -4,7 +4,8 @@ use std::net::Ipv4Addr;
 
 use engine::mip4::firewall::{Firewall, Side};
 use engine::mip4::identification::Clock;
-use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State, UdpWish};
+use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State};
+use engine::mip4::tunnel::UdpWish;
 use engine::sa::Encapsulation;
 use engine::selector::TrafficSelector;
 use engine::time::{Duration, Instant};

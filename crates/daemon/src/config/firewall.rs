@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use document::{Fault, Item};
 use engine::firewall;
 use engine::firewall::access::Origin;
+use engine::mip4::firewall::Side;
 
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipPeerTable;
@@ -126,7 +127,7 @@ impl ReadTable for NodeFirewallTable {
             networks: keys.given("networks")?,
             behind: keys.given("behind")?,
             others: keys.given("others")?,
-            side: keys.given("side")?,
+            side: keys.or("side", Side::ByAddress)?,
             udp: keys.or("udp", false)?,
             header_removal: keys.or("header_removal", false)?,
             filter: keys.or("filter", true)?,
@@ -245,18 +246,6 @@ impl Read for firewall::Mode {
         ];
         item.choice("mode", &words)
     }
-}
-
-/// On which side of the firewall a mobile node takes itself to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Side {
-    /// As its address says.
-    #[default]
-    ByAddress,
-    /// Inside.
-    Inside,
-    /// Outside.
-    Outside,
 }
 
 impl Read for Side {

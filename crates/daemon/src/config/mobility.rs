@@ -5,6 +5,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use document::{Fault, Item};
+use engine::mip4::association::{Algorithm, ReplayProtection};
+use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
+use engine::sa::Encapsulation;
 
 use super::firewall::{NodeFirewallTable, OutsideTable};
 use super::read::{Keys, Read, ReadTable};
@@ -68,7 +71,7 @@ impl ReadTable for HomeAgentTable {
             max_lifetime: keys.or("max_lifetime", Span::seconds(3_600))?,
             max_bindings: keys.or("max_bindings", 4)?,
             encapsulations: keys.given("encapsulations")?,
-            reverse_tunnel: keys.given("reverse_tunnel")?,
+            reverse_tunnel: keys.or("reverse_tunnel", ReverseTunnel::Allowed)?,
             // The default of RFC 3519 §4.9.
             udp_keepalive: keys.or("udp_keepalive", Span::seconds(110))?,
             forced_udp: keys.or("forced_udp", true)?,
@@ -111,7 +114,7 @@ pub struct ForeignAgentTable {
     /// an association for it.
     pub revocation: bool,
     /// Tunnels in UDP to home agents that share an association with us (RFC 3519).
-    pub udp: UdpTunnel,
+    pub udp: UdpWish,
     /// How long an advertisement holds. A third of it is the longest time between two.
     pub advertised_lifetime: Span,
 }
@@ -125,11 +128,11 @@ impl ReadTable for ForeignAgentTable {
             max_lifetime: keys.or("max_lifetime", Span::seconds(3_600))?,
             max_visitors: keys.or("max_visitors", 250)?,
             encapsulations: keys.given("encapsulations")?,
-            reverse_tunnel: keys.given("reverse_tunnel")?,
+            reverse_tunnel: keys.or("reverse_tunnel", ReverseTunnel::Allowed)?,
             required: keys.or("required", false)?,
             challenges: keys.or("challenges", false)?,
             revocation: keys.or("revocation", true)?,
-            udp: keys.given("udp")?,
+            udp: keys.or("udp", UdpWish::BehindNat)?,
             advertised_lifetime: keys.or("advertised_lifetime", Span::seconds(9))?,
         })
     }
@@ -163,7 +166,7 @@ pub struct MobileTable {
     /// Get broadcasts of the home network abroad, if the home agent has `broadcasts`.
     pub broadcasts: bool,
     /// Tunnels in UDP (RFC 3519).
-    pub udp: UdpTunnel,
+    pub udp: UdpWish,
     /// The firewall of the home network, if there is one.
     pub firewall: Option<NodeFirewallTable>,
     /// The keys shared with the home agent.
@@ -181,13 +184,13 @@ impl ReadTable for MobileTable {
             interfaces: keys.needed("interfaces", "interfaces = [\"eth0\", \"wlan0\"]")?,
             nai: keys.given("nai")?,
             lifetime: keys.or("lifetime", Span::seconds(300))?,
-            encapsulation: keys.given("encapsulation")?,
+            encapsulation: keys.or("encapsulation", Encapsulation::IpInIp)?,
             reverse_tunnel: keys.or("reverse_tunnel", true)?,
             encapsulating_delivery: keys.or("encapsulating_delivery", false)?,
             revocation: keys.or("revocation", true)?,
             simultaneous: keys.or("simultaneous", false)?,
             broadcasts: keys.or("broadcasts", false)?,
-            udp: keys.given("udp")?,
+            udp: keys.or("udp", UdpWish::BehindNat)?,
             firewall: keys.given("firewall")?,
             association: keys.needed("association", ASSOCIATION)?,
             aaa: keys.given("aaa")?,
@@ -254,7 +257,7 @@ pub struct AssociationTable {
     pub key_file: Option<PathBuf>,
     /// How a repeated request is recognized: both clocks agree to 7 s, or the home agent chooses
     /// numbers.
-    pub replay: Replay,
+    pub replay: ReplayProtection,
     /// Allow "keyed-md5", and keys of less than 16 octets.
     pub legacy: bool,
 }
@@ -263,10 +266,10 @@ impl ReadTable for AssociationTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
             spi: keys.needed("spi", "a number that both sides know, such as spi = 1000")?,
-            algorithm: keys.given("algorithm")?,
+            algorithm: keys.or("algorithm", Algorithm::HmacMd5)?,
             key: keys.given("key")?,
             key_file: keys.given("key_file")?,
-            replay: keys.given("replay")?,
+            replay: keys.or("replay", ReplayProtection::Timestamps)?,
             legacy: keys.or("legacy", false)?,
         })
     }
@@ -289,7 +292,7 @@ impl ReadTable for AaaTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
             spi: keys.needed("spi", "a number that both sides know, such as spi = 2000")?,
-            algorithm: keys.given("algorithm")?,
+            algorithm: keys.or("algorithm", Algorithm::HmacMd5)?,
             key: keys.given("key")?,
             key_file: keys.given("key_file")?,
         })
@@ -308,39 +311,10 @@ impl core::fmt::Debug for AssociationTable {
     }
 }
 
-/// How a tunnel carries packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encapsulation {
-    /// IP in IP (RFC 2003).
-    #[default]
-    IpInIp,
-    /// Minimal encapsulation (RFC 2004).
-    Minimal,
-    /// GRE (RFC 2784).
-    Gre,
-}
-
 impl Read for Encapsulation {
     fn read(item: &Item) -> Result<Self, Fault> {
-        let words = [
-            ("ip-in-ip", Self::IpInIp),
-            ("minimal", Self::Minimal),
-            ("gre", Self::Gre),
-        ];
-        item.choice("value", &words)
+        item.choice("value", &Self::ALL.map(|it| (it.name(), it)))
     }
-}
-
-/// Whether packets of a mobile node come through its tunnel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReverseTunnel {
-    /// Never.
-    Refused,
-    /// As the node asks.
-    #[default]
-    Allowed,
-    /// Always.
-    Required,
 }
 
 impl Read for ReverseTunnel {
@@ -354,39 +328,10 @@ impl Read for ReverseTunnel {
     }
 }
 
-/// Whether a mobile node or a foreign agent asks for a tunnel in UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UdpTunnel {
-    /// No.
-    Never,
-    /// If there is a NAT.
-    #[default]
-    BehindNat,
-    /// Always.
-    Always,
-}
-
-impl Read for UdpTunnel {
+impl Read for UdpWish {
     fn read(item: &Item) -> Result<Self, Fault> {
-        let words = [
-            ("never", Self::Never),
-            ("behind-nat", Self::BehindNat),
-            ("always", Self::Always),
-        ];
-        item.choice("value", &words)
+        item.choice("value", &Self::ALL.map(|it| (it.name(), it)))
     }
-}
-
-/// How messages are authenticated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Algorithm {
-    /// RFC 5944 §3.5.1.
-    #[default]
-    HmacMd5,
-    /// HMAC-SHA-256.
-    HmacSha256,
-    /// RFC 2002 §5.1.
-    KeyedMd5,
 }
 
 impl Read for Algorithm {
@@ -400,17 +345,7 @@ impl Read for Algorithm {
     }
 }
 
-/// How a repeated request is recognized.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replay {
-    /// By the time.
-    #[default]
-    Timestamps,
-    /// By numbers of the home agent.
-    Nonces,
-}
-
-impl Read for Replay {
+impl Read for ReplayProtection {
     fn read(item: &Item) -> Result<Self, Fault> {
         let words = [("timestamps", Self::Timestamps), ("nonces", Self::Nonces)];
         item.choice("value", &words)

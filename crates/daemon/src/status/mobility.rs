@@ -4,7 +4,6 @@ use core::fmt::{self, Display, Formatter};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use engine::sa::Encapsulation;
 use serde::{Deserialize, Serialize};
 
 /// A home agent, a foreign agent or a mobile node.
@@ -111,15 +110,6 @@ pub struct VisitorStatus {
     pub encapsulating_delivery: bool,
     /// Until its registration ends.
     pub left_s: Option<f64>,
-}
-
-/// A tunnel's form, as a configuration writes it.
-pub fn form(encapsulation: Encapsulation) -> &'static str {
-    match encapsulation {
-        Encapsulation::IpInIp => "ip-in-ip",
-        Encapsulation::Minimal => "minimal",
-        Encapsulation::Gre => "gre",
-    }
 }
 
 impl Display for MobilityStatus {

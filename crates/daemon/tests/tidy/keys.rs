@@ -13,7 +13,12 @@ const SOURCE: &str = "crates/daemon/src/config/file.rs";
 /// Values that tables share.
 const UNITS: &str = "crates/daemon/src/config/values.rs";
 /// Enums that keys have as values and that other files define.
-const VALUES: &str = "crates/daemon/src/routes/full.rs";
+const VALUES: [&str; 4] = [
+    "crates/daemon/src/routes/full.rs",
+    "crates/engine/src/mip4/firewall.rs",
+    "crates/engine/src/mip4/tunnel.rs",
+    "crates/engine/src/sa/kinds.rs",
+];
 /// The tables of Mobile IPv4.
 const MOBILITY: &str = "crates/daemon/src/config/mobility.rs";
 /// The tables of firewalls and of SKIP.
@@ -116,10 +121,12 @@ struct Entry {
 
 /// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
-    let texts = [SOURCE, UNITS, VALUES, MOBILITY, FIREWALL, SKIP].map(|path| {
+    let sources = [SOURCE, UNITS, MOBILITY, FIREWALL, SKIP];
+    let texts = sources.into_iter().chain(VALUES).map(|path| {
         let text = &tree.find(path).expect("a source").text;
         text.split("\n#[cfg(test)]").next().unwrap_or_default()
     });
+    let texts: Vec<&str> = texts.collect();
     let wanted = with_limits(page(&texts.join("\n")), tree);
     let there = tree.find(PAGE).map_or("", |file| file.text.as_str());
     if there == wanted {
@@ -235,6 +242,7 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         "KijAlg" | "CryptAlg" | "MacAlg" => "name of an algorithm".to_owned(),
         "Profile" => "`\"skip-x25519\"`, `\"skip-draft\"`, `\"skip-paper\"`".to_owned(),
         "firewall::Mode" => "`\"binding\"`, `\"packet-parsing\"`".to_owned(),
+        "ReplayProtection" => "`\"timestamps\"`, `\"nonces\"`".to_owned(),
         "Algorithm" => "`\"hmac-md5\"`, `\"hmac-sha-256\"`, `\"keyed-md5\"`".to_owned(),
         "Encap" => "`\"auto\"`, true, false".to_owned(),
         _ if kind.starts_with("BTreeMap") => "tables".to_owned(),
@@ -325,10 +333,16 @@ fn plain(text: &str) -> String {
             _ => format!("\"{seconds}s\""),
         };
     }
-    match text {
-        "Profile::X25519" => return "\"skip-x25519\"".to_owned(),
-        "firewall::Mode::Binding" => return "\"binding\"".to_owned(),
-        _ => {}
+    if text == "Profile::X25519" {
+        return "\"skip-x25519\"".to_owned();
+    }
+    // A variant, not a constant of a module.
+    let variant = text.rsplit_once("::").filter(|(kind, _)| {
+        let name = kind.rsplit("::").next().unwrap_or_default();
+        name.starts_with(char::is_uppercase)
+    });
+    if let Some((_, variant)) = variant {
+        return format!("\"{}\"", word(variant));
     }
     let text = text.trim_end_matches(".to_owned()");
     match text.starts_with(|c: char| c.is_ascii_digit()) {

@@ -19,8 +19,7 @@ use super::association::Associations;
 use super::firewall::{Firewall, Side};
 use super::identification::{Clock, Identifier};
 use super::revocation::Agreement;
-use super::tunnel::Tunnel;
-pub use super::tunnel::UdpWish;
+use super::tunnel::{Tunnel, UdpWish};
 use crate::sa::Encapsulation;
 use crate::time::{Deadline, Duration, Instant};
 

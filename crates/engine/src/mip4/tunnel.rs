@@ -34,6 +34,20 @@ pub enum UdpWish {
     Always,
 }
 
+impl UdpWish {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Never, Self::BehindNat, Self::Always];
+
+    /// As in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::BehindNat => "behind-nat",
+            Self::Always => "always",
+        }
+    }
+}
+
 /// Whether packets of a mobile node come through its tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReverseTunnel {

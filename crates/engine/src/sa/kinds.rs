@@ -24,6 +24,9 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::IpInIp, Self::Minimal, Self::Gre];
+
     /// Of this number.
     pub fn of(protocol: u8) -> Option<Self> {
         match protocol {
@@ -34,7 +37,7 @@ impl Encapsulation {
         }
     }
 
-    /// As in status and in device files.
+    /// As in files and in status.
     pub fn name(self) -> &'static str {
         match self {
             Self::IpInIp => "ip-in-ip",

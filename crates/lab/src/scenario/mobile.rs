@@ -2,7 +2,7 @@
 //! SKIP between a station and a firewall.
 
 use document::{Fault, Item, Table};
-use engine::mip4::mobile_node::UdpWish;
+use engine::mip4::tunnel::UdpWish;
 use engine::sa::Encapsulation;
 use serde::{Serialize, Serializer};
 
@@ -41,16 +41,6 @@ pub struct Skip {
     pub udp: UdpWish,
 }
 
-const ENCAPSULATIONS: [(&str, Encapsulation); 3] = [
-    ("ip-in-ip", Encapsulation::IpInIp),
-    ("minimal", Encapsulation::Minimal),
-    ("gre", Encapsulation::Gre),
-];
-const UDP: [(&str, UdpWish); 3] = [
-    ("never", UdpWish::Never),
-    ("behind-nat", UdpWish::BehindNat),
-    ("always", UdpWish::Always),
-];
 /// The lifetime of a registration, if the file says nothing: that of agent advertisements (RFC 5944
 /// §2.3.1).
 const LIFETIME_S: u16 = 1800;
@@ -70,7 +60,10 @@ impl MobileIp {
             station,
             agent,
             encapsulation: table.or("encapsulation", Encapsulation::IpInIp, |item| {
-                item.choice("encapsulation", &ENCAPSULATIONS)
+                item.choice(
+                    "encapsulation",
+                    &Encapsulation::ALL.map(|it| (it.name(), it)),
+                )
             })?,
             is_reverse: table.or("reverse_tunnel", true, Item::boolean)?,
             udp: udp_wish(table)?,
@@ -81,19 +74,15 @@ impl MobileIp {
 
 /// The key `udp` of either layer.
 pub(super) fn udp_wish(table: &Table<'_>) -> Result<UdpWish, Fault> {
-    table.or("udp", UdpWish::BehindNat, |item| item.choice("udp", &UDP))
+    table.or("udp", UdpWish::BehindNat, |item| {
+        item.choice("udp", &UdpWish::ALL.map(|it| (it.name(), it)))
+    })
 }
 
 fn encapsulation<S: Serializer>(value: &Encapsulation, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(said(&ENCAPSULATIONS, value))
+    to.serialize_str(value.name())
 }
 
 pub(super) fn udp<S: Serializer>(value: &UdpWish, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(said(&UDP, value))
-}
-
-/// The word for a value. Each list of words is complete.
-fn said<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    let found = words.iter().find(|(_, meant)| meant == value);
-    found.map_or("", |(word, _)| *word)
+    to.serialize_str(value.name())
 }

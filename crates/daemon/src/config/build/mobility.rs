@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use engine::mip4::association::{self, Association, Associations, FIRST_SPI, ReplayProtection};
+use engine::mip4::association::{Algorithm, Association, Associations, FIRST_SPI};
 use engine::mip4::identification::Clock;
 use engine::mip4::revocation::Policy;
-use engine::mip4::{foreign_agent, home_agent, mobile_node, tunnel};
-use engine::sa;
+use engine::mip4::{foreign_agent, home_agent, mobile_node};
+use engine::sa::Encapsulation;
 use engine::site::is_unicast;
 use engine::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -19,8 +19,8 @@ use zeroize::Zeroizing;
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
 use crate::config::mobility::{
-    AgentTable, Algorithm, AssociationTable, Encapsulation, ForeignAgentTable, HomeAgentTable,
-    MOBILE, MobileNodeTable, MobileTable, Replay, ReverseTunnel, UdpTunnel,
+    AgentTable, AssociationTable, ForeignAgentTable, HomeAgentTable, MOBILE, MobileNodeTable,
+    MobileTable,
 };
 use crate::config::parts::{HomeAgentSetup, MobileSetup, Mobility, NodeFirewall, VisitedLink};
 use crate::config::values::{SecretText, Span};
@@ -174,7 +174,7 @@ impl Builder<'_> {
                 max_lifetime: self.seconds("home_agent.max_lifetime", table.max_lifetime, false)?,
                 max_bindings: table.max_bindings,
                 encapsulations: offered(table.encapsulations.as_deref()),
-                reverse_tunnel: reverse(table.reverse_tunnel),
+                reverse_tunnel: table.reverse_tunnel,
                 udp_keepalive: (keepalive != 0).then_some(keepalive),
                 allows_forced_udp: table.forced_udp,
                 clients,
@@ -229,7 +229,7 @@ impl Builder<'_> {
                 max_lifetime: self.seconds("foreign_agent.max_lifetime", longest, false)?,
                 max_visitors: table.max_visitors,
                 encapsulations: offered(table.encapsulations.as_deref()),
-                reverse_tunnel: reverse(table.reverse_tunnel),
+                reverse_tunnel: table.reverse_tunnel,
                 is_required: table.required,
                 challenges: table.challenges,
                 advertised_lifetime: self.seconds(
@@ -243,7 +243,7 @@ impl Builder<'_> {
                 revocation: table.revocation.then_some(REVOCATION),
                 // The time of the start replaces it.
                 clock: Clock::new(Instant(0), Duration::ZERO),
-                udp: udp_wish(table.udp),
+                udp: table.udp,
             },
             interface: table.interface.clone(),
         }))
@@ -281,12 +281,12 @@ impl Builder<'_> {
                 associations: self.association("mobile.association", &table.association)?,
                 foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
                 lifetime: self.seconds("mobile.lifetime", table.lifetime, false)?,
-                encapsulation: encapsulation(table.encapsulation),
+                encapsulation: table.encapsulation,
                 is_reverse: table.reverse_tunnel,
                 encapsulates_delivery: table.encapsulating_delivery,
                 wants_broadcasts: table.broadcasts,
                 is_simultaneous: table.simultaneous,
-                udp: udp_wish(table.udp),
+                udp: table.udp,
                 firewall: firewall.as_ref().and_then(|it| it.machine.clone()),
                 hears_revocations: table.revocation,
             },
@@ -319,8 +319,7 @@ impl Builder<'_> {
         key: &str,
         table: &AssociationTable,
     ) -> Result<Associations, ConfigError> {
-        let algorithm = algorithm(table.algorithm);
-        if algorithm.is_legacy() && !table.legacy {
+        if table.algorithm.is_legacy() && !table.legacy {
             let text = "\"keyed-md5\" is the weak form of RFC 2002: it needs legacy = true";
             return Err(self.value(&format!("{key}.algorithm"), text));
         }
@@ -330,11 +329,7 @@ impl Builder<'_> {
         }
         let least = if table.legacy { 1 } else { KEY_OCTETS_MIN };
         let octets = self.key_octets(key, (&table.key, &table.key_file), least)?;
-        let replay = match table.replay {
-            Replay::Timestamps => ReplayProtection::Timestamps,
-            Replay::Nonces => ReplayProtection::Nonces,
-        };
-        let one = Association::new(table.spi, algorithm, replay, &octets);
+        let one = Association::new(table.spi, table.algorithm, table.replay, &octets);
         let list = one.and_then(|one| Associations::new(vec![one]));
         list.ok_or_else(|| self.value(&format!("{key}.key"), "the key is empty"))
     }
@@ -454,41 +449,9 @@ fn from_hex(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     rest.is_empty().then_some(octets)
 }
 
-fn algorithm(word: Algorithm) -> association::Algorithm {
-    match word {
-        Algorithm::HmacMd5 => association::Algorithm::HmacMd5,
-        Algorithm::HmacSha256 => association::Algorithm::HmacSha256,
-        Algorithm::KeyedMd5 => association::Algorithm::KeyedMd5,
-    }
-}
-
-fn encapsulation(word: Encapsulation) -> sa::Encapsulation {
-    match word {
-        Encapsulation::IpInIp => sa::Encapsulation::IpInIp,
-        Encapsulation::Minimal => sa::Encapsulation::Minimal,
-        Encapsulation::Gre => sa::Encapsulation::Gre,
-    }
-}
-
-fn udp_wish(word: UdpTunnel) -> tunnel::UdpWish {
-    match word {
-        UdpTunnel::Never => tunnel::UdpWish::Never,
-        UdpTunnel::BehindNat => tunnel::UdpWish::BehindNat,
-        UdpTunnel::Always => tunnel::UdpWish::Always,
-    }
-}
-
-fn offered(words: Option<&[Encapsulation]>) -> BTreeSet<sa::Encapsulation> {
-    let words = words.unwrap_or(&[Encapsulation::Minimal, Encapsulation::Gre]);
-    words.iter().copied().map(encapsulation).collect()
-}
-
-fn reverse(word: ReverseTunnel) -> tunnel::ReverseTunnel {
-    match word {
-        ReverseTunnel::Refused => tunnel::ReverseTunnel::Refused,
-        ReverseTunnel::Allowed => tunnel::ReverseTunnel::Allowed,
-        ReverseTunnel::Required => tunnel::ReverseTunnel::Required,
-    }
+fn offered(written: Option<&[Encapsulation]>) -> BTreeSet<Encapsulation> {
+    let all = written.unwrap_or(&[Encapsulation::Minimal, Encapsulation::Gre]);
+    all.iter().copied().collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::firewall::selector;
 use super::skip::OwnKey;
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
-use crate::config::firewall::{self as table, NodeFirewallTable, WallTable};
+use crate::config::firewall::{NodeFirewallTable, WallTable};
 use crate::config::mobility::MobileTable;
 use crate::config::parts::{NodeFirewall, Wall};
 use crate::config::skip::SkipPeerTable;
@@ -66,11 +66,7 @@ impl Builder<'_> {
             behind,
             others,
             machine,
-            side: match table.side {
-                table::Side::ByAddress => Side::ByAddress,
-                table::Side::Inside => Side::Inside,
-                table::Side::Outside => Side::Outside,
-            },
+            side: table.side,
             is_udp: table.udp,
             takes_short_form: table.header_removal,
             is_filtered: table.filter,
@@ -90,7 +86,7 @@ impl Builder<'_> {
                 ("networks", table.networks.is_some()),
                 ("others", !table.others.is_empty()),
                 ("header_removal", table.header_removal),
-                ("side", table.side != table::Side::ByAddress),
+                ("side", table.side != Side::ByAddress),
             ];
             return match unused.iter().find(|(_, is_there)| *is_there) {
                 None => Ok(None),

@@ -20,7 +20,7 @@ use crate::config::VisitedLink;
 use crate::ether::{ALL_HOSTS, Heard, Registration};
 use crate::routes::Desired;
 use crate::routes::roaming::Visitor;
-use crate::status::{MobilityStatus, VisitorStatus, form};
+use crate::status::{MobilityStatus, VisitorStatus};
 
 /// Where a node sends a request that does not know our address (RFC 5944 §3.6.1.1).
 const ALL_AGENTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 11);
@@ -155,7 +155,7 @@ impl ForeignAgentPart {
             home_address: one.home_address,
             home_agent: one.home_agent,
             mac: one.mac.0.map(|octet| format!("{octet:02x}")).join(":"),
-            encapsulation: form(one.encapsulation).to_owned(),
+            encapsulation: one.encapsulation.name().to_owned(),
             reverse: one.is_reverse,
             encapsulating_delivery: one.encapsulates_delivery,
             left_s: self

@@ -18,7 +18,7 @@ use crate::config::HomeAgentSetup;
 use crate::count_file::CountFile;
 use crate::ether::{ALL_HOSTS, Heard, Mac};
 use crate::routes::{Desired, Prefix};
-use crate::status::{BindingStatus, MobilityStatus, form};
+use crate::status::{BindingStatus, MobilityStatus};
 
 /// How often a change of link-layer address is announced, and how far apart: a frame may be lost
 /// (RFC 5944 §4.6).
@@ -189,7 +189,7 @@ impl HomeAgentPart {
                 BindingStatus {
                     home_address: *home,
                     care_of: tunnel.care_of,
-                    encapsulation: form(tunnel.encapsulation).to_owned(),
+                    encapsulation: tunnel.encapsulation.name().to_owned(),
                     udp: tunnel.udp,
                     reverse: tunnel.is_reverse,
                     colocated: tunnel.is_colocated,

@@ -85,7 +85,8 @@ pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
 #[cfg(test)]
 mod tests {
     use engine::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
-    use engine::mip4::mobile_node::{Config, UdpWish};
+    use engine::mip4::mobile_node::Config;
+    use engine::mip4::tunnel::UdpWish;
     use engine::sa::Encapsulation;
 
     use super::*;

@@ -24,7 +24,7 @@ use crate::count_file::CountFile;
 use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
-use crate::status::{MobilityStatus, form};
+use crate::status::MobilityStatus;
 
 /// Agents of the link whose link-layer address is known. Anybody can advertise.
 const AGENTS_MAX: usize = 16;
@@ -274,7 +274,7 @@ impl MobileNodePart {
         {
             status.care_of = Some(tunnel.care_of);
             status.through = through;
-            status.encapsulation = Some(form(tunnel.encapsulation).to_owned());
+            status.encapsulation = Some(tunnel.encapsulation.name().to_owned());
             status.udp = tunnel.udp;
             status.reverse = Some(tunnel.is_reverse);
             let end = self.node.end();

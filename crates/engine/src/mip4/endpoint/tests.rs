@@ -7,8 +7,7 @@ use wire::ip::{Flow, ipv4, protocol};
 use super::*;
 use crate::counters::DropReason;
 use crate::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
-use crate::mip4::mobile_node::UdpWish;
-use crate::mip4::tunnel::ReverseTunnel;
+use crate::mip4::tunnel::{ReverseTunnel, UdpWish};
 use crate::sa::{Encapsulation, Via};
 use crate::time::Duration;
 

@@ -14,7 +14,8 @@ use crate::mip4::aaa::CHAP_SPI;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
 use crate::mip4::home_agent::{self, HomeAgent};
 use crate::mip4::identification::Clock;
-use crate::mip4::mobile_node::{self, Attachment, MobileNode, State, UdpWish};
+use crate::mip4::mobile_node::{self, Attachment, MobileNode, State};
+use crate::mip4::tunnel::UdpWish;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
 const HOME_AGENT: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 1);

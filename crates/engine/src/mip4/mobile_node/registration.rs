@@ -8,9 +8,9 @@ use wire::mip4::{
     RequestFlags, UdpTunnelRequest, extensions,
 };
 
-use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State, UdpWish};
+use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State};
 use crate::mip4::association::ReplayProtection;
-use crate::mip4::tunnel::Tunnel;
+use crate::mip4::tunnel::{Tunnel, UdpWish};
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 

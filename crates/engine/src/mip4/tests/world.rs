@@ -11,9 +11,9 @@ use crate::mip4::association::{Algorithm, Association, Associations, ReplayProte
 use crate::mip4::foreign_agent::{self, ForeignAgent, Mac};
 use crate::mip4::home_agent::{self, HomeAgent};
 use crate::mip4::identification::Clock;
-use crate::mip4::mobile_node::{self, Attachment, MobileNode, State, UdpWish};
+use crate::mip4::mobile_node::{self, Attachment, MobileNode, State};
 use crate::mip4::revocation::Policy;
-use crate::mip4::tunnel::{ReverseTunnel, Tunnel};
+use crate::mip4::tunnel::{ReverseTunnel, Tunnel, UdpWish};
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@
 //! by way of the agent. Left out: foreign agents, and stations whose link changes.
 
 use document::Fault;
-use engine::mip4::mobile_node::UdpWish;
+use engine::mip4::tunnel::UdpWish;
 use engine::plane::shape::TunnelShape;
 use engine::sa::Encapsulation;
 

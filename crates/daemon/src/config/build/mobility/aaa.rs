@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use engine::mip4::aaa::{AaaKey, CHAP_SPI};
-use engine::mip4::association::Associations;
+use engine::mip4::association::{Algorithm, Associations};
 
-use super::{Builder, ConfigError, KEY_OCTETS_MIN, algorithm};
+use super::{Builder, ConfigError, KEY_OCTETS_MIN};
 use crate::config::file::ConfigFile;
-use crate::config::mobility::{AaaTable, Algorithm};
+use crate::config::mobility::AaaTable;
 
 /// What a foreign agent shares with mobile nodes, by home address.
 type VisitorKeys = (BTreeMap<Ipv4Addr, Associations>, BTreeMap<Ipv4Addr, AaaKey>);
@@ -31,7 +31,7 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.spi"), &text));
         }
         let octets = self.key_octets(key, (&table.key, &table.key_file), KEY_OCTETS_MIN)?;
-        let made = AaaKey::new(table.spi, algorithm(table.algorithm), &octets);
+        let made = AaaKey::new(table.spi, table.algorithm, &octets);
         let empty = || self.value(&format!("{key}.key"), "the key is empty");
         made.map(Some).ok_or_else(empty)
     }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
+
 use super::*;
 use crate::config::build::{Names, Origin, build, file};
 
@@ -58,7 +60,7 @@ fn a_home_agent_has_the_defaults_of_the_standards() {
     let config = home_agent("").expect("good");
     assert_eq!((config.max_lifetime, config.max_bindings), (3_600, 4));
     assert_eq!(config.udp_keepalive, Some(110));
-    assert_eq!(config.reverse_tunnel, tunnel::ReverseTunnel::Allowed);
+    assert_eq!(config.reverse_tunnel, ReverseTunnel::Allowed);
     assert_eq!(config.encapsulations.len(), 2);
     assert_eq!(config.revocation, Some(REVOCATION));
 }
@@ -70,11 +72,11 @@ fn each_key_of_a_home_agent_is_taken_and_checked() {
     assert_eq!(good("max_bindings = 1\n").max_bindings, 1);
     assert_eq!(
         good("encapsulations = [\"gre\"]\n").encapsulations,
-        [sa::Encapsulation::Gre].into()
+        [Encapsulation::Gre].into()
     );
     assert_eq!(
         good("reverse_tunnel = \"required\"\n").reverse_tunnel,
-        tunnel::ReverseTunnel::Required
+        ReverseTunnel::Required
     );
     assert_eq!(good("udp_keepalive = \"0\"\n").udp_keepalive, None);
     assert_eq!(good("udp_keepalive = \"10s\"\n").udp_keepalive, Some(10));
@@ -168,14 +170,14 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
     let config = good("");
     assert_eq!(config.care_of, config.address);
     assert_eq!((config.max_visitors, config.is_required), (250, false));
-    assert_eq!(config.udp, tunnel::UdpWish::BehindNat);
+    assert_eq!(config.udp, UdpWish::BehindNat);
     assert_eq!(config.revocation, Some(REVOCATION));
     assert_eq!(
         good("care_of = \"192.0.2.9\"\n").care_of,
         Ipv4Addr::new(192, 0, 2, 9)
     );
     assert!(good("required = true\n").is_required);
-    assert_eq!(good("udp = \"never\"\n").udp, tunnel::UdpWish::Never);
+    assert_eq!(good("udp = \"never\"\n").udp, UdpWish::Never);
     assert_eq!(good("revocation = false\n").revocation, None);
     let shared = format!("challenges = true\n{NODE}{KEY}");
     assert!(good(&shared).challenges);
@@ -227,14 +229,14 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
     assert!(good("simultaneous = true\n").is_simultaneous);
     assert!(good("broadcasts = true\n").wants_broadcasts);
     assert!(good(AAA).aaa.is_some() && good("").aaa.is_none());
-    assert_eq!(good("udp = \"always\"\n").udp, tunnel::UdpWish::Always);
+    assert_eq!(good("udp = \"always\"\n").udp, UdpWish::Always);
     assert_eq!(
         good("nai = \"ms@example\"\n").nai,
         Some(b"ms@example".to_vec())
     );
     assert_eq!(
         good("encapsulation = \"minimal\"\n").encapsulation,
-        sa::Encapsulation::Minimal
+        Encapsulation::Minimal
     );
     assert!(good("encapsulating_delivery = true\n").encapsulates_delivery);
     let lines = [
