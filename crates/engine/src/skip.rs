@@ -17,6 +17,7 @@ mod opener;
 pub mod profile;
 mod repeats;
 mod sealer;
+mod sequence;
 mod traffic;
 pub mod udp;
 pub mod words;

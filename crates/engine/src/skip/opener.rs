@@ -17,18 +17,17 @@ use super::counter::Accepted;
 use super::keys::{IntervalKey, MAX_FIELD_LEN};
 use super::layout::{Layout, MAX_ASSOCIATED_LEN, MAX_IP_LEN, concat, covered_header, whole_iv};
 use super::repeats::Repeats;
+use super::sequence::Seen;
 use super::traffic::{Crypt, MAX_DATA_LEN, TrafficKey};
 use crate::counters::DropReason;
-use crate::replay::Window;
 use crate::sa::Direction;
+use crate::time::Calendar;
 use crate::work::{Task, Work};
 
 /// Packet keys that are kept, so that reordered packets of the last keys need no new ones.
 const CACHED_KEYS: usize = 8;
 /// K_ijn that are kept.
 const CACHED_INTERVALS: usize = 3;
-/// skip-x25519's replay window, in packets.
-const WINDOW_PACKETS: u32 = 1024;
 
 /// The receiving half of an association.
 pub struct Opener {
@@ -40,7 +39,7 @@ pub struct Opener {
     /// The next place in `intervals` and in `keys` to overwrite.
     next: [usize; 2],
     repeats: Repeats,
-    window: Window,
+    seen: Seen,
     work: Work,
 }
 
@@ -63,7 +62,8 @@ pub struct Opened {
     /// It is a copy of one of the last packets. SKIP accepts it; the owner counts it.
     pub is_repeated: bool,
     /// It is authentic, no copy, and no earlier packet was newer by n, nor by sequence number in
-    /// skip-x25519. Only such a packet may say where the peer is.
+    /// skip-x25519, whose number also says that it was sent since [`Opener::begin`]. Only such a
+    /// packet may say where the peer is.
     pub is_newest: bool,
 }
 
@@ -92,9 +92,15 @@ impl Opener {
             keys: Vec::with_capacity(CACHED_KEYS),
             next: [0; 2],
             repeats: Repeats::new(),
-            window: Window::new(WINDOW_PACKETS, false),
+            seen: Seen::new(),
             work: Work::default(),
         }
+    }
+
+    /// The receiver starts at this time. Packets that were sent before may come from anybody who
+    /// has recorded them. Only skip-x25519 tells them.
+    pub fn begin(&mut self, time: Calendar) {
+        self.seen.begin(time);
     }
 
     /// The highest n of an authentic packet. An owner that keeps it on disk refuses more old
@@ -141,7 +147,7 @@ impl Opener {
         let unsealed = match &key.crypt {
             Crypt::Aead(aead) => {
                 let place = (at, &self.layout);
-                unseal_aead(aead, place, packet, &self.window, &mut self.work)
+                unseal_aead(aead, place, packet, &self.seen, &mut self.work)
             }
             _ => {
                 let place = (at, &self.layout);
@@ -161,7 +167,7 @@ impl Opener {
         let data_len = self.parts.algorithms.mac().data_len();
         let is_repeated = self.repeats.note(&unsealed.data[..data_len]);
         let is_newest_sequence = match unsealed.sequence {
-            Some(sequence) => self.window.accept(sequence),
+            Some(sequence) => self.seen.accept(sequence),
             None => true,
         };
         let (clear, next_header) = stripped?;
@@ -310,7 +316,7 @@ fn unseal_aead(
     key: &AeadKey,
     (at, layout): (usize, &Layout),
     packet: &mut [u8],
-    window: &Window,
+    seen: &Seen,
     work: &mut Work,
 ) -> Result<Unsealed, DropReason> {
     let algorithms = Algorithms::HKDF_AES_GCM_SIV;
@@ -325,7 +331,7 @@ fn unseal_aead(
         return Err(DropReason::UnknownSpi);
     }
     let number = u64::from_be_bytes(*sequence);
-    window.check(number)?;
+    seen.check(number)?;
     let first = [front[at] & 0xf0];
     let mut room = [0; MAX_ASSOCIATED_LEN];
     let associated = concat(&mut room, &[&outer[..outer_len], &first, &front[at + 1..]]);

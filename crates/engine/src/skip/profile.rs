@@ -24,8 +24,8 @@ pub enum Profile {
 /// What `skip-x25519` gives up against IKEv2.
 pub const LOSSES: &str = "skip-x25519 has no forward secrecy: whoever learns one of the two \
     long-term secrets reads all packets, past and future; it hides no names; a receiver that \
-    restarts accepts once more what was sent in the last two hours; both clocks must agree to \
-    an hour; and its algorithms are fixed, nothing is negotiated";
+    restarts accepts once more what was sent in the last two hours, though it follows nobody by \
+    it; both clocks must agree to an hour; and its algorithms are fixed, nothing is negotiated";
 
 impl Profile {
     /// Every profile.

@@ -8,13 +8,14 @@ use wire::skip::{
 
 use super::SkipTime;
 use super::association::{Association, Parts};
-use super::counter::{Sent, ZERO_HOUR};
+use super::counter::Sent;
 use super::keys::IntervalKey;
 use super::layout::{Layout, MAX_ASSOCIATED_LEN, SEQUENCE_LEN, concat, covered_header, whole_iv};
+use super::sequence;
 use super::traffic::{Crypt, TrafficKey};
 use crate::counters::DropReason;
 use crate::sa::Direction;
-use crate::time::{Calendar, Instant};
+use crate::time::Instant;
 use crate::work::{Task, Work};
 
 /// The sending half of an association.
@@ -106,10 +107,7 @@ impl Sealer {
     ) -> Result<(), DropReason> {
         assert!((20..=60).contains(&header), "an IPv4 header");
         assert_eq!(packet.len(), header + self.layout.sealed(clear));
-        let last = self.sequence;
-        let last = last.unwrap_or_else(|| first_sequence(time.calendar));
-        let sequence = last.checked_add(1);
-        let sequence = sequence.ok_or(DropReason::SequenceExhausted)?;
+        let sequence = sequence::next(self.sequence, time.calendar)?;
         let n = self.sent.next(time, clear as u64)?;
         self.renew(n, clear as u64, time.now, random);
         let (layout, algorithms) = (self.layout, self.parts.algorithms);
@@ -220,11 +218,4 @@ fn write_esp(esp: &mut [u8], layout: &Layout, clear: usize, next_header: u8, ran
     random.fill(&mut text[clear..clear + padding]);
     text[clear + padding] = padding as u8;
     text[clear + padding + 1] = next_header;
-}
-
-/// skip-x25519's numbers start at the second of the calendar, in the upper half: a sender that
-/// restarts is above all that it has sent, and its peer's window needs no reset.
-fn first_sequence(time: Calendar) -> u64 {
-    let seconds = time.0.saturating_sub(ZERO_HOUR.0).clamp(0, u32::MAX.into());
-    (seconds as u64) << 32
 }

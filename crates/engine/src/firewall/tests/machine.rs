@@ -180,7 +180,7 @@ fn a_silent_node_is_forgotten_and_bound_again_at_the_same_address() {
 
 #[test]
 fn a_firewall_that_restarts_binds_by_the_next_packet() {
-    for profile in [Profile::Draft, Profile::Paper] {
+    for profile in Profile::ALL {
         let mut world = World::new(Options {
             profile,
             ..Options::default()
@@ -188,6 +188,7 @@ fn a_firewall_that_restarts_binds_by_the_next_packet() {
         world.attach(0, Attachment::Colocated(CARE_OF));
         assert!(world.is_joined(0), "{profile}");
         world.restart_wall();
+        world.pass(Duration::from_secs(2));
         assert_eq!(bound(&world), []);
         assert!(world.is_joined(0), "{profile}");
         assert_eq!(bound(&world), [(A, CARE_OF)]);

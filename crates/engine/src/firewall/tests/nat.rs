@@ -7,6 +7,7 @@ use crate::counters::DropReason;
 use crate::firewall::access::EntryId;
 use crate::mip4::mobile_node::Attachment;
 use crate::mip4::security::Form;
+use crate::skip::Profile;
 use crate::skip::udp::{KEEPALIVE_INTERVAL, PORT};
 use crate::time::Duration;
 
@@ -76,6 +77,38 @@ fn a_node_that_comes_out_from_behind_its_nat_is_followed() {
     let bindings = world.wall.firewall().bindings();
     let places: Vec<_> = bindings.map(|(id, it)| (id, *it.care_of.ip())).collect();
     assert_eq!(places, [(EntryId(0), Ipv4Addr::new(198, 51, 100, 201))]);
+}
+
+/// In UDP nothing proves the outer address, and the window of a firewall that starts is empty.
+#[test]
+fn a_firewall_that_restarts_follows_no_recorded_packet() {
+    let mut world = World::new(Options {
+        profile: Profile::X25519,
+        nat: Some(own_nat),
+        form: Form::Udp,
+        ..Options::default()
+    });
+    world.attach(0, Attachment::Colocated(PRIVATE));
+    for _ in 0..5 {
+        assert!(world.is_joined(0));
+        world.pass(Duration::from_secs(1));
+    }
+    let from_nat = |sent: &&Sent| sent.is_outside && sent.packet[12..16] == own_nat(0).octets();
+    let recorded: Vec<_> = world.wire.iter().filter(from_nat).cloned().collect();
+    world.restart_wall();
+    let thief = SocketAddrV4::new(ELSEWHERE, 4444);
+    for Sent { packet, .. } in &recorded {
+        let again = datagram(thief, SocketAddrV4::new(WALL, PORT), &packet[28..], 9);
+        world.inject(true, again);
+    }
+    assert!(recorded.len() > 5);
+    assert_eq!(world.wall.firewall().bindings().count(), 0);
+    // The node is followed by its next packet.
+    world.pass(Duration::from_secs(1));
+    assert!(world.is_joined(0));
+    let bindings = world.wall.firewall().bindings();
+    let places: Vec<_> = bindings.map(|(_, it)| *it.care_of.ip()).collect();
+    assert_eq!(places, [own_nat(0)]);
 }
 
 #[test]

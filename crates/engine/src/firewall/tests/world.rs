@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use crypto::dh::long_term::Group;
 use crypto::rand::{Seed, Stream};
 use wire::ip::{Flow, ipv4, protocol, udp};
 use wire::mip4::PORT;
@@ -487,7 +488,7 @@ fn path_of(flow: &Flow) -> Option<(Path, usize)> {
     }
 }
 
-fn datagram(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8], id: u16) -> Vec<u8> {
+pub(super) fn datagram(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8], id: u16) -> Vec<u8> {
     let mut packet = vec![0; ipv4::HEADER_LEN + udp::HEADER_LEN];
     packet.extend_from_slice(payload);
     udp::write_header(&mut packet[ipv4::HEADER_LEN..], from.port(), to.port());
@@ -542,9 +543,21 @@ pub(super) fn skip_association(
         false => [none, name],
     };
     let algorithms = Algorithms::new(KijAlg::TripleDes, CryptAlg::Des, MacAlg::Md5);
-    let algorithms = algorithms.expect("they go together");
+    let algorithms = match options.profile {
+        Profile::X25519 => Algorithms::HKDF_AES_GCM_SIV,
+        _ => algorithms.expect("they go together"),
+    };
     let mut parts = parts(algorithms, number as u8, names);
     parts.profile = options.profile;
+    if options.profile == Profile::X25519 {
+        let mut publics = [[number as u8; 32], [200; 32]];
+        if !is_node {
+            publics.reverse();
+        }
+        let [own, peer] = publics.each_ref().map(|public| &public[..]);
+        let shared = [40 + number as u8; 32];
+        parts.master = MasterKey::of_shared(Group::Curve25519, &shared, [own, peer]);
+    }
     skip::Association::new(parts).expect("they fit")
 }
 

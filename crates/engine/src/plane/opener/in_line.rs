@@ -40,7 +40,11 @@ impl InLineOpener {
         }
     }
 
+    /// What was sent before the first of these times does not say where the peer is.
     pub(crate) fn tell(&mut self, calendar: Option<(Calendar, Instant)>) {
+        if let (Some((begun, _)), None) = (calendar, self.calendar) {
+            self.opener.begin(begun);
+        }
         self.calendar = calendar.or(self.calendar);
     }
 
