@@ -18,7 +18,7 @@ pub(crate) enum Carried {
     Home(Ipv4Addr),
     /// It is of a kind that carries one, but none can be read.
     Unreadable,
-    /// It is a fragment of a packet that says it in an earlier one.
+    /// It is a fragment of a packet that may say it in an earlier one.
     Later,
     /// It is of another kind.
     Nothing,
@@ -52,10 +52,9 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
     };
     let found = match flow.protocol {
         _ if inner.is_v6() => return Carried::Nothing,
+        other if !may_carry(other) => return Carried::Nothing,
         protocol::UDP if !is_message => return Carried::Nothing,
-        protocol::ICMP if rest.first().is_some_and(|kind| !is_error(*kind)) => {
-            return Carried::Nothing;
-        }
+        protocol::ICMP if !flow.is_later_fragment && !is_error(rest) => return Carried::Nothing,
         _ if flow.is_later_fragment && offset(packet) >= SAID_BEFORE => return Carried::Later,
         _ if flow.is_later_fragment => None,
         protocol::UDP => of_message(rest.get(udp::HEADER_LEN..).unwrap_or(&[]), bound),
@@ -64,8 +63,7 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
             Some(home) => Some(home),
             None => return Carried::Nothing,
         },
-        form if Encapsulation::of(form).is_some() => of_tunnel(form, rest, bound),
-        _ => return Carried::Nothing,
+        form => of_tunnel(form, rest, bound),
     };
     found.map_or(Carried::Unreadable, Carried::Home)
 }
@@ -84,9 +82,15 @@ impl Bound {
     }
 }
 
-/// Whether this type of ICMP quotes a packet (RFC 1122 §3.2.2).
-fn is_error(kind: u8) -> bool {
-    matches!(kind, 3..=5 | 11 | 12)
+/// Whether packets of this protocol carry a home address.
+fn may_carry(other: u8) -> bool {
+    let is_message = matches!(other, protocol::UDP | protocol::ICMP | protocol::SKIP);
+    is_message || Encapsulation::of(other).is_some()
+}
+
+/// Whether this ICMP quotes a packet (RFC 1122 §3.2.2), or is too short to tell.
+fn is_error(message: &[u8]) -> bool {
+    matches!(message.first(), None | Some(3..=5 | 11 | 12))
 }
 
 /// Of what follows the IP header of a tunnelled packet.

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crypto::rand::Seed;
-use wire::ip::ipv4;
+use wire::ip::{ipv4, protocol};
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 
 use super::packets::by_key;
@@ -238,6 +238,38 @@ fn an_authentic_node_is_nobody_inside() {
         set_checksum(&mut fragment);
         try_it(neighbour, fragment, Some(DropReason::ForgedSource));
     }
+}
+
+/// The home agent takes a node to be where another one is. Only first fragments tell whose they
+/// are.
+#[test]
+fn fragments_for_a_former_node_are_not_sealed_for_its_successor() {
+    let mut world = World::new(Options {
+        nodes: 2,
+        ..Options::default()
+    });
+    world.attach(1, Attachment::Colocated(CARE_OF));
+    assert!(world.is_joined(1));
+    let inner = large_data(CORRESPONDENT, home(0), 400);
+    for other in [protocol::IPV4, protocol::UDP, protocol::GRE] {
+        let mut later = in_tunnel(&inner, (AGENT, CARE_OF));
+        later[9] = other;
+        // Offset 200, without DF.
+        later[6..8].copy_from_slice(&[0, 25]);
+        set_checksum(&mut later);
+        let packet = in_tunnel(&later, (AGENT, WALL_INSIDE));
+        refuses(&mut world, false, packet, DropReason::NoPolicy);
+    }
+    // Of other protocols, no fragment carries a home address.
+    let mut plain = large_data(AGENT, CARE_OF, 400);
+    plain[6..8].copy_from_slice(&[0, 25]);
+    set_checksum(&mut plain);
+    let lost = world.wall_drops(DropReason::NoPolicy);
+    let sent = world.wire.iter().filter(|sent| sent.is_outside).count();
+    world.inject(false, in_tunnel(&plain, (AGENT, WALL_INSIDE)));
+    assert_eq!(world.wall_drops(DropReason::NoPolicy), lost);
+    let after = world.wire.iter().filter(|sent| sent.is_outside).count();
+    assert_eq!(after, sent + 1);
 }
 
 fn set_checksum(packet: &mut [u8]) {

@@ -115,6 +115,17 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
         let could_change_it = read(&later, Bound::ToNode);
         assert_eq!(could_change_it, Carried::Unreadable);
     }
+    // An error or none: only its first fragment says.
+    for octet in [3, 8] {
+        let mut later = packet((AGENT, CARE_OF), ICMP, &[octet; 40]);
+        later[7] = 1;
+        assert_eq!(read(&later, Bound::ToNode), Carried::Unreadable);
+        later[7] = 6;
+        assert_eq!(read(&later, Bound::ToNode), Carried::Later);
+    }
+    let mut later = packet((AGENT, CARE_OF), 253, &[0; 40]);
+    later[7] = 6;
+    assert_eq!(read(&later, Bound::ToNode), Carried::Nothing);
 }
 
 #[test]

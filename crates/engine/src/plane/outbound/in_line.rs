@@ -21,7 +21,7 @@ impl OutboundPlane {
 
     /// The child that a packet belongs to: by the home address that it carries, or by its ends.
     /// What is about another's home address, or does not tell whose, is not for a mobile node,
-    /// whoever had its care-of address before.
+    /// whoever had its care-of address before. Later fragments do not tell.
     pub(super) fn find_for(&self, inner: &Inner, packet: &[u8]) -> Option<Slot> {
         if self.by_home.is_empty() {
             return self.find(inner);
@@ -32,8 +32,10 @@ impl OutboundPlane {
                 own.filter(|slot| self.is_admitted(*slot, inner))
                     .or_else(|| self.find_among(inner, |child| child.home_address().is_none()))
             }
-            Carried::Unreadable => self.find_among(inner, |child| child.home_address().is_none()),
-            Carried::Later | Carried::Nothing => self.find(inner),
+            Carried::Unreadable | Carried::Later => {
+                self.find_among(inner, |child| child.home_address().is_none())
+            }
+            Carried::Nothing => self.find(inner),
         }
     }
 
