@@ -433,7 +433,7 @@ impl Firewall {
         let own = self.access.entry(entry).home_address();
         let is_inside = self.reserved.holds(*from.ip(), own);
         // Nothing tells its packets from those of a host that has a line.
-        let is_fixed = own.is_none() && self.is_fixed(*from.ip());
+        let is_fixed = own.is_none() && self.access.has_fixed(*from.ip());
         if from.port() != 0 && !self.takes_udp || is_inside || is_fixed {
             return;
         }
@@ -457,14 +457,6 @@ impl Firewall {
         };
         self.claims.insert(entry, claim);
         self.ask();
-    }
-
-    /// Whether a host or network entry holds for an address.
-    fn is_fixed(&self, address: Ipv4Addr) -> bool {
-        let fixed = self.access.iter().map(|(_, entry)| entry.origin);
-        fixed
-            .filter(|origin| *origin != Origin::Nomadic)
-            .any(|origin| origin.selector().contains_address(address.into()))
     }
 
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.

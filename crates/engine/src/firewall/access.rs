@@ -2,7 +2,7 @@
 //!
 //! Entries are searched by kind: hosts, then networks, then nomadic entries. What fits none is
 //! denied. Of two networks that hold an address the smaller one comes first; else the order is that
-//! of the list.
+//! of the list. The inbound plane does the search: it has an SA for each entry.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -78,6 +78,18 @@ impl Origin {
         }
     }
 
+    /// The same for all that hold the same addresses.
+    fn canonical(self) -> Self {
+        match self {
+            Self::Network(host, 32) => Self::Host(host),
+            Self::Network(first, bits) => {
+                let host = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+                Self::Network(Ipv4Addr::from_bits(first.to_bits() & !host), bits)
+            }
+            other => other,
+        }
+    }
+
     /// What is searched first is least.
     fn rank(self) -> (u8, u8) {
         match self {
@@ -108,7 +120,8 @@ impl<T> AccessList<T> {
         let mut order: Vec<EntryId> = (0..entries.len()).map(EntryId).collect();
         let place = |id: &EntryId| {
             let entry = &entries[id.0];
-            (entry.origin.rank(), entry.origin, entry.remote, entry.local)
+            let origin = entry.origin.canonical();
+            (origin.rank(), origin, entry.remote, entry.local)
         };
         order.sort_by_key(place);
         let same = order
@@ -117,28 +130,14 @@ impl<T> AccessList<T> {
         if let Some(&[first, second]) = same {
             return Err(ListFault::Repeated(first, second));
         }
-        order.sort_by_key(|id| (entries[id.0].origin.rank(), *id));
+        order.sort_by_key(|id| (entries[id.0].origin.canonical().rank(), *id));
         Ok(Self { entries, order })
     }
 
-    /// The entry of a packet from an address that bears these names: its sender's, and ours. None:
-    /// it is denied.
-    pub fn find(&self, from: Ipv4Addr, remote: Name, local: Name) -> Option<EntryId> {
-        let fits = |id: &&EntryId| {
-            let entry = &self.entries[id.0];
-            entry.origin.holds(from) && entry.remote == remote && entry.local == local
-        };
-        self.order.iter().find(fits).copied()
-    }
-
-    /// The entry of a packet to an address: that of a host or network. Nomadic entries are found by
-    /// their [bindings](super::bindings).
-    pub fn find_fixed(&self, to: Ipv4Addr) -> Option<EntryId> {
-        let fits = |id: &&EntryId| {
-            let origin = self.entries[id.0].origin;
-            origin != Origin::Nomadic && origin.holds(to)
-        };
-        self.order.iter().find(fits).copied()
+    /// Whether an entry of a host or network holds for an address.
+    pub fn has_fixed(&self, address: Ipv4Addr) -> bool {
+        let mut origins = self.entries.iter().map(|entry| entry.origin);
+        origins.any(|origin| origin != Origin::Nomadic && origin.holds(address))
     }
 
     /// One entry. Panics for a number of another list.
@@ -188,9 +187,11 @@ mod tests {
         .expect("the paper's list")
     }
 
+    /// The first entry of a packet with these names.
     fn found(list: &AccessList<&'static str>, from: [u8; 4], remote: Name) -> Option<&'static str> {
-        let id = list.find(from.into(), remote, Name::NONE)?;
-        Some(list.entry(id).template)
+        let fits = |entry: &Entry<_>| entry.origin.holds(from.into()) && entry.remote == remote;
+        let mut all = list.iter().map(|(_, entry)| entry);
+        all.find(|entry| fits(entry)).map(|entry| entry.template)
     }
 
     #[test]
@@ -219,12 +220,6 @@ mod tests {
         assert_eq!(found(&list, [203, 0, 113, 9], stranger), None);
         assert_eq!(found(&list, [203, 0, 113, 9], Name::NONE), None);
         assert_eq!(found(&list, [192, 168, 5, 20], Name::NONE), None);
-        let to_us = list.find(
-            [203, 0, 113, 9].into(),
-            Name::ipv4(Ipv4Addr::new(10, 18, 3, 17)),
-            Name::ipv4(Ipv4Addr::new(10, 18, 3, 17)),
-        );
-        assert_eq!(to_us, None, "the packet names another receiver");
     }
 
     #[test]
@@ -240,16 +235,14 @@ mod tests {
         .expect("a list");
         assert_eq!(found(&list, [10, 1, 2, 3], Name::NONE), Some("small"));
         assert_eq!(found(&list, [10, 2, 2, 3], Name::NONE), Some("wide"));
-        let id = list.find_fixed([10, 1, 2, 3].into()).expect("an entry");
-        assert_eq!(list.entry(id).template, "small");
     }
 
     #[test]
-    fn packets_to_a_mobile_node_are_not_found_by_its_address() {
+    fn an_address_is_fixed_by_hosts_and_networks_alone() {
         let list = paper();
-        assert_eq!(list.find_fixed([203, 0, 113, 9].into()), None);
-        let id = list.find_fixed([192, 168, 4, 20].into()).expect("an entry");
-        assert_eq!(list.entry(id).template, "RC2, MD5");
+        assert!(!list.has_fixed([203, 0, 113, 9].into()));
+        assert!(list.has_fixed([192, 168, 4, 20].into()));
+        assert!(list.has_fixed([192, 168, 4, 255].into()));
     }
 
     #[test]
@@ -262,6 +255,15 @@ mod tests {
         ];
         let fault = AccessList::new(twice).expect_err("two entries for one node");
         assert_eq!(fault, ListFault::Repeated(EntryId(0), EntryId(2)));
+        let net = |last, bits| Origin::Network([192, 0, 2, last].into(), bits);
+        for (one, other) in [
+            (Origin::Host([192, 0, 2, 1].into()), net(1, 32)),
+            (net(0, 24), net(7, 24)),
+        ] {
+            let same = vec![entry(one, node, "a"), entry(other, node, "b")];
+            let fault = AccessList::new(same).expect_err("the same addresses");
+            assert_eq!(fault, ListFault::Repeated(EntryId(0), EntryId(1)));
+        }
         let nameless = vec![entry(Origin::Nomadic, Name::NONE, "a")];
         let fault = AccessList::new(nameless).expect_err("anybody");
         assert_eq!(fault, ListFault::Nameless(EntryId(0)));

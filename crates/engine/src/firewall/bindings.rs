@@ -37,8 +37,12 @@ pub enum Heard {
         /// The entry that had this address and has lost it: its node was silent.
         displaced: Option<EntryId>,
     },
-    /// The address is another entry's. The packet may pass; answers will not find its node.
-    Taken(EntryId),
+    /// Nothing: the address is another entry's, whose node was heard there less than [`KEPT_FOR`]
+    /// ago. The packet may pass; answers will not find its node.
+    Taken {
+        /// The other entry.
+        by: EntryId,
+    },
 }
 
 /// All bindings.
@@ -71,7 +75,7 @@ impl Bindings {
         if let Some(other) = holder {
             let binding = self.of_entries.get(&other);
             if binding.is_some_and(|binding| now.since(binding.last) < KEPT_FOR) {
-                return Heard::Taken(other);
+                return Heard::Taken { by: other };
             }
             self.forget(other);
         }
@@ -178,7 +182,7 @@ mod tests {
         let mut bindings = Bindings::new(LIFETIME);
         bindings.hear(A, raw(1), at(0));
         bindings.hear(B, raw(2), at(0));
-        assert_eq!(bindings.hear(B, raw(1), at(59)), Heard::Taken(A));
+        assert_eq!(bindings.hear(B, raw(1), at(59)), Heard::Taken { by: A });
         assert_eq!(bindings.entry_at(raw(1)), Some(A));
         assert_eq!(bindings.entry_at(raw(2)), Some(B), "B is where it was");
         // The address was given to another machine: A is silent there.
