@@ -244,7 +244,7 @@ impl Template {
 
 impl Origin {
     /// Its addresses.
-    pub(super) fn selector(self) -> TrafficSelector {
+    pub(crate) fn selector(self) -> TrafficSelector {
         match self {
             Self::Host(address) => host(address),
             Self::Network(first, bits) => TrafficSelector::subnet(first.into(), bits),

@@ -16,9 +16,14 @@ use crate::sa::{ChildId, Lead, Path, Via};
 use crate::skip;
 use crate::time::{Calendar, Instant};
 
-/// The sender's name, the receiver's, the number of addresses that packets may come from less one,
-/// and which SA.
-type Place = (Name, Name, u32, usize);
+/// The sender's name, the receiver's, which addresses packets may come from, and which SA.
+type Place = (Name, Name, Reach, usize);
+
+/// How many addresses an SA takes packets from, less one, and the first of them. From any, without
+/// a list, is more than all.
+type Reach = (u64, u32);
+
+const ANYWHERE: Reach = (1 << 32, 0);
 
 /// SAs of SKIP by the names in their packets.
 #[derive(Default)]
@@ -79,14 +84,34 @@ impl Names {
     /// The SA of a packet with these names: the one that takes packets from the fewest addresses.
     fn find(&mut self, names: (Name, Name), path: &Path) -> Option<&mut Opener> {
         let (source, own) = (path.remote.ip(), path.local.ip());
-        let all = (names.0, names.1, 0, 0)..=(names.0, names.1, u32::MAX, usize::MAX);
-        let listed = self.places.range(all).map(|place| place.3);
-        let mut fits = listed.filter(|slot| {
+        let slot = self.reaching(names, source).find(|slot| {
             let opener = self.openers[*slot].as_ref();
             opener.is_some_and(|it| it.takes(source, own, names.1))
-        });
-        let slot = fits.next()?;
+        })?;
         self.openers[slot].as_deref_mut()
+    }
+
+    /// The SAs with these names that reach an address, those of the fewest addresses first. Each
+    /// width is looked up once, and there are 34 of them, host, prefixes and anywhere: anybody can
+    /// forge a packet, so a long list must cost no more than a short one.
+    fn reaching(
+        &self,
+        (remote, local): (Name, Name),
+        source: IpAddr,
+    ) -> impl Iterator<Item = usize> {
+        let source = bits(source);
+        let next = move |width: u64| {
+            let place = self.places.range((remote, local, (width, 0), 0)..).next()?;
+            ((place.0, place.1) == (remote, local)).then_some(place.2.0)
+        };
+        let widths = core::iter::successors(next(0), move |width| next(width + 1));
+        widths.flat_map(move |width| {
+            let lower = (remote, local, (width, 0), 0);
+            let upper = (remote, local, (width, source), usize::MAX);
+            let below = self.places.range(lower..=upper).rev();
+            let reaches = move |place: &&Place| u64::from(source - place.2.1) <= width;
+            below.take_while(reaches).map(|place| place.3)
+        })
     }
 }
 
@@ -100,7 +125,19 @@ impl Opener {
 fn place(opener: &Opener, slot: usize) -> Option<Place> {
     let in_line = opener.in_line()?;
     let (remote, local) = in_line.names();
-    Some((remote, local, in_line.span(), slot))
+    let reach = in_line.from().map_or(ANYWHERE, |from| {
+        let (first, last) = (bits(from.first), bits(from.last));
+        (last.saturating_sub(first).into(), first)
+    });
+    Some((remote, local, reach, slot))
+}
+
+/// SKIP is in IPv4. No SA takes packets from an address of IPv6, except from anywhere.
+fn bits(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits(),
+        IpAddr::V6(_) => u32::MAX,
+    }
 }
 
 impl InboundPlane {
@@ -179,3 +216,6 @@ fn source(packet: &[u8]) -> Option<Ipv4Addr> {
 
 /// Where the source is in an IPv4 header.
 const SOURCE_AT: usize = 12;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! SKIP on an inbound SA (draft-ietf-ipsec-skip-06): the packet brings its key.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use wire::ip::protocol;
 use wire::skip::{Name, Nsid};
@@ -88,14 +88,9 @@ impl InLineOpener {
         }
     }
 
-    /// How many addresses it takes packets from, less one.
-    pub(crate) fn span(&self) -> u32 {
-        let bits = |address: IpAddr| match address {
-            IpAddr::V4(v4) => v4.to_bits(),
-            IpAddr::V6(_) => Ipv4Addr::BROADCAST.to_bits(),
-        };
-        let span = |from: TrafficSelector| bits(from.last).saturating_sub(bits(from.first));
-        self.from.map_or(u32::MAX, span)
+    /// Where packets may come from. `None`: from anywhere.
+    pub(crate) fn from(&self) -> Option<TrafficSelector> {
+        self.from
     }
 
     /// Whether its peer may be anywhere, and proves by its packets where it is.
