@@ -12,6 +12,7 @@ from caravan.testbed.capture import Capture
 from caravan.testbed.caravan import order
 from caravan.testbed.mobile_ip import (
     AGENT,
+    BEHIND_AGENT,
     CARE_OF,
     CORRESPONDENT,
     FOREIGN_AGENT,
@@ -28,6 +29,7 @@ from caravan.testbed.mobile_ip import (
     home_agent,
     mobile_node,
 )
+from caravan.testbed.nat import Nat, NatConfig
 from caravan.testbed.traffic import endless_download, ping
 
 pytestmark = pytest.mark.root
@@ -221,6 +223,33 @@ def test_a_rebound_nat_is_noticed_by_keepalives(udp: str, output: Path) -> None:
         # Ten seconds, and three tries.
         ha.wait_for(lambda it: it["bindings"][0]["udp"].startswith(f"{NAT}:3"), "rebound", 16)
         assert network.is_connected()
+
+
+@pytest.mark.parametrize("is_behind_nat", [True, False], ids=["nat", "no-nat"])
+def test_a_node_with_an_address_behind_an_agent_gets_its_own_tunnel_in_udp(
+    is_behind_nat: bool, output: Path
+) -> None:
+    """RFC 3519 §4.11: the request comes from the agent, the node's port with its keepalive."""
+    own = Settings({"required": True, "udp": "behind-nat"})
+    with (
+        MobileIp(output) as network,
+        home_agent(network) as ha,
+        foreign_agent(network, own) as fa,
+        mobile_node(network, Settings({"udp": "behind-nat"})) as ms,
+    ):
+        if is_behind_nat:
+            Nat(network.fa, NatConfig("wan0", (CARE_OF,)))
+        for role in (ha, fa, ms):
+            role.wait_ready()
+        network.move(BEHIND_AGENT)
+        # It asks by itself, until it hears the agent.
+        ms.wait_for(lambda it: it.get("through") == FOREIGN_AGENT, "through the agent", 30)
+        ms.wait_at(BEHIND_AGENT)
+        end = f"{CARE_OF}:2" if is_behind_nat else f"{BEHIND_AGENT.care_of}:434"
+        ha.wait_for(lambda it: str(it["bindings"][0]["udp"]).startswith(end), "complete", 5)
+        assert network.is_connected()
+        (binding,) = ha.mobility()["bindings"]
+        assert (binding["care_of"], binding["colocated"]) == (BEHIND_AGENT.care_of, True)
 
 
 def test_a_tunnel_in_udp_without_a_nat_can_be_refused(output: Path) -> None:

@@ -299,7 +299,7 @@ impl Carrier {
 /// A home agent's carriers of one home address, without those to firewalls.
 fn of_bindings(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carrier> {
     let mut carriers = Vec::new();
-    for tunnel in tunnels {
+    for tunnel in tunnels.iter().filter(|it| !it.is_half_bound()) {
         let path = match tunnel.udp {
             Some(udp) => Path::udp_with_type((own.address, PORT), udp),
             None => Path::raw(own.address.into(), tunnel.care_of.into()),

@@ -458,7 +458,7 @@ impl Endpoint {
                         changes = carriers.follow(Owner::Home(own.address), wanted);
                     }
                     let effect = Effect::of_node(own.address, output, layer);
-                    self.effects.push_back(effect);
+                    self.effects.extend(effect);
                     changes
                 }
                 Machine::HomeAgent {
@@ -522,8 +522,14 @@ impl Endpoint {
 }
 
 impl Effect {
-    fn of_node(home_address: Ipv4Addr, output: mobile_node::Output, layer: &SecurityLayer) -> Self {
-        match output {
+    /// None: what is driven through this has no agents that co-located nodes must register through,
+    /// so that nobody waits for a keepalive.
+    fn of_node(
+        home_address: Ipv4Addr,
+        output: mobile_node::Output,
+        layer: &SecurityLayer,
+    ) -> Option<Self> {
+        Some(match output {
             mobile_node::Output::Send {
                 from,
                 to,
@@ -542,7 +548,8 @@ impl Effect {
             mobile_node::Output::State(state) => Self::State(state),
             mobile_node::Output::Denied(code) => Self::Denied(code),
             mobile_node::Output::Revoked => Self::Revoked,
-        }
+            mobile_node::Output::WantsKeepalive => return None,
+        })
     }
 
     fn of_home_agent(output: home_agent::Output) -> Option<Self> {

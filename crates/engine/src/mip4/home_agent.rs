@@ -7,6 +7,7 @@
 mod beacon;
 mod bindings;
 mod check;
+mod keepalive;
 mod register;
 mod revoke;
 
@@ -147,6 +148,8 @@ pub enum Change {
     Expired,
     /// Our administrator or a foreign agent has ended it.
     Revoked,
+    /// The node's first keepalive has come.
+    Completed,
 }
 
 /// A home agent.
@@ -243,7 +246,8 @@ impl HomeAgent {
         self.clock = clock;
     }
 
-    /// A datagram for UDP port 434 that is not tunnelled data.
+    /// A datagram for UDP port 434 that is not tunnelled data, or a keepalive from an end that no
+    /// tunnel has.
     pub fn handle(&mut self, datagram: Datagram<'_>, now: Instant) {
         self.expire(now);
         let result = match Message::parse(datagram.payload) {
@@ -251,6 +255,7 @@ impl HomeAgent {
             Ok((Message::RevocationAcknowledgment(it), at)) => {
                 self.hear_acknowledgment(&it, at, datagram)
             }
+            Ok((Message::Tunnel(header), at)) => self.hear_keepalive(header, at, datagram),
             _ => self.register(datagram, now),
         };
         self.send_revocations(now);

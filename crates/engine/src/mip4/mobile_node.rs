@@ -120,6 +120,8 @@ pub enum Output {
     Denied(Code),
     /// The home agent has ended the registration. The node registers again.
     Revoked,
+    /// Send a keepalive through the tunnel at once: it carries nothing before (RFC 3519 §4.4).
+    WantsKeepalive,
 }
 
 /// Counted messages that the node has not accepted.

@@ -11,7 +11,8 @@ pub struct Tunnel {
     pub care_of: Ipv4Addr,
     /// What it is made of.
     pub encapsulation: Encapsulation,
-    /// In UDP to this address and port, those that a NAT shows (RFC 3519).
+    /// In UDP to this address and port, those that a NAT shows (RFC 3519). At a home agent, port 0
+    /// is not known yet ([`Self::is_half_bound`]).
     pub udp: Option<SocketAddrV4>,
     /// The care-of address is reached through an IP-in-IP tunnel to this firewall.
     pub firewall: Option<Ipv4Addr>,
@@ -21,6 +22,14 @@ pub struct Tunnel {
     pub has_broadcasts: bool,
     /// Whether the node itself is its end.
     pub is_colocated: bool,
+}
+
+impl Tunnel {
+    /// It waits for the node's first keepalive, which tells its port. Until then it carries nothing
+    /// (RFC 3519 §4.6).
+    pub fn is_half_bound(&self) -> bool {
+        self.udp.is_some_and(|it| it.port() == 0)
+    }
 }
 
 /// Whether a mobile node, or a foreign agent, asks for a tunnel in UDP.

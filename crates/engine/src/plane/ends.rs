@@ -81,7 +81,8 @@ impl Tunnels {
         self.places.range(range).map(|place| place.2)
     }
 
-    fn has(&self, ends: Ends) -> bool {
+    /// Whether a tunnel has these ends.
+    pub(crate) fn has(&self, ends: Ends) -> bool {
         let next = self.places.range((ends, None, 0)..).next();
         next.is_some_and(|place| place.0 == ends)
     }

@@ -10,6 +10,8 @@ pub const MAX_V4_LEN: usize = 576;
 /// Octets of the largest ICMPv6 error: the minimum MTU (RFC 4443 §2.4 c).
 pub const MAX_V6_LEN: usize = 1280;
 
+/// Echo request.
+pub const V4_ECHO_REQUEST: u8 = 8;
 /// Destination unreachable.
 pub const V4_UNREACHABLE: u8 = 3;
 /// Code of [`V4_UNREACHABLE`]: no way to the network.

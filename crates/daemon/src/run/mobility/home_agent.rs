@@ -306,6 +306,7 @@ impl HomeAgentPart {
                     Change::Deregistered => "deregistered",
                     Change::Expired => "its lifetime has ended",
                     Change::Revoked => "revoked",
+                    Change::Completed => "its keepalive has come",
                 };
                 info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
                 let changes = self.carriers.follow(home_address, &tunnels);
@@ -378,6 +379,7 @@ fn reason(why: Refusal) -> String {
         Refusal::UnknownNode => "unknown-node".to_owned(),
         Refusal::NotAuthenticated => "not-authenticated".to_owned(),
         Refusal::UnexpectedForeignAuthenticator => "unexpected-foreign-authenticator".to_owned(),
+        Refusal::UnexpectedKeepalive => "unexpected-keepalive".to_owned(),
         Refusal::Denied(code) => format!("denied-{}", code.number()),
         Refusal::UntrustedFirewall(_) => "untrusted-firewall".to_owned(),
         Refusal::Revocation(fault) => format!("revocation: {fault:?}"),

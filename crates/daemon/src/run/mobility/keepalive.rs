@@ -10,17 +10,19 @@ use std::os::fd::AsFd;
 use engine::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::ip::checksum::checksum;
+use wire::ip::icmp::V4_ECHO_REQUEST;
 use wire::ip::{ipv4, protocol};
 
 use crate::sys::frame::{self, Instruction};
 
+/// Between keepalives, if the home agent does not say (RFC 3519 §4.9).
+const EVERY: Duration = Duration::from_secs(110);
 /// Requests without an answer before the tunnel is said to be silent, and how far apart.
 const TRIES: u16 = 3;
 const APART: Duration = Duration::from_secs(1);
 /// Octets that are read of an answer: two IP headers are longer than an answer is.
 const ANSWER_BYTES: usize = 128;
 const ICMP_BYTES: usize = 8;
-const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 /// By it, answers to us are told from those to other programs.
 const IDENTIFIER: u16 = u16::from_be_bytes(*b"MN");
@@ -77,6 +79,8 @@ pub(super) struct Keepalive {
     sequence: u16,
     /// Requests since the last answer.
     asked: u16,
+    /// The home agent waits for them.
+    is_awaited: bool,
 }
 
 impl Keepalive {
@@ -84,7 +88,17 @@ impl Keepalive {
     pub(super) fn begin(&mut self, seconds: u16, now: Instant) {
         self.every = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
         self.asked = 0;
+        self.is_awaited = false;
         self.due = self.every.map_or(now, |every| now + every);
+    }
+
+    /// The home agent waits for the first one, even if it has named no interval. If it does not
+    /// answer, only later ones ask for a new registration, which would bring us here again.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.every = self.every.or(Some(EVERY));
+        self.asked = 0;
+        self.is_awaited = true;
+        self.due = now;
     }
 
     /// When [`Self::keep`] is due.
@@ -108,7 +122,8 @@ impl Keepalive {
         if is_answered || asked == TRIES {
             self.asked = 0;
             self.due = now + every;
-            return !is_answered;
+            let was_awaited = core::mem::take(&mut self.is_awaited);
+            return !is_answered && !was_awaited;
         }
         self.sequence = self.sequence.wrapping_add(1);
         self.asked += 1;
@@ -126,7 +141,7 @@ fn to(agent: Ipv4Addr) -> SocketAddrV4 {
 fn request(home: Ipv4Addr, agent: Ipv4Addr, sequence: u16) -> Vec<u8> {
     let mut packet = vec![0; ipv4::HEADER_LEN + ICMP_BYTES];
     let icmp = &mut packet[ipv4::HEADER_LEN..];
-    icmp[0] = ECHO_REQUEST;
+    icmp[0] = V4_ECHO_REQUEST;
     icmp[4..6].copy_from_slice(&IDENTIFIER.to_be_bytes());
     icmp[6..8].copy_from_slice(&sequence.to_be_bytes());
     let sum = checksum(icmp);
@@ -179,6 +194,8 @@ mod tests {
         let mut keepalive = Keepalive::default();
         keepalive.begin(10, Instant(0));
         assert_eq!(keepalive.due(), Some(Instant(0) + Duration::from_secs(10)));
+        keepalive.hurry(Instant(0));
+        assert_eq!(keepalive.due(), Some(Instant(0)));
         keepalive.begin(0, Instant(0));
         assert_eq!(keepalive.due(), None);
     }

@@ -442,6 +442,7 @@ impl MobileNodePart {
                 }
                 Output::State(state) => self.become_state(state, common, now),
                 Output::Revoked => info!("the home agent has ended the registration"),
+                Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
                     warn!("registration denied: {code:?}");
                     common.refuse(format!("denied-{}", code.number()));

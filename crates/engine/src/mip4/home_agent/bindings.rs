@@ -38,6 +38,20 @@ impl Bindings {
         self.0.iter().find(|one| one.tunnel.care_of == care_of)
     }
 
+    /// The newest half-bound tunnel that is meant has this end from now on. Whether there was one.
+    pub(super) fn complete(
+        &mut self,
+        end: SocketAddrV4,
+        is_meant: impl Fn(&Tunnel) -> bool,
+    ) -> bool {
+        let mut all = self.0.iter_mut().rev().map(|one| &mut one.tunnel);
+        let found = all.find(|it| it.is_half_bound() && is_meant(it));
+        found.is_some_and(|tunnel| {
+            tunnel.udp = Some(end);
+            true
+        })
+    }
+
     /// How many there would be if `care_of` were added to them.
     pub(super) fn count_with(&self, care_of: Ipv4Addr) -> usize {
         self.0.len() + usize::from(self.of(care_of).is_none())

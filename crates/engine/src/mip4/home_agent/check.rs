@@ -32,6 +32,8 @@ pub enum Refusal {
     UntrustedFirewall(Ipv4Addr),
     /// A revocation, or an acknowledgment of one, that changed nothing.
     Revocation(Fault),
+    /// A keepalive of a tunnel that waits for none.
+    UnexpectedKeepalive,
     /// Denied with this code in a reply.
     Denied(Code),
 }

@@ -351,8 +351,10 @@ impl HomeAgent {
         if asked.is_forced && !is_natted && !self.config.allows_forced_udp {
             return Err(Code::HomeProhibited);
         }
-        // Through a foreign agent the source is that agent's, and says nothing of the node's NAT.
-        if asked.is_through_foreign_agent || !is_natted && !asked.is_forced {
+        // A foreign agent of ours whose address we see is behind no NAT, nor are its visitors.
+        let is_through_agent = asked.is_through_foreign_agent;
+        let is_seen = is_through_agent && self.config.foreign_agents.contains_key(wish.from.ip());
+        if is_seen || !is_natted && !asked.is_forced {
             return Ok(declined);
         }
         let wanted = match asked.encapsulation {
@@ -364,7 +366,11 @@ impl HomeAgent {
         tunnel.encapsulation = wanted
             .filter(is_offered)
             .ok_or(Code::HomeUdpEncapsulation)?;
-        tunnel.udp = Some(wish.from);
+        // The port is that of the foreign agent. The node's own comes with its first keepalive.
+        tunnel.udp = Some(match is_through_agent {
+            true => SocketAddrV4::new(*wish.from.ip(), 0),
+            false => wish.from,
+        });
         Ok(UdpTunnelReply {
             code: 0,
             is_forced: asked.is_forced && !is_natted,

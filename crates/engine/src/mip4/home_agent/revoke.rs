@@ -73,7 +73,7 @@ impl HomeAgent {
         let (has_inform, timestamp) = if tunnel.is_colocated {
             asked
                 .revocation
-                .filter(|_| is_from_care_of || tunnel.udp.is_some())?
+                .filter(|_| is_from_care_of || tunnel.udp.is_some() && !tunnel.is_half_bound())?
         } else {
             agents.get(&tunnel.care_of)?;
             asked

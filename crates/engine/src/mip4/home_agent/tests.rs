@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Seed;
 use wire::codec::Writer;
-use wire::ip::protocol;
+use wire::ip::{ipv4, protocol};
 use wire::mip4::{
     AgentAdvertisement, AgentFlags, Authentication, Authenticator, Code, Extension, INFINITE,
     Located, Message, PORT, Reply, Request, RequestFlags, UdpTunnelReply, UdpTunnelRequest,
@@ -13,6 +13,8 @@ use wire::mip4::{
 
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
+use crate::mip4::carriers::{HomeCarriers, HomeNetwork};
+use crate::sa::Path;
 use crate::selector::TrafficSelector;
 use crate::time::Duration;
 
@@ -615,6 +617,108 @@ fn udp_reply(list: &[Located]) -> Option<UdpTunnelReply> {
         Extension::UdpTunnelReply(reply) => Some(reply),
         _ => None,
     })
+}
+
+/// An echo request from the node's home address to `to`, as a tunnel in UDP carries it.
+fn keepalive(form: u8, source: Ipv4Addr, to: Ipv4Addr, kind: u8) -> Vec<u8> {
+    let mut packet = vec![0; ipv4::HEADER_LEN + 8];
+    packet[ipv4::HEADER_LEN] = kind;
+    ipv4::Header {
+        tos: 0,
+        id: 0,
+        dont_fragment: true,
+        ttl: 64,
+        protocol: protocol::ICMP,
+        source,
+        destination: to,
+    }
+    .write(&mut packet);
+    [&[4, form, 0, 0][..], &packet].concat()
+}
+
+const THROUGH: UdpTunnelRequest = UdpTunnelRequest {
+    is_through_foreign_agent: true,
+    ..UDP
+};
+
+fn hear(agent: &mut HomeAgent, from: SocketAddrV4, payload: &[u8]) -> Vec<Output> {
+    let to = SocketAddrV4::new(OURS, PORT);
+    agent.handle(Datagram { from, to, payload }, at(2));
+    std::iter::from_fn(|| agent.poll()).collect()
+}
+
+fn refuses(agent: &mut HomeAgent, from: SocketAddrV4, payload: &[u8]) -> bool {
+    match &hear(agent, from, payload)[..] {
+        [Output::Refused { why, .. }] => *why == Refusal::UnexpectedKeepalive,
+        _ => false,
+    }
+}
+
+/// RFC 3519 §4.6, §4.11: the request comes from the foreign agent, the node's port with its first
+/// keepalive.
+#[test]
+fn a_tunnel_through_an_agent_waits_for_the_nodes_keepalive() {
+    const REQUEST: u8 = 8;
+    let mut agent = started(config());
+    let nat = Ipv4Addr::new(198, 51, 100, 1);
+    let own = HomeNetwork {
+        address: OURS,
+        prefix_len: 24,
+    };
+    let mut carriers = HomeCarriers::new(own, Vec::new());
+    let right = keepalive(protocol::IPV4, HOME, OURS, REQUEST);
+    let end = SocketAddrV4::new(nat, 50_123);
+    assert!(refuses(&mut agent, end, &right), "nobody waits for it");
+    for second in [1, 2] {
+        let one = with_udp(second, nat, THROUGH);
+        let outputs = tell(&mut agent, &one, second);
+        let (said, list) = reply(&outputs, &one);
+        assert_eq!(said.code, Code::Accepted);
+        assert!(udp_reply(&list).is_some_and(|it| it.is_granted()));
+        let tunnel = agent.bindings(HOME).next().expect("a binding").tunnel;
+        assert!(tunnel.is_half_bound());
+        carriers.follow(HOME, &[tunnel]);
+        assert_eq!(carriers.carriers().iter().count(), 0, "nothing is sent yet");
+        let elsewhere = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 66), 50_123);
+        for (from, payload) in [
+            (elsewhere, right.clone()),
+            (end, keepalive(protocol::IPV4, OURS, OURS, REQUEST)),
+            (end, keepalive(protocol::IPV4, HOME, CARE_OF, REQUEST)),
+            (end, keepalive(protocol::IPV4, HOME, OURS, 0)),
+            (end, keepalive(protocol::GRE, HOME, OURS, REQUEST)),
+            (end, right[..right.len() - 9].to_vec()),
+        ] {
+            assert!(refuses(&mut agent, from, &payload), "{from}");
+        }
+        let [Output::Tunnels { tunnels, why, .. }] = &hear(&mut agent, end, &right)[..] else {
+            panic!("a tunnel");
+        };
+        assert_eq!((tunnels[0].udp, *why), (Some(end), Change::Completed));
+        carriers.follow(HOME, tunnels);
+        let path = carriers.carriers().iter().next().map(|it| it.2.path);
+        assert_eq!(path, Some(Path::udp_with_type((OURS, PORT), end)));
+        let other = SocketAddrV4::new(nat, 50_124);
+        assert!(refuses(&mut agent, other, &right), "it has an end");
+    }
+}
+
+#[test]
+fn without_a_nat_the_keepalive_comes_from_the_care_of_address() {
+    let mut agent = started(config());
+    let router = Ipv4Addr::new(198, 51, 100, 1);
+    let right = keepalive(protocol::IPV4, HOME, OURS, 8);
+    tell(&mut agent, &with_udp(4, router, THROUGH), 4);
+    let itself = SocketAddrV4::new(CARE_OF, PORT);
+    assert_eq!(hear(&mut agent, itself, &right).len(), 1);
+    let tunnel = agent.bindings(HOME).next().expect("a binding").tunnel;
+    assert_eq!(tunnel.udp, Some(itself));
+    // An agent of ours is seen as it is: there is no NAT.
+    let one = Ask {
+        agent_key: Some(KEY.to_vec()),
+        ..with_udp(5, AGENT, THROUGH)
+    };
+    let (_, list) = reply(&tell(&mut agent, &one, 5), &one);
+    assert!(udp_reply(&list).is_some_and(|it| !it.is_granted()));
 }
 
 /// RFC 3519 §4.6: behind a NAT, or forced.

@@ -346,5 +346,8 @@ impl MobileNode {
             through: self.through,
             keepalive: udp.map_or(0, |it| it.keepalive),
         });
+        if udp.is_some() && self.through.is_some() {
+            self.outputs.push_back(Output::WantsKeepalive);
+        }
     }
 }

@@ -673,6 +673,51 @@ fn a_udp_tunnel_is_asked_for_through_an_agent_that_offers_it() {
     }
 }
 
+/// RFC 3519 §4.4: after each registration, because the home agent waits for the port each time.
+#[test]
+fn a_keepalive_is_wanted_at_once_of_a_tunnel_through_an_agent() {
+    for (agent, grants, wants) in [(true, true, 1), (true, false, 0), (false, true, 0)] {
+        let mut node = node(Config {
+            udp: UdpWish::BehindNat,
+            ..config(ReplayProtection::Timestamps)
+        });
+        node.attach(Attachment::Colocated(CARE_OF), at(0));
+        if agent {
+            drain(&mut node);
+            let flags = FOREIGN | AgentFlags::REGISTRATION_REQUIRED | AgentFlags::UDP_TUNNEL;
+            node.hear(AGENT, &advertisement(1, flags).to_icmp(), at(2_000));
+        }
+        let from = if agent { AGENT } else { HOME_AGENT };
+        for second in [3_000, 9_000] {
+            let payload = sent(&drain(&mut node)).expect("a request").2;
+            let request = request_of(&payload);
+            let mut w = Writer::new();
+            Reply {
+                code: Code::Accepted,
+                lifetime: request.lifetime,
+                home_address: HOME,
+                home_agent: HOME_AGENT,
+                identification: request.identification,
+            }
+            .write(&mut w);
+            let reply = wire::mip4::UdpTunnelReply {
+                code: if grants { 0 } else { 64 },
+                is_forced: false,
+                keepalive: 110,
+            };
+            Extension::UdpTunnelReply(reply).write(&mut w);
+            let shared = associations(ReplayProtection::Timestamps);
+            shared.first().sign(Authentication::MobileHome, &mut w);
+            let now = at(second);
+            node.handle(SocketAddrV4::new(from, PORT), w.as_slice(), now);
+            let outputs = drain(&mut node);
+            let wanted = outputs.iter().filter(|it| **it == Output::WantsKeepalive);
+            assert_eq!(wanted.count(), wants, "{agent} {grants} {second}");
+            node.renew(now);
+        }
+    }
+}
+
 /// RFC 5944 §3.6.3: a request a second at most, even if the home agent grants hardly any time.
 #[test]
 fn a_registration_without_time_is_none_and_a_short_one_is_not_hurried() {

@@ -5,8 +5,8 @@
 //! known tunnel, in its form, with the home address that the tunnel is for (RFC 3024 §4.3.2).
 
 use wire::codec::Malformed;
-use wire::ip::protocol::IPV4;
-use wire::ip::{gre, minimal};
+use wire::ip::protocol::{ICMP, IPV4};
+use wire::ip::{gre, icmp, minimal};
 use wire::mip4::Message;
 
 use super::{Carried, Datagram, InboundPlane};
@@ -15,7 +15,7 @@ use crate::plane::Packets;
 use crate::plane::ends::Ends;
 use crate::plane::inner::Inner;
 use crate::plane::unwrap::Unwrap;
-use crate::sa::Encapsulation;
+use crate::sa::{Encapsulation, Via};
 use crate::time::Instant;
 
 impl InboundPlane {
@@ -46,6 +46,10 @@ impl InboundPlane {
             encapsulation: form,
             path: datagram.path,
         };
+        if datagram.asks_first(&inner, start) && !self.tunnels.has(ends) {
+            out.control.push(datagram.as_control());
+            return Ok(None);
+        }
         let opener = self.tunnels.find(ends, &inner)?;
         // Its outer header is anybody's; what is around it proves who sent it.
         if opener.is_nested && !datagram.is_inside {
@@ -79,6 +83,17 @@ impl InboundPlane {
 }
 
 impl Datagram<'_> {
+    /// In UDP, an echo request to us may complete a tunnel that control knows (RFC 3519 §4.6).
+    /// `start` is where `inner` starts.
+    fn asks_first(&self, inner: &Inner, start: usize) -> bool {
+        let flow = &inner.flow;
+        self.path.via == Via::UdpWithType
+            && flow.protocol == ICMP
+            && !flow.is_fragment
+            && flow.destination == self.path.local.ip()
+            && self.bytes.get(start + flow.transport) == Some(&icmp::V4_ECHO_REQUEST)
+    }
+
     /// What follows the header of tunnelled data in UDP, and where.
     pub(super) fn tunnelled(&self) -> Result<(Carried, usize), DropReason> {
         let parsed = Message::parse(self.bytes).map_err(reason)?;

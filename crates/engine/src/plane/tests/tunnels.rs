@@ -176,6 +176,29 @@ fn in_udp_only_the_exact_ports_and_form_are_taken() {
     assert_eq!(pair.open(&sent).len(), 1);
 }
 
+/// RFC 3519 §4.6: the first keepalive tells the port of a tunnel.
+#[test]
+fn an_echo_request_from_an_unknown_end_goes_to_control() {
+    let mut pair = Pair::with_offloads(to_node(Encapsulation::IpInIp, udp_path()), NO_OFFLOADS);
+    let known = pair.seal(&[to_home(&udp((5, 53), b"hello"))]);
+    let mut unknown = known.clone();
+    unknown[0].path.local.set_port(50_123);
+    let mut given = |sent: &[Sent], to, kind| {
+        let mut sent = sent.to_vec();
+        let ask = packet(HOME_AGENT, to, ICMP, &[kind, 0, 0, 0, 0, 0, 0, 1]);
+        sent[0].bytes = [&[4, 4, 0, 0][..], &ask].concat();
+        assert_eq!(pair.open(&sent).len(), 0);
+        let drops = [DropReason::UnknownTunnel, DropReason::SelectorMismatch];
+        let drops = drops.map(|reason| pair.received_drops(reason));
+        (pair.packets.control().len(), drops)
+    };
+    let ours = "192.0.2.9";
+    assert_eq!(given(&unknown, ours, 8), (1, [0, 0]));
+    assert_eq!(given(&unknown, ours, 0), (0, [1, 0]), "an answer");
+    assert_eq!(given(&unknown, HOME, 8), (0, [2, 0]), "for another host");
+    assert_eq!(given(&known, ours, 8), (0, [2, 1]), "of a tunnel");
+}
+
 #[test]
 fn other_messages_on_the_port_go_to_control() {
     let mut pair = Pair::with_offloads(to_node(Encapsulation::IpInIp, udp_path()), NO_OFFLOADS);
