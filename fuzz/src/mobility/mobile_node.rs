@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use engine::mip4::firewall::{Firewall, Side};
+use engine::mip4::firewall::{HomeFirewall, Side};
 use engine::mip4::identification::Clock;
 use engine::mip4::mobile_node::{Attachment, Config, MobileNode, Output, State};
 use engine::mip4::tunnel::UdpWish;
@@ -53,7 +53,7 @@ impl Stage {
                 0 => UdpWish::Never,
                 _ => UdpWish::BehindNat,
             },
-            firewall: Some(Firewall {
+            firewall: Some(HomeFirewall {
                 address: FIREWALL,
                 inside: vec![TrafficSelector::subnet(HOME.into(), 8)],
             }),

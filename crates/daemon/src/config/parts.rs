@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use engine::firewall;
-use engine::mip4::firewall::{Firewall, Side};
+use engine::mip4::firewall::{HomeFirewall, Side};
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::skip::Association;
 
@@ -75,7 +75,7 @@ pub struct NodeFirewall {
     /// Others that may send to the node.
     pub others: Vec<Wall>,
     /// What the node's machine knows. `None`: SKIP goes from end to end, from every place but home.
-    pub machine: Option<Firewall>,
+    pub machine: Option<HomeFirewall>,
     /// Where the node is, if its file says so.
     pub side: Side,
     /// Whether packets go to it in UDP.

@@ -14,28 +14,28 @@ use rtnetlink::sys::Socket;
 
 use super::ask::{self, ask, open};
 
-/// How a packet leaves this host.
+/// How a packet leaves this host: through this device, to this router.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     device: Option<u32>,
     router: Option<RouteAddress>,
 }
 
-/// The way of datagrams of this mark towards this address; none if there is no route.
-pub fn way(remote: IpAddr, mark: Option<u32>) -> Option<Way> {
+/// The next hop of datagrams of this mark towards this address; none if there is no route.
+pub fn next_hop(remote: IpAddr, mark: Option<u32>) -> Option<NextHop> {
     let route = get_route(&open().ok()?, remote, mark, RouteFlags::empty()).ok()?;
-    let mut way = Way {
+    let mut found = NextHop {
         device: None,
         router: None,
     };
     for attribute in route.attributes {
         match attribute {
-            RouteAttribute::Oif(index) => way.device = Some(index),
-            RouteAttribute::Gateway(address) => way.router = Some(address),
+            RouteAttribute::Oif(index) => found.device = Some(index),
+            RouteAttribute::Gateway(address) => found.router = Some(address),
             _ => {}
         }
     }
-    Some(way)
+    Some(found)
 }
 
 /// The MTU of our own link towards this address, for datagrams of this mark.

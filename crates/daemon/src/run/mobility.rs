@@ -34,7 +34,7 @@ use crate::capture::udp_packet;
 use crate::config::Mobility;
 use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
-use crate::routes::{Desired, Way, way};
+use crate::routes::{Desired, NextHop, next_hop};
 use crate::status::MobilityStatus;
 use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
@@ -120,8 +120,8 @@ pub(super) struct MobilePart {
     common: Common,
     machine: Machine,
     name: &'static str,
-    /// Where the last message went, and by which way.
-    last: Option<(Ipv4Addr, Option<Way>)>,
+    /// Where the last message went, and by which next hop.
+    last: Option<(Ipv4Addr, Option<NextHop>)>,
 }
 
 enum Machine {
@@ -340,11 +340,11 @@ impl MobilePart {
         }
     }
 
-    /// Another way leads there now than the last message took.
-    fn look_at_way(&mut self, mark: u32, now: Instant) {
+    /// Another next hop leads there now than the last message took.
+    fn look_at_next_hop(&mut self, mark: u32, now: Instant) {
         let last = self
             .last
-            .take_if(|(to, last)| *last != way((*to).into(), Some(mark)));
+            .take_if(|(to, last)| *last != next_hop((*to).into(), Some(mark)));
         if last.is_some() {
             self.handle(&Input::Unsent, now);
         }
@@ -392,14 +392,14 @@ impl Process {
             return Ok(());
         };
         if matches!(input, Input::Look) {
-            part.look_at_way(self.loaded.daemon.fwmark, now);
+            part.look_at_next_hop(self.loaded.daemon.fwmark, now);
         }
         part.handle(input, now);
         let mut wants_host = false;
         while let Some(effect) = self.mobility.as_mut().and_then(MobilePart::poll) {
             match effect {
                 Effect::Datagram { from, to, payload } => {
-                    self.note_way(*to.ip());
+                    self.note_next_hop(*to.ip());
                     let is_sent = self.send(&Path::udp_with_type(from, to), &payload);
                     if let Some(part) = self.mobility.as_mut().filter(|_| !is_sent) {
                         part.handle(&Input::Unsent, now);
@@ -417,7 +417,7 @@ impl Process {
                     to,
                     payload,
                 } => {
-                    self.note_way(firewall);
+                    self.note_next_hop(firewall);
                     let packet = udp_packet(from.into(), to.into(), 0, &payload);
                     self.planes.send_packet(packet)?;
                 }
@@ -541,15 +541,15 @@ impl Process {
         self.mobile_input(&Input::Wake)
     }
 
-    /// Notes by which way a message leaves. An address is there sooner than its route, and that of
-    /// the link before may still be there: then the message goes nowhere.
-    fn note_way(&mut self, to: Ipv4Addr) {
+    /// Notes by which next hop a message leaves. An address is there sooner than its route, and
+    /// that of the link before may still be there: then the message goes nowhere.
+    fn note_next_hop(&mut self, to: Ipv4Addr) {
         let part = self.mobility.as_mut();
         // Agents ask nothing.
         let node = part.filter(|it| matches!(it.machine, Machine::MobileNode(_)));
         if let Some(part) = node {
             let mark = Some(self.loaded.daemon.fwmark);
-            part.last = Some((to, way(to.into(), mark)));
+            part.last = Some((to, next_hop(to.into(), mark)));
         }
     }
 

@@ -37,11 +37,11 @@ pub const FIRST_SPI: u32 = 256;
 pub struct Association {
     spi: u32,
     replay: ReplayProtection,
-    mac: Mac,
+    mac: MacKey,
 }
 
 #[derive(Clone)]
-enum Mac {
+enum MacKey {
     Hmac(HmacKey),
     Keyed(Zeroizing<Vec<u8>>),
 }
@@ -62,9 +62,9 @@ impl Association {
         key: &[u8],
     ) -> Option<Self> {
         let mac = match algorithm {
-            Algorithm::HmacMd5 => Mac::Hmac(HmacKey::new(Hash::Md5, key)),
-            Algorithm::HmacSha256 => Mac::Hmac(HmacKey::new(Hash::Sha256, key)),
-            Algorithm::KeyedMd5 => Mac::Keyed(Zeroizing::new(key.to_vec())),
+            Algorithm::HmacMd5 => MacKey::Hmac(HmacKey::new(Hash::Md5, key)),
+            Algorithm::HmacSha256 => MacKey::Hmac(HmacKey::new(Hash::Sha256, key)),
+            Algorithm::KeyedMd5 => MacKey::Keyed(Zeroizing::new(key.to_vec())),
         };
         (spi >= FIRST_SPI && !key.is_empty()).then_some(Self { spi, replay, mac })
     }
@@ -98,7 +98,7 @@ impl Association {
     }
 }
 
-impl Mac {
+impl MacKey {
     fn len(&self) -> usize {
         match self {
             Self::Hmac(key) => key.hash().len(),

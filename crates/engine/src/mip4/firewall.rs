@@ -27,7 +27,7 @@ impl Outside {
 
 /// The firewall of the home network, as a mobile node's configuration says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Firewall {
+pub struct HomeFirewall {
     /// Where the home agent sends packets for the node.
     pub address: Ipv4Addr,
     /// Care-of addresses that need no firewall. All others are outside.
@@ -46,7 +46,7 @@ pub enum Side {
     Outside,
 }
 
-impl Firewall {
+impl HomeFirewall {
     /// Whether a care-of address is outside.
     pub fn is_outside(&self, care_of: Ipv4Addr, side: Side) -> bool {
         let is_inside = |one: &TrafficSelector| one.contains_address(care_of.into());

@@ -16,7 +16,7 @@ use wire::mip4::{AgentAdvertisement, AgentFlags, Code};
 
 use super::aaa::AaaKey;
 use super::association::Associations;
-use super::firewall::{Firewall, Side};
+use super::firewall::{HomeFirewall, Side};
 use super::identification::{Clock, Identifier};
 use super::revocation::Agreement;
 use super::tunnel::{Tunnel, UdpWish};
@@ -56,7 +56,7 @@ pub struct Config {
     /// Tunnels in UDP (RFC 3519).
     pub udp: UdpWish,
     /// What is between the home agent and care-of addresses outside of the home network.
-    pub firewall: Option<Firewall>,
+    pub firewall: Option<HomeFirewall>,
     /// Whether its home agent may tell it that a registration has ended, while it is co-located
     /// (RFC 3543).
     pub hears_revocations: bool,

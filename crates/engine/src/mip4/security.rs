@@ -65,7 +65,7 @@ pub enum Form {
 
 /// How packets get from where a node is to the last firewall of its chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Approach {
     /// How they travel to the first firewall on the way; `None`: as that one's [`Skip::form`] says.
     pub form: Option<Form>,
     /// So many firewalls of the chain, from the outermost on, are not on the way.
@@ -79,9 +79,9 @@ pub struct SecurityLayer {
     /// Where packets go that it secures.
     targets: Vec<TrafficSelector>,
     care_of: Option<Ipv4Addr>,
-    way: Way,
+    approach: Approach,
     /// The SAs are installed, and lead this way.
-    installed: Option<Way>,
+    installed: Option<Approach>,
     /// When the last packet left.
     sent: Option<Instant>,
 }
@@ -102,8 +102,8 @@ impl SecurityLayer {
     }
 
     /// How packets go from the next care-of address on. Call it before [`SecurityLayer::follow`].
-    pub fn set_way(&mut self, way: Way) {
-        self.way = way;
+    pub fn set_approach(&mut self, approach: Approach) {
+        self.approach = approach;
     }
 
     /// The node has this care-of address, outside of the firewall
@@ -113,14 +113,14 @@ impl SecurityLayer {
         let Security::Skip(skip) = &self.security else {
             return Vec::new();
         };
-        let way = self.way;
-        let is_known = self.installed.is_none_or(|installed| installed == way);
+        let approach = self.approach;
+        let is_known = self.installed.is_none_or(|installed| installed == approach);
         if care_of == self.care_of && is_known {
             return Vec::new();
         }
         self.care_of = care_of;
         self.sent = None;
-        let is_first = self.installed.replace(way).is_none();
+        let is_first = self.installed.replace(approach).is_none();
         let mut changes = Vec::new();
         let mut number = FIRST_CHILD;
         for (index, one) in skip.chain().enumerate() {
@@ -132,10 +132,13 @@ impl SecurityLayer {
                 }],
                 None => self.targets.clone(),
             };
-            let care_of = care_of.filter(|_| index >= way.passed);
-            let form = way.form.filter(|_| index == way.passed).unwrap_or(one.form);
+            let care_of = care_of.filter(|_| index >= approach.passed);
+            let form = approach
+                .form
+                .filter(|_| index == approach.passed)
+                .unwrap_or(one.form);
             let mut lead = one.lead(targets, care_of, form);
-            lead.is_nested = index > way.passed;
+            lead.is_nested = index > approach.passed;
             changes.extend(one.changes(number, &lead, is_first));
             number += 1 + one.others.len() as u32;
         }
@@ -222,8 +225,8 @@ impl SecurityLayer {
 
     /// The first firewall on the way, and how packets travel there.
     fn first_of<'a>(&self, skip: &'a Skip) -> (&'a Skip, Form) {
-        let first = skip.chain().nth(self.way.passed).unwrap_or(skip);
-        (first, self.way.form.unwrap_or(first.form))
+        let first = skip.chain().nth(self.approach.passed).unwrap_or(skip);
+        (first, self.approach.form.unwrap_or(first.form))
     }
 }
 

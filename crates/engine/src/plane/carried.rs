@@ -26,7 +26,7 @@ pub(crate) enum Carried {
 
 /// Whether a packet goes to a mobile node or comes from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub(crate) enum Heading {
     ToNode,
     FromNode,
 }
@@ -43,7 +43,7 @@ const MINIMAL_DESTINATION_AT: usize = 4;
 const MINIMAL_SOURCE_AT: usize = 8;
 
 /// The home address in a packet, whose headers are `inner`.
-pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
+pub(crate) fn carried(inner: &Inner, packet: &[u8], heading: Heading) -> Carried {
     let flow = &inner.flow;
     let rest = packet.get(flow.transport..flow.total_len).unwrap_or(&[]);
     let is_message = match flow.ports {
@@ -57,13 +57,13 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], bound: Bound) -> Carried {
         protocol::ICMP if !flow.is_later_fragment && !is_error(rest) => return Carried::Nothing,
         _ if flow.is_later_fragment && offset(packet) >= SAID_BEFORE => return Carried::Later,
         _ if flow.is_later_fragment => None,
-        protocol::UDP => of_message(rest.get(udp::HEADER_LEN..).unwrap_or(&[]), bound),
-        protocol::ICMP => quoted(rest, bound.back()),
-        protocol::SKIP => match of_name(rest, bound) {
+        protocol::UDP => of_message(rest.get(udp::HEADER_LEN..).unwrap_or(&[]), heading),
+        protocol::ICMP => quoted(rest, heading.back()),
+        protocol::SKIP => match of_name(rest, heading) {
             Some(home) => Some(home),
             None => return Carried::Nothing,
         },
-        form => of_tunnel(form, rest, bound),
+        form => of_tunnel(form, rest, heading),
     };
     found.map_or(Carried::Unreadable, Carried::Home)
 }
@@ -73,7 +73,7 @@ fn offset(packet: &[u8]) -> usize {
     usize::from(be16(packet, 6) & 0x1fff) * 8
 }
 
-impl Bound {
+impl Heading {
     fn back(self) -> Self {
         match self {
             Self::ToNode => Self::FromNode,
@@ -94,16 +94,16 @@ fn is_error(message: &[u8]) -> bool {
 }
 
 /// Of what follows the IP header of a tunnelled packet.
-fn of_tunnel(form: u8, rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+fn of_tunnel(form: u8, rest: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     match form {
-        protocol::IPV4 => of_packet(rest, bound),
-        protocol::GRE => of_packet(rest.get(gre::check(rest).ok()?..)?, bound),
+        protocol::IPV4 => of_packet(rest, heading),
+        protocol::GRE => of_packet(rest.get(gre::check(rest).ok()?..)?, heading),
         protocol::MINIMAL => {
             let has_source = rest.get(1)? & 0x80 != 0;
-            match bound {
-                Bound::ToNode => address(rest, MINIMAL_DESTINATION_AT),
-                Bound::FromNode if has_source => address(rest, MINIMAL_SOURCE_AT),
-                Bound::FromNode => None,
+            match heading {
+                Heading::ToNode => address(rest, MINIMAL_DESTINATION_AT),
+                Heading::FromNode if has_source => address(rest, MINIMAL_SOURCE_AT),
+                Heading::FromNode => None,
             }
         }
         _ => None,
@@ -111,16 +111,16 @@ fn of_tunnel(form: u8, rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
 }
 
 /// Of the packet in a tunnel. It may be cut, where it is quoted or a first fragment.
-fn of_packet(packet: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+fn of_packet(packet: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
-    let at = match bound {
-        Bound::FromNode => 12,
-        Bound::ToNode => 16,
+    let at = match heading {
+        Heading::FromNode => 12,
+        Heading::ToNode => 16,
     };
     address(packet, at).filter(|_| is_v4)
 }
 
-fn of_message(payload: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+fn of_message(payload: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     let (message, len) = Message::parse(payload).ok()?;
     match message {
         Message::Request(it) => Some(it.home_address),
@@ -128,17 +128,17 @@ fn of_message(payload: &[u8], bound: Bound) -> Option<Ipv4Addr> {
         Message::Revocation(it) => Some(it.home_address),
         Message::RevocationAcknowledgment(it) => Some(it.home_address),
         Message::Tunnel(TunnelHeader { next_header }) => {
-            of_tunnel(next_header, payload.get(len..)?, bound)
+            of_tunnel(next_header, payload.get(len..)?, heading)
         }
     }
 }
 
 /// SKIP in SKIP: the node's name, where it is an address.
-fn of_name(rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+fn of_name(rest: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     let (header, _) = skip::peek(rest, 0).ok()?;
-    let name = match bound {
-        Bound::FromNode => header.source,
-        Bound::ToNode => header.destination,
+    let name = match heading {
+        Heading::FromNode => header.source,
+        Heading::ToNode => header.destination,
     };
     match name.nsid() {
         Nsid::Ipv4 => address(name.mkid(), 0),
@@ -147,13 +147,13 @@ fn of_name(rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
 }
 
 /// Of the packet that an ICMP error quotes.
-fn quoted(rest: &[u8], bound: Bound) -> Option<Ipv4Addr> {
+fn quoted(rest: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     let packet = rest.get(QUOTED_AT..)?;
     let header = usize::from(packet.first()? & 0xf) * 4;
     let form = *packet.get(9)?;
     match form {
-        protocol::UDP => of_message(packet.get(header + udp::HEADER_LEN..)?, bound),
-        _ => of_tunnel(form, packet.get(header..)?, bound),
+        protocol::UDP => of_message(packet.get(header + udp::HEADER_LEN..)?, heading),
+        _ => of_tunnel(form, packet.get(header..)?, heading),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const MAX_DATA_LEN: usize = 20;
 
 pub(super) struct TrafficKey {
     pub(super) crypt: Crypt,
-    mac: Mac,
+    mac: MacKey,
 }
 
 pub(super) enum Crypt {
@@ -26,7 +26,7 @@ pub(super) enum Crypt {
     Aead(AeadKey),
 }
 
-enum Mac {
+enum MacKey {
     None,
     Keyed(KeyedHash),
     Des(DesMac),
@@ -38,7 +38,7 @@ impl TrafficKey {
         if crypt_alg == CryptAlg::AesGcmSiv {
             return Self {
                 crypt: Crypt::Aead(AeadKey::new(Aead::AesGcmSiv, packet_key.octets())),
-                mac: Mac::None,
+                mac: MacKey::None,
             };
         }
         let encryption = packet_key.encryption_key(algorithms);
@@ -53,10 +53,10 @@ impl TrafficKey {
             CryptAlg::Rc4 => Crypt::Rc4(Rc4Key::new(encryption)),
         };
         let mac = match mac_alg {
-            MacAlg::None | MacAlg::AesGcmSiv => Mac::None,
-            MacAlg::Md5 => Mac::Keyed(KeyedHash::new(Hash::Md5, authentication)),
-            MacAlg::Sha => Mac::Keyed(KeyedHash::new(Hash::Sha1, authentication)),
-            MacAlg::DesCbc => Mac::Des(DesMac::new(authentication)),
+            MacAlg::None | MacAlg::AesGcmSiv => MacKey::None,
+            MacAlg::Md5 => MacKey::Keyed(KeyedHash::new(Hash::Md5, authentication)),
+            MacAlg::Sha => MacKey::Keyed(KeyedHash::new(Hash::Sha1, authentication)),
+            MacAlg::DesCbc => MacKey::Des(DesMac::new(authentication)),
         };
         let bytes = packet_key.octets().len() as u64 + 2;
         work.add(Task::DeriveSkipKey(algorithms.kij()), 4, 4 * bytes);
@@ -87,12 +87,12 @@ impl TrafficKey {
     pub(super) fn authenticate(&self, parts: &[&[u8]]) -> [u8; MAX_DATA_LEN] {
         let mut data = [0; MAX_DATA_LEN];
         match &self.mac {
-            Mac::None => {}
-            Mac::Keyed(key) => {
+            MacKey::None => {}
+            MacKey::Keyed(key) => {
                 let digest = key.sign(parts);
                 data[..digest.as_ref().len()].copy_from_slice(digest.as_ref());
             }
-            Mac::Des(key) => {
+            MacKey::Des(key) => {
                 let code = key.sign(parts);
                 data[..code.len()].copy_from_slice(&code);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use engine::mip4::firewall::{Firewall, Side};
+use engine::mip4::firewall::{HomeFirewall, Side};
 use wire::skip::Name;
 
 use super::firewall::selector;
@@ -79,7 +79,7 @@ impl Builder<'_> {
         &self,
         table: &NodeFirewallTable,
         is_end_to_end: bool,
-    ) -> Result<Option<Firewall>, ConfigError> {
+    ) -> Result<Option<HomeFirewall>, ConfigError> {
         if is_end_to_end {
             let unused = [
                 ("inside", table.inside.is_some()),
@@ -110,7 +110,7 @@ impl Builder<'_> {
             ));
         };
         self.host("mobile.firewall.inside", address)?;
-        Ok(Some(Firewall {
+        Ok(Some(HomeFirewall {
             address,
             inside: networks.iter().copied().map(selector).collect(),
         }))

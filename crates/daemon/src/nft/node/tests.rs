@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use engine::mip4::firewall::{Firewall, Side};
+use engine::mip4::firewall::{HomeFirewall, Side};
 use engine::selector::TrafficSelector;
 use wire::skip::Name;
 
@@ -20,7 +20,7 @@ fn firewall(is_udp: bool, clear: &[(Transport, u16)]) -> NodeFirewall {
         },
         behind: Vec::new(),
         others: Vec::new(),
-        machine: Some(Firewall {
+        machine: Some(HomeFirewall {
             address: [192, 168, 4, 1].into(),
             inside: vec![TrafficSelector::subnet([10, 0, 0, 0].into(), 8)],
         }),

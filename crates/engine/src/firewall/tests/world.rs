@@ -16,7 +16,7 @@ use crate::firewall::endpoint::{Effect, Endpoint};
 use crate::firewall::{Config, Event, Mode, Template};
 use crate::mip4::association::{Algorithm, Association, Associations, ReplayProtection};
 use crate::mip4::endpoint as mobile;
-use crate::mip4::firewall::{Firewall, Outside};
+use crate::mip4::firewall::{HomeFirewall, Outside};
 use crate::mip4::home_agent;
 use crate::mip4::identification::Clock;
 use crate::mip4::mobile_node::{self, Attachment, State};
@@ -609,7 +609,7 @@ pub(super) fn node_config(number: usize) -> mobile_node::Config {
         wants_broadcasts: false,
         is_simultaneous: false,
         udp: UdpWish::Never,
-        firewall: Some(Firewall {
+        firewall: Some(HomeFirewall {
             address: WALL_INSIDE,
             inside: vec![inside()],
         }),

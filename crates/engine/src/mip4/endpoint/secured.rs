@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::{Change, Effect, Endpoint, Machine};
 use crate::firewall::{self, Config, Firewall, Output};
-use crate::mip4::security::{Security, SecurityLayer, Way};
+use crate::mip4::security::{Approach, Security, SecurityLayer};
 use crate::plane::{Notice, OutboundChange};
 use crate::sa::{Path, Via};
 use crate::time::Instant;
@@ -23,9 +23,9 @@ impl Endpoint {
 
     /// How a node's packets get to its firewalls from the next place on. Call it before the node is
     /// attached there. Nothing happens at a home agent.
-    pub fn set_way(&mut self, way: Way) {
+    pub fn set_approach(&mut self, approach: Approach) {
         if let Machine::Node { layer, .. } | Machine::Guest(layer) = &mut self.machine {
-            layer.set_way(way);
+            layer.set_approach(approach);
         }
     }
 

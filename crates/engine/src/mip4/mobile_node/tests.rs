@@ -592,7 +592,7 @@ fn a_storm_ends_in_agreement() {
 fn a_node_outside_names_its_firewall_as_its_rules_or_its_user_say() {
     let inside = Ipv4Addr::new(10, 20, 0, 9);
     let mut road = Road::new(Config {
-        firewall: Some(Firewall {
+        firewall: Some(HomeFirewall {
             address: FIREWALL,
             inside: vec![TrafficSelector::subnet(inside.into(), 8)],
         }),
@@ -628,7 +628,7 @@ fn a_node_outside_names_its_firewall_as_its_rules_or_its_user_say() {
 #[test]
 fn a_node_at_home_has_no_firewall_before_it() {
     let mut node = node(Config {
-        firewall: Some(Firewall {
+        firewall: Some(HomeFirewall {
             address: FIREWALL,
             inside: vec![],
         }),
@@ -837,7 +837,7 @@ fn a_node_takes_no_udp_tunnel_for_a_proof_that_it_is_inside() {
         for is_granted in [false, true] {
             let mut node = node(Config {
                 udp: UdpWish::Always,
-                firewall: Some(Firewall {
+                firewall: Some(HomeFirewall {
                     address: FIREWALL,
                     inside: vec![TrafficSelector::subnet(inside.into(), 8)],
                 }),
@@ -876,7 +876,7 @@ fn a_foreign_agent_without_a_key_proves_no_node_to_be_inside() {
     for has_key in [false, true] {
         let shared = associations(ReplayProtection::Timestamps);
         let mut node = node(Config {
-            firewall: Some(Firewall {
+            firewall: Some(HomeFirewall {
                 address: FIREWALL,
                 inside: vec![TrafficSelector::host(AGENT_CARE_OF.into())],
             }),

@@ -23,8 +23,8 @@ fn packet(ends: (Ipv4Addr, Ipv4Addr), protocol: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn read(packet: &[u8], bound: Bound) -> Carried {
-    carried(&Inner::parse(packet).expect("a packet"), packet, bound)
+fn read(packet: &[u8], heading: Heading) -> Carried {
+    carried(&Inner::parse(packet).expect("a packet"), packet, heading)
 }
 
 fn datagram(ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn every_form_of_tunnel_and_message_tells_the_home_address() {
     for (protocol, payload) in all_forms() {
         let whole = packet((AGENT, CARE_OF), protocol, &payload);
         assert_eq!(
-            read(&whole, Bound::ToNode),
+            read(&whole, Heading::ToNode),
             Carried::Home(HOME),
             "{protocol}"
         );
@@ -73,14 +73,14 @@ fn every_form_of_tunnel_and_message_tells_the_home_address() {
         let error = [&[3, 4, 0, 0, 0, 0, 4, 0][..], &whole].concat();
         let error = packet((CARE_OF, AGENT), ICMP, &error);
         assert_eq!(
-            read(&error, Bound::FromNode),
+            read(&error, Heading::FromNode),
             Carried::Home(HOME),
             "{protocol}"
         );
         for length in 0..whole.len() {
             let cut = [&[3, 4, 0, 0, 0, 0, 4, 0][..], &whole[..length]].concat();
             let cut = packet((CARE_OF, AGENT), ICMP, &cut);
-            let seen = read(&cut, Bound::FromNode);
+            let seen = read(&cut, Heading::FromNode);
             assert!(matches!(seen, Carried::Home(HOME) | Carried::Unreadable));
         }
     }
@@ -89,7 +89,10 @@ fn every_form_of_tunnel_and_message_tells_the_home_address() {
 #[test]
 fn what_carries_no_home_address_is_told_from_what_hides_it() {
     let of = |protocol, payload: &[u8]| {
-        read(&packet((AGENT, CARE_OF), protocol, payload), Bound::ToNode)
+        read(
+            &packet((AGENT, CARE_OF), protocol, payload),
+            Heading::ToNode,
+        )
     };
     assert_eq!(of(253, &[0; 40]), Carried::Nothing);
     assert_eq!(of(AH, &[0; 40]), Carried::Nothing);
@@ -110,22 +113,22 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
     for protocol in [IPV4, UDP, MINIMAL] {
         let mut later = packet((AGENT, CARE_OF), protocol, &all_forms()[0].1);
         later[6..8].copy_from_slice(&[0x20, 6]);
-        assert_eq!(read(&later, Bound::ToNode), Carried::Later);
+        assert_eq!(read(&later, Heading::ToNode), Carried::Later);
         later[7] = 5;
-        let could_change_it = read(&later, Bound::ToNode);
+        let could_change_it = read(&later, Heading::ToNode);
         assert_eq!(could_change_it, Carried::Unreadable);
     }
     // An error or none: only its first fragment says.
     for octet in [3, 8] {
         let mut later = packet((AGENT, CARE_OF), ICMP, &[octet; 40]);
         later[7] = 1;
-        assert_eq!(read(&later, Bound::ToNode), Carried::Unreadable);
+        assert_eq!(read(&later, Heading::ToNode), Carried::Unreadable);
         later[7] = 6;
-        assert_eq!(read(&later, Bound::ToNode), Carried::Later);
+        assert_eq!(read(&later, Heading::ToNode), Carried::Later);
     }
     let mut later = packet((AGENT, CARE_OF), 253, &[0; 40]);
     later[7] = 6;
-    assert_eq!(read(&later, Bound::ToNode), Carried::Nothing);
+    assert_eq!(read(&later, Heading::ToNode), Carried::Nothing);
 }
 
 #[test]

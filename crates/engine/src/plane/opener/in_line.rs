@@ -6,7 +6,7 @@ use wire::ip::protocol;
 use wire::skip::{Name, Nsid};
 
 use crate::counters::DropReason;
-use crate::plane::carried::{Bound, Carried, carried};
+use crate::plane::carried::{Carried, Heading, carried};
 use crate::plane::inner::Inner;
 use crate::sa::{InLine, Mobile, Sender};
 use crate::selector::TrafficSelector;
@@ -112,7 +112,7 @@ impl Mobile {
         let IpAddr::V4(source) = flow.source else {
             return Err(DropReason::SelectorMismatch);
         };
-        let is_plain = match carried(inner, packet, Bound::FromNode) {
+        let is_plain = match carried(inner, packet, Heading::FromNode) {
             Carried::Unreadable => return Err(DropReason::BadInnerPacket),
             Carried::Home(home) if own.is_some_and(|own| own != home) => {
                 return Err(DropReason::ForgedSource);

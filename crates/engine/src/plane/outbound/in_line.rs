@@ -1,7 +1,7 @@
 //! What SAs of SKIP are told: the calendar time, and which n is on the disk.
 
 use super::OutboundPlane;
-use crate::plane::carried::{Bound, Carried, carried};
+use crate::plane::carried::{Carried, Heading, carried};
 use crate::plane::inner::Inner;
 use crate::plane::policy::Slot;
 use crate::plane::stall::Stall;
@@ -26,7 +26,7 @@ impl OutboundPlane {
         if self.by_home.is_empty() {
             return self.find(inner);
         }
-        match carried(inner, packet, Bound::ToNode) {
+        match carried(inner, packet, Heading::ToNode) {
             Carried::Home(home) => {
                 let own = self.by_home.get(&home).copied();
                 own.filter(|slot| self.is_admitted(*slot, inner))

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use engine::counters::DropCounters;
 use engine::mip4::endpoint::{Effect, Endpoint};
 use engine::mip4::mobile_node::{Attachment, State};
-use engine::mip4::security::Way;
+use engine::mip4::security::Approach;
 use engine::plane::TooBig;
 use engine::time::Instant;
 use engine::work::Work;
@@ -53,7 +53,7 @@ pub struct Mobile {
     /// Whether a mobile node is on its home link.
     is_home: bool,
     /// How packets get to the firewalls of a node with SKIP, by its address.
-    ways: BTreeMap<Ipv4Addr, Way>,
+    approaches: BTreeMap<Ipv4Addr, Approach>,
     /// Its addresses on links of foreign agents, which it does not use.
     visits: BTreeSet<Ipv4Addr>,
     /// A node with SKIP and no home.
@@ -90,8 +90,8 @@ impl Mobile {
 
     /// How packets get to the firewalls of a node with SKIP, by its address.
     #[must_use]
-    pub fn with_ways(mut self, ways: BTreeMap<Ipv4Addr, Way>) -> Self {
-        self.ways = ways;
+    pub fn with_approaches(mut self, approaches: BTreeMap<Ipv4Addr, Approach>) -> Self {
+        self.approaches = approaches;
         self
     }
 
@@ -112,7 +112,7 @@ impl Mobile {
             endpoint,
             home,
             is_home: false,
-            ways: BTreeMap::new(),
+            approaches: BTreeMap::new(),
             visits: BTreeSet::new(),
             is_guest: false,
             datagrams: Datagrams::default(),
@@ -184,8 +184,8 @@ impl Mobile {
                 heard: None,
             });
         }
-        if let Some(way) = self.ways.get(&care_of) {
-            self.endpoint.set_way(*way);
+        if let Some(approach) = self.approaches.get(&care_of) {
+            self.endpoint.set_approach(*approach);
         }
         let attachment = match self.is_home {
             true => Attachment::Home,

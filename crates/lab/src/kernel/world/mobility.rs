@@ -105,7 +105,7 @@ fn node(blueprint: &Blueprint, own: &MobileSetup) -> Mobile {
     endpoint.secure(blueprint.security(layer.station));
     let network = (own.network.first, own.network.last());
     Mobile::node(endpoint, (own.home, network))
-        .with_ways(blueprint.ways(layer.station))
+        .with_approaches(blueprint.approaches(layer.station))
         .with_visits(blueprint.visits(layer.station))
 }
 
@@ -148,7 +148,7 @@ fn guest(blueprint: &Blueprint, index: usize) -> Mobile {
     let seed = blueprint.secrets(&blueprint.nodes[index].name);
     let (security, inside) = (blueprint.security(index), blueprint.inside(index));
     let endpoint = Endpoint::guest(security, inside, clock(blueprint), &seed);
-    Mobile::guest(endpoint).with_ways(blueprint.ways(index))
+    Mobile::guest(endpoint).with_approaches(blueprint.approaches(index))
 }
 
 /// A key of 128 bits that the node and its home agent have in common.

@@ -8,8 +8,8 @@ use crypto::dh::long_term::Group;
 use engine::firewall::access::Origin;
 use engine::firewall::endpoint::Endpoint;
 use engine::firewall::{Config, LIFETIME, Mode, Template};
-use engine::mip4::firewall::{Firewall, Outside};
-use engine::mip4::security::{self, Form, Security, Way};
+use engine::mip4::firewall::{HomeFirewall, Outside};
+use engine::mip4::security::{self, Approach, Form, Security};
 use engine::mip4::tunnel::UdpWish;
 use engine::selector::TrafficSelector;
 use engine::skip::{Association, MasterKey, Parts, Profile, Unfit};
@@ -160,15 +160,15 @@ impl Blueprint {
     }
 
     /// How a station's packets get to its firewalls, by its address.
-    pub(super) fn ways(&self, station: usize) -> BTreeMap<Ipv4Addr, Way> {
+    pub(super) fn approaches(&self, station: usize) -> BTreeMap<Ipv4Addr, Approach> {
         let crossing = self.crossing(station).into_iter();
         let places = crossing.flat_map(|it| it.places.iter().map(move |place| (it, place)));
-        let ways = places.map(|(crossing, place)| {
+        let approaches = places.map(|(crossing, place)| {
             let form = Some(self.form(crossing, place));
             let passed = place.passed;
-            (place.address, Way { form, passed })
+            (place.address, Approach { form, passed })
         });
-        ways.collect()
+        approaches.collect()
     }
 
     fn form(&self, crossing: &Crossing, place: &Place) -> Form {
@@ -183,10 +183,10 @@ impl Blueprint {
     }
 
     /// What a mobile node knows of its home's firewall.
-    pub(super) fn firewall(&self, station: usize) -> Option<Firewall> {
+    pub(super) fn firewall(&self, station: usize) -> Option<HomeFirewall> {
         let crossing = self.crossing(station)?;
         let last = &self.setup.skip[*crossing.chain.last()?];
-        Some(Firewall {
+        Some(HomeFirewall {
             address: v4(self.graph.inside(last.firewall)),
             inside: self.inside(station),
         })
