@@ -23,6 +23,7 @@ use engine::plane::Run;
 use engine::sa::{Path, Via};
 use tracing::warn;
 use wire::ip::checksum::{Sum, checksum};
+use wire::ip::protocol::UDP;
 
 use crate::files;
 use crate::sys::datagram::Incoming;
@@ -181,7 +182,6 @@ pub(crate) fn udp_packet(
     traffic_class: u8,
     payload: &[u8],
 ) -> Vec<u8> {
-    const UDP: u8 = 17;
     let udp_bytes = 8 + payload.len();
     let mut packet = match (from.ip(), to.ip()) {
         (IpAddr::V6(source), IpAddr::V6(destination)) => {

@@ -20,8 +20,8 @@ use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
 use serde::{Deserialize, Serialize};
-use wire::ip::Flow;
 use wire::ip::checksum::checksum;
+use wire::ip::{Flow, udp};
 
 use crate::capture::udp_packet;
 
@@ -33,7 +33,6 @@ const PATH_MTU: u16 = 9000;
 const MAX_LINE_BYTES: u64 = 140_000;
 /// Packets.
 const DEFAULT_WINDOW: u32 = 64;
-const UDP_HEADER_BYTES: usize = 8;
 
 /// A security association, as its sender sees it.
 #[derive(Deserialize)]
@@ -217,7 +216,7 @@ impl TwoEnds {
         let mut bytes = packet.to_vec();
         if self.path.via != Via::Raw {
             let flow = Flow::of(packet).map_err(io::Error::other)?;
-            let start = flow.transport + UDP_HEADER_BYTES;
+            let start = flow.transport + udp::HEADER_LEN;
             let payload = packet.get(start..flow.total_len);
             bytes = payload.ok_or_else(|| wrong("a UDP packet"))?.to_vec();
         }

@@ -12,20 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use engine::plane::Run;
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
+use wire::ip::{ipv6, protocol};
 
 use crate::sys::datagram::{self, Incoming, Outgoing};
 use crate::sys::set_option;
 use crate::udp::Sent;
 
-/// Octets of an IPv6 header: the headroom that received packets need.
-pub const HEADER_V6_BYTES: usize = 40;
+/// The headroom that received packets need: an IPv6 header.
+pub const HEADER_V6_BYTES: usize = ipv6::HEADER_LEN;
 
 /// ESP and AH.
-pub const IPSEC: [u8; 2] = [50, 51];
+pub const IPSEC: [u8; 2] = [protocol::ESP, protocol::AH];
 /// IP in IP, GRE and minimal encapsulation.
-pub const TUNNELS: [u8; 3] = [4, 47, 55];
-/// SKIP.
-pub const IN_LINE: u8 = 57;
+pub const TUNNELS: [u8; 3] = [protocol::IPV4, protocol::GRE, protocol::MINIMAL];
 /// IPPROTO_RAW: such a socket only sends, and whole packets.
 const ANY: i32 = 255;
 

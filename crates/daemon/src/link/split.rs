@@ -4,6 +4,7 @@
 use wire::codec::Malformed;
 use wire::ip::Flow;
 use wire::ip::checksum::{Sum, checksum};
+use wire::ip::protocol::{TCP, UDP};
 use wire::ip::tcp::flags::{CWR, FIN, PSH};
 use wire::vnet::{Gso, LEN, VnetHeader};
 
@@ -11,8 +12,6 @@ use wire::vnet::{Gso, LEN, VnetHeader};
 pub const ETHERNET_BYTES: usize = 14;
 /// Most frames of one super-frame: the kernel's smallest TCP segment is 48 octets.
 const MAX_FRAMES: usize = 1400;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// Whether a frame carries IP. Others (ARP) are not charged.
 pub fn is_ip(frame: &[u8]) -> bool {

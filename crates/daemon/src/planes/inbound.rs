@@ -7,6 +7,7 @@ use std::sync::Arc;
 use engine::firewall;
 use engine::plane::{InboundPlane, Notice, OutboundChange, Packets, Received};
 use engine::sa::{ChildId, Path, Via};
+use wire::mip4::TunnelHeader;
 
 use super::news::Line;
 use super::{
@@ -25,8 +26,6 @@ const GATHERED_BATCH: usize = 16;
 const SINGLE_BATCH: usize = 64;
 /// Largest datagram.
 const DATAGRAM_BYTES: usize = 65_535;
-/// The type of messages of Mobile IPv4 that carry a packet (RFC 3519 §3.3).
-const TUNNELLED: u8 = 4;
 /// Entries of an error queue that are read at once. Strangers can fill it.
 const ERRORS_AT_ONCE: usize = 64;
 
@@ -183,7 +182,7 @@ impl Inbound {
                     if let Some(tap) = &self.tap {
                         tap.received(&path, &incoming, bytes);
                     }
-                    let is_tunnelled = bytes.first() == Some(&TUNNELLED);
+                    let is_tunnelled = TunnelHeader::starts(bytes);
                     let is_packet = match role.via {
                         Via::UdpWithMarker | Via::UdpWithSkip => true,
                         Via::UdpWithType => is_tunnelled,

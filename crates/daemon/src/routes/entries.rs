@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::full::Purpose;
 use super::prefix::Prefix;
+use crate::ether::Mac;
 
 /// A rule by which the kernel chooses a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,9 +33,6 @@ pub struct TableRoute {
     /// Our address for it.
     pub source: Option<IpAddr>,
 }
-
-/// An IEEE 802 address.
-pub type Mac = [u8; 6];
 
 /// The mobile part of a configuration, as the steward knows it.
 #[derive(Clone, Debug)]

@@ -8,13 +8,13 @@ use engine::ike::{NotReached, Unreachable};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use nix::ifaddrs::getifaddrs;
+use wire::ip::protocol::UDP;
 
 use super::Prefix;
 use super::prefix::number;
 
-/// The DNS port (RFC 1035 §4.2.1), and the protocol of most queries.
+/// The DNS port (RFC 1035 §4.2.1).
 const DOMAIN_PORT: u16 = 53;
-const UDP: u8 = 17;
 
 /// Whether queries to this resolver go through the connection's tunnels. A resolver that the
 /// gateway assigned but that is outside would be queried unencrypted.

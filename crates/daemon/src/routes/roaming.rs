@@ -11,10 +11,11 @@ use std::net::Ipv4Addr;
 use nix::ifaddrs::getifaddrs;
 use serde::{Deserialize, Serialize};
 
-use super::entries::{LinkRoute, Mac, Neighbour, Part, RoamingFootprint};
+use super::entries::{LinkRoute, Neighbour, Part, RoamingFootprint};
 use super::full::Purpose;
 use super::netlink::Netlink;
 use super::{Prefix, RouteError};
+use crate::ether::Mac;
 use crate::footprint::FootprintFile;
 
 /// Routes of host and router on a link: better than those into the tunnel.

@@ -8,12 +8,13 @@ use engine::config::{Config, Connection, Encapsulation};
 use engine::sa::{Mode, Via};
 use engine::skip::udp;
 use tracing::warn;
+use wire::ip::protocol;
 
 use super::OVERHEAD_BYTES;
 use crate::capture::{Capture, CaptureFile, Keys, Tap};
 use crate::config::{ConfigError, Loaded, Mobility};
 use crate::options::Role;
-use crate::raw::{IN_LINE, IPSEC, RawSockets, TUNNELS};
+use crate::raw::{IPSEC, RawSockets, TUNNELS};
 use crate::udp::UdpConfig;
 
 /// The engine's part: connections are shared, the rest is small.
@@ -158,7 +159,7 @@ pub(super) fn open_raw(loaded: &Loaded, mark: u32) -> Option<RawSockets> {
     let ipsec = IPSEC.iter().filter(|_| needs_ipsec);
     let tunnels = TUNNELS.iter().filter(|_| loaded.mobility.is_some());
     let has_keys_in_line = loaded.mobility.as_ref().is_some_and(Mobility::is_in_line);
-    let in_line = has_keys_in_line.then_some(&IN_LINE);
+    let in_line = has_keys_in_line.then_some(&protocol::SKIP);
     let protocols: Vec<u8> = ipsec.chain(tunnels).chain(in_line).copied().collect();
     if protocols.is_empty() {
         return None;

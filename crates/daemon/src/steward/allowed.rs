@@ -12,7 +12,7 @@ use engine::site::is_unicast;
 
 use crate::blocks;
 use crate::config::{Loaded, Mobility};
-use crate::routes::entries::Mac;
+use crate::ether::Mac;
 use crate::routes::full::Purpose;
 use crate::routes::roaming::{Place, Roaming};
 use crate::routes::{Desired, Prefix};

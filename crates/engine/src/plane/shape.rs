@@ -1,14 +1,12 @@
 //! How large packets become on the wire, for the sealing code, path MTU and the lab.
 
 use crypto::packet::Protection;
-use wire::ip::{gre, ipv4};
+use wire::ip::{gre, ipv4, udp};
 use wire::mip4::TUNNEL_HEADER_LEN;
 
 use crate::ah;
 use crate::esp::Layout;
 use crate::sa::{Encapsulation, Ipsec, Mode, Path, Protocol, Via};
-
-const UDP_HEADER_BYTES: usize = 8;
 
 /// What decides the size of a packet under an SA of ESP or AH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +77,14 @@ impl Shape {
     /// Octets of headers on the wire that the sealed datagrams do not contain.
     pub(crate) fn headers_outside(&self) -> usize {
         match self.is_udp_encapsulated {
-            true => self.ip_header_bytes() + UDP_HEADER_BYTES,
+            true => self.ip_header_bytes() + udp::HEADER_LEN,
             false => 0,
         }
     }
 
     fn udp_header_bytes(&self) -> usize {
         match self.is_udp_encapsulated {
-            true => UDP_HEADER_BYTES,
+            true => udp::HEADER_LEN,
             false => 0,
         }
     }
@@ -109,7 +107,7 @@ impl TunnelShape {
             Encapsulation::IpInIp | Encapsulation::Minimal => 0,
         };
         let udp = match self.is_in_udp {
-            true => UDP_HEADER_BYTES + TUNNEL_HEADER_LEN,
+            true => udp::HEADER_LEN + TUNNEL_HEADER_LEN,
             false => 0,
         };
         ipv4::HEADER_LEN + udp + gre
@@ -118,7 +116,7 @@ impl TunnelShape {
     /// Octets of headers on the wire that the datagrams do not contain.
     pub(crate) fn headers_outside(&self) -> usize {
         match self.is_in_udp {
-            true => ipv4::HEADER_LEN + UDP_HEADER_BYTES,
+            true => ipv4::HEADER_LEN + udp::HEADER_LEN,
             false => 0,
         }
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use engine::config::{Connection, Pool};
+use wire::ip::protocol::UDP;
 
-const UDP: u8 = 17;
 const DNS_PORT: u16 = 53;
 
 /// One sentence for each pool of a connection whose `dns` is outside all its `local_ts`.
