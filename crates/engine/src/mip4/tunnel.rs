@@ -4,6 +4,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::sa::Encapsulation;
 
+/// Seconds between two keepalives of a tunnel in UDP, if the home agent does not say (RFC 3519
+/// §4.9).
+pub const KEEPALIVE_DEFAULT: u16 = 110;
+/// Seconds between two of them at least (RFC 3519 §4.9).
+pub const KEEPALIVE_MIN: u16 = 10;
+
 /// The tunnel of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {

@@ -1,5 +1,5 @@
-//! Agent Advertisement and Solicitation: ICMP router discovery (RFC 1256 §3) with the extensions of
-//! RFC 5944 §2.1.
+//! Agent Advertisement and Solicitation: ICMP router discovery (RFC 1256 §3) with the extensions
+//! of RFC 5944 §2.1.
 
 use std::net::Ipv4Addr;
 
@@ -46,6 +46,12 @@ impl AgentFlags {
     pub const UDP_TUNNEL: u16 = 0x0080;
     /// X: revocation.
     pub const REVOCATION: u16 = 0x0040;
+
+    /// Those of these flags that are set.
+    pub fn of(flags: &[(bool, u16)]) -> Self {
+        let set = flags.iter().filter(|(is_set, _)| *is_set);
+        Self(set.fold(0, |all, (_, flag)| all | flag))
+    }
 
     /// Whether all bits of `mask` are set.
     pub const fn has(self, mask: u16) -> bool {

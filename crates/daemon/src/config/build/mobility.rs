@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use engine::mip4::association::{Algorithm, Association, Associations, FIRST_SPI};
 use engine::mip4::identification::Clock;
 use engine::mip4::revocation::Policy;
+use engine::mip4::tunnel::KEEPALIVE_MIN;
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::sa::Encapsulation;
 use engine::site::is_unicast;
@@ -27,8 +28,6 @@ use crate::config::values::{SecretText, Span};
 
 /// Octets that a key has at least: those of the default algorithm (RFC 5944 §5.1).
 const KEY_OCTETS_MIN: usize = 16;
-/// Seconds between two keepalives at least (RFC 3519 §4.9).
-const KEEPALIVE_MIN: u16 = 10;
 /// Longest lifetime in seconds: 65535 means for ever (RFC 5944 §3.3).
 const LIFETIME_MAX: u64 = 65_534;
 /// The node is told, too.

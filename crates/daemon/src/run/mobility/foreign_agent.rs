@@ -10,6 +10,7 @@ use engine::mip4::carriers::{self, Carriers, Owner};
 use engine::mip4::foreign_agent as agent;
 use engine::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Mac, Output, Refusal};
 use engine::mip4::identification::Clock;
+use engine::mip4::tunnel::{KEEPALIVE_DEFAULT, KEEPALIVE_MIN};
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info};
 use wire::mip4::{Code, Message, PORT, is_solicitation};
@@ -24,9 +25,6 @@ use crate::status::{MobilityStatus, VisitorStatus};
 
 /// Where a node sends a request that does not know our address (RFC 5944 §3.6.1.1).
 const ALL_AGENTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 11);
-/// Seconds between two keepalives, if the home agent does not say, and at least (RFC 3519 §4.9).
-const KEEPALIVE_DEFAULT: u16 = 110;
-const KEEPALIVE_MIN: u16 = 10;
 /// TTL of our messages to visitors.
 const TTL: u8 = 255;
 

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 
+use engine::mip4::tunnel::KEEPALIVE_DEFAULT;
 use engine::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::ip::checksum::checksum;
@@ -15,8 +16,8 @@ use wire::ip::{ipv4, protocol};
 
 use crate::sys::frame::{self, Instruction};
 
-/// Between keepalives, if the home agent does not say (RFC 3519 §4.9).
-const EVERY: Duration = Duration::from_secs(110);
+/// Between keepalives, if the home agent does not say.
+const EVERY: Duration = Duration::from_secs(KEEPALIVE_DEFAULT as u64);
 /// Requests without an answer before the tunnel is said to be silent, and how far apart.
 const TRIES: u16 = 3;
 const APART: Duration = Duration::from_secs(1);

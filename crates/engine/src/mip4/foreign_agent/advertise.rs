@@ -174,7 +174,7 @@ fn advertisement(
 
 fn flags(config: &Config, is_busy: bool) -> AgentFlags {
     let offers = |one| config.encapsulations.contains(&one);
-    let set = [
+    AgentFlags::of(&[
         (true, AgentFlags::FOREIGN_AGENT),
         (config.is_required, AgentFlags::REGISTRATION_REQUIRED),
         (is_busy, AgentFlags::BUSY),
@@ -186,10 +186,5 @@ fn flags(config: &Config, is_busy: bool) -> AgentFlags {
             config.reverse_tunnel != ReverseTunnel::Refused,
             AgentFlags::REVERSE_TUNNEL,
         ),
-    ];
-    let bits = set
-        .into_iter()
-        .filter(|(is_set, _)| *is_set)
-        .map(|(_, bit)| bit);
-    AgentFlags(bits.fold(0, |flags, bit| flags | bit))
+    ])
 }

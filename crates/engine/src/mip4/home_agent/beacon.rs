@@ -87,7 +87,7 @@ impl Beacon {
 
 fn flags(config: &Config) -> AgentFlags {
     let offers = |one| config.encapsulations.contains(&one);
-    let set = [
+    AgentFlags::of(&[
         (true, AgentFlags::HOME_AGENT),
         (offers(Encapsulation::Minimal), AgentFlags::MINIMAL),
         (offers(Encapsulation::Gre), AgentFlags::GRE),
@@ -96,7 +96,5 @@ fn flags(config: &Config) -> AgentFlags {
             AgentFlags::REVERSE_TUNNEL,
         ),
         (config.udp_keepalive.is_some(), AgentFlags::UDP_TUNNEL),
-    ];
-    let bits = set.into_iter().filter(|(is_set, _)| *is_set);
-    AgentFlags(bits.fold(0, |flags, (_, bit)| flags | bit))
+    ])
 }
