@@ -85,6 +85,8 @@ pub struct FootprintFile {
     opened: File,
     /// The stored content.
     pub footprint: Footprint,
+    /// Of each nftables table that this process has loaded: how nft lists it. Not stored.
+    pub listings: BTreeMap<String, String>,
     _lock: Flock<File>,
 }
 
@@ -106,6 +108,7 @@ impl FootprintFile {
             folder,
             opened,
             footprint,
+            listings: BTreeMap::new(),
             _lock: lock,
         })
     }

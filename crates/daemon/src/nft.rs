@@ -13,6 +13,7 @@ pub mod bound;
 pub mod names;
 pub mod node;
 pub mod wall;
+pub mod watch;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -145,7 +146,7 @@ impl Forwarding {
             let _ = footprint.nft_tables.insert(table.clone());
         })
         .map_err(NftError::Footprint)?;
-        let loaded = run(programs, &table, &self.text());
+        let loaded = put(programs, &table, &self.text(), file);
         if loaded.is_err() && !was_there {
             // It is one transaction: nothing was done that must be undone.
             forget(&table, file)?;
@@ -319,7 +320,22 @@ pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
     Ok(())
 }
 
+/// Loads a table that the footprint names, and notes how it must stay.
+fn put(
+    programs: &[&str],
+    table: &str,
+    text: &str,
+    file: &mut FootprintFile,
+) -> Result<(), NftError> {
+    run(programs, table, text)?;
+    // Without a listing somebody has just removed it, and the watch finds that.
+    let listed = watch::listing(table).unwrap_or_default();
+    file.listings.insert(table.to_owned(), listed);
+    Ok(())
+}
+
 fn forget(table: &str, file: &mut FootprintFile) -> Result<(), NftError> {
+    file.listings.remove(table);
     let removed = file.update(|footprint| {
         let _ = footprint.nft_tables.remove(table);
     });

@@ -69,6 +69,10 @@ pub struct ProcessStatus {
     /// Requests that it refused because the configuration does not name them.
     #[serde(default)]
     pub refused_requests: u64,
+    /// Tables of nftables that another program had removed or changed, and that the steward has put
+    /// back.
+    #[serde(default)]
+    pub tables_put_back: u64,
     /// Resident bytes of this process.
     pub resident_bytes: u64,
 }

@@ -63,7 +63,7 @@ pub enum Request {
         /// Addresses that the configuration names.
         named: Vec<IpAddr>,
     },
-    /// How many unencrypted packets were dropped.
+    /// What has been counted.
     KeptOut,
     /// Read the configuration and its files again, without changing anything yet.
     Read,
@@ -109,16 +109,27 @@ pub enum Reply {
     },
     /// The reply to [`Request::KeptOut`].
     KeptOut {
-        /// `None`: nothing drops them.
-        packets: Option<u64>,
-        /// Refused requests.
-        refused: u64,
+        /// The counts.
+        counts: Counts,
     },
     /// The reply to [`Request::Read`].
     Read {
         /// The configuration and its files.
         texts: Texts,
     },
+}
+
+/// What the steward counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Unencrypted packets that were dropped. `None`: nothing drops them.
+    pub packets: Option<u64>,
+    /// Refused requests.
+    pub refused: u64,
+    /// Tables of nftables that another program had removed or changed, and that were put back.
+    pub put_back: u64,
+    /// One of them could not be put back.
+    pub is_open: bool,
 }
 
 /// Parses a request; otherwise the reason.

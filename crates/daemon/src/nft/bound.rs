@@ -13,8 +13,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::names::BOUND_PREFIX;
-use super::{NFT, NftError, TO_GROUPS, family, forget, remove, run};
+use super::names::{BOUND_PREFIX, is_bound};
+use super::{NFT, NftError, TO_GROUPS, family, forget, put, remove};
 use crate::footprint::{Footprint, FootprintFile};
 use crate::routes::Prefix;
 use crate::routes::full::Purpose;
@@ -34,7 +34,7 @@ pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    let loaded = run(&NFT, &table, &text);
+    let loaded = put(&NFT, &table, &text, file);
     if loaded.is_err() && !was_there {
         forget(&table, file)?;
     }
@@ -44,7 +44,7 @@ pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
 /// The same if such a table already exists: its blocks have changed or are gone.
 pub fn renew(file: &mut FootprintFile) -> Result<(), NftError> {
     let mut tables = file.footprint.nft_tables.iter();
-    match tables.any(|table| table.starts_with(BOUND_PREFIX)) {
+    match tables.any(|table| is_bound(table)) {
         true => keep(file),
         false => Ok(()),
     }

@@ -10,6 +10,11 @@ pub(super) const BOUND_PREFIX: &str = "caravan-";
 /// process.
 pub(super) const WALL_PREFIX: &str = "caravan.";
 
+/// Whether it is the table with blocks for programs that bind to a device.
+pub fn is_bound(table: &str) -> bool {
+    table.starts_with(BOUND_PREFIX)
+}
+
 /// Whether a table has a name of ours.
 pub fn is_table_name(table: &str) -> bool {
     let prefixes = [PREFIX, BOUND_PREFIX, WALL_PREFIX].into_iter();

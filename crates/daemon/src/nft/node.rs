@@ -16,7 +16,7 @@ use engine::skip::udp::PORT;
 use wire::mip4::PORT as REGISTRATION;
 
 use super::names::WALL_PREFIX;
-use super::{NFT, NftError, forget, protocol_word, remove, run};
+use super::{NFT, NftError, forget, protocol_word, put, remove};
 use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall};
 use crate::footprint::FootprintFile;
 
@@ -53,7 +53,7 @@ pub fn follow(
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    run(&NFT, &table, &text)?;
+    put(&NFT, &table, &text, file)?;
     *former = Some(text);
     Ok(())
 }

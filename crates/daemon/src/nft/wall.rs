@@ -18,7 +18,7 @@ use engine::selector::TrafficSelector;
 use wire::ip::protocol::{SKIP, UDP};
 
 use super::names::WALL_PREFIX;
-use super::{NFT, NftError, forget, remove, run};
+use super::{NFT, NftError, forget, put, remove};
 use crate::config::{FirewallSetup, Loaded, Mobility};
 use crate::footprint::FootprintFile;
 
@@ -32,7 +32,8 @@ pub fn keep(loaded: &Loaded, file: &mut FootprintFile) -> Result<(), NftError> {
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    run(&NFT, &table, &text(&table, &loaded.daemon.tun, setup))
+    let text = text(&table, &loaded.daemon.tun, setup);
+    put(&NFT, &table, &text, file)
 }
 
 /// Removes the packet filters that a footprint names. Only `caravan down`, run by root, calls it:

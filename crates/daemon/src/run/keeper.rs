@@ -14,6 +14,7 @@ use tracing::warn;
 
 use crate::config::Texts;
 use crate::routes::Desired;
+use crate::steward::Counts;
 use crate::steward::client::Steward;
 
 /// Requests that wait for the steward. The user and a reload each have one at a time.
@@ -63,8 +64,8 @@ struct Ends {
 
 /// Other requests to the steward, served in order. The newest values have their turn after each.
 pub(super) enum Ask {
-    /// Count the unencrypted packets that were dropped, and our refused requests.
-    KeptOut(oneshot::Sender<anyhow::Result<KeptOut>>),
+    /// What has the steward counted?
+    KeptOut(oneshot::Sender<anyhow::Result<Counts>>),
     /// Read the configuration and its files.
     Read(oneshot::Sender<anyhow::Result<Texts>>),
     /// Put the configuration that was read last into force. Desired states of the former one are
@@ -75,9 +76,6 @@ pub(super) enum Ask {
     /// Undo everything and end.
     End { lifts: bool },
 }
-
-/// Unencrypted packets that were dropped, or `None` if nothing drops them, and refused requests.
-pub(super) type KeptOut = (Option<u64>, u64);
 
 /// What the task reports to control.
 pub(super) enum KeeperEvent {

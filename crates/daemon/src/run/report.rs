@@ -117,6 +117,7 @@ impl Process {
             steward: Some(self.confined.steward_pid),
             steward_confined: self.confined.steward.clone(),
             refused_requests: 0,
+            tables_put_back: 0,
             resident_bytes: resident_bytes(),
         }
     }
@@ -158,10 +159,16 @@ pub(super) async fn complete(
         ));
         return;
     };
-    let (kept_out, refused) = told.unwrap_or_default();
-    report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
-    report.process.refused_requests = refused;
-    if let (None, Some(table)) = (kept_out, table) {
+    let counts = told.unwrap_or_default();
+    report.add_lost(DropReason::ClearPacket, counts.packets.unwrap_or(0));
+    report.process.refused_requests = counts.refused;
+    report.process.tables_put_back = counts.put_back;
+    if counts.is_open {
+        let text = "another program removed our nftables tables, and they cannot be put back: \
+                    this host is open; the log says why";
+        report.warnings.push(text.to_owned());
+    }
+    if let (None, Some(table)) = (counts.packets, table) {
         report.warnings.push(format!(
             "unencrypted packets that belong in the tunnel are not blocked: nftables shows no \
              table {table}; is the program nft installed?"

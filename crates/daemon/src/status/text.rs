@@ -99,6 +99,14 @@ impl Display for ProcessStatus {
                     "WARNING: the steward refused {count} requests: its log names them"
                 )?;
             }
+            if self.tables_put_back > 0 {
+                let count = self.tables_put_back;
+                writeln!(
+                    f,
+                    "WARNING: another program removed or changed our nftables tables, put back \
+                     {count} times: the log names them"
+                )?;
+            }
         }
         if let Some(capture) = &self.capture {
             writeln!(

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::net::UnixStream;
 
-use super::{REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
+use super::{Counts, REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
 use crate::config::Texts;
 use crate::routes::watch::Ways;
 use crate::routes::{Desired, Prefix};
@@ -114,11 +114,10 @@ impl Steward {
         }
     }
 
-    /// Unencrypted packets that were dropped (`None`: nothing drops them), and our refused
-    /// requests.
-    pub async fn kept_out(&mut self) -> Result<(Option<u64>, u64), StewardError> {
+    /// What the steward has counted.
+    pub async fn kept_out(&mut self) -> Result<Counts, StewardError> {
         match self.ask(&Request::KeptOut).await? {
-            Reply::KeptOut { packets, refused } => Ok((packets, refused)),
+            Reply::KeptOut { counts } => Ok(counts),
             other => Err(unexpected(other)),
         }
     }

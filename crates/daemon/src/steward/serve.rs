@@ -1,21 +1,25 @@
 //! The steward itself: executes requests.
 
+use std::future::pending;
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::net::UnixStream;
+use tokio::time::sleep_until;
 use tracing::warn;
 
 use super::allowed::Allowed;
-use super::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
+use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
+use crate::nft::watch::Watch;
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
 use crate::routes::{self, Blocks, Desired, Routes, reach, watch};
@@ -25,8 +29,12 @@ use crate::{blocks, dns, leases, privileges, run};
 /// How long an earlier process of this name may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(20);
-/// Refusals that are logged. All are counted.
+/// Refusals, and tables that were put back, that are logged. All are counted.
 const LOGGED_MAX: u64 = 20;
+/// How often our tables are looked at, at most: a firewall service may change its own all the time.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// When a table that could not be put back is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// The smallest MTU that IP allows (RFC 791 §3.1).
 const MTU_MIN: u16 = 68;
 
@@ -81,6 +89,13 @@ struct Server {
     resolvers: Vec<IpAddr>,
     /// What the packet filter of a mobile node outside was loaded with.
     filter: Option<String>,
+    /// None: the kernel reports no changes of nftables.
+    watch: Option<Watch>,
+    /// When our tables were looked at last.
+    looked: tokio::time::Instant,
+    /// A table that another program has removed could not be put back.
+    is_open: bool,
+    put_back: u64,
     refused: u64,
     limits: Vec<String>,
 }
@@ -106,6 +121,9 @@ impl Server {
             blocks::bind(&mut file);
         }
         let limits = privileges::confine_steward()?;
+        let watch = Watch::open().inspect_err(|error| {
+            warn!("nobody notices if another program removes our nftables tables: {error}");
+        });
         Ok(Self {
             allowed: Allowed::new(&loaded),
             loaded,
@@ -115,6 +133,10 @@ impl Server {
             routes: None,
             resolvers: Vec::new(),
             filter: None,
+            watch: watch.ok(),
+            looked: tokio::time::Instant::now(),
+            is_open: false,
+            put_back: 0,
             refused: 0,
             limits,
             order,
@@ -126,10 +148,18 @@ impl Server {
             blocks: self.file.footprint.blocks.clone(),
             limits: self.limits.clone(),
         };
+        let (mut input, mut output) = socket.split();
         // If it is already gone, the next read finds out.
-        let _ = write_frame(socket, &ready).await;
+        let _ = write_frame(&mut output, &ready).await;
         loop {
-            let request = match read_frame(socket, REQUEST_BYTES_MAX).await {
+            let mut read = pin!(read_frame(&mut input, REQUEST_BYTES_MAX));
+            let read = loop {
+                tokio::select! {
+                    read = &mut read => break read,
+                    () = self.disturbed() => self.keep_tables(),
+                }
+            };
+            let request = match read {
                 Ok(Some(frame)) => parse(&frame),
                 Ok(None) => break,
                 Err(fault) => {
@@ -146,11 +176,11 @@ impl Server {
             if is_over {
                 // The next process finds the footprint unlocked.
                 self.file.close()?;
-                let _ = write_frame(socket, &reply).await;
+                let _ = write_frame(&mut output, &reply).await;
                 self.sockets.iter().for_each(Sockets::remove);
                 return Ok(());
             }
-            if write_frame(socket, &reply).await.is_err() {
+            if write_frame(&mut output, &reply).await.is_err() {
                 break;
             }
         }
@@ -185,9 +215,13 @@ impl Server {
                 return Reply::Ways { ways, own };
             }
             Request::KeptOut => {
-                let packets = nft::spoofed(&self.forwarding().table());
-                let refused = self.refused;
-                return Reply::KeptOut { packets, refused };
+                let counts = Counts {
+                    packets: nft::spoofed(&self.forwarding().table()),
+                    refused: self.refused,
+                    put_back: self.put_back,
+                    is_open: self.is_open,
+                };
+                return Reply::KeptOut { counts };
             }
             Request::Read => match self.read() {
                 Ok(texts) => return Reply::Read { texts },
@@ -309,6 +343,69 @@ impl Server {
                 Ok(())
             }
             result => Ok(result?),
+        }
+    }
+
+    /// Returns when tables of nftables may have changed, or are to be tried again. Cancel-safe:
+    /// the wait comes before the reports are taken.
+    async fn disturbed(&mut self) {
+        let pause = if self.is_open { TRY_AGAIN } else { LOOK_AGAIN };
+        sleep_until(self.looked + pause).await;
+        if self.is_open {
+            return;
+        }
+        let failed = match &self.watch {
+            Some(watch) => watch.changed().await.err(),
+            None => return pending().await,
+        };
+        if let Some(error) = failed {
+            warn!("nobody notices any more if our nftables tables are removed: {error}");
+            self.watch = None;
+        }
+    }
+
+    /// Puts back what another program has removed or changed.
+    fn keep_tables(&mut self) {
+        let was_open = core::mem::take(&mut self.is_open);
+        for table in nft::watch::disturbed(&self.file) {
+            let is_logged = self.put_back < LOGGED_MAX && !was_open;
+            if is_logged {
+                warn!(
+                    "another program has removed or changed the nftables table {table}, as `nft \
+                     flush ruleset` and the reload of a firewall service do: putting it back"
+                );
+            }
+            match self.put_back(&table) {
+                Ok(()) => self.put_back += 1,
+                Err(error) => {
+                    self.is_open = true;
+                    if is_logged {
+                        warn!("cannot put {table} back, and this host is open: {error}");
+                    }
+                }
+            }
+        }
+        self.looked = tokio::time::Instant::now();
+    }
+
+    fn put_back(&mut self, table: &str) -> Result<(), nft::NftError> {
+        let forwarding = self.forwarding();
+        if table == forwarding.table() {
+            return forwarding.load(&mut self.file);
+        }
+        if nft::names::is_bound(table) {
+            return nft::bound::keep(&mut self.file);
+        }
+        match self.filter.take() {
+            None => nft::wall::keep(&self.loaded, &mut self.file),
+            Some(former) => {
+                let outside = (&self.loaded, true);
+                let loaded = nft::node::follow(outside, &mut self.filter, &mut self.file);
+                if loaded.is_err() {
+                    self.filter = Some(former);
+                }
+                loaded
+            }
         }
     }
 

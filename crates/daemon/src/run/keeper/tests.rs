@@ -11,7 +11,7 @@ use super::*;
 use crate::routes::Prefix;
 use crate::run::report::{STEWARD_PATIENCE, complete};
 use crate::status::StatusReport;
-use crate::steward::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
+use crate::steward::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -140,11 +140,17 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
     };
     let serve = async {
         assert_eq!(played.request().await, Request::KeptOut);
-        let (packets, refused) = (Some(7), 1);
-        played.reply(Reply::KeptOut { packets, refused }).await;
+        let counts = Counts {
+            packets: Some(7),
+            refused: 1,
+            put_back: 2,
+            is_open: false,
+        };
+        played.reply(Reply::KeptOut { counts }).await;
     };
     let (report, ()) = tokio::join!(report, serve);
-    assert_eq!(report.process.refused_requests, 1);
+    let process = &report.process;
+    assert_eq!((process.refused_requests, process.tables_put_back), (1, 2));
     assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }
 
@@ -348,8 +354,8 @@ async fn many_requests_do_not_keep_the_newest_state_waiting() {
     }
     keeper.want(0, state(1));
     assert_eq!(played.request().await, Request::KeptOut);
-    let (packets, refused) = (None, 0);
-    played.reply(Reply::KeptOut { packets, refused }).await;
+    let counts = Counts::default();
+    played.reply(Reply::KeptOut { counts }).await;
     assert!(played.applies().await == state(1));
     played.reply(Reply::Done).await;
     assert!(is_applied(&keeper.next_event().await, 1));
