@@ -3,7 +3,8 @@
 //! Curve25519 alone, as an Edwards key with ECDH, which is how SoftHSM has it. Left out: SKIP's own
 //! groups, because the safe interface to PKCS #11 has no name for their derivation.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use crypto::dh::long_term::{Group, SHARED_LEN};
@@ -13,7 +14,12 @@ use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
 use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
 use cryptoki::session::{Session, UserType};
 use cryptoki::types::AuthPin;
+use nix::unistd::geteuid;
 use zeroize::Zeroizing;
+
+/// Bits of a mode: the group or anybody may write, and in a folder only owners may replace files.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 
 /// Where a token is.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +46,7 @@ const POINT_HEAD: [u8; 2] = [0x04, 32];
 impl Token {
     /// Logs in.
     pub fn open(place: Place<'_>) -> anyhow::Result<Self> {
-        let module = place.module;
+        let module = &trusted(place.module)?;
         let library =
             Pkcs11::new(module).with_context(|| format!("cannot load {}", module.display()))?;
         library
@@ -157,5 +163,63 @@ impl Token {
             .to_vec();
         Group::Curve25519.check(&value)?;
         Ok(value)
+    }
+}
+
+/// The whole path of a module whose code nobody else could have written: it is loaded into this
+/// process, which may be root's.
+fn trusted(module: &Path) -> anyhow::Result<PathBuf> {
+    let whole = module
+        .canonicalize()
+        .with_context(|| format!("cannot load {}", module.display()))?;
+    let own = geteuid().as_raw();
+    for part in whole.ancestors() {
+        let found = part.symlink_metadata();
+        let found = found.with_context(|| format!("cannot load {}", whole.display()))?;
+        let is_sticky = found.is_dir() && found.mode() & STICKY != 0;
+        let is_ours = [0, own].contains(&found.uid());
+        if !is_ours || found.mode() & OTHERS_WRITE != 0 && !is_sticky {
+            bail!(
+                "{} is not loaded: another user can write {}; the file and the folders above it \
+                 must be root's or yours, and writable for their owner alone",
+                whole.display(),
+                part.display()
+            );
+        }
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_module_that_others_can_write_is_not_loaded() {
+        let name = format!("caravan-token-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        let module = folder.join("module.so");
+        fs::write(&module, "no library").expect("written");
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
+        };
+        set(&folder, 0o700);
+        set(&module, 0o644);
+        let whole = module.canonicalize().expect("it is there");
+        assert_eq!(trusted(&module).expect("ours"), whole);
+        for (path, before) in [(module.as_path(), 0o644), (folder.as_path(), 0o700)] {
+            for mode in [0o720, 0o702] {
+                set(path, mode);
+                let said = trusted(&module).expect_err("not ours alone").to_string();
+                assert!(said.contains("another user can write"), "{said}");
+            }
+            set(path, before);
+        }
+        assert!(trusted(&folder.join("none.so")).is_err());
+        fs::remove_dir_all(&folder).expect("removed");
     }
 }
