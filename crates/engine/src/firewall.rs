@@ -386,7 +386,7 @@ impl Firewall {
             Origin::Network(..) => Sender::Host,
             Origin::Nomadic => Sender::Mobile(Mobile {
                 home_address: entry.home_address(),
-                is_mobile_only: entry.template.inside.is_empty(),
+                inside: entry.template.inside.clone(),
                 reserved: self.reserved.clone(),
             }),
         }

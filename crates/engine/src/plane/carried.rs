@@ -47,7 +47,8 @@ pub(crate) fn carried(inner: &Inner, packet: &[u8], heading: Heading) -> Carried
     let flow = &inner.flow;
     let rest = packet.get(flow.transport..flow.total_len).unwrap_or(&[]);
     let is_message = match flow.ports {
-        Some((from, to)) => from == PORT || to == PORT,
+        // A node's messages go to agents. Behind a NAT, its own port may be any.
+        Some((from, to)) => to == PORT || from == PORT && heading == Heading::ToNode,
         None => flow.is_later_fragment,
     };
     let found = match flow.protocol {

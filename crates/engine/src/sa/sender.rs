@@ -24,8 +24,8 @@ pub enum Sender {
 pub struct Mobile {
     /// Its messages and tunnels carry this home address. `None`: one that is not reserved.
     pub home_address: Option<Ipv4Addr>,
-    /// It sends messages and tunnels of Mobile IPv4, SKIP and ICMP, and nothing else.
-    pub is_mobile_only: bool,
+    /// Where other packets may go than messages and tunnels of Mobile IPv4, SKIP and ICMP.
+    pub inside: Vec<TrafficSelector>,
     /// Addresses of others.
     pub reserved: Arc<Reserved>,
 }

@@ -222,6 +222,9 @@ fn an_authentic_node_is_nobody_inside() {
             assert_eq!(opened.count(), usize::from(reason.is_none()), "{source}");
         };
         try_it(CARE_OF, data(CARE_OF, CORRESPONDENT), None);
+        // The home agent is not in `inside`: it gets messages and tunnels, and nothing else.
+        let plain = data(CARE_OF, AGENT);
+        try_it(CARE_OF, plain, Some(DropReason::SelectorMismatch));
         for source in [neighbour, AGENT, home(1), WALL_INSIDE] {
             let inner = data(source, CORRESPONDENT);
             try_it(source, inner, Some(DropReason::ForgedSource));

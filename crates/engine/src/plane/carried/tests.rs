@@ -102,6 +102,13 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
         "an echo"
     );
     assert_eq!(of(UDP, &datagram((53, 4_000), &reply())), Carried::Nothing);
+    // A node's messages go to the port of agents, and come back from there.
+    let message = packet((CARE_OF, AGENT), UDP, &datagram((434, 9_999), &reply()));
+    assert_eq!(read(&message, Heading::FromNode), Carried::Nothing);
+    assert_eq!(
+        of(UDP, &datagram((434, 9_999), &reply())),
+        Carried::Home(HOME)
+    );
     assert_eq!(of(IPV4, &[0x60; 40]), Carried::Unreadable, "no IPv4");
     assert_eq!(of(IPV4, &[0x45; 19]), Carried::Unreadable);
     assert_eq!(of(GRE, &[0x40; 40]), Carried::Unreadable);

@@ -124,7 +124,9 @@ impl Mobile {
             Carried::Later => true,
             Carried::Nothing => {
                 let is_mobile = matches!(flow.protocol, protocol::ICMP | protocol::SKIP);
-                if self.is_mobile_only && !is_mobile {
+                let mut inside = self.inside.iter();
+                let is_for_inside = inside.any(|one| one.contains_address(flow.destination));
+                if !is_mobile && !is_for_inside {
                     return Err(DropReason::SelectorMismatch);
                 }
                 true
