@@ -57,6 +57,7 @@ def check(folder: Path, name: str, part: str) -> str:
         (NODE.format("203.0.113.1") + 'inside = "192.168.5.1"\n', "mobile.firewall.networks"),
         (NODE.format("10.18.3.1") + PLACE, "mobile.firewall.inside: the home agent ends SKIP"),
         (NODE.format("10.18.3.1") + 'side = "inside"\n', "mobile.firewall.side"),
+        ('udp = "always"\n' + NODE.format("10.18.3.1"), "mobile.udp: with a firewall nothing"),
         (
             NODE.format("203.0.113.1") + PLACE + CHAIN.format("203.0.113.1"),
             "mobile.firewall.behind.outside: 203.0.113.1 is there twice",

@@ -11,6 +11,7 @@ use engine::mip4::association::{Algorithm, Association, Associations, FIRST_SPI}
 use engine::mip4::identification::Clock;
 use engine::mip4::revocation::Policy;
 use engine::mip4::tunnel::KEEPALIVE_MIN;
+use engine::mip4::tunnel::UdpWish;
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::sa::Encapsulation;
 use engine::site::is_unicast;
@@ -271,6 +272,16 @@ impl Builder<'_> {
             let text = "only a reverse tunnel has it: reverse_tunnel = true";
             return Err(self.value("mobile.encapsulating_delivery", text));
         }
+        // Such tunnels do not go through SKIP: data would leave in clear.
+        let udp = match (&firewall, table.udp) {
+            (None, wish) => wish,
+            (Some(_), UdpWish::Never | UdpWish::BehindNat) => UdpWish::Never,
+            (Some(_), UdpWish::Always) => {
+                let text = "with a firewall nothing leaves in clear: [mobile.firewall] has a udp \
+                            of its own, for SKIP";
+                return Err(self.value("mobile.udp", text));
+            }
+        };
         Ok(Mobility::MobileNode(MobileSetup {
             config: mobile_node::Config {
                 home_address: table.home_address,
@@ -285,7 +296,7 @@ impl Builder<'_> {
                 encapsulates_delivery: table.encapsulating_delivery,
                 wants_broadcasts: table.broadcasts,
                 is_simultaneous: table.simultaneous,
-                udp: table.udp,
+                udp,
                 firewall: firewall.as_ref().and_then(|it| it.machine.clone()),
                 hears_revocations: table.revocation,
             },

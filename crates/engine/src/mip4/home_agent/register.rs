@@ -166,14 +166,15 @@ impl HomeAgent {
                 return (spi, answer);
             }
         };
-        guard.accept(request.identification, reply);
-        let granted = match is_agent_proven {
-            true => self
-                .check_source(asked, *it.from.ip())
-                .and_then(|()| self.grant(asked, it, now)),
+        // Whoever hears a request may send a copy from elsewhere, first: it changes nothing.
+        let deliverer = match is_agent_proven {
+            true => self.check_source(asked, *it.from.ip()),
             false => Err(Code::HomeForeignAuthentication),
         };
-        let answer = match granted {
+        if let Err(code) = deliverer {
+            return (spi, deny(code, reply));
+        }
+        let answer = match self.grant(asked, it, now) {
             Ok(grant) => {
                 let lifetime = request.lifetime.min(self.config.max_lifetime);
                 self.change(request, &grant, it.from, lifetime, now);
@@ -188,6 +189,8 @@ impl HomeAgent {
             Err(code) => deny(code, reply),
         };
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        let guard = node.guards.get_mut(&spi).expect("one for each association");
+        guard.accept(request.identification, reply);
         node.answers.insert(spi, (answer.code, answer.udp));
         (spi, answer)
     }
@@ -259,7 +262,9 @@ impl HomeAgent {
             // from its care-of address, and so does not take itself to be at home.
             (false, 0) => is_own || care_of != request.home_address,
             (true, 1..) => from == care_of || !asked.is_from_inside(&self.config),
-            (true, 0) | (false, 1..) => true,
+            // A foreign agent without a key is anybody, who may be where the node is not.
+            (false, 1..) => !asked.is_from_inside(&self.config),
+            (true, 0) => true,
         };
         match is_expected {
             true => Ok(()),
@@ -311,8 +316,8 @@ impl HomeAgent {
                 from: it.from,
             };
             let keepalive = self.config.udp_keepalive;
-            // Such a tunnel leads to wherever the request came from, in clear.
-            let keepalive = keepalive.filter(|_| !asked.is_from_inside(&self.config));
+            // Such a tunnel leads to wherever the request came from, in clear, past the firewalls.
+            let keepalive = keepalive.filter(|_| self.config.trusts_traversal.is_empty());
             let reply = self.udp_tunnel(&wish, keepalive, &mut grant.tunnel)?;
             grant.udp = Some(UdpAnswer {
                 reply,

@@ -74,6 +74,7 @@ fn started(config: Config) -> HomeAgent {
 }
 
 /// What a test asks for; each field may be changed.
+#[derive(Clone)]
 struct Ask {
     flags: u8,
     lifetime: u16,
@@ -1222,6 +1223,44 @@ fn a_request_that_somebody_passed_on_is_refused() {
     assert_eq!(code(&mut open, &relayed(1), 1), Code::Accepted);
 }
 
+/// A stranger's foreign agent leads to an accomplice, who needs no forged source to pass it on.
+#[test]
+fn inside_of_firewalls_a_foreign_agent_needs_a_key() {
+    let accomplice = Ipv4Addr::new(10, 19, 5, 14);
+    let through = |second| Ask {
+        flags: RequestFlags::REVERSE_TUNNEL,
+        care_of: accomplice,
+        from: accomplice,
+        ..ask(second)
+    };
+    let mut agent = behind_firewalls();
+    let refused = code(&mut agent, &through(1), 1);
+    assert_eq!(refused, Code::HomeProhibited);
+    assert!(care_of_addresses(&agent).is_empty());
+    assert_eq!(code(&mut agent, &ask_through_agent(2), 2), Code::Accepted);
+    let mut open = started(config());
+    assert_eq!(code(&mut open, &through(1), 1), Code::Accepted);
+}
+
+/// Whoever hears a request may be faster than the one who carries it.
+#[test]
+fn a_copy_of_a_request_from_elsewhere_spoils_nothing() {
+    for (mut agent, request) in [
+        (started(config()), ask_through_agent(1)),
+        (behind_firewalls(), ask(1)),
+    ] {
+        let copy = Ask {
+            from: Ipv4Addr::new(198, 51, 100, 66),
+            agent_key: None,
+            ..request.clone()
+        };
+        tell(&mut agent, &copy, 1);
+        assert!(care_of_addresses(&agent).is_empty());
+        assert_eq!(code(&mut agent, &request, 1), Code::Accepted);
+        assert_eq!(care_of_addresses(&agent), [request.care_of]);
+    }
+}
+
 #[test]
 fn only_a_node_at_home_ends_all_its_bindings_from_there() {
     let relay = Ipv4Addr::new(10, 19, 5, 14);
@@ -1282,7 +1321,7 @@ fn no_node_sends_the_request_of_another() {
 }
 
 #[test]
-fn nobody_gets_a_udp_tunnel_in_clear_inside_of_a_firewall() {
+fn nobody_gets_a_udp_tunnel_in_clear_past_firewalls() {
     let mut agent = behind_firewalls();
     let forced = UdpTunnelRequest {
         is_forced: true,
@@ -1304,8 +1343,11 @@ fn nobody_gets_a_udp_tunnel_in_clear_inside_of_a_firewall() {
     assert_eq!(refused, Code::HomeProhibited);
     let udp = agent.bindings(HOME).filter_map(|it| it.tunnel.udp);
     assert_eq!(udp.count(), 0);
+    // Nor outside, where the node's data would leave SKIP.
     let named = asks(3, forced, Some(FIREWALL));
-    assert_eq!(code(&mut agent, &named, 3), Code::Accepted);
-    let udp = agent.bindings(HOME).filter_map(|it| it.tunnel.udp);
+    assert_eq!(code(&mut agent, &named, 3), Code::HomeProhibited);
+    let mut open = started(config());
+    assert_eq!(code(&mut open, &asks(4, forced, None), 4), Code::Accepted);
+    let udp = open.bindings(HOME).filter_map(|it| it.tunnel.udp);
     assert_eq!(udp.count(), 1);
 }

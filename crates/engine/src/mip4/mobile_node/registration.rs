@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use wire::codec::Writer;
 use wire::mip4::{
     AgentFlags, Authentication, Code, Extension, INFINITE, Located, Message, PORT, Reply, Request,
-    RequestFlags, UdpTunnelRequest, extensions,
+    RequestFlags, UdpTunnelReply, UdpTunnelRequest, extensions,
 };
 
 use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State};
@@ -69,6 +69,11 @@ impl MobileNode {
         }
         if !self.is_authentic(&reply, payload, &list) {
             self.ignored.unauthenticated += 1;
+            return;
+        }
+        // What nobody asked for would lead data around the firewall.
+        if granted_udp(&list).is_some() && !self.wants_udp() {
+            self.ignored.unexpected += 1;
             return;
         }
         self.learn(&reply, &list, now);
@@ -172,10 +177,7 @@ impl MobileNode {
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         // RFC 3519 §4.4: not through an agent that does not offer it.
         let is_offered = agent.is_none_or(|it| it.flags.has(AgentFlags::UDP_TUNNEL));
-        // Inside of a firewall there is no NAT to cross, but there may be one who pretends it.
-        let is_in_clear = config.firewall.is_some() && self.firewall().is_none();
-        let is_wanted = config.udp != UdpWish::Never && is_offered && !is_in_clear;
-        if is_wanted && is_colocated && request.lifetime > 0 {
+        if self.wants_udp() && is_offered && is_colocated && request.lifetime > 0 {
             Extension::UdpTunnelRequest(UdpTunnelRequest {
                 is_forced: config.udp == UdpWish::Always,
                 is_through_foreign_agent: agent.is_some(),
@@ -211,6 +213,12 @@ impl MobileNode {
             shared.first().sign(Authentication::MobileForeign, &mut w);
         }
         w.into_vec()
+    }
+
+    /// Whether the node may have a tunnel in UDP. It is in clear: outside it would lead past the
+    /// firewall, and inside there is no NAT to cross, but there may be one who pretends it.
+    fn wants_udp(&self) -> bool {
+        self.config.udp != UdpWish::Never && self.config.firewall.is_none()
     }
 
     /// Where requests go now.
@@ -324,14 +332,9 @@ impl MobileNode {
         if let (Some(agent), Some(challenge)) = (self.through, challenge) {
             self.agents.challenge(agent, challenge);
         }
-        // What is behind the first authenticator is not the home agent's.
-        let signed = list.iter().take_while(|one| one.covered().is_none());
-        let signed: Vec<&Located> = signed.collect();
+        let signed: Vec<&Located> = signed(list).collect();
         self.agreement = self.agreed(request, &signed, pending.sent);
-        let udp = signed.into_iter().find_map(|one| match one.extension {
-            Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
-            _ => None,
-        });
+        let udp = granted_udp(list);
         let flags = request.flags;
         self.set(State::Registered {
             tunnel: Tunnel {
@@ -350,4 +353,17 @@ impl MobileNode {
             self.outputs.push_back(Output::WantsKeepalive);
         }
     }
+}
+
+/// What the home agent wrote: nothing behind the first authenticator.
+fn signed(list: &[Located]) -> impl Iterator<Item = &Located> {
+    list.iter().take_while(|one| one.covered().is_none())
+}
+
+/// The tunnel in UDP that a reply grants.
+fn granted_udp(list: &[Located]) -> Option<UdpTunnelReply> {
+    signed(list).find_map(|one| match one.extension {
+        Extension::UdpTunnelReply(reply) => Some(reply).filter(|it| it.is_granted()),
+        _ => None,
+    })
 }
