@@ -692,14 +692,7 @@ fn a_keepalive_is_wanted_at_once_of_a_tunnel_through_an_agent() {
             let payload = sent(&drain(&mut node)).expect("a request").2;
             let request = request_of(&payload);
             let mut w = Writer::new();
-            Reply {
-                code: Code::Accepted,
-                lifetime: request.lifetime,
-                home_address: HOME,
-                home_agent: HOME_AGENT,
-                identification: request.identification,
-            }
-            .write(&mut w);
+            accepted(&request).write(&mut w);
             let reply = wire::mip4::UdpTunnelReply {
                 code: if grants { 0 } else { 64 },
                 is_forced: false,
@@ -902,14 +895,7 @@ fn a_foreign_agent_without_a_key_proves_no_node_to_be_inside() {
 /// The home agent accepts a request, which may have come through a foreign agent.
 fn answer(node: &mut MobileNode, request: &Request, grants_udp: bool, from: Ipv4Addr) {
     let mut w = Writer::new();
-    Reply {
-        code: Code::Accepted,
-        lifetime: request.lifetime,
-        home_address: HOME,
-        home_agent: HOME_AGENT,
-        identification: request.identification,
-    }
-    .write(&mut w);
+    accepted(request).write(&mut w);
     if grants_udp {
         Extension::UdpTunnelReply(wire::mip4::UdpTunnelReply {
             code: 0,
@@ -924,4 +910,14 @@ fn answer(node: &mut MobileNode, request: &Request, grants_udp: bool, from: Ipv4
         shared.first().sign(Authentication::MobileForeign, &mut w);
     }
     node.handle(SocketAddrV4::new(from, PORT), &w.into_vec(), at(20));
+}
+
+fn accepted(request: &Request) -> Reply {
+    Reply {
+        code: Code::Accepted,
+        lifetime: request.lifetime,
+        home_address: HOME,
+        home_agent: HOME_AGENT,
+        identification: request.identification,
+    }
 }
