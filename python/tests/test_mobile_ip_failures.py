@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import tshark
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import ETHER_TYPE_IPV4, Capture
 from caravan.testbed.caravan import order
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import (
     AGENT,
+    CORRESPONDENT,
     HOME,
     HOME_AGENT,
     MOBILE,
@@ -196,6 +197,39 @@ def check_nothing_left(role: str, before: dict[str, set[str]], host: Host) -> No
         assert all(MOBILE in line or "10.18.3." in line for name in gone for line in gone[name])
         before = {name: before[name] - gone[name] for name in before}
     assert after == before
+
+
+def test_away_and_not_registered_a_node_sends_nothing_from_its_home_address(output: Path) -> None:
+    """Its filter is another matter: this node has no firewall."""
+    speak = ["ping", "-n", "-c", "1", "-W", "0.5", "-I", MOBILE, CORRESPONDENT]
+    with MobileIp(output) as network, home_agent(network) as ha, mobile_node(network) as ms:
+        ha.wait_ready()
+        ms.wait_ready().wait_at(HOME)
+        assert network.ms.run(speak).code == 0
+        ha.crash()
+        with Capture(network.ms, "eth0", output / "abroad") as heard:
+            network.move(VISITED)
+            ms.wait_for(lambda it: it["state"] == "registering", "away")
+            while "unreachable" not in network.ms.run(["ip", "rule"]).stdout:
+                pass
+            assert network.ms.run(speak, check=False).code != 0
+            # Programs that want no certain address, and those that want the care-of address, speak.
+            asked = ["ping", "-n", "-c", "1", "-W", "2", "192.0.2.1"]
+            assert network.ms.run(asked).code == 0
+            assert network.ms.run([*asked, "-I", VISITED.care_of]).code == 0
+        home = bytes(map(int, MOBILE.split(".")))
+        from_home = [
+            frame
+            for frame in heard.frames()
+            if frame.ether_type == ETHER_TYPE_IPV4
+            and frame.data[26:30] == home
+            and frame.data[30:34] == bytes(map(int, CORRESPONDENT.split(".")))
+        ]
+        assert from_home == []
+        with home_agent(network).wait_ready():
+            ms.wait_at(VISITED, 20)
+            assert network.is_connected()
+            assert "unreachable" not in network.ms.run(["ip", "rule"]).stdout
 
 
 @pytest.mark.parametrize("place", [VISITED, AGENT], ids=["co-located", "agent"])

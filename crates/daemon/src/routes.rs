@@ -19,7 +19,7 @@ pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -83,10 +83,17 @@ pub struct Desired {
 }
 
 impl Desired {
-    fn rules(&self, fwmark: u32, table: u32, (tun, visited): (u32, u32)) -> BTreeSet<Rule> {
+    /// `home` is the address of a mobile node; `links` are the indices of the TUN device and of the
+    /// visitors' link.
+    fn rules(
+        &self,
+        (table, fwmark): (u32, u32),
+        home: Option<Ipv4Addr>,
+        links: (u32, u32),
+    ) -> BTreeSet<Rule> {
         let tunnel = self.taken().into_iter();
         let tunnel = tunnel.map(|prefix| (prefix.address.is_ipv6(), Purpose::Tunnel));
-        let roaming = self.roaming.rules(tun, visited).into_iter();
+        let roaming = self.roaming.rules(home, links).into_iter();
         let roaming = roaming.map(|purpose| (false, purpose));
         let all = tunnel.chain(self.rules.iter().copied()).chain(roaming);
         all.map(|(is_ipv6, purpose)| Rule {
@@ -306,7 +313,9 @@ impl Routes {
             Some(part) => roaming::visited(part)?,
             None => 0,
         };
-        Ok(desired.rules(self.fwmark, self.table, (self.link, visited)))
+        let home = self.part.as_ref().and_then(|part| part.home);
+        let home = home.map(|(address, _)| address);
+        Ok(desired.rules((self.table, self.fwmark), home, (self.link, visited)))
     }
 
     async fn remove_superfluous(
@@ -360,7 +369,7 @@ pub async fn block(
 ) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let before = file.footprint.clone();
-    let rules = desired.rules(fwmark, table, (0, 0));
+    let rules = desired.rules((table, fwmark), None, (0, 0));
     file.update(|footprint| {
         footprint.table = table;
         footprint.rules.extend(&rules);

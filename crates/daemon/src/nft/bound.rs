@@ -87,7 +87,8 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
             | Purpose::CareOf(_)
             | Purpose::Visitor { .. }
             | Purpose::Returned { .. }
-            | Purpose::Tunnel => {}
+            | Purpose::Tunnel
+            | Purpose::Unregistered(_) => {}
         }
     }
     text += &kept;

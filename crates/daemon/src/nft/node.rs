@@ -1,7 +1,8 @@
 //! The packet filter of a mobile node that is outside of its firewall: on its links, only SKIP
 //! between both passes, registrations, DHCP, what keeps a link alive, and connections that its file
 //! lets it open in clear. A node is outside until its home agent has answered it in clear, with
-//! their key: what a link says of itself proves nothing.
+//! their key: what a link says of itself proves nothing. Of ICMP, only errors about packets that
+//! passed come in, and nothing goes out.
 //!
 //! Linux takes packets for any of its addresses from any link, so without it everybody on a visited
 //! link could send to the home address. The filter stays when the process ends outside. It goes
@@ -9,10 +10,12 @@
 //!
 //! Left out: what is inside SKIP. It comes out of the TUN device, which is not filtered.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use engine::skip::udp::PORT;
+use wire::ip::protocol::SKIP;
 use wire::mip4::PORT as REGISTRATION;
 
 use super::names::WALL_PREFIX;
@@ -25,6 +28,9 @@ const ALIVE: [&str; 2] = [
     "udp sport { 67, 68 } udp dport { 67, 68 }",
     "icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }",
 ];
+
+/// Of ICMP, what a router or a host says about a packet (RFC 792).
+const ERRORS: &str = "icmp type { destination-unreachable, time-exceeded, parameter-problem }";
 
 /// Loads or removes the table of a mobile node. Other processes have none. `former` is what was
 /// loaded last, and becomes what is loaded now.
@@ -90,7 +96,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
     let peer = firewall.first.outside;
     let skip = match firewall.is_udp {
         true => format!("udp sport {PORT} udp dport {PORT}"),
-        false => "ip protocol 57".to_owned(),
+        false => format!("ip protocol {SKIP}"),
     };
     let registration = format!("udp sport {REGISTRATION} udp dport {REGISTRATION}");
     let mut text = format!(
@@ -99,14 +105,18 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
          iifname lo accept\n    iifname \"{tun}\" accept\n    \
          ip saddr {agent} ip daddr {home} {registration} accept\n    \
          ip daddr {home} counter drop\n    iifname != {{ {links} }} accept\n    \
-         ip saddr {agent} {registration} accept\n    ip saddr {from} {skip} accept\n    \
-         ct state related icmp type {{ destination-unreachable, time-exceeded, \
-         parameter-problem }} accept\n"
+         ip saddr {agent} {registration} accept\n    ip saddr {from} {skip} accept\n"
     );
     alive(&mut text);
     for (protocol, port) in &firewall.clear {
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} sport {port} ct state established accept");
+    }
+    for flow in flows(firewall, &from, agent) {
+        let _ = writeln!(
+            text,
+            "    ct state related ct protocol {flow}{ERRORS} accept"
+        );
     }
     let _ = write!(
         text,
@@ -129,6 +139,25 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
          oifname {{ {links} }} counter drop\n  }}\n}}\n"
     );
     text
+}
+
+/// The flows that may pass, as connection tracking knows them: errors about others say nothing that
+/// the node must know, and a flow may be older than the filter. For a packet of ICMP, nft compares
+/// no ports of the flow.
+fn flows(firewall: &NodeFirewall, from: &str, agent: Ipv4Addr) -> BTreeSet<String> {
+    let skip = match firewall.is_udp {
+        true => "udp".to_owned(),
+        false => SKIP.to_string(),
+    };
+    // Whoever sent first.
+    let skip = ["daddr", "saddr"].map(|end| format!("{skip} ct original ip {end} {from} "));
+    let registration = format!("udp ct original ip daddr {agent} ");
+    let clear = firewall.clear.iter();
+    let clear = clear.map(|(protocol, _)| format!("{} ", protocol_word(*protocol)));
+    skip.into_iter()
+        .chain([registration])
+        .chain(clear)
+        .collect()
 }
 
 fn alive(text: &mut String) {

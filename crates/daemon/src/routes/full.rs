@@ -235,6 +235,9 @@ pub enum Purpose {
     /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
+    /// What a mobile node sends from its home address, and no tunnel takes, is refused: it is away
+    /// and not registered.
+    Unregistered(Ipv4Addr),
 }
 
 impl Purpose {
@@ -246,7 +249,10 @@ impl Purpose {
             Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
             Self::Kept(prefix) => prefix.address.is_ipv6() == is_ipv6,
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
-            Self::CareOf(_) | Self::Visitor { .. } | Self::Returned { .. } => false,
+            Self::CareOf(_)
+            | Self::Visitor { .. }
+            | Self::Returned { .. }
+            | Self::Unregistered(_) => false,
         }
     }
 }

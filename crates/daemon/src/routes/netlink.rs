@@ -25,6 +25,7 @@ const KEPT: u32 = 219;
 const LOCAL: u32 = 220;
 const TUNNEL: u32 = 221;
 const LANDING: u32 = 222;
+const UNREGISTERED: u32 = 223;
 /// The table of the host's own routes.
 const MAIN_TABLE: u32 = 254;
 /// The kernel's table of our own addresses.
@@ -388,6 +389,10 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         Purpose::Landing => {
             message.header.action = RuleAction::Nop;
             (LANDING, Vec::new())
+        }
+        Purpose::Unregistered(home) => {
+            message.header.action = RuleAction::Unreachable;
+            (UNREGISTERED, vec![from(&mut message, home)])
         }
     };
     message.attributes = vec![RuleAttribute::Priority(priority)];

@@ -53,6 +53,9 @@ pub enum Place {
         care_of: Option<Ipv4Addr>,
         /// The foreign agent.
         router: Option<Router>,
+        /// Otherwise packets of the home address are refused: nobody would answer, and they would
+        /// tell a stranger's network who is there.
+        is_registered: bool,
     },
 }
 
@@ -93,10 +96,20 @@ pub(super) fn visited(part: &Part) -> Result<u32, RouteError> {
 impl Roaming {
     /// Rules of IPv4 that this state needs, besides those of routes into the tunnel. `tun` is the
     /// index of the TUN device, `visited` that of the visitors' link.
-    pub(super) fn rules(&self, tun: u32, visited: u32) -> BTreeSet<Purpose> {
+    pub(super) fn rules(
+        &self,
+        home: Option<Ipv4Addr>,
+        (tun, visited): (u32, u32),
+    ) -> BTreeSet<Purpose> {
         let mut all = BTreeSet::new();
-        if let Some(Place::Away { care_of, router }) = &self.place {
+        if let Some(Place::Away {
+            care_of,
+            router,
+            is_registered,
+        }) = &self.place
+        {
             all.extend(care_of.map(Purpose::CareOf));
+            all.extend(home.filter(|_| !is_registered).map(Purpose::Unregistered));
             if let Some(router) = router {
                 all.insert(Purpose::Kept(Prefix::host(router.address.into())));
                 all.extend(router.is_default.then_some(Purpose::Tunnel));

@@ -172,7 +172,9 @@ impl Allowed {
             };
             let (interface, care_of, router) = match place {
                 Place::Home { interface } => (Some(interface), None, None),
-                Place::Away { care_of, router } => {
+                Place::Away {
+                    care_of, router, ..
+                } => {
                     let interface = router.as_ref().map(|it| &it.interface);
                     (interface, *care_of, router.as_ref())
                 }

@@ -325,6 +325,7 @@ fn a_mobile_node_has_its_home_address_and_a_router_on_its_own_interfaces() {
             desired.roaming.place = Some(Place::Away {
                 care_of: care_of.map(|it| it.parse().unwrap()),
                 router,
+                is_registered: true,
             });
         })
     };

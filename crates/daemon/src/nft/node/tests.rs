@@ -135,3 +135,29 @@ fn what_the_file_names_may_be_opened_from_here_alone() {
         assert!(output.contains(&format!("{protocol} dport {port} accept")));
     }
 }
+
+/// Anybody can send an error that quotes a flow of another program of this host.
+#[test]
+fn of_icmp_only_errors_about_what_passes_come_in_and_nothing_goes_out() {
+    for is_udp in [false, true] {
+        let text = text(
+            ("caravan.mobile", "caravan0"),
+            &ends(&links()),
+            &firewall(is_udp, &[(Transport::Tcp, 80)]),
+        );
+        let (input, output) = (chain(&text, "from-link"), chain(&text, "to-link"));
+        let errors = "icmp type { destination-unreachable, time-exceeded, parameter-problem }";
+        let skip = if is_udp { "udp" } else { "57" };
+        let about = [
+            format!("{skip} ct original ip daddr {PEER} "),
+            format!("{skip} ct original ip saddr {PEER} "),
+            "udp ct original ip daddr 10.18.3.1 ".to_owned(),
+            "tcp ".to_owned(),
+        ];
+        let wanted =
+            about.map(|flow| format!("ct state related ct protocol {flow}{errors} accept"));
+        let found = input.iter().filter(|rule| rule.contains("icmp "));
+        assert_eq!(found.cloned().collect::<BTreeSet<_>>(), wanted.into());
+        assert!(!output.iter().any(|rule| rule.contains("icmp ")), "{text}");
+    }
+}

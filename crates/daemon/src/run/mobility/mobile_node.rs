@@ -199,7 +199,11 @@ impl MobileNodePart {
             _ => None,
         };
         let router = self.router(&state, is_tunnelled);
-        desired.roaming.place = Some(Place::Away { care_of, router });
+        desired.roaming.place = Some(Place::Away {
+            care_of,
+            router,
+            is_registered: matches!(state, State::Registered { .. }),
+        });
     }
 
     /// Ends all tunnels.
