@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import sys
 from pathlib import Path
 
 import pytest
@@ -329,3 +330,64 @@ def test_an_administrator_ends_a_registration_and_the_node_makes_another(
             assert done.stdout == f"foreign-agent: the registration of {MOBILE} has ended\n"
             fa.wait_for(lambda it: len(it["visitors"]) == 1, "back", 5)
             assert network.is_connected()
+
+
+STRANGER = """
+import socket, struct, sys
+home, agent, own, care_of = sys.argv[1:]
+port = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+port.settimeout(0.7)
+port.bind(("", 434))
+proof = bytes([32, 20]) + struct.pack("!I", 1000) + bytes(16)
+number = struct.pack("!Q", 7)
+asked = struct.pack("!BBH", 1, 0, 100) + b"".join(map(socket.inet_aton, (home, own, care_of)))
+port.sendto(asked + number + proof, (agent, 434))
+try:
+    port.recv(2000)
+except TimeoutError:
+    sys.exit("not relayed")
+yes = struct.pack("!BBH", 3, 0, 100) + socket.inet_aton(home) + socket.inet_aton(own)
+port.sendto(yes + number + proof, (care_of, 434))
+"""
+"""A node that is also the home agent of any address."""
+
+
+def test_a_stranger_who_answers_himself_gets_no_packets_of_this_host(output: Path) -> None:
+    with MobileIp(output) as network:
+        network.fa.sysctl("net.ipv4.conf.lan0.rp_filter", "1")
+        with foreign_agent(network) as fa:
+            fa.wait_ready()
+            assert "sysctl -w net.ipv4.conf.lan0.rp_filter=2" in fa.wait_for_event("rp_filter", 1)
+            network.ms.remove_address("eth0", f"{MOBILE}/24")
+            network.move(BEHIND_AGENT)
+            own = BEHIND_AGENT.care_of
+
+            def come(home: str) -> None:
+                argv = [sys.executable, "-c", STRANGER, home, FOREIGN_AGENT, own, CARE_OF]
+                network.ms.run(argv, name="stranger", check=False)
+
+            for near in ("198.51.100.8", FOREIGN_AGENT, CARE_OF):
+                come(near)
+            assert fa.mobility()["visitors"] == []
+            assert fa.refused() == {"denied-65": 3}
+            come(CORRESPONDENT)
+            fa.wait_for(lambda it: len(it["visitors"]) == 1, "come")
+            assert ping(network.fa, CORRESPONDENT, 1).received == 1, "by the ordinary route"
+
+
+def test_home_agents_that_are_not_named_are_refused(output: Path) -> None:
+    with (
+        MobileIp(output) as network,
+        home_agent(network) as ha,
+        foreign_agent(network, Settings({"home_agents": ["192.0.2.0/24"]})) as fa,
+        mobile_node(network) as ms,
+    ):
+        for one in (ha, fa, ms):
+            one.wait_ready()
+        network.move(AGENT)
+        ms.wait_for(lambda it: "denied-65" in it["refused"], "refused")
+        text = fa.file.read_text()
+        fa.file.write_text(text.replace("192.0.2.0/24", "10.18.3.1/32"))
+        fa.reload()
+        ms.wait_at(AGENT)
+        assert network.is_connected()

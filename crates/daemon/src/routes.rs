@@ -461,6 +461,24 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     })
 }
 
+/// Warns if the kernel drops what visitors send on this interface: their home addresses are
+/// elsewhere.
+pub fn source_check_warning(interface: &str) -> Option<String> {
+    let of = |name: &str| {
+        let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    // The larger one counts: 1 is strict, 2 is loose.
+    let [all, own]: [Option<u8>; 2] = ["all", interface].map(of);
+    (all.max(own) == Some(1)).then(|| {
+        let setting = format!("net.ipv4.conf.{interface}.rp_filter");
+        format!(
+            "{setting} is 1, here or for all: this host drops what visitors send; \
+             `sysctl -w {setting}=2` allows it"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,6 +52,7 @@ impl Stage {
                 false => BTreeMap::new(),
             },
             home_agents: [(HOME_AGENT, associations(SHARED))].into(),
+            relays_to: None,
             revocation: (kind & 2 != 0).then_some(Policy {
                 has_inform: true,
                 informs: true,

@@ -9,7 +9,7 @@ use engine::mip4::association::{Algorithm, ReplayProtection};
 use engine::mip4::tunnel::{ReverseTunnel, UdpWish};
 use engine::sa::Encapsulation;
 
-use super::firewall::{NodeFirewallTable, OutsideTable};
+use super::firewall::{Network, NodeFirewallTable, OutsideTable};
 use super::read::{Keys, Read, ReadTable};
 use super::values::{SecretText, Span};
 
@@ -107,6 +107,8 @@ pub struct ForeignAgentTable {
     pub reverse_tunnel: ReverseTunnel,
     /// Nodes with an address of their own must register here, too.
     pub required: bool,
+    /// Home agents that visitors may have, as networks. Default: every one.
+    pub home_agents: Option<Vec<Network>>,
     /// Requests must answer an advertised challenge (RFC 4721). Then only nodes of
     /// `[mobile_nodes.NAME]` are served.
     pub challenges: bool,
@@ -130,6 +132,7 @@ impl ReadTable for ForeignAgentTable {
             encapsulations: keys.given("encapsulations")?,
             reverse_tunnel: keys.or("reverse_tunnel", ReverseTunnel::Allowed)?,
             required: keys.or("required", false)?,
+            home_agents: keys.given("home_agents")?,
             challenges: keys.or("challenges", false)?,
             revocation: keys.or("revocation", true)?,
             udp: keys.or("udp", UdpWish::BehindNat)?,

@@ -86,6 +86,7 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
             | Purpose::Spared
             | Purpose::CareOf(_)
             | Purpose::Visitor { .. }
+            | Purpose::Arrived { .. }
             | Purpose::Returned { .. }
             | Purpose::Tunnel
             | Purpose::Unregistered(_) => {}

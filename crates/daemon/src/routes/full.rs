@@ -222,6 +222,12 @@ pub enum Purpose {
         /// Index of the interface.
         link: u32,
     },
+    /// Packets that come out of the TUN device: by the table. It leads to visitors of a foreign
+    /// agent, who get what their home agents send, and nothing else.
+    Arrived {
+        /// Index of the TUN device.
+        link: u32,
+    },
     /// Packets of a home agent that come out of the TUN device go into it again, by the next
     /// table: a firewall opens them, and closes them for the other side.
     Returned {
@@ -251,6 +257,7 @@ impl Purpose {
             Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
             Self::CareOf(_)
             | Self::Visitor { .. }
+            | Self::Arrived { .. }
             | Self::Returned { .. }
             | Self::Unregistered(_) => false,
         }

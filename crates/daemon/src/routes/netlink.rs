@@ -338,8 +338,8 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         true => AddressFamily::Inet6,
     };
     message.header.action = RuleAction::ToTable;
-    let table = RuleAttribute::Table(rule.table);
-    let main = RuleAttribute::Table(MAIN_TABLE);
+    let tables = [rule.table, rule.table + 1, MAIN_TABLE];
+    let [table, next, main] = tables.map(RuleAttribute::Table);
     let mark = [
         RuleAttribute::FwMark(rule.fwmark),
         RuleAttribute::FwMask(u32::MAX),
@@ -363,10 +363,13 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         Purpose::Group(prefix) => (LOCAL, vec![towards(&mut message, prefix), main]),
         Purpose::CareOf(own) => (LOCAL, vec![from(&mut message, own), main]),
         Purpose::Visitor { home, link } => {
-            let next = RuleAttribute::Table(rule.table + 1);
-            let mut all = vec![from(&mut message, home), next];
-            all.extend(through(link));
-            (KEPT, all)
+            let end = from(&mut message, home);
+            let all = [end, next].into_iter().chain(through(link));
+            (KEPT, all.collect())
+        }
+        Purpose::Arrived { link } => {
+            let all = core::iter::once(table).chain(through(link));
+            (TUNNEL, all.collect())
         }
         Purpose::Returned {
             agent,
@@ -377,7 +380,6 @@ fn rule_message(rule: &Rule) -> RuleMessage {
                 true => from(&mut message, agent),
                 false => towards(&mut message, Prefix::host(agent.into())),
             };
-            let next = RuleAttribute::Table(rule.table + 1);
             let all = [end, next].into_iter().chain(through(link));
             (KEPT, all.collect())
         }

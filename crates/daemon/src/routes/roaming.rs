@@ -1,6 +1,9 @@
 //! What Mobile IPv4 changes on the host besides routes into the tunnel: where a mobile node's home
 //! address is, its router on a visited link, and the visitors of a foreign agent.
 //!
+//! A visitor may be anybody who names any home address. So only what comes out of the TUN device,
+//! from its home agent, goes to it: for all other packets its address is where it always was.
+//!
 //! A home address is removed from an interface when its node leaves home, and put back when it
 //! comes home. It is always on the TUN device, so that connections of programs survive. What the
 //! footprint notes is undone; a home address at home stays.
@@ -85,6 +88,24 @@ pub struct Visitor {
     pub encapsulates: bool,
 }
 
+/// The addresses of this host, and the networks of this interface: no visitor has one of them.
+pub fn local(interface: &str) -> BTreeSet<Prefix> {
+    let mut all = BTreeSet::new();
+    for it in getifaddrs().into_iter().flatten() {
+        let own = it.address.as_ref().and_then(|it| it.as_sockaddr_in());
+        let Some(own) = own.map(|it| it.ip()) else {
+            continue;
+        };
+        all.insert(Prefix::host(own.into()));
+        let mask = it.netmask.as_ref().and_then(|it| it.as_sockaddr_in());
+        if let Some(mask) = mask.filter(|_| it.interface_name == interface) {
+            let length = mask.ip().to_bits().count_ones() as u8;
+            all.insert(Prefix::around(own.into(), length));
+        }
+    }
+    all
+}
+
 /// The index of the visitors' link; 0: there is none.
 pub(super) fn visited(part: &Part) -> Result<u32, RouteError> {
     match (part.home, part.interfaces.first()) {
@@ -116,7 +137,7 @@ impl Roaming {
             }
         }
         if !self.visitors.is_empty() {
-            all.insert(Purpose::Tunnel);
+            all.insert(Purpose::Arrived { link: tun });
         }
         let reverse = self.visitors.iter().filter(|(_, one)| one.is_reverse);
         all.extend(reverse.map(|(home, one)| Purpose::Visitor {
@@ -332,4 +353,50 @@ fn link_index(name: &str) -> Result<u32, RouteError> {
         what: format!("find the interface {name}"),
         source: errno.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TUN: u32 = 7;
+    const LINK: u32 = 3;
+
+    /// A stranger names any address: this host's own packets to it, and those of its clients, go
+    /// where they always went.
+    #[test]
+    fn only_what_comes_out_of_a_tunnel_goes_to_a_visitor() {
+        let home = Ipv4Addr::new(10, 18, 3, 17);
+        let visitor = |is_reverse, encapsulates| Visitor {
+            mac: [2, 0, 0, 0, 0, 1],
+            is_reverse,
+            encapsulates,
+        };
+        for (one, reverse) in [
+            (visitor(false, false), None),
+            (visitor(true, false), Some(LINK)),
+            (visitor(true, true), Some(TUN)),
+        ] {
+            let roaming = Roaming {
+                visitors: [(home, one)].into(),
+                ..Roaming::default()
+            };
+            let expected = [Purpose::Arrived { link: TUN }]
+                .into_iter()
+                .chain(reverse.map(|link| Purpose::Visitor { home, link }));
+            assert_eq!(roaming.rules(None, (TUN, LINK)), expected.collect());
+        }
+    }
+
+    #[test]
+    fn every_address_of_this_host_is_local_and_the_network_of_the_link() {
+        let all = local("lo");
+        let [own, network] = ["127.0.0.1/32", "127.0.0.0/8"].map(|it| it.parse().unwrap());
+        assert!(all.contains(&own) && all.contains(&network), "{all:?}");
+        let other = local("none");
+        assert!(
+            other.contains(&own) && !other.contains(&network),
+            "{other:?}"
+        );
+    }
 }

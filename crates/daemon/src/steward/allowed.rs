@@ -106,8 +106,22 @@ impl Allowed {
         }
     }
 
-    /// Checks a desired state against the configuration.
-    pub fn check(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
+    /// The interface of a foreign agent's visitors.
+    pub fn visited(&self) -> Option<&str> {
+        match &self.mobility {
+            Some(Mobility::ForeignAgent(agent)) => Some(&agent.interface),
+            _ => None,
+        }
+    }
+
+    /// Checks a desired state against the configuration. `local`: what no visitor of a foreign
+    /// agent may have ([`crate::routes::roaming::local`]).
+    pub fn check(
+        &self,
+        desired: &Desired,
+        resolvers: &[IpAddr],
+        local: &BTreeSet<Prefix>,
+    ) -> Result<(), Refusal> {
         self.check_addresses(&desired.addresses)?;
         for (prefix, source) in &desired.routes {
             let is_covered = self.connections.values().any(|reach| reach.has(prefix));
@@ -129,6 +143,7 @@ impl Allowed {
         }
         self.check_full(desired, resolvers)?;
         self.check_roaming(&desired.roaming)?;
+        self.check_visitors(&desired.roaming, local)?;
         self.check_resolvers(resolvers)
     }
 
@@ -165,7 +180,6 @@ impl Allowed {
     /// Checks what Mobile IPv4 wants on links.
     fn check_roaming(&self, roaming: &Roaming) -> Result<(), Refusal> {
         let is_host = |address: Ipv4Addr| is_unicast(&address.into());
-        let is_station = |mac: &Mac| mac[0] & 1 == 0;
         if let Some(place) = &roaming.place {
             let Some(Mobility::MobileNode(node)) = &self.mobility else {
                 return Err(Refusal::Roaming("home address"));
@@ -201,6 +215,11 @@ impl Allowed {
         if !roaming.returned.iter().all(is_agent) {
             return Err(Refusal::Roaming("home agent behind us"));
         }
+        Ok(())
+    }
+
+    /// Checks whose packets go to the link of a foreign agent.
+    fn check_visitors(&self, roaming: &Roaming, local: &BTreeSet<Prefix>) -> Result<(), Refusal> {
         if roaming.visitors.is_empty() {
             return Ok(());
         }
@@ -209,9 +228,14 @@ impl Allowed {
         };
         let config = &agent.config;
         let own = [config.address, config.care_of];
+        let is_local = |home: &Ipv4Addr| {
+            let host = Prefix::host((*home).into());
+            own.contains(home) || local.iter().any(|it| it.contains(&host))
+        };
         let mut all = roaming.visitors.iter();
-        let is_good =
-            all.all(|(home, it)| is_host(*home) && !own.contains(home) && is_station(&it.mac));
+        let is_good = all.all(|(home, it)| {
+            is_unicast(&(*home).into()) && !is_local(home) && is_station(&it.mac)
+        });
         match is_good && roaming.visitors.len() <= config.max_visitors {
             true => Ok(()),
             false => Err(Refusal::Roaming("such visitors")),
@@ -295,6 +319,11 @@ impl Reach {
         let is_family = [false, true].map(Prefix::everything).contains(prefix);
         self.blocks && self.has(prefix) || self.is_full && is_family
     }
+}
+
+/// Whether it is the address of one network interface, not of a group.
+fn is_station(mac: &Mac) -> bool {
+    mac[0] & 1 == 0
 }
 
 /// Whether a firewall leads packets for this prefix into the tunnel: those of an entry, or of a

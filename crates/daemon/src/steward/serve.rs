@@ -22,6 +22,7 @@ use crate::footprint::{self, FootprintFile};
 use crate::nft::watch::Watch;
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
+use crate::routes::roaming::local;
 use crate::routes::{self, Blocks, Desired, Routes, reach, watch};
 use crate::service::Signals;
 use crate::{blocks, dns, leases, privileges, run};
@@ -203,7 +204,8 @@ impl Server {
                 None => return self.refuse("there is no device yet"),
             },
             Request::Apply { desired, resolvers } => {
-                if let Err(refusal) = self.allowed.check(&desired, &resolvers) {
+                let local = self.allowed.visited().map(local).unwrap_or_default();
+                if let Err(refusal) = self.allowed.check(&desired, &resolvers, &local) {
                     return self.refuse(&refusal.to_string());
                 }
                 self.apply(&desired, resolvers).await

@@ -40,7 +40,7 @@ fn judged(text: &str, change: impl FnOnce(&mut Desired, &mut Vec<IpAddr>)) -> Re
     let name = std::thread::current().name().unwrap_or("").replace(':', "");
     let (mut desired, mut resolvers) = station();
     change(&mut desired, &mut resolvers);
-    Allowed::new(&loaded(&name, text)).check(&desired, &resolvers)
+    Allowed::new(&loaded(&name, text)).check(&desired, &resolvers, &BTreeSet::new())
 }
 
 #[test]
@@ -167,7 +167,11 @@ fn only_peers_without_a_pool_address_are_routed_by_their_own() {
             routes: [(prefix, None)].into(),
             ..Desired::default()
         };
-        Allowed::new(&loaded(&format!("peers{}", prefix.length), text)).check(&desired, &[])
+        Allowed::new(&loaded(&format!("peers{}", prefix.length), text)).check(
+            &desired,
+            &[],
+            &BTreeSet::new(),
+        )
     };
     let tunnel = gateway.replace("MODE", "local_ts = [\"10.10.0.0/24\"]\n");
     assert_eq!(judged(&tunnel, peer), Err(Refusal::Route(peer)));
@@ -302,7 +306,8 @@ fn judged_part(text: &str, change: impl FnOnce(&mut Desired)) -> Result<(), Refu
     };
     let mut desired = Desired::default();
     change(&mut desired);
-    Allowed::new(&loaded(&name, &text)).check(&desired, &[])
+    let local = ["198.51.100.0/24", "203.0.113.7/32"].map(|it| it.parse().unwrap());
+    Allowed::new(&loaded(&name, &text)).check(&desired, &[], &local.into())
 }
 
 fn address(text: &str) -> IpAddr {
@@ -424,10 +429,12 @@ fn a_foreign_agent_has_hosts_as_visitors_and_not_more_than_it_may() {
     let judged = |home: &str, mac| judged_part(FOREIGN_AGENT, visited(home, mac));
     assert_eq!(judged("10.18.3.17", MAC), Ok(()));
     let strange = Err(Refusal::Roaming("such visitors"));
-    // Its own addresses would lead its own packets to a visitor.
+    // Its own addresses, and those of the link, would lead others' packets to a visitor.
     for home in [
         "198.51.100.1",
         "192.0.2.9",
+        "198.51.100.77",
+        "203.0.113.7",
         "0.0.0.0",
         "127.0.0.1",
         "224.0.0.5",

@@ -21,6 +21,7 @@ use super::identification::Clock;
 use super::revocation::{Fault, Outbox, Policy};
 use super::tunnel::{ReverseTunnel, UdpWish};
 use crate::sa::Encapsulation;
+use crate::selector::TrafficSelector;
 use crate::time::{Deadline, Duration, Instant};
 
 use advertise::Advertiser;
@@ -65,6 +66,8 @@ pub struct Config {
     pub aaa: BTreeMap<Ipv4Addr, AaaKey>,
     /// Shared with home agents, by address.
     pub home_agents: BTreeMap<Ipv4Addr, Associations>,
+    /// Home agents that visitors may have. None: every one.
+    pub relays_to: Option<Vec<TrafficSelector>>,
     /// Whether home agents with an association and we tell each other of ended registrations (RFC
     /// 3543).
     pub revocation: Option<Policy>,
@@ -193,6 +196,8 @@ pub enum Refusal {
 /// A foreign agent.
 pub struct ForeignAgent {
     config: Config,
+    /// Addresses of this host and of the visitors' link.
+    local: Vec<TrafficSelector>,
     advertiser: Advertiser,
     pending: BTreeMap<Key, Pending>,
     visits: BTreeMap<Ipv4Addr, Visit>,
@@ -209,6 +214,7 @@ impl ForeignAgent {
         Self {
             advertiser: Advertiser::new(now, random),
             config,
+            local: Vec::new(),
             pending: BTreeMap::new(),
             visits: BTreeMap::new(),
             told_distant: None,
@@ -224,6 +230,17 @@ impl ForeignAgent {
             clock: self.config.clock,
             ..config
         };
+    }
+
+    /// The addresses of this host and of the visitors' link: no visitor has one of them. Those that
+    /// have one leave.
+    pub fn set_local(&mut self, local: Vec<TrafficSelector>) {
+        self.local = local;
+        let homes = self.visits.keys().copied();
+        let ended: Vec<Ipv4Addr> = homes.filter(|home| self.is_local(*home)).collect();
+        for home_address in ended {
+            self.leave(home_address);
+        }
     }
 
     /// Whether a revocation waits for its acknowledgment.
@@ -319,6 +336,12 @@ impl ForeignAgent {
         if let Some(icmp) = self.advertiser.next(&self.config, is_busy, now) {
             self.outputs.push_back(Output::Advertise(icmp));
         }
+    }
+
+    fn is_local(&self, address: Ipv4Addr) -> bool {
+        let own = [self.config.address, self.config.care_of];
+        let mut local = self.local.iter();
+        own.contains(&address) || local.any(|it| it.contains_address(address.into()))
     }
 
     fn is_busy(&self) -> bool {

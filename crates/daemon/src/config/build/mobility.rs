@@ -14,10 +14,12 @@ use engine::mip4::tunnel::KEEPALIVE_MIN;
 use engine::mip4::tunnel::UdpWish;
 use engine::mip4::{foreign_agent, home_agent, mobile_node};
 use engine::sa::Encapsulation;
+use engine::selector::TrafficSelector;
 use engine::site::is_unicast;
 use engine::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
+use super::firewall::selector;
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
 use crate::config::mobility::{
@@ -240,6 +242,7 @@ impl Builder<'_> {
                 mobile_nodes,
                 aaa,
                 home_agents: self.agents("home_agents", &file.home_agents)?,
+                relays_to: self.relays_to(table)?,
                 revocation: table.revocation.then_some(REVOCATION),
                 // The time of the start replaces it.
                 clock: Clock::new(Instant(0), Duration::ZERO),
@@ -247,6 +250,21 @@ impl Builder<'_> {
             },
             interface: table.interface.clone(),
         }))
+    }
+
+    /// The home agents that visitors may have.
+    fn relays_to(
+        &self,
+        table: &ForeignAgentTable,
+    ) -> Result<Option<Vec<TrafficSelector>>, ConfigError> {
+        let Some(networks) = &table.home_agents else {
+            return Ok(None);
+        };
+        if networks.is_empty() {
+            let text = "an empty list would serve nobody: name a network, or leave it out";
+            return Err(self.value("foreign_agent.home_agents", text));
+        }
+        Ok(Some(networks.iter().copied().map(selector).collect()))
     }
 
     fn mobile(

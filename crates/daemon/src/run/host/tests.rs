@@ -240,7 +240,9 @@ async fn judge(
         panic!("no state")
     };
     let blocks = desired.blocks.values().flatten().copied().collect();
-    let is_allowed = allowed.check(&desired, &resolvers).is_ok();
+    let is_allowed = allowed
+        .check(&desired, &resolvers, &BTreeSet::new())
+        .is_ok();
     if is_allowed
         && !kernel_refuses
             .iter()

@@ -16,7 +16,7 @@ use tracing::{debug, info};
 use wire::mip4::{Code, Message, PORT, is_solicitation};
 
 use super::keepalive::Echoes;
-use super::{Common, Effect, Input};
+use super::{Common, Effect, Input, surroundings};
 use crate::config::VisitedLink;
 use crate::ether::{ALL_HOSTS, Heard, Registration};
 use crate::routes::Desired;
@@ -33,6 +33,7 @@ pub(super) struct ForeignAgentPart {
     pub(super) agent: ForeignAgent,
     pub(super) carriers: Carriers,
     config: Config,
+    interface: String,
     /// None: this host refused it.
     echoes: Option<Echoes>,
     /// Visitors with tunnels in UDP: when the next keepalive is due, and its number.
@@ -50,10 +51,13 @@ impl ForeignAgentPart {
             clock,
             ..setup.config.clone()
         };
+        let mut agent = ForeignAgent::new(config.clone(), now, random);
+        agent.set_local(surroundings::local(&setup.interface));
         Self {
             carriers: Carriers::default(),
-            agent: ForeignAgent::new(config.clone(), now, random),
+            agent,
             config,
+            interface: setup.interface.clone(),
             echoes,
             kept: BTreeMap::new(),
         }
@@ -97,8 +101,8 @@ impl ForeignAgentPart {
                     self.agent.revoke(home, now);
                 }
             }
-            Input::Look
-            | Input::Applied
+            Input::Look => self.agent.set_local(surroundings::local(&self.interface)),
+            Input::Applied
             | Input::Unsent
             | Input::Notice(_)
             | Input::Report(_)

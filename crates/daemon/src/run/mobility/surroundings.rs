@@ -2,11 +2,12 @@
 
 use std::net::Ipv4Addr;
 
+use engine::selector::TrafficSelector;
 use nix::ifaddrs::getifaddrs;
 use tracing::warn;
 
 use crate::config::{FirewallSetup, Mobility};
-use crate::routes;
+use crate::routes::{self, roaming};
 
 /// Under another name, or without its address, nothing would be told apart outside: refuse to run.
 pub(super) fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
@@ -48,7 +49,19 @@ pub(super) fn warn_of_missing(mobility: &Mobility) -> anyhow::Result<()> {
     if forwards && let Some(warning) = routes::forwarding_warning(false) {
         warn!("{warning}");
     }
+    if let Mobility::ForeignAgent(it) = mobility
+        && let Some(warning) = routes::source_check_warning(&it.interface)
+    {
+        warn!("{warning}");
+    }
     Ok(())
+}
+
+/// The addresses that no visitor of this interface has.
+pub(super) fn local(interface: &str) -> Vec<TrafficSelector> {
+    let all = roaming::local(interface).into_iter();
+    all.map(|it| TrafficSelector::subnet(it.address, it.length))
+        .collect()
 }
 
 /// Whether this interface, or any, has the address.

@@ -9,6 +9,7 @@ use super::Config;
 use crate::mip4::revocation;
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
+use crate::selector::TrafficSelector;
 
 /// A request with what its extensions say.
 pub(super) struct Asked<'a> {
@@ -80,11 +81,18 @@ pub(super) fn relayable(config: &Config, asked: &Asked<'_>) -> Result<Encapsulat
     if !is_host(request.home_agent) || ours.contains(&request.home_agent) {
         return Err(Code::InvalidHomeAgentAddress);
     }
+    let serves = |list: &Vec<TrafficSelector>| {
+        let mut list = list.iter();
+        list.any(|it| it.contains_address(request.home_agent.into()))
+    };
+    if !config.relays_to.as_ref().is_none_or(serves) {
+        return Err(Code::ForeignProhibited);
+    }
     let home = request.home_address;
     if home.is_unspecified() {
         // RFC 2794 §3: then the node has another name.
         asked.nai.ok_or(Code::MissingNai)?;
-    } else if !is_visitor(config, home) {
+    } else if !is_host(home) || home == request.home_agent {
         return Err(Code::ForeignBadRequest);
     }
     let is_reverse = flags.has(RequestFlags::REVERSE_TUNNEL);
@@ -111,16 +119,12 @@ pub(super) fn relayable(config: &Config, asked: &Asked<'_>) -> Result<Encapsulat
         .ok_or(Code::ForeignEncapsulation)
 }
 
-/// Whether an address can be a visitor's.
-pub(super) fn is_visitor(config: &Config, address: Ipv4Addr) -> bool {
-    is_host(address) && ![config.address, config.care_of].contains(&address)
-}
-
 fn is_too_long(lifetime: u16, longest: u16) -> bool {
     longest != INFINITE && lifetime > longest
 }
 
-fn is_host(address: Ipv4Addr) -> bool {
+/// Whether an address can be a host's.
+pub(super) fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_broadcast()
         || address.is_multicast()

@@ -22,6 +22,8 @@ use crate::time::{Duration, Instant};
 pub(super) struct Visit {
     pub(super) visitor: Visitor,
     pub(super) end: Option<Instant>,
+    /// Whether the node or its home agent has proven it to us.
+    is_proven: bool,
     /// The low half of the accepted request's.
     identification: u32,
     /// What the home agent and we have agreed on about revocation.
@@ -29,12 +31,16 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Whether a request would take this visit over: for another home agent, or the accepted one
-    /// again from another link-layer address.
-    fn forbids(&self, request: &Request, mac: Mac) -> bool {
+    /// Whether a request would take this visit over: for another home agent, or from another
+    /// link-layer address the accepted one again or one that nobody proves. A visit that nobody
+    /// has proven gives way to one that is.
+    fn forbids(&self, request: &Request, mac: Mac, is_proven: bool) -> bool {
+        if is_proven && !self.is_proven {
+            return false;
+        }
         let is_repeated = request.identification as u32 == self.identification;
         let is_other = request.home_agent != self.visitor.home_agent;
-        is_other || is_repeated && mac != self.visitor.mac
+        is_other || mac != self.visitor.mac && (is_repeated || !is_proven)
     }
 }
 
@@ -144,6 +150,9 @@ impl ForeignAgent {
         }
         self.prove(asked, it.payload)?;
         let encapsulation = check::relayable(&self.config, asked)?;
+        if self.is_taken(request.home_address) {
+            return Err(Code::ForeignProhibited);
+        }
         let visitor = Visitor {
             home_address: request.home_address,
             home_agent: request.home_agent,
@@ -170,7 +179,7 @@ impl ForeignAgent {
         if self
             .visits
             .get(&request.home_address)
-            .is_some_and(|one| one.forbids(request, mac))
+            .is_some_and(|one| one.forbids(request, mac, self.is_provable(request)))
         {
             return Err(Code::ForeignProhibited);
         }
@@ -196,6 +205,24 @@ impl ForeignAgent {
             payload,
         });
         Ok(())
+    }
+
+    /// Whether no visitor can have this home address: it is that of this host, of the visitors'
+    /// link or of a home agent.
+    fn is_taken(&self, home_address: Ipv4Addr) -> bool {
+        self.is_local(home_address) || self.config.home_agents.contains_key(&home_address)
+    }
+
+    /// Whether the node or its home agent shares a key with us. If not, anybody on the link can
+    /// have written the request and, with the home agent's address, its reply.
+    fn is_provable(&self, request: &Request) -> bool {
+        let home_address = &request.home_address;
+        let is_of_node = self.config.mobile_nodes.contains_key(home_address)
+            || self.config.aaa.contains_key(home_address);
+        // A reply that ends a registration, or is not about us, has no authenticator for us.
+        let is_of_agent = self.config.home_agents.contains_key(&request.home_agent);
+        let is_ours = request.care_of_address == self.config.care_of;
+        is_of_node || is_of_agent && is_ours && request.lifetime > 0
     }
 
     /// The oldest request gives way, first of the same link-layer address.
@@ -341,11 +368,14 @@ impl ForeignAgent {
         let is_named = pending.request.home_address.is_unspecified();
         let is_protected = self.config.mobile_nodes.contains_key(&home_address)
             || self.config.aaa.contains_key(&home_address);
-        if is_named && (is_protected || !check::is_visitor(&self.config, home_address)) {
+        let is_unfit = !check::is_host(home_address) || self.is_taken(home_address);
+        if is_named && (is_protected || is_unfit) {
             return Err(Code::ForeignBadReply);
         }
         let visit = self.visits.get(&home_address);
-        if visit.is_some_and(|one| one.forbids(&pending.request, pending.visitor.mac)) {
+        let (request, mac) = (&pending.request, pending.visitor.mac);
+        let is_provable = self.is_provable(request);
+        if visit.is_some_and(|one| one.forbids(request, mac, is_provable)) {
             return Err(Code::ForeignProhibited);
         }
         if !reply.code.is_accepted() {
@@ -371,6 +401,7 @@ impl ForeignAgent {
         let visit = Visit {
             visitor,
             end,
+            is_proven: is_provable,
             identification,
             revocation,
         };

@@ -46,6 +46,7 @@ fn config() -> Config {
         mobile_nodes: BTreeMap::new(),
         aaa: BTreeMap::new(),
         home_agents: BTreeMap::new(),
+        relays_to: None,
         revocation: None,
         udp: UdpWish::Never,
         clock: Clock::new(Instant(0), Duration::from_secs(1_795_000_000)),
@@ -483,6 +484,151 @@ fn a_neighbour_cannot_take_a_visit_over() {
     let refused = tell(&mut trio.foreign, OTHER_MAC, 255, &other, trio.now);
     assert_eq!(code(&refused), Some(Code::ForeignProhibited));
     assert!(trio.foreign.visitors().all(|it| it.mac == NODE_MAC));
+}
+
+/// A reply of the home agent, which anybody on the link can write.
+fn reply(home_address: Ipv4Addr, lifetime: u16, identification: u64) -> Vec<u8> {
+    let mut w = Writer::new();
+    Reply {
+        code: Code::Accepted,
+        lifetime,
+        home_address,
+        home_agent: HOME_AGENT,
+        identification,
+    }
+    .write(&mut w);
+    associations(0x4000)
+        .first()
+        .sign(Authentication::MobileHome, &mut w);
+    w.into_vec()
+}
+
+/// A new request, and an answer that bears the home agent's address.
+fn answer_as_home_agent(trio: &mut Trio, mac: Mac, change: impl Fn(&mut Vec<u8>), good: &[u8]) {
+    let mut request = good.to_vec();
+    request[20..24].fill(7);
+    change(&mut request);
+    tell(&mut trio.foreign, mac, 255, &request, trio.now);
+    let identification = u64::from_be_bytes(request[16..24].try_into().unwrap());
+    let forged = reply(HOME, 100, identification);
+    let ends = [HOME_AGENT, CARE_OF].map(|it| SocketAddrV4::new(it, PORT));
+    let datagram = from_home(ends[0], ends[1], &forged);
+    trio.foreign.handle(datagram, trio.now);
+    while trio.foreign.poll().is_some() {}
+}
+
+/// Without keys nobody proves a reply, so a visit stays with its link-layer address.
+#[test]
+fn a_neighbour_who_writes_the_reply_himself_takes_no_visit_over() {
+    let (mut trio, good) = request(config());
+    let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1));
+    for output in relayed {
+        trio.carry_from_foreign(output);
+    }
+    trio.carry();
+    answer_as_home_agent(&mut trio, OTHER_MAC, |_| {}, &good);
+    let ends: fn(&mut Vec<u8>) = |it| it[2..4].fill(0);
+    answer_as_home_agent(&mut trio, OTHER_MAC, ends, &good);
+    let macs: Vec<Mac> = trio.foreign.visitors().map(|it| it.mac).collect();
+    assert_eq!(macs, [NODE_MAC]);
+    // The node itself renews.
+    answer_as_home_agent(&mut trio, NODE_MAC, |_| {}, &good);
+    assert_eq!(trio.foreign.visitors().count(), 1);
+}
+
+/// A stranger has come first, with a home agent of his own: whoever proves itself takes its
+/// address back.
+#[test]
+fn a_visit_that_nobody_has_proven_gives_way_to_one_that_is() {
+    for keys in [
+        Config {
+            home_agents: strict().home_agents,
+            ..config()
+        },
+        config(),
+    ] {
+        let is_proven = !keys.home_agents.is_empty();
+        let (mut trio, good) = request(keys);
+        let mut strange = good.clone();
+        strange[8..12].copy_from_slice(&[192, 0, 2, 99]);
+        tell(&mut trio.foreign, OTHER_MAC, 255, &strange, at(1));
+        let identification = u64::from_be_bytes(good[16..24].try_into().unwrap());
+        let yes = reply(HOME, 100, identification);
+        let from = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 99), PORT);
+        let to = SocketAddrV4::new(CARE_OF, PORT);
+        trio.foreign.handle(from_home(from, to, &yes), at(2));
+        while trio.foreign.poll().is_some() {}
+        let macs = |trio: &Trio| -> Vec<Mac> { trio.foreign.visitors().map(|it| it.mac).collect() };
+        assert_eq!(macs(&trio), [OTHER_MAC]);
+        trio.now = at(5);
+        let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, trio.now);
+        for output in relayed {
+            trio.carry_from_foreign(output);
+        }
+        trio.carry();
+        let expected = if is_proven { NODE_MAC } else { OTHER_MAC };
+        assert_eq!(macs(&trio), [expected]);
+    }
+}
+
+/// Our own addresses, those of the link, those of home agents: their packets would go to a
+/// stranger, or his would pass for theirs.
+#[test]
+fn an_address_of_this_place_is_no_home_address() {
+    let (mut trio, good) = request(Config {
+        home_agents: [(OTHER_CARE_OF, associations(0x3000))].into(),
+        ..config()
+    });
+    let link = TrafficSelector::subnet(ADDRESS.into(), 24);
+    let other = Ipv4Addr::new(172, 16, 0, 9);
+    trio.foreign
+        .set_local(vec![link, TrafficSelector::host(other.into())]);
+    let mut asked = |home: Ipv4Addr| {
+        let mut payload = good.clone();
+        payload[4..8].copy_from_slice(&home.octets());
+        code(&tell(&mut trio.foreign, NODE_MAC, 255, &payload, at(1)))
+    };
+    for home in [
+        ADDRESS,
+        CARE_OF,
+        Ipv4Addr::new(203, 0, 113, 99),
+        other,
+        OTHER_CARE_OF,
+    ] {
+        assert_eq!(asked(home), Some(Code::ForeignProhibited), "{home}");
+    }
+    assert_eq!(asked(HOME_AGENT), Some(Code::ForeignBadRequest));
+    assert_eq!(asked(HOME), None);
+}
+
+#[test]
+fn a_visitor_whose_address_this_host_gets_leaves() {
+    let (mut trio, good) = request(config());
+    let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1));
+    for output in relayed {
+        trio.carry_from_foreign(output);
+    }
+    trio.carry();
+    assert_eq!(trio.foreign.visitors().count(), 1);
+    trio.foreign
+        .set_local(vec![TrafficSelector::subnet(HOME.into(), 24)]);
+    assert_eq!(trio.foreign.poll(), Some(Output::Left(HOME)));
+    assert_eq!(trio.foreign.visitors().count(), 0);
+}
+
+#[test]
+fn a_home_agent_that_is_not_named_is_refused() {
+    let asked = |networks: Vec<TrafficSelector>| {
+        let (mut trio, good) = request(Config {
+            relays_to: Some(networks),
+            ..config()
+        });
+        code(&tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1)))
+    };
+    let near = TrafficSelector::subnet(HOME_AGENT.into(), 24);
+    assert_eq!(asked(vec![near]), None);
+    let far = TrafficSelector::subnet(OTHER_CARE_OF.into(), 24);
+    assert_eq!(asked(vec![far]), Some(Code::ForeignProhibited));
 }
 
 /// A node without home address gets one from its home agent, but none that is protected here.

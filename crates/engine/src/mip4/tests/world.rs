@@ -508,6 +508,7 @@ fn foreign_config(number: usize, revocation: Option<Policy>, ahead: u64) -> fore
         mobile_nodes: BTreeMap::new(),
         aaa: BTreeMap::new(),
         home_agents: [(HOME_AGENT, associations(SHARED))].into(),
+        relays_to: None,
         revocation,
         udp: UdpWish::Never,
         clock: clock(ahead),

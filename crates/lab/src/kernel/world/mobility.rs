@@ -129,6 +129,7 @@ pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
         mobile_nodes: BTreeMap::new(),
         aaa: BTreeMap::new(),
         home_agents: BTreeMap::new(),
+        relays_to: None,
         revocation: None,
         udp: UdpWish::Never,
         clock: clock(blueprint),
