@@ -7,6 +7,7 @@
 mod firewall;
 mod foreign_agent;
 mod home_agent;
+mod homecoming;
 mod keepalive;
 mod look;
 mod mobile_node;
@@ -477,11 +478,10 @@ impl Process {
     }
 
     /// A message from UDP port 434.
-    pub(super) fn mobile_message(&mut self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(super) fn mobile_message(&mut self, path: &Path, payload: &[u8]) -> anyhow::Result<()> {
         let (SocketAddr::V4(from), SocketAddr::V4(to)) = (path.remote, path.local) else {
             return Ok(());
         };
-        let payload = bytes;
         self.mobile_input(&Input::Datagram { from, to, payload })
     }
 

@@ -13,6 +13,7 @@ use tracing::{debug, info};
 use wire::mip4::is_solicitation;
 
 use super::firewall::FirewallPart;
+use super::homecoming::Homecomings;
 use super::{Common, Effect, Input};
 use crate::config::HomeAgentSetup;
 use crate::count_file::CountFile;
@@ -59,8 +60,7 @@ pub(super) struct HomeAgentPart {
     homes: BTreeSet<Ipv4Addr>,
     /// Nodes that are away.
     away: BTreeSet<Ipv4Addr>,
-    /// Where on the home link a node was that spoke there last.
-    macs: BTreeMap<Ipv4Addr, Mac>,
+    homecomings: Homecomings,
     /// Announcements that are still to be made: when, where the address is, and how often.
     announcements: BTreeMap<Ipv4Addr, (Instant, Mac, u32)>,
     /// Our own SKIP. Packets to nodes that are away go through it alone.
@@ -106,7 +106,7 @@ impl HomeAgentPart {
             homes: config.clients.iter().map(|it| it.home_address).collect(),
             agent: HomeAgent::new(config, clock, now, random),
             away: BTreeSet::new(),
-            macs: BTreeMap::new(),
+            homecomings: Homecomings::default(),
             announcements: BTreeMap::new(),
             own_skip,
             own,
@@ -147,8 +147,12 @@ impl HomeAgentPart {
             | Input::Report(_)
             | Input::Stored(..) => {}
         }
+        let asked = match *input {
+            Input::Datagram { payload, .. } => Some(payload),
+            _ => None,
+        };
         while let Some(output) = self.agent.poll() {
-            self.execute(output, common, now);
+            self.execute(output, asked, common, now);
         }
         self.advertise(common, now);
         self.announce(common, now);
@@ -229,10 +233,14 @@ impl HomeAgentPart {
                     common.sent(sent);
                 }
             }
-            Heard::Registration { mac, from, .. } => {
-                // Only its link-layer address counts: the message itself comes by the socket.
-                if self.homes.contains(from.ip()) {
-                    self.macs.insert(*from.ip(), *mac);
+            Heard::Registration {
+                mac, from, payload, ..
+            } => {
+                let home = *from.ip();
+                let is_coming = self.away.contains(&home) || self.homecomings.is_awaited(home);
+                let is_ours = is_coming && self.homes.contains(&home);
+                if is_ours && let Some(mac) = self.homecomings.hear(home, *mac, payload) {
+                    self.announcements.insert(home, (now, mac, ANNOUNCEMENTS));
                 }
             }
             Heard::Broadcast { from, to, packet } => {
@@ -264,7 +272,8 @@ impl HomeAgentPart {
         self.own_skip.is_some() && !is_near
     }
 
-    fn execute(&mut self, output: Output, common: &mut Common, now: Instant) {
+    /// `asked`: the message that was heard.
+    fn execute(&mut self, output: Output, asked: Option<&[u8]>, common: &mut Common, now: Instant) {
         match output {
             Output::Send {
                 from, to, payload, ..
@@ -311,7 +320,9 @@ impl HomeAgentPart {
                 info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
                 let changes = self.carriers.follow(home_address, &tunnels);
                 common.plane(changes);
-                self.intercept(home_address, !tunnels.is_empty(), common, now);
+                let request = asked.filter(|_| why == Change::Deregistered);
+                let is_away = !tunnels.is_empty();
+                self.intercept((home_address, is_away), request, common, now);
             }
             Output::Unacknowledged {
                 home_address,
@@ -331,8 +342,15 @@ impl HomeAgentPart {
         }
     }
 
-    /// A node has left home, or is back: from now on its packets come to us, or to it.
-    fn intercept(&mut self, home: Ipv4Addr, is_away: bool, common: &mut Common, now: Instant) {
+    /// A node has left home, or is back: from now on its packets come to us, or to it. `request`
+    /// has brought it back.
+    fn intercept(
+        &mut self,
+        (home, is_away): (Ipv4Addr, bool),
+        request: Option<&[u8]>,
+        common: &mut Common,
+        now: Instant,
+    ) {
         let had = match is_away {
             true => !self.away.insert(home),
             false => !self.away.remove(&home),
@@ -341,9 +359,12 @@ impl HomeAgentPart {
             return;
         }
         common.effects.push_back(Effect::Host);
-        let mac = match is_away {
-            true => Some(common.links[0].mac()),
-            false => self.macs.get(&home).copied(),
+        let mac = match request.filter(|_| !is_away) {
+            Some(request) => self.homecomings.accept(home, request),
+            None => {
+                self.homecomings.forget(home);
+                is_away.then(|| common.links[0].mac())
+            }
         };
         match mac {
             Some(mac) => self.announcements.insert(home, (now, mac, ANNOUNCEMENTS)),
