@@ -305,6 +305,7 @@ impl Association {
             copies_df: true,
             path_mtu: PATH_MTU,
             is_nested: false,
+            carried_by: None,
             removes_header: false,
         })
     }

@@ -303,6 +303,8 @@ pub struct Sa {
     /// `path` seals them again, and its SA decides what happens to them. Without such a child they
     /// are dropped. Inbound, a tunnel of Mobile IPv4 takes only packets that another SA carried.
     pub is_nested: bool,
+    /// Outbound, if it is nested: this child alone takes its packets, whatever its selectors say.
+    pub carried_by: Option<ChildId>,
     /// Outbound: the outer header of packets that are IP in IP is left out before they are sealed.
     pub removes_header: bool,
 }
@@ -337,6 +339,7 @@ impl Sa {
             copies_df: true,
             path_mtu: u16::MAX,
             is_nested: false,
+            carried_by: None,
             removes_header: false,
         }
     }

@@ -167,6 +167,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1600,
         is_nested: false,
+        carried_by: None,
         removes_header: false,
     }
 }

@@ -51,7 +51,13 @@ pub struct Carrier {
     pub outbound: Option<Traffic>,
     /// Its packets are not sent, but go into another carrier or SA.
     pub is_nested: bool,
+    /// If it is nested: its packets go into the carrier of this child, and no other.
+    pub carried_by: Option<ChildId>,
 }
+
+/// A care-of address and the firewall before it. Two private networks may have the same addresses,
+/// each behind a firewall of its own.
+pub type Way = (Ipv4Addr, Ipv4Addr);
 
 /// Whose a carrier is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +65,7 @@ pub enum Owner {
     /// A home address.
     Home(Ipv4Addr),
     /// A care-of address that is reached through a firewall, for all home addresses there.
-    CareOf(Ipv4Addr),
+    Way(Way),
     /// The firewalls of the configuration.
     Firewalls,
     /// A care-of address behind a firewall, for a reply that grants nothing.
@@ -83,10 +89,10 @@ pub struct HomeCarriers {
     /// All tunnels of bindings go into another SA.
     nests_all: bool,
     carriers: Carriers,
-    /// By home address: its care-of addresses that only a request said to be outside.
-    traversing: BTreeMap<Ipv4Addr, Vec<(Ipv4Addr, Ipv4Addr)>>,
-    /// How many home addresses have such a care-of address with this firewall.
-    uses: BTreeMap<(Ipv4Addr, Ipv4Addr), usize>,
+    /// By home address: its ways through firewalls.
+    traversing: BTreeMap<Ipv4Addr, BTreeSet<Way>>,
+    /// How many home addresses have this way.
+    uses: BTreeMap<Way, usize>,
 }
 
 /// The home network, for its broadcasts.
@@ -183,37 +189,32 @@ impl HomeCarriers {
     }
 
     /// A reply goes to this care-of address through this firewall
-    /// ([`super::home_agent::Output::Send`]). The last such way is kept, if the address has no
-    /// other.
+    /// ([`super::home_agent::Output::Send`]), unless it has another way. The last such way is kept.
     pub fn reply(&mut self, care_of: Ipv4Addr, firewall: Ipv4Addr) -> Vec<Change> {
-        let takes = |carrier: &Carrier| {
-            let outbound = carrier.outbound.as_ref();
-            let is_to = |one: &TrafficSelector| one.contains_address(care_of.into());
-            outbound.is_some_and(|it| it.remote.iter().any(is_to))
+        let is_known = self.knows_way(care_of);
+        let way = Carrier {
+            inbound: None,
+            ..Carrier::through(self.own.address, firewall, host(care_of))
         };
-        let others = [Owner::Firewalls, Owner::CareOf(care_of)];
-        let mut ways = others
-            .iter()
-            .filter_map(|owner| self.carriers.of.get(owner));
-        if ways.any(|list| list.iter().any(|(_, carrier)| takes(carrier))) {
-            return Vec::new();
-        }
-        let way = Carrier::through(self.own.address, firewall, host(care_of));
-        self.carriers.follow(Owner::Reply, vec![way])
+        let wanted = if is_known { Vec::new() } else { vec![way] };
+        self.carriers.follow(Owner::Reply, wanted)
     }
 
     /// These are the tunnels of a home address now.
     pub fn follow(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
-        let mut wanted = of_bindings(self.own, home, tunnels);
+        let mut changes = self.carriers.follow(Owner::Reply, Vec::new());
+        let (ways, former) = self.traverse(home, tunnels, &mut changes);
+        let mut wanted = of_bindings(self.own, home, tunnels, &ways);
         for carrier in &mut wanted {
             carrier.is_nested |= self.nests_all && carrier.path.via == Via::Raw;
         }
         if self.takes_short_form {
             wanted.extend(short_forms(self.own, home, tunnels));
         }
-        let mut changes = self.carriers.follow(Owner::Reply, Vec::new());
-        changes.extend(self.traverse(home, tunnels));
         changes.extend(self.carriers.follow(Owner::Home(home), wanted));
+        for way in former {
+            changes.extend(self.give_up(way));
+        }
         changes
     }
 
@@ -222,48 +223,61 @@ impl HomeCarriers {
         &self.carriers
     }
 
-    /// Two nodes may have the same care-of address, each behind a NAT of its own: they share the
-    /// way to the firewall, which tells them apart.
-    fn traverse(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Change> {
-        let mut ways: Vec<(Ipv4Addr, Ipv4Addr)> = tunnels
-            .iter()
+    /// The ways of these tunnels that nothing else names, with their children, and those that
+    /// the home address had. Two nodes with one care-of address and one firewall share the way:
+    /// the firewall tells them apart.
+    fn traverse(
+        &mut self,
+        home: Ipv4Addr,
+        tunnels: &[Tunnel],
+        changes: &mut Vec<Change>,
+    ) -> (BTreeMap<Way, ChildId>, BTreeSet<Way>) {
+        let each = tunnels.iter();
+        let ways: BTreeSet<Way> = each
             .filter_map(|tunnel| Some((tunnel.care_of, tunnel.firewall?)))
-            .filter(|(care_of, _)| Outside::firewall(&self.outside, *care_of).is_none())
+            .filter(|(care_of, _)| !self.knows_way(*care_of))
             .collect();
-        ways.sort_unstable();
-        ways.dedup();
-        let mut touched: Vec<Ipv4Addr> = ways.iter().map(|(care_of, _)| *care_of).collect();
+        let mut children = BTreeMap::new();
         for way in &ways {
             *self.uses.entry(*way).or_default() += 1;
+            // Without selectors: two such carriers would each get a copy of every packet.
+            let nothing = Traffic {
+                local: Vec::new(),
+                remote: Vec::new(),
+            };
+            let carrier = Carrier {
+                outbound: Some(nothing),
+                ..Carrier::through(self.own.address, way.1, host(way.0))
+            };
+            changes.extend(self.carriers.follow(Owner::Way(*way), vec![carrier]));
+            let made = self.carriers.of.get(&Owner::Way(*way));
+            let child = made.and_then(|made| made.first());
+            children.extend(child.map(|(child, _)| (*way, *child)));
         }
         let former = match ways.is_empty() {
             true => self.traversing.remove(&home),
             false => self.traversing.insert(home, ways),
         };
-        for way in former.unwrap_or_default() {
-            touched.push(way.0);
-            let left = self.uses.get_mut(&way).map(|count| {
-                *count -= 1;
-                *count
-            });
-            if left == Some(0) {
-                self.uses.remove(&way);
-            }
+        (children, former.unwrap_or_default())
+    }
+
+    /// Whether packets for a care-of address have a way without a request: the configuration names
+    /// it, or all go into another SA.
+    fn knows_way(&self, care_of: Ipv4Addr) -> bool {
+        self.nests_all || Outside::firewall(&self.outside, care_of).is_some()
+    }
+
+    /// A home address does not use this way any more.
+    fn give_up(&mut self, way: Way) -> Vec<Change> {
+        let Some(count) = self.uses.get_mut(&way) else {
+            return Vec::new();
+        };
+        *count -= 1;
+        if *count > 0 {
+            return Vec::new();
         }
-        touched.sort_unstable();
-        touched.dedup();
-        let each = touched.into_iter();
-        each.flat_map(|care_of| {
-            let all = (care_of, Ipv4Addr::UNSPECIFIED)..=(care_of, Ipv4Addr::BROADCAST);
-            let firewalls = self.uses.range(all).map(|((_, firewall), _)| *firewall);
-            // A care-of address has one way: two firewalls would get each packet twice.
-            let wanted = firewalls
-                .take(1)
-                .map(|firewall| Carrier::through(self.own.address, firewall, host(care_of)));
-            self.carriers
-                .follow(Owner::CareOf(care_of), wanted.collect())
-        })
-        .collect()
+        self.uses.remove(&way);
+        self.carriers.follow(Owner::Way(way), Vec::new())
     }
 }
 
@@ -274,6 +288,7 @@ impl Carrier {
             let (local, remote) = (traffic.local.clone(), traffic.remote.clone());
             let mut sa = Sa::tunnel(named, self.encapsulation, self.path, local, remote);
             sa.is_nested = self.is_nested;
+            sa.carried_by = self.carried_by;
             Box::new(sa)
         };
         let inbound = self.inbound.as_ref().map(|traffic| {
@@ -296,8 +311,13 @@ impl Carrier {
     }
 }
 
-/// A home agent's carriers of one home address, without those to firewalls.
-fn of_bindings(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carrier> {
+/// A home agent's carriers of one home address, without those to firewalls: `ways`.
+fn of_bindings(
+    own: HomeNetwork,
+    home: Ipv4Addr,
+    tunnels: &[Tunnel],
+    ways: &BTreeMap<Way, ChildId>,
+) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     for tunnel in tunnels.iter().filter(|it| !it.is_half_bound()) {
         let path = match tunnel.udp {
@@ -320,6 +340,9 @@ fn of_bindings(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
                 remote,
             }),
             is_nested: tunnel.firewall.is_some(),
+            carried_by: tunnel
+                .firewall
+                .and_then(|it| ways.get(&(tunnel.care_of, it)).copied()),
         });
         if tunnel.has_broadcasts && !tunnel.is_colocated {
             carriers.push(Carrier::of_broadcasts(own, home));
@@ -345,6 +368,7 @@ fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
         }),
         outbound: None,
         is_nested: false,
+        carried_by: None,
     });
     each.collect()
 }
@@ -384,6 +408,7 @@ pub fn of_node(
                 remote: vec![any()],
             }),
             is_nested: false,
+            carried_by: None,
         }];
     };
     let mut carriers = Vec::new();
@@ -397,6 +422,7 @@ pub fn of_node(
                 remote: vec![any()],
             }),
             is_nested: false,
+            carried_by: None,
         });
     }
     if tunnel.has_broadcasts {
@@ -409,6 +435,7 @@ pub fn of_node(
             }),
             outbound: None,
             is_nested: false,
+            carried_by: None,
         });
     }
     carriers
@@ -432,6 +459,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
             remote: vec![any()],
         }),
         is_nested: false,
+        carried_by: None,
     }];
     if visitor.encapsulates_delivery {
         carriers.push(Carrier {
@@ -443,6 +471,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
             }),
             outbound: None,
             is_nested: false,
+            carried_by: None,
         });
     }
     carriers
@@ -461,6 +490,7 @@ impl Carrier {
                 remote: own.broadcasts().to_vec(),
             }),
             is_nested: true,
+            carried_by: None,
         }
     }
 
@@ -476,6 +506,7 @@ impl Carrier {
             inbound: Some(traffic.clone()),
             outbound: Some(traffic),
             is_nested: false,
+            carried_by: None,
         }
     }
 }

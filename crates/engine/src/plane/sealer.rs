@@ -40,6 +40,8 @@ pub(crate) struct Sealer {
     pub(crate) path: Path,
     /// Its packets go through the outbound plane again.
     pub(crate) is_nested: bool,
+    /// See [`Sa::carried_by`].
+    pub(crate) carried_by: Option<ChildId>,
     /// See [`Sa::removes_header`].
     pub(crate) removes_header: bool,
     /// Our address and the peer's when the SA was made: what transport-mode checksums cover, as
@@ -128,6 +130,7 @@ impl Sealer {
             mode: sa.mode,
             path: sa.path,
             is_nested: sa.is_nested,
+            carried_by: sa.carried_by,
             removes_header: sa.removes_header,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,

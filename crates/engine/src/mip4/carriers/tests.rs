@@ -2,7 +2,7 @@ use std::net::SocketAddrV4;
 
 use super::*;
 use crate::mip4::foreign_agent::Mac;
-use crate::plane::{InboundPlane, Offloads, OutboundPlane};
+use crate::plane::{Datagrams, InboundPlane, Offloads, OutboundPlane};
 use crate::time::Instant;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
@@ -167,13 +167,109 @@ fn two_nodes_with_one_care_of_address_share_the_way_to_the_firewall() {
     let changes = home_agent.follow(HOME, &[away]);
     assert_eq!(
         said(&changes)[..2],
-        [format!("in {way}"), format!("out {way}")]
+        [format!("in {way}"), "out  ->  via 192.168.4.1".to_owned()]
     );
     assert_eq!(changes.len(), 4);
     assert_eq!(home_agent.follow(other, &[away]).len(), 2, "only its own");
     assert_eq!(home_agent.follow(HOME, &[]).len(), 2, "the other needs it");
     assert_eq!(home_agent.follow(other, &[]).len(), 4);
     assert_eq!(home_agent.carriers().iter().count(), 0);
+}
+
+/// A home agent's packets, and where the firewall's tunnel leads them.
+struct Sent {
+    carriers: HomeCarriers,
+    plane: OutboundPlane,
+}
+
+impl Sent {
+    fn new(carriers: HomeCarriers) -> Self {
+        let random = crypto::rand::Seed::new([4; 32]).stream("outbound", 0);
+        Self {
+            carriers,
+            plane: OutboundPlane::new(random, Offloads::default()),
+        }
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            if let Change::Outbound(change) = change {
+                self.plane.apply(change, Instant(0));
+            }
+        }
+    }
+
+    fn follow(&mut self, home: Ipv4Addr, tunnels: &[Tunnel]) {
+        let changes = self.carriers.follow(home, tunnels);
+        self.apply(changes);
+    }
+
+    /// Which hosts get a packet: the other ends of its outermost tunnels.
+    fn ends(&mut self, source: Ipv4Addr, destination: Ipv4Addr) -> Vec<IpAddr> {
+        let mut packet = vec![0; 28];
+        let header = wire::ip::ipv4::Header {
+            tos: 0,
+            id: 0,
+            dont_fragment: true,
+            ttl: 64,
+            protocol: wire::ip::protocol::UDP,
+            source,
+            destination,
+        };
+        header.write(&mut packet);
+        let mut out = Datagrams::new();
+        self.plane.seal(&mut packet, Instant(0), &mut out);
+        out.runs().iter().map(|run| run.path.remote.ip()).collect()
+    }
+}
+
+/// Private networks use the same addresses.
+#[test]
+fn nodes_with_one_care_of_address_behind_two_firewalls_stay_apart() {
+    let second = Ipv4Addr::new(192, 168, 4, 2);
+    let correspondent = Ipv4Addr::new(10, 18, 3, 5);
+    let other = Ipv4Addr::new(10, 18, 3, 18);
+    let through = |firewall| Tunnel {
+        firewall: Some(firewall),
+        ..tunnel(CARE_OF)
+    };
+    let mut sent = Sent::new(home_agent(Vec::new()));
+    sent.follow(HOME, &[through(second)]);
+    sent.follow(other, &[through(FIREWALL)]);
+    for firewall in [FIREWALL, second, FIREWALL] {
+        let changes = sent.carriers.reply(CARE_OF, firewall);
+        sent.apply(changes);
+        assert_eq!(sent.ends(AGENT, CARE_OF), [IpAddr::from(firewall)]);
+        assert_eq!(sent.ends(correspondent, HOME), [IpAddr::from(second)]);
+        assert_eq!(sent.ends(correspondent, other), [IpAddr::from(FIREWALL)]);
+    }
+    sent.follow(HOME, &[]);
+    assert!(sent.ends(correspondent, HOME).is_empty());
+    assert_eq!(sent.ends(correspondent, other), [IpAddr::from(FIREWALL)]);
+    sent.follow(other, &[]);
+    assert!(sent.ends(correspondent, other).is_empty());
+}
+
+/// The configuration says how replies and data go, whatever a request names.
+#[test]
+fn the_firewall_of_the_configuration_comes_first() {
+    let outside = Outside {
+        care_of: TrafficSelector::subnet(Ipv4Addr::new(203, 0, 113, 0).into(), 24),
+        firewall: FIREWALL,
+    };
+    let mut sent = Sent::new(home_agent(vec![outside]));
+    let begun = sent.carriers.begin(&BTreeSet::new());
+    sent.apply(begun);
+    let named = Ipv4Addr::new(192, 168, 4, 2);
+    let away = Tunnel {
+        firewall: Some(named),
+        ..tunnel(CARE_OF)
+    };
+    sent.follow(HOME, &[away]);
+    assert!(sent.carriers.reply(CARE_OF, named).is_empty());
+    for (source, to) in [(AGENT, CARE_OF), (Ipv4Addr::new(10, 18, 3, 5), HOME)] {
+        assert_eq!(sent.ends(source, to), [IpAddr::from(FIREWALL)]);
+    }
 }
 
 #[test]

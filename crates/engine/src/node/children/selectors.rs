@@ -180,6 +180,7 @@ pub(super) fn association(
         copies_df: true,
         path_mtu: child.path_mtu,
         is_nested: false,
+        carried_by: None,
         removes_header: false,
     }
 }

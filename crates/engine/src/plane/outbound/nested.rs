@@ -10,7 +10,7 @@ use crate::plane::inner::Inner;
 use crate::plane::policy::Slot;
 use crate::plane::sealer::{OUTER_TTL, Sealer};
 use crate::plane::{Datagrams, MAX_NESTED, Verdict};
-use crate::sa::Via;
+use crate::sa::{ChildId, Via};
 use crate::time::Instant;
 
 /// Buffers for one packet that is sealed more than once.
@@ -86,18 +86,20 @@ impl OutboundPlane {
         if !sealer.is_some_and(|sealer| sealer.is_nested) {
             return self.seal_by(slot, offload, inner, packet, now, out);
         }
+        let carrier = sealer.and_then(|sealer| sealer.carried_by);
         self.fit(slot, depth, now, out)?;
         let sealed = self.seal_by(slot, offload, inner, packet, now, &mut level.sealed);
-        let passed = self.pass_on(&mut level.sealed, (depth + 1, now), out);
+        let passed = self.pass_on(&mut level.sealed, carrier, (depth + 1, now), out);
         out.take_answers(&level.sealed);
         level.sealed.clear();
         sealed.and(passed)
     }
 
-    /// Seals packets that a nested SA has sealed.
+    /// Seals packets that a nested SA has sealed. It may name the child that takes them.
     fn pass_on(
         &mut self,
         sealed: &mut Datagrams,
+        carrier: Option<ChildId>,
         (depth, now): (usize, Instant),
         out: &mut Datagrams,
     ) -> Result<Verdict, DropReason> {
@@ -106,13 +108,19 @@ impl OutboundPlane {
             let packet = &mut sealed.buffer[sealed.runs[at].range.clone()];
             let answers = out.replies.len();
             let passed = match Inner::parse(packet) {
-                Some(inner) => match self.find_for(&inner, packet) {
-                    Some(slot) => {
-                        let plain = VnetHeader::default();
-                        self.seal_onward(slot, &plain, &inner, packet, (depth, now), out)
+                Some(inner) => {
+                    let slot = match carrier {
+                        Some(carrier) => self.by_id.get(&carrier).copied(),
+                        None => self.find_for(&inner, packet),
+                    };
+                    let plain = VnetHeader::default();
+                    match slot {
+                        Some(slot) => {
+                            self.seal_onward(slot, &plain, &inner, packet, (depth, now), out)
+                        }
+                        None => Err(DropReason::NoPolicy),
                     }
-                    None => Err(DropReason::NoPolicy),
-                },
+                }
                 None => Err(DropReason::BadInnerPacket),
             };
             // This host is the sender, and knows the size already.
@@ -147,8 +155,8 @@ impl OutboundPlane {
         if depth + 1 >= MAX_NESTED {
             return Err(DropReason::NestedTooDeep);
         }
-        let sealed = sealed_by(sealer);
-        let next = self.find(&sealed).ok_or(DropReason::NoPolicy)?;
+        let (carrier, sealed) = (sealer.carried_by, sealed_by(sealer));
+        let next = self.next(carrier, &sealed).ok_or(DropReason::NoPolicy)?;
         let room = self.fit(next, depth + 1, now, out)?;
         let room = u16::try_from(room).unwrap_or(u16::MAX);
         if self.sizes.link_of(id) != Some(room) {
@@ -160,6 +168,14 @@ impl OutboundPlane {
         Ok(sealer.map_or(0, |sealer| sealer.largest))
     }
 
+    /// The child that takes what a nested SA seals.
+    fn next(&self, carrier: Option<ChildId>, sealed: &Inner) -> Option<Slot> {
+        match carrier {
+            Some(carrier) => self.by_id.get(&carrier).copied(),
+            None => self.find(sealed),
+        }
+    }
+
     /// The child that a packet goes to last.
     pub(super) fn find_last(&self, inner: &Inner) -> Option<Slot> {
         let mut slot = self.find(inner)?;
@@ -168,7 +184,7 @@ impl OutboundPlane {
             let Some(sealer) = child.sealers.last().filter(|it| it.is_nested) else {
                 break;
             };
-            slot = self.find(&sealed_by(sealer))?;
+            slot = self.next(sealer.carried_by, &sealed_by(sealer))?;
         }
         Some(slot)
     }

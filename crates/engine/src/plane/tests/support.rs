@@ -137,6 +137,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
         copies_df: true,
         path_mtu: 1500,
         is_nested: false,
+        carried_by: None,
         removes_header: false,
     }
 }
