@@ -110,7 +110,7 @@ pub struct Visitor {
     pub encapsulates_delivery: bool,
     /// The tunnel is in UDP, from our port 434 to this address.
     pub udp: Option<SocketAddrV4>,
-    /// Seconds between keepalives in UDP; 0 leaves it to the owner.
+    /// Seconds between keepalives in UDP.
     pub keepalive: u16,
 }
 

@@ -10,6 +10,14 @@ pub const KEEPALIVE_DEFAULT: u16 = 110;
 /// Seconds between two of them at least (RFC 3519 §4.9).
 pub const KEEPALIVE_MIN: u16 = 10;
 
+/// Seconds between two keepalives where a home agent has said `told`; 0 leaves it to us.
+pub(super) fn keepalive(told: u16) -> u16 {
+    match told {
+        0 => KEEPALIVE_DEFAULT,
+        told => told.max(KEEPALIVE_MIN),
+    }
+}
+
 /// The tunnel of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
@@ -72,4 +80,17 @@ pub enum ReverseTunnel {
     Allowed,
     /// Always.
     Required,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3519 §4.9.
+    #[test]
+    fn keepalives_have_a_shortest_interval_and_a_default() {
+        for (told, expected) in [(0, 110), (1, 10), (9, 10), (10, 10), (600, 600)] {
+            assert_eq!(keepalive(told), expected);
+        }
+    }
 }

@@ -10,7 +10,6 @@ use engine::mip4::carriers::{self, Carriers, Owner};
 use engine::mip4::foreign_agent as agent;
 use engine::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Mac, Output, Refusal};
 use engine::mip4::identification::Clock;
-use engine::mip4::tunnel::{KEEPALIVE_DEFAULT, KEEPALIVE_MIN};
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info};
 use wire::mip4::{Code, Message, PORT, is_solicitation};
@@ -286,11 +285,7 @@ fn reason(why: Refusal) -> String {
 
 /// The time between two keepalives.
 fn every(visitor: &agent::Visitor) -> Duration {
-    let seconds = match visitor.keepalive {
-        0 => KEEPALIVE_DEFAULT,
-        seconds => seconds.max(KEEPALIVE_MIN),
-    };
-    Duration::from_secs(seconds.into())
+    Duration::from_secs(visitor.keepalive.into())
 }
 
 fn is_request(payload: &[u8]) -> bool {

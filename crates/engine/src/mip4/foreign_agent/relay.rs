@@ -15,7 +15,7 @@ use super::{
     Visitor,
 };
 use crate::mip4::revocation::Agreement;
-use crate::mip4::tunnel::UdpWish;
+use crate::mip4::tunnel::{UdpWish, keepalive};
 use crate::time::{Duration, Instant};
 
 /// A visitor, and the registration that it has.
@@ -310,7 +310,7 @@ impl ForeignAgent {
         if let Some(granted) = self.granted_udp(&list).filter(|_| is_ours) {
             let home_agent = pending.request.home_agent;
             pending.visitor.udp = Some(SocketAddrV4::new(home_agent, PORT));
-            pending.visitor.keepalive = granted.keepalive;
+            pending.visitor.keepalive = keepalive(granted.keepalive);
         }
         if let Err(code) = self.update(&pending, &reply, agreement, now) {
             self.deny(&pending.request, code, pending.visitor.mac, pending.port);

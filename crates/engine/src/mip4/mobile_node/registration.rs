@@ -10,7 +10,7 @@ use wire::mip4::{
 
 use super::{Attachment, INTERVAL_MIN, MobileNode, Output, State};
 use crate::mip4::association::ReplayProtection;
-use crate::mip4::tunnel::{Tunnel, UdpWish};
+use crate::mip4::tunnel::{Tunnel, UdpWish, keepalive};
 use crate::sa::Encapsulation;
 use crate::time::{Duration, Instant};
 
@@ -347,7 +347,7 @@ impl MobileNode {
                 is_colocated: flags.has(RequestFlags::DECAPSULATES),
             },
             through: self.through,
-            keepalive: udp.map_or(0, |it| it.keepalive),
+            keepalive: udp.map_or(0, |it| keepalive(it.keepalive)),
         });
         if udp.is_some() && self.through.is_some() {
             self.outputs.push_back(Output::WantsKeepalive);

@@ -13,7 +13,7 @@ use wire::mip4::{
 use super::*;
 use crate::mip4::association::{Algorithm, Association, ReplayProtection};
 use crate::mip4::home_agent::{self, Datagram, HomeAgent};
-use crate::mip4::tunnel::ReverseTunnel;
+use crate::mip4::tunnel::{KEEPALIVE_MIN, ReverseTunnel};
 use crate::selector::TrafficSelector;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 17);
@@ -696,7 +696,8 @@ fn a_keepalive_is_wanted_at_once_of_a_tunnel_through_an_agent() {
             let reply = wire::mip4::UdpTunnelReply {
                 code: if grants { 0 } else { 64 },
                 is_forced: false,
-                keepalive: 110,
+                // Less than the minimum.
+                keepalive: 3,
             };
             Extension::UdpTunnelReply(reply).write(&mut w);
             let shared = associations(ReplayProtection::Timestamps);
@@ -706,6 +707,9 @@ fn a_keepalive_is_wanted_at_once_of_a_tunnel_through_an_agent() {
             let outputs = drain(&mut node);
             let wanted = outputs.iter().filter(|it| **it == Output::WantsKeepalive);
             assert_eq!(wanted.count(), wants, "{agent} {grants} {second}");
+            let least = if grants { KEEPALIVE_MIN } else { 0 };
+            let state = node.state();
+            assert!(matches!(state, State::Registered { keepalive, .. } if keepalive == least));
             node.renew(now);
         }
     }
