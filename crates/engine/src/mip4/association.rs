@@ -79,6 +79,16 @@ impl Association {
         self.replay
     }
 
+    /// Whether both have the same key and algorithm: equal keys make equal authenticators. In
+    /// constant time.
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        let is_same_kind = core::mem::discriminant(&self.mac)
+            == core::mem::discriminant(&other.mac)
+            && self.mac.len() == other.mac.len();
+        let [one, two] = [self, other].map(|it| it.mac.over(b"the same key"));
+        is_same_kind && is_equal(one.as_ref(), two.as_ref())
+    }
+
     /// Appends an authentication extension over all that is in `w`.
     pub fn sign(&self, between: Authentication, w: &mut Writer) {
         between.write_start(self.spi, self.mac.len(), w);
@@ -115,14 +125,8 @@ impl MacKey {
 }
 
 impl PartialEq for Association {
-    /// Equal keys make equal authenticators. In constant time.
     fn eq(&self, other: &Self) -> bool {
-        let is_same_kind = core::mem::discriminant(&self.mac)
-            == core::mem::discriminant(&other.mac)
-            && self.mac.len() == other.mac.len();
-        let [one, two] = [self, other].map(|it| it.mac.over(b"the same key"));
-        let is_same_key = is_same_kind && is_equal(one.as_ref(), two.as_ref());
-        is_same_key && (self.spi, self.replay) == (other.spi, other.replay)
+        self.has_key_of(other) && (self.spi, self.replay) == (other.spi, other.replay)
     }
 }
 

@@ -12,7 +12,7 @@ use wire::skip::Name;
 
 use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
-use crate::config::firewall::{FirewallTable, Network, OutsideTable};
+use crate::config::firewall::{FirewallTable, Network};
 use crate::config::mobility::HomeAgentTable;
 use crate::config::parts::FirewallSetup;
 
@@ -209,10 +209,14 @@ impl Builder<'_> {
     }
 
     /// Care-of addresses outside, as a home agent's file says it.
-    pub(super) fn outside(&self, tables: &[OutsideTable]) -> Result<Vec<Outside>, ConfigError> {
+    pub(super) fn outside(&self, own: &HomeAgentTable) -> Result<Vec<Outside>, ConfigError> {
         let mut all = Vec::new();
-        for table in tables {
-            self.host("home_agent.outside.firewall", table.firewall)?;
+        for table in &own.outside {
+            self.other_host(
+                "home_agent.outside.firewall",
+                table.firewall,
+                &[own.address],
+            )?;
             all.push(Outside {
                 care_of: selector(table.care_of),
                 firewall: table.firewall,

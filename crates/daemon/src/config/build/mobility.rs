@@ -131,8 +131,8 @@ impl Builder<'_> {
         loaded: &mut Loaded,
         (table, file): (&HomeAgentTable, &ConfigFile),
     ) -> Result<Mobility, ConfigError> {
-        self.host("home_agent.address", table.address)?;
         self.prefix("home_agent.prefix", table.prefix)?;
+        self.member("home_agent.address", table.address, table)?;
         self.interface("home_agent.interface", &table.interface)?;
         if !(1..=64).contains(&table.max_bindings) {
             let text = format!("{} is outside 1 to 64", table.max_bindings);
@@ -143,30 +143,10 @@ impl Builder<'_> {
             let text = format!("{keepalive} s is too short: 10 s at least (RFC 3519)");
             return Err(self.value("home_agent.udp_keepalive", &text));
         }
-        let mut clients = Vec::new();
-        let mut taken = BTreeSet::from([table.address]);
-        for (name, node) in &file.mobile_nodes {
-            let key = format!("mobile_nodes.{name}");
-            let home = node.home_address;
-            self.host(&format!("{key}.home_address"), home)?;
-            if network(home, table.prefix) != network(table.address, table.prefix) {
-                let text = format!(
-                    "{home} is not in the home network {}/{}",
-                    network(table.address, table.prefix),
-                    table.prefix
-                );
-                return Err(self.value(&format!("{key}.home_address"), &text));
-            }
-            if !taken.insert(home) {
-                let text = format!("{home} is there twice: each node has its own");
-                return Err(self.value(&format!("{key}.home_address"), &text));
-            }
-            clients.push(self.client(&key, node)?);
+        for firewall in &table.firewalls {
+            self.other_host("home_agent.firewalls", *firewall, &[table.address])?;
         }
-        if clients.is_empty() {
-            let text = "there is none: add [mobile_nodes.NAME] for each node";
-            return Err(self.value("mobile_nodes", text));
-        }
+        let clients = self.clients(loaded, (table, file))?;
         let lifetime = table.advertised_lifetime;
         let lifetime = self.seconds("home_agent.advertised_lifetime", lifetime, false)?;
         Ok(Mobility::HomeAgent(HomeAgentSetup {
@@ -180,8 +160,12 @@ impl Builder<'_> {
                 udp_keepalive: (keepalive != 0).then_some(keepalive),
                 allows_forced_udp: table.forced_udp,
                 clients,
-                foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
-                outside: self.outside(&table.outside)?,
+                foreign_agents: self.agents(
+                    "foreign_agents",
+                    &file.foreign_agents,
+                    &[table.address],
+                )?,
+                outside: self.outside(table)?,
                 trusts_traversal: table.firewalls.iter().copied().collect(),
                 revocation: table.revocation.then_some(REVOCATION),
             },
@@ -191,6 +175,81 @@ impl Builder<'_> {
             advertised_lifetime: table.advertise.then_some(lifetime),
             own_skip: self.own_skip(loaded, (table, file))?,
         }))
+    }
+
+    /// The mobile nodes of a home agent.
+    fn clients(
+        &self,
+        loaded: &mut Loaded,
+        (table, file): (&HomeAgentTable, &ConfigFile),
+    ) -> Result<Vec<home_agent::Client>, ConfigError> {
+        let mut clients: Vec<home_agent::Client> = Vec::new();
+        let mut taken = BTreeSet::from([table.address]);
+        for (name, node) in &file.mobile_nodes {
+            let key = format!("mobile_nodes.{name}");
+            let home = node.home_address;
+            self.member(&format!("{key}.home_address"), home, table)?;
+            if !taken.insert(home) {
+                let text = format!("{home} is there twice: each node has its own");
+                return Err(self.value(&format!("{key}.home_address"), &text));
+            }
+            let client = self.client(&key, node)?;
+            let own = client.associations.first();
+            let mut others = clients.iter();
+            if let Some(other) = others.find(|it| it.associations.first().has_key_of(own)) {
+                let text = format!(
+                    "it has the key of {}, so each of both can register as the other: make one for \
+                     each, as with `openssl rand -hex 32`",
+                    other.home_address
+                );
+                loaded.warnings.push((key, text));
+            }
+            clients.push(client);
+        }
+        if clients.is_empty() {
+            let text = "there is none: add [mobile_nodes.NAME] for each node";
+            return Err(self.value("mobile_nodes", text));
+        }
+        Ok(clients)
+    }
+
+    /// Checks that an address is that of a host of the home network.
+    fn member(
+        &self,
+        key: &str,
+        address: Ipv4Addr,
+        table: &HomeAgentTable,
+    ) -> Result<(), ConfigError> {
+        self.host(key, address)?;
+        let first = network(table.address, table.prefix);
+        let whole = format!("the home network {first}/{}", table.prefix);
+        let text = if network(address, table.prefix) != first {
+            format!("{address} is not in {whole}")
+        } else if table.prefix < 31 && address == first {
+            format!("{address} is the address of {whole} itself: a host has another one")
+        } else if table.prefix < 31 && address == last(address, table.prefix) {
+            format!("{address} is the broadcast address of {whole}: a host has another one")
+        } else {
+            return Ok(());
+        };
+        Err(self.value(key, &text))
+    }
+
+    /// Checks that an address is that of another host.
+    pub(super) fn other_host(
+        &self,
+        key: &str,
+        address: Ipv4Addr,
+        own: &[Ipv4Addr],
+    ) -> Result<(), ConfigError> {
+        self.host(key, address)?;
+        match own.contains(&address) {
+            true => Err(self.value(
+                key,
+                &format!("{address} is our own address: name the other's"),
+            )),
+            false => Ok(()),
+        }
     }
 
     fn client(&self, key: &str, node: &MobileNodeTable) -> Result<home_agent::Client, ConfigError> {
@@ -217,6 +276,19 @@ impl Builder<'_> {
         if table.max_visitors == 0 {
             return Err(self.value("foreign_agent.max_visitors", "0 would serve nobody"));
         }
+        let own = [table.address, care_of];
+        let mut taken = BTreeSet::new();
+        for (name, node) in &file.mobile_nodes {
+            let key = format!("mobile_nodes.{name}.home_address");
+            self.other_host(&key, node.home_address, &own)?;
+            if !taken.insert(node.home_address) {
+                let text = format!(
+                    "{} is there twice: each node has its own",
+                    node.home_address
+                );
+                return Err(self.value(&key, &text));
+            }
+        }
         let (mobile_nodes, aaa) = self.visitor_keys(file)?;
         if table.challenges && mobile_nodes.is_empty() && aaa.is_empty() {
             let text = "only nodes with a key can answer: add [mobile_nodes.NAME] for each";
@@ -241,7 +313,7 @@ impl Builder<'_> {
                 )?,
                 mobile_nodes,
                 aaa,
-                home_agents: self.agents("home_agents", &file.home_agents)?,
+                home_agents: self.agents("home_agents", &file.home_agents, &own)?,
                 relays_to: self.relays_to(table)?,
                 revocation: table.revocation.then_some(REVOCATION),
                 // The time of the start replaces it.
@@ -307,7 +379,11 @@ impl Builder<'_> {
                 nai: self.nai("mobile.nai", table.nai.as_deref())?,
                 aaa: self.aaa("mobile.aaa", table.aaa.as_ref())?,
                 associations: self.association("mobile.association", &table.association)?,
-                foreign_agents: self.agents("foreign_agents", &file.foreign_agents)?,
+                foreign_agents: self.agents(
+                    "foreign_agents",
+                    &file.foreign_agents,
+                    &[table.home_address],
+                )?,
                 lifetime: self.seconds("mobile.lifetime", table.lifetime, false)?,
                 encapsulation: table.encapsulation,
                 is_reverse: table.reverse_tunnel,
@@ -328,11 +404,12 @@ impl Builder<'_> {
         &self,
         key: &str,
         agents: &BTreeMap<String, AgentTable>,
+        own: &[Ipv4Addr],
     ) -> Result<BTreeMap<Ipv4Addr, Associations>, ConfigError> {
         let mut found = BTreeMap::new();
         for (name, agent) in agents {
             let key = format!("{key}.{name}");
-            self.host(&format!("{key}.address"), agent.address)?;
+            self.other_host(&format!("{key}.address"), agent.address, own)?;
             let shared = self.association(&format!("{key}.association"), &agent.association)?;
             if found.insert(agent.address, shared).is_some() {
                 let text = format!("{} is there twice", agent.address);
@@ -452,6 +529,12 @@ impl Builder<'_> {
 fn network(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
     Ipv4Addr::from_bits(address.to_bits() & mask)
+}
+
+/// The last address of a network: its broadcast address.
+fn last(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
+    let rest = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
+    Ipv4Addr::from_bits(address.to_bits() | rest)
 }
 
 /// What a reader of the file should know about an algorithm.

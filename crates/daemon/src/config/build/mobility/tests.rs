@@ -135,6 +135,32 @@ fn a_home_agent_serves_its_own_network_alone() {
             "is not in the home network 10.18.3.0/24",
         ),
         ("10.18.3.17", "10.18.3.1", "is there twice"),
+        (
+            "10.18.3.17",
+            "10.18.3.0",
+            "is the address of the home network 10.18.3.0/24 itself",
+        ),
+        (
+            "10.18.3.17",
+            "10.18.3.255",
+            "is the broadcast address of the home network",
+        ),
+        ("10.18.3.1\"", "10.18.3.255\"", "is the broadcast address"),
+        (
+            "prefix = 24",
+            "prefix = 24\nfirewalls = [\"10.18.3.1\"]",
+            "is our own address: name the other's",
+        ),
+        (
+            "prefix = 24",
+            "prefix = 24\nfirewalls = [\"0.0.0.0\"]",
+            "is not the address of a host",
+        ),
+        (
+            "prefix = 24",
+            "prefix = 24\noutside = [{ care_of = \"0.0.0.0/0\", firewall = \"10.18.3.1\" }]",
+            "is our own address",
+        ),
         ("10.18.3.1\"", "224.0.0.1\"", "is not the address of a host"),
         ("prefix = 24", "prefix = 33", "33 is outside 1 to 32"),
         ("eth1", "eth1/../x", "is not an interface's name"),
@@ -165,6 +191,33 @@ fn a_home_agent_serves_its_own_network_alone() {
 }
 
 #[test]
+fn a_point_to_point_home_network_has_no_broadcast_address() {
+    let text = format!("{HOME_AGENT}{NODE}{KEY}").replace("prefix = 24", "prefix = 31");
+    assert!(built(&text.replace("10.18.3.17", "10.18.3.0")).is_ok());
+}
+
+/// Each could register as the other.
+#[test]
+fn two_nodes_with_one_key_are_warned_of() {
+    let two = NODE.replace("ms]", "two]").replace("3.17", "3.18");
+    let warnings = |key: &str| {
+        let text = format!("{HOME_AGENT}{NODE}{KEY}{two}{key}");
+        let path = Path::new("home-agent.toml");
+        let parsed = file::parse(path, &text).expect("a file");
+        let built = build(path, parsed, (Names::Needed, Origin::Files));
+        built.map(|it| it.warnings).expect("good")
+    };
+    let said = warnings(&KEY.replace("1000", "2000"));
+    assert_eq!(said[0].0, "mobile_nodes.two");
+    assert!(
+        said[0].1.contains("it has the key of 10.18.3.17"),
+        "{said:?}"
+    );
+    assert!(!said[0].1.contains("303132"), "no part of a key is told");
+    assert_eq!(warnings(&KEY.replace("3031", "3939")), []);
+}
+
+#[test]
 fn each_key_of_a_foreign_agent_is_taken_and_checked() {
     let good = |line: &str| foreign_agent(line).expect(line);
     let config = good("");
@@ -184,6 +237,11 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
     let of_aaa = format!("challenges = true\n{NODE}{AAA}");
     let config = good(&of_aaa);
     assert_eq!((config.aaa.len(), config.mobile_nodes.len()), (1, 0));
+    assert_eq!(good("").relays_to, None);
+    let named = good("home_agents = [\"10.18.3.0/24\"]\n").relays_to;
+    let network = TrafficSelector::subnet(Ipv4Addr::new(10, 18, 3, 0).into(), 24);
+    assert_eq!(named, Some(vec![network]));
+    let twice = format!("{NODE}{KEY}{}{KEY}", NODE.replace("ms]", "two]"));
     let agents = format!("[home_agents.ha]\naddress = \"10.18.3.1\"\n{KEY}");
     assert_eq!(good(&agents).home_agents.len(), 1);
     let lines = [
@@ -193,6 +251,17 @@ fn each_key_of_a_foreign_agent_is_taken_and_checked() {
             "is not the address of a host",
         ),
         ("challenges = true\n", "only nodes with a key can answer"),
+        ("home_agents = []\n", "an empty list would serve nobody"),
+        ("home_agents = [\"10.18.3.1\"]\n", "is not a network"),
+        (
+            &agents.replace("10.18.3.1", "198.51.100.1"),
+            "is our own address",
+        ),
+        (
+            &shared.replace("10.18.3.17", "198.51.100.1"),
+            "is our own address",
+        ),
+        (&twice, "10.18.3.17 is there twice"),
         ("udp = \"no\"\n", "'behind-nat'"),
         ("max_lifetime = \"0\"\n", "foreign_agent.max_lifetime"),
         ("[mobile]\n", "mobile"),
