@@ -22,6 +22,7 @@ from caravan.testbed.mobile_ip import (
     CORRESPONDENT,
     HOME,
     HOME_AGENT,
+    HOME_ROUTER,
     MOBILE,
     SECRET,
     VISITED,
@@ -125,6 +126,31 @@ def test_a_node_with_a_wrong_secret_is_refused_and_says_so(output: Path) -> None
         assert ms.mobility()["state"] == "registering"
         # Its authenticator is wrong to the node, too.
         assert ms.refused()["unauthenticated"] > 0
+
+
+def test_a_home_agent_says_what_its_host_lacks(output: Path) -> None:
+    with MobileIp(output) as network:
+        network.ha.run(["ip", "route", "del", "default"])
+        with home_agent(network) as ha, mobile_node(network) as ms:
+            ha.wait_ready()
+            ms.wait_ready().wait_at(HOME)
+            (said,) = ha.status()["warnings"]
+            assert said.startswith("this host has no default route")
+            assert "no default route" in ha.wait_for_event("no default route", 1)
+            network.move(VISITED)
+            ha.wait_for(lambda it: len(it["bindings"]) == 1, "bound")
+            told = f"this host has no route to {VISITED.care_of}"
+            assert ha.status()["warnings"][1] == f"{MOBILE} is not reached: {told}"
+            assert told in ha.wait_for_event(told, 1)
+            assert ha.status()["drops"]["send-failed"] > 0, "the reply"
+            network.ha.add_route("default", HOME_ROUTER)
+            ms.wait_at(VISITED)
+            assert ha.status()["warnings"] == []
+        network.ha.connect("other0", network.links, "ha-other0", 1500)
+        with home_agent(network, Settings({"interface": "other0"})) as ha:
+            ha.wait_ready()
+            (said,) = ha.status()["warnings"]
+            assert f"interface other0 does not have the address {HOME_AGENT}" in said
 
 
 def left(host: Host) -> dict[str, str]:

@@ -11,7 +11,7 @@ mod homecoming;
 mod keepalive;
 mod look;
 mod mobile_node;
-mod surroundings;
+pub(super) mod surroundings;
 mod walls;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -215,7 +215,9 @@ impl MobilePart {
             refused: BTreeMap::new(),
             unsent: 0,
         };
-        surroundings::warn_of_missing(mobility)?;
+        for text in surroundings::missing(mobility) {
+            warn!("{text}");
+        }
         let machine = match mobility {
             Mobility::HomeAgent(setup) => {
                 let beacon = seed.stream("mobile ip", 1);
@@ -252,10 +254,8 @@ impl MobilePart {
 
     /// The next frame of a link, with the link's number; without a part, never. Cancel-safe.
     pub(super) async fn hear(part: Option<&Self>) -> anyhow::Result<(usize, Heard)> {
-        let Some(part) = part else {
-            return std::future::pending().await;
-        };
-        let links = &part.common.links;
+        let links = part.map(|part| part.common.links.as_slice());
+        let links = links.unwrap_or_default();
         if links.is_empty() {
             return std::future::pending().await;
         }

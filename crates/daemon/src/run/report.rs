@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{Level, debug, enabled, info, warn};
 
 use super::keeper::{self, Ask};
+use super::mobility::surroundings::{missing, unrouted};
 use super::{Process, sessions};
 use crate::console;
 use crate::options::Role;
@@ -62,6 +63,11 @@ impl Process {
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
         report.warnings.extend(self.host.warnings());
+        let part = self.loaded.mobility.as_ref();
+        report.warnings.extend(part.into_iter().flat_map(missing));
+        report
+            .warnings
+            .extend(report.mobility.iter().flat_map(unrouted));
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
         for connection in &mut report.connections {

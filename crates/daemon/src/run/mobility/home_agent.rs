@@ -8,13 +8,14 @@ use crypto::rand::Stream;
 use engine::mip4::carriers::{self, HomeCarriers, HomeNetwork};
 use engine::mip4::home_agent::{Beacon, Change, Datagram, HomeAgent, Output, Refusal};
 use engine::mip4::identification::Clock;
+use engine::mip4::tunnel::Tunnel;
 use engine::time::{Deadline, Duration, Instant};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use wire::mip4::is_solicitation;
 
 use super::firewall::FirewallPart;
 use super::homecoming::Homecomings;
-use super::{Common, Effect, Input};
+use super::{Common, Effect, Input, surroundings};
 use crate::config::HomeAgentSetup;
 use crate::count_file::CountFile;
 use crate::ether::{ALL_HOSTS, Heard, Mac};
@@ -309,18 +310,8 @@ impl HomeAgentPart {
                 tunnels,
                 why,
             } => {
-                let places: Vec<String> = tunnels.iter().map(|it| it.care_of.to_string()).collect();
-                let reason = match why {
-                    Change::Registered => "registered",
-                    Change::Deregistered => "deregistered",
-                    Change::Expired => "its lifetime has ended",
-                    Change::Revoked => "revoked",
-                    Change::Completed => "its keepalive has come",
-                };
-                info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
-                let changes = self.carriers.follow(home_address, &tunnels);
-                common.plane(changes);
                 let request = asked.filter(|_| why == Change::Deregistered);
+                self.bind(home_address, &tunnels, why, common);
                 let is_away = !tunnels.is_empty();
                 self.intercept((home_address, is_away), request, common, now);
             }
@@ -340,6 +331,33 @@ impl HomeAgentPart {
                 common.refuse(reason(why));
             }
         }
+    }
+
+    /// These are the tunnels of a node now.
+    fn bind(
+        &mut self,
+        home_address: Ipv4Addr,
+        tunnels: &[Tunnel],
+        why: Change,
+        common: &mut Common,
+    ) {
+        let places: Vec<String> = tunnels.iter().map(|it| it.care_of.to_string()).collect();
+        let reason = match why {
+            Change::Registered => "registered",
+            Change::Deregistered => "deregistered",
+            Change::Expired => "its lifetime has ended",
+            Change::Revoked => "revoked",
+            Change::Completed => "its keepalive has come",
+        };
+        info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
+        let ends = tunnels
+            .iter()
+            .map(|it| it.udp.map_or(it.care_of, |udp| *udp.ip()));
+        for end in ends.filter(|end| !surroundings::is_routed(*end)) {
+            warn!(home = %home_address, "this host has no route to {end}");
+        }
+        let changes = self.carriers.follow(home_address, tunnels);
+        common.plane(changes);
     }
 
     /// A node has left home, or is back: from now on its packets come to us, or to it. `request`

@@ -3,58 +3,81 @@
 use std::net::Ipv4Addr;
 
 use engine::selector::TrafficSelector;
-use nix::ifaddrs::getifaddrs;
-use tracing::warn;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::config::{FirewallSetup, Mobility};
-use crate::routes::{self, roaming};
+use crate::routes::{self, next_hop, roaming};
+use crate::status::MobilityStatus;
 
 /// Under another name, or without its address, nothing would be told apart outside: refuse to run.
 pub(super) fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
     let (link, outside) = (&setup.outside_interface, setup.config.outside);
+    let found: Vec<InterfaceAddress> = getifaddrs()?.collect();
     anyhow::ensure!(
-        is_there(outside, Some(link))?,
+        is_there(&found, outside, Some(link)),
         "firewall.outside_interface: no interface {link} has the address {outside}: `ip address` \
          shows which one has it"
     );
     Ok(())
 }
 
-/// Says what is missing. It may still come: addresses often do after a start.
-pub(super) fn warn_of_missing(mobility: &Mobility) -> anyhow::Result<()> {
-    let needed = match mobility {
-        Mobility::HomeAgent(it) => vec![("home_agent.address", it.config.address, None)],
-        Mobility::ForeignAgent(it) => vec![
-            ("foreign_agent.care_of", it.config.care_of, None),
-            (
-                "foreign_agent.address",
-                it.config.address,
-                Some(it.interface.as_str()),
-            ),
-        ],
-        Mobility::Firewall(it) => vec![("firewall.inside", it.config.inside, None)],
-        Mobility::MobileNode(_) => vec![],
-    };
-    for (key, address, link) in needed {
-        if !is_there(address, link)? {
-            let link = link.map_or_else(
-                || "this host".to_owned(),
-                |link| format!("interface {link}"),
-            );
-            warn!("{key}: {link} does not have the address {address}: nobody reaches it there");
+/// Any address that is not near: one for documentation (RFC 5737 §3).
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Bindings whose routes are looked up for one status, and those without a route that it names.
+const LOOKED_UP_MAX: usize = 256;
+const NAMED_MAX: usize = 8;
+
+/// What is missing. It may still come: addresses often do after a start.
+pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
+    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let mut texts = Vec::new();
+    let mut need = |key: &str, address, link: Option<&str>| {
+        if !is_there(&found, address, link) {
+            let link = link.map_or("this host".to_owned(), |link| format!("interface {link}"));
+            texts.push(format!(
+                "{key}: {link} does not have the address {address}, so nobody is heard there: `ip \
+                 address` shows which one has it"
+            ));
         }
+    };
+    match mobility {
+        Mobility::HomeAgent(it) => {
+            need("home_agent.address", it.config.address, Some(&it.interface));
+            if !is_routed(ELSEWHERE) {
+                let text = "this host has no default route: replies and packets to care-of \
+                            addresses without another route are dropped, and so is what comes \
+                            from there; `ip route add default via ROUTER` adds one";
+                texts.push(text.to_owned());
+            }
+            texts.extend(routes::forwarding_warning(false));
+        }
+        Mobility::ForeignAgent(it) => {
+            need("foreign_agent.care_of", it.config.care_of, None);
+            let link = Some(it.interface.as_str());
+            need("foreign_agent.address", it.config.address, link);
+            texts.extend(routes::forwarding_warning(false));
+            texts.extend(routes::source_check_warning(&it.interface));
+        }
+        // One that forwards before its filter stands would be open: it is told to do so later.
+        Mobility::Firewall(it) => need("firewall.inside", it.config.inside, None),
+        Mobility::MobileNode(_) => {}
     }
-    // A firewall that forwards before its filter stands would be open: it is told to do so later.
-    let forwards = matches!(mobility, Mobility::HomeAgent(_) | Mobility::ForeignAgent(_));
-    if forwards && let Some(warning) = routes::forwarding_warning(false) {
-        warn!("{warning}");
-    }
-    if let Mobility::ForeignAgent(it) = mobility
-        && let Some(warning) = routes::source_check_warning(&it.interface)
-    {
-        warn!("{warning}");
-    }
-    Ok(())
+    texts
+}
+
+/// Bindings whose care-of addresses this host has no route to.
+pub(in crate::run) fn unrouted(status: &MobilityStatus) -> Vec<String> {
+    let bindings = status.bindings.iter().take(LOOKED_UP_MAX);
+    let ends = bindings.map(|it| (it.home_address, it.udp.map_or(it.care_of, |udp| *udp.ip())));
+    let lost = ends.filter(|(_, end)| !is_routed(*end));
+    lost.take(NAMED_MAX)
+        .map(|(home, end)| format!("{home} is not reached: this host has no route to {end}"))
+        .collect()
+}
+
+/// Whether this host has a route to an address.
+pub(super) fn is_routed(end: Ipv4Addr) -> bool {
+    next_hop(end.into(), None).is_some()
 }
 
 /// The addresses that no visitor of this interface has.
@@ -65,10 +88,10 @@ pub(super) fn local(interface: &str) -> Vec<TrafficSelector> {
 }
 
 /// Whether this interface, or any, has the address.
-fn is_there(address: Ipv4Addr, link: Option<&str>) -> anyhow::Result<bool> {
-    Ok(getifaddrs()?.any(|it| {
+fn is_there(found: &[InterfaceAddress], address: Ipv4Addr, link: Option<&str>) -> bool {
+    found.iter().any(|it| {
         let own = it.address.as_ref().and_then(|it| it.as_sockaddr_in());
         link.is_none_or(|link| it.interface_name == link)
             && own.is_some_and(|own| own.ip() == address)
-    }))
+    })
 }
