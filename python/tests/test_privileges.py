@@ -112,6 +112,13 @@ def facts(pid: int) -> tuple[int, int]:
     return int(uid), int(effective, 16)
 
 
+def ignored(pid: int) -> set[int]:
+    """Signals that do nothing to a process, nor to the `nft` that it starts."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (mask,) = re.findall(r"SigIgn:\s*([0-9a-f]+)", status)
+    return {number for number in range(1, 32) if int(mask, 16) >> (number - 1) & 1}
+
+
 def test_without_a_user_root_stays_says_so_and_has_no_right(
     network: RemoteAccess, ends: Ends
 ) -> None:
@@ -127,6 +134,7 @@ def test_without_a_user_root_stays_says_so_and_has_no_right(
             gateway.wait_ready()
             assert facts(gateway.process.pid) == (0, 0)
             assert facts(gateway.steward()) == (0, NET_ADMIN)
+            assert ignored(gateway.steward()) >= {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
             status = order(network.sg, "status").check().stdout
             assert "rights: no capabilities, user root" in status
             assert f"host steward: pid {gateway.steward()}, CAP_NET_ADMIN" in status

@@ -19,6 +19,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
+use nix::sys::signal::{SigHandler, Signal, signal};
 
 /// A `setsockopt` of one integer, for options that no crate names.
 pub fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
@@ -51,6 +52,16 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
         )
     };
     check(done).map(|_| value)
+}
+
+/// From here on, `ignored` do nothing to this process, nor to the programs that it starts: an
+/// ignored signal stays ignored in a new program, a handled one does not (execve(2)).
+pub fn ignore(ignored: &[Signal]) -> nix::Result<()> {
+    for one in ignored {
+        // SAFETY: no handler runs.
+        unsafe { signal(*one, SigHandler::SigIgn) }?;
+    }
+    Ok(())
 }
 
 /// The processor's time-stamp counter, if it has one.

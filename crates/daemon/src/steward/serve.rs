@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use nix::sys::signal::Signal;
 use tokio::net::UnixStream;
 use tokio::time::sleep_until;
 use tracing::warn;
@@ -24,8 +25,7 @@ use crate::nft::{self, Forwarding};
 use crate::options::Role;
 use crate::routes::roaming::local;
 use crate::routes::{self, Blocks, Desired, Routes, reach, watch};
-use crate::service::Signals;
-use crate::{blocks, dns, leases, privileges, run};
+use crate::{blocks, dns, leases, privileges, run, sys};
 
 /// How long an earlier process of this name may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,9 +63,10 @@ pub fn run(order: Order) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    // A signal to the whole process group ends the other process; the steward ends after it, and no
+    // `nft` that it has started may end half done.
+    sys::ignore(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     runtime.block_on(async {
-        // A signal to the whole process group ends the other process; the steward ends after it.
-        let _deaf = Signals::new()?;
         let mut socket = UnixStream::from_std(socket)?;
         match Server::open(order).await {
             Ok(server) => server.serve(&mut socket).await,
