@@ -17,7 +17,7 @@ export RUSTFLAGS="-Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares \
--Ccodegen-units=1 --cfg fuzzing"
+--cfg fuzzing"
 export CARGO_TARGET_DIR="$PWD/target"
 # A named target keeps the flags away from build scripts and macros, which have no libFuzzer.
 host=$(rustc -vV | sed -n 's/^host: //p')
