@@ -34,7 +34,7 @@ pub enum Refusal {
     Revocation(Fault),
     /// A keepalive of a tunnel that waits for none.
     UnexpectedKeepalive,
-    /// Denied with this code in a reply.
+    /// Denied with this code. In a reply, unless the request came from where its node is not.
     Denied(Code),
 }
 

@@ -90,7 +90,11 @@ impl HomeAgent {
             ..asked
         };
         let is_proven = foreign.is_ok();
-        let (spi, answer) = self.answer(&asked, it, is_proven, now);
+        let answer = self.answer(&asked, it, is_proven, now);
+        let (spi, answer) = answer.map_err(|code| Denied {
+            home_address: Some(home_address),
+            why: Refusal::Denied(code),
+        })?;
         self.send(&asked, it, (spi, &answer), now);
         let why = match (answer.code, asked.firewall(&self.config)) {
             (code, _) if code.is_accepted() => return Ok(()),
@@ -128,14 +132,15 @@ impl HomeAgent {
         }
     }
 
-    /// Decides, and changes the bindings. Returns the SPI for the reply, too.
+    /// Decides, and changes the bindings. Returns the SPI for the reply, too. Err: there is none,
+    /// only a reason.
     fn answer(
         &mut self,
         asked: &Asked<'_>,
         it: Datagram<'_>,
         is_agent_proven: bool,
         now: Instant,
-    ) -> (u32, Answer) {
+    ) -> Result<(u32, Answer), Code> {
         let request = &asked.request;
         let deny = |code, identification| Answer {
             code,
@@ -152,27 +157,32 @@ impl HomeAgent {
             // The preferred association is the one that the node most likely has.
             let code = Code::HomeMobileAuthentication;
             let spi = node.associations.first().spi();
-            return (spi, deny(code, request.identification));
+            return Ok((spi, deny(code, request.identification)));
         };
         let spi = association.spi();
+        let denied = |code, identification| Ok((spi, deny(code, identification)));
         let guard = node.guards.get_mut(&spi).expect("one for each association");
         let mismatch = guard.mismatch(request.identification, ntp);
         let reply = match guard.judge(request.identification, ntp, &mut self.random) {
             Verdict::Fresh(reply) => reply,
-            Verdict::Mismatch(reply) => return (spi, deny(Code::IdentificationMismatch, reply)),
+            Verdict::Mismatch(reply) => return denied(Code::IdentificationMismatch, reply),
             Verdict::Repeated(reply) => {
                 let answer = self.answer_again(request, spi, reply, now);
                 let answer = answer.unwrap_or(deny(Code::IdentificationMismatch, mismatch));
-                return (spi, answer);
+                return Ok((spi, answer));
             }
         };
-        // Whoever hears a request may send a copy from elsewhere, first: it changes nothing.
+        // Whoever hears a request may send a copy from elsewhere, first: it changes nothing, and
+        // gets no authentic denial, which the node would take for the answer to its own.
         let deliverer = match is_agent_proven {
             true => self.check_source(asked, *it.from.ip()),
             false => Err(Code::HomeForeignAuthentication),
         };
         if let Err(code) = deliverer {
-            return (spi, deny(code, reply));
+            return match self.is_place_of(request, *it.from.ip()) {
+                true => denied(code, reply),
+                false => Err(code),
+            };
         }
         let answer = match self.grant(asked, it, now) {
             Ok(grant) => {
@@ -192,7 +202,7 @@ impl HomeAgent {
         let guard = node.guards.get_mut(&spi).expect("one for each association");
         guard.accept(request.identification, reply);
         node.answers.insert(spi, (answer.code, answer.udp));
-        (spi, answer)
+        Ok((spi, answer))
     }
 
     /// The answer to the last request of an association, which was repeated. None if what it was
@@ -270,6 +280,12 @@ impl HomeAgent {
             true => Ok(()),
             false => Err(Code::HomeProhibited),
         }
+    }
+
+    /// Whether a request can come from there as it is: from its node, or the foreign agent.
+    fn is_place_of(&self, request: &Request, from: Ipv4Addr) -> bool {
+        let is_agent = self.config.foreign_agents.contains_key(&from);
+        is_agent || [request.care_of_address, request.home_address].contains(&from)
     }
 
     /// What an authentic and new request gets.

@@ -201,6 +201,11 @@ fn silence(agent: &mut HomeAgent, ask: &Ask, payload: &[u8], second: u64) -> Ref
     }
 }
 
+/// Denied, but nobody is told.
+fn is_prohibited_silently(agent: &mut HomeAgent, ask: &Ask, second: u64) -> bool {
+    silence(agent, ask, &ask.datagram(), second) == Refusal::Denied(Code::HomeProhibited)
+}
+
 fn care_of_addresses(agent: &HomeAgent) -> Vec<Ipv4Addr> {
     agent.bindings(HOME).map(|it| it.tunnel.care_of).collect()
 }
@@ -1207,9 +1212,9 @@ fn a_request_that_somebody_passed_on_is_refused() {
         ..inside(second)
     };
     let mut agent = behind_firewalls();
-    assert_eq!(code(&mut agent, &relayed(1), 1), Code::HomeProhibited);
-    // The same once more.
-    assert_eq!(code(&mut agent, &relayed(1), 1), Code::HomeProhibited);
+    for _ in 0..2 {
+        assert!(is_prohibited_silently(&mut agent, &relayed(1), 1));
+    }
     assert!(care_of_addresses(&agent).is_empty());
     assert_eq!(code(&mut agent, &inside(2), 2), Code::Accepted);
     // Outside, the node names its firewall and believes nothing else.
@@ -1254,7 +1259,9 @@ fn a_copy_of_a_request_from_elsewhere_spoils_nothing() {
             agent_key: None,
             ..request.clone()
         };
-        tell(&mut agent, &copy, 1);
+        // What the home agent says would be passed on to the node, before the true answer.
+        let why = silence(&mut agent, &copy, &copy.datagram(), 1);
+        assert!(matches!(why, Refusal::Denied(_)), "{why:?}");
         assert!(care_of_addresses(&agent).is_empty());
         assert_eq!(code(&mut agent, &request, 1), Code::Accepted);
         assert_eq!(care_of_addresses(&agent), [request.care_of]);
@@ -1274,8 +1281,11 @@ fn only_a_node_at_home_ends_all_its_bindings_from_there() {
     for mut agent in [started(config()), behind_firewalls()] {
         tell(&mut agent, &ask(1), 1);
         for (second, from) in [(2, relay), (3, CARE_OF)] {
-            let refused = code(&mut agent, &home(second, from), second);
-            assert_eq!(refused, Code::HomeProhibited);
+            assert!(is_prohibited_silently(
+                &mut agent,
+                &home(second, from),
+                second
+            ));
         }
         assert_eq!(care_of_addresses(&agent), [CARE_OF]);
         assert_eq!(code(&mut agent, &home(4, HOME), 4), Code::Accepted);
@@ -1308,14 +1318,13 @@ fn no_node_sends_the_request_of_another() {
         ..both.clients[0].clone()
     });
     let mut agent = started(both);
-    for care_of in [CARE_OF, other] {
-        let of_other = Ask {
-            care_of,
-            from: other,
-            ..with_udp(1, other, UDP)
-        };
-        assert_eq!(code(&mut agent, &of_other, 1), Code::HomeProhibited);
-    }
+    let of_other = |care_of| Ask {
+        care_of,
+        from: other,
+        ..with_udp(1, other, UDP)
+    };
+    assert!(is_prohibited_silently(&mut agent, &of_other(CARE_OF), 1));
+    assert_eq!(code(&mut agent, &of_other(other), 1), Code::HomeProhibited);
     assert!(care_of_addresses(&agent).is_empty());
     assert_eq!(code(&mut agent, &ask(2), 2), Code::Accepted);
 }
