@@ -8,8 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::socket::{LinkAddr, MsgFlags, getsockname, recv, send};
 use tokio::io::unix::AsyncFd;
 use wire::ip::checksum::Sum;
 use wire::ip::{ipv4, protocol, udp};
@@ -138,7 +137,6 @@ pub struct Registration<'a> {
 pub struct Link {
     socket: AsyncFd<OwnedFd>,
     name: String,
-    mac: Mac,
 }
 
 impl Link {
@@ -151,15 +149,12 @@ impl Link {
             false => FILTER.to_vec(),
         };
         let fd = frame::open_filtered(name, &filter, &groups)?;
-        let mac = own_mac(name).ok_or_else(|| {
-            let text = "it has no link-layer address: only Ethernet works";
-            io::Error::new(io::ErrorKind::Unsupported, text)
-        })?;
-        Ok(Self {
+        let link = Self {
             socket: frame::watched(fd)?,
             name: name.to_owned(),
-            mac,
-        })
+        };
+        link.mac()?;
+        Ok(link)
     }
 
     /// The interface's name.
@@ -167,9 +162,14 @@ impl Link {
         &self.name
     }
 
-    /// Its link-layer address.
-    pub fn mac(&self) -> Mac {
-        self.mac
+    /// Its link-layer address now: some programs change it while a link has no network.
+    pub fn mac(&self) -> io::Result<Mac> {
+        let own: LinkAddr = getsockname(self.socket.get_ref().as_raw_fd())?;
+        let address = own.addr().filter(|it| own.halen() == it.len());
+        address.ok_or_else(|| {
+            let text = "it has no link-layer address: only Ethernet works";
+            io::Error::new(io::ErrorKind::Unsupported, text)
+        })
     }
 
     /// The next message. Cancel-safe.
@@ -184,7 +184,7 @@ impl Link {
             });
             match received {
                 Ok(Ok(len)) => {
-                    if let Some(heard) = read(&frame[..len], self.mac) {
+                    if let Some(heard) = read(&frame[..len], self.mac()?) {
                         return Ok(heard);
                     }
                 }
@@ -198,27 +198,18 @@ impl Link {
 
     /// Answers an ARP request: `address` is at our link-layer address.
     pub fn answer_arp(&self, asker: (Mac, Ipv4Addr), address: Ipv4Addr) -> io::Result<()> {
-        self.send(&arp(
-            self.mac,
-            asker.0,
-            ARP_REPLY,
-            (self.mac, address),
-            asker,
-        ))
+        let own = self.mac()?;
+        self.send(&arp(own, asker.0, ARP_REPLY, (own, address), asker))
     }
 
-    /// Tells everybody that `address` is at `mac` (RFC 5944 §4.6).
-    pub fn announce(&self, mac: Mac, address: Ipv4Addr) -> io::Result<()> {
-        let own = (mac, address);
-        self.send(&arp(
-            self.mac,
-            BROADCAST,
-            ARP_REPLY,
-            own,
-            (BROADCAST, address),
-        ))?;
+    /// Tells everybody where `address` is: at that link-layer address, or here (RFC 5944 §4.6).
+    pub fn announce(&self, place: Option<Mac>, address: Ipv4Addr) -> io::Result<()> {
+        let own = self.mac()?;
+        let at = (place.unwrap_or(own), address);
+        let everybody = (BROADCAST, address);
+        self.send(&arp(own, BROADCAST, ARP_REPLY, at, everybody))?;
         let nobody = ([0; 6], address);
-        self.send(&arp(self.mac, BROADCAST, ARP_REQUEST, own, nobody))
+        self.send(&arp(own, BROADCAST, ARP_REQUEST, at, nobody))
     }
 
     /// Sends an ICMP message with TTL 1 to a group.
@@ -237,7 +228,7 @@ impl Link {
             source,
             destination: group,
         };
-        self.send(&packet(self.mac, mac, &header, icmp))
+        self.send(&packet(self.mac()?, mac, &header, icmp))
     }
 
     /// Sends a registration message to a host on the link.
@@ -257,7 +248,7 @@ impl Link {
             source: *it.from.ip(),
             destination: *it.to.ip(),
         };
-        self.send(&packet(self.mac, it.mac, &header, &datagram))
+        self.send(&packet(self.mac()?, it.mac, &header, &datagram))
     }
 
     fn send(&self, frame: &[u8]) -> io::Result<()> {
@@ -265,13 +256,6 @@ impl Link {
         send(fd, frame, MsgFlags::MSG_DONTWAIT)?;
         Ok(())
     }
-}
-
-/// The link-layer address of an interface.
-fn own_mac(name: &str) -> Option<Mac> {
-    let all = getifaddrs().ok()?;
-    let mut own = all.filter(|it| it.interface_name == name);
-    own.find_map(|it| it.address.as_ref()?.as_link_addr()?.addr())
 }
 
 /// Reads a frame behind its virtio-net header. None: it is not for us, or not right.

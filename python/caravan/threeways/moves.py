@@ -208,9 +208,12 @@ def main(
     delay: Annotated[float, typer.Option(help="ms, one way, between firewall and internet")] = 40,
     output: Annotated[Path, typer.Option(help="folder for logs")] = Path("moves-out"),
 ) -> None:
-    """The gap of each move: computed, simulated, and run in namespaces."""
+    """The gap of each move: computed, simulated, and run in namespaces. The status is 1 if one differs."""
     enter()
-    Console(highlight=False).print(shown(three_ways(delay, output.resolve())))
+    gaps = three_ways(delay, output.resolve())
+    Console(highlight=False).print(shown(gaps))
+    if not all(gap.agrees for gap in gaps):
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

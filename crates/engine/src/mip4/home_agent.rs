@@ -196,13 +196,26 @@ impl HomeAgent {
         agent
     }
 
-    /// The configuration has changed, but not our address and network. Bindings of nodes that stay
-    /// remain as they are; those of others end.
+    /// The configuration has changed, but not our address and network. Bindings of nodes that keep
+    /// their associations remain as they are. Those of others end: somebody else may know a key that
+    /// was replaced.
     pub fn configure(&mut self, config: Config, now: Instant) {
         let stays: BTreeSet<Ipv4Addr> = config.clients.iter().map(|it| it.home_address).collect();
-        let homes: Vec<Ipv4Addr> = self.nodes.keys().copied().collect();
-        for home_address in homes.iter().filter(|it| !stays.contains(it)) {
-            self.revoke(*home_address, now);
+        let is_trusted = |home_address: &Ipv4Addr, node: &Node| {
+            let mut clients = config.clients.iter();
+            let client = clients.find(|it| it.home_address == *home_address);
+            let has = |one: &Association| {
+                client.is_some_and(|it| it.associations.get(one.spi()) == Some(one))
+            };
+            node.associations.iter().all(has)
+        };
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(|(home, node)| !is_trusted(home, node));
+        let ended: Vec<Ipv4Addr> = nodes.map(|(home, _)| *home).collect();
+        for home_address in ended {
+            self.revoke(home_address, now);
         }
         let mut former = std::mem::take(&mut self.nodes);
         former.retain(|home_address, _| stays.contains(home_address));

@@ -32,6 +32,8 @@ pub struct SkipSuite {
     pub names: [Nsid; 2],
     /// How long the IV of a block cipher is.
     pub iv_len: IvLen,
+    /// Whether every packet has a key of its own, whatever the profile asks.
+    pub has_key_per_packet: bool,
 }
 
 /// The parts of a packet that have the same size in every packet. The rest is the clear packet and
@@ -133,6 +135,7 @@ impl SkipSuite {
             algorithms,
             names: table.or("names", [Nsid::Ipv4, Nsid::None], names)?,
             iv_len: table.or("iv", IvLen::default(), |item| item.choice("iv", &IVS))?,
+            has_key_per_packet: table.or("key_per_packet", false, Item::boolean)?,
         };
         table.finish()?;
         let unfit =
@@ -164,20 +167,22 @@ impl SkipSuite {
     /// Its name in answers.
     pub fn word(&self) -> String {
         let (crypt, mac) = (self.algorithms.crypt(), self.algorithms.mac());
-        match self.profile {
-            Profile::X25519 => self.profile.name().to_owned(),
-            Profile::Draft | Profile::Paper => format!(
-                "{} {} {}",
-                self.profile.name(),
-                words::of_crypt(crypt),
-                words::of_mac(mac)
-            ),
+        let mut word = self.profile.name().to_owned();
+        if self.profile.is_legacy() {
+            word += &format!(" {} {}", words::of_crypt(crypt), words::of_mac(mac));
         }
+        if self.has_key_per_packet {
+            word += " key-per-packet";
+        }
+        word
     }
 
     /// When a sender takes a new packet key.
     pub fn renewal(&self) -> Renewal {
-        Renewal::of(self.profile, self.algorithms)
+        match self.has_key_per_packet {
+            true => Renewal::EVERY_PACKET,
+            false => Renewal::of(self.profile, self.algorithms),
+        }
     }
 
     /// Why it is legacy; nothing if it is not.
@@ -294,6 +299,7 @@ struct Written {
     mac: &'static str,
     names: [&'static str; 2],
     iv: &'static str,
+    key_per_packet: bool,
 }
 
 impl Serialize for SkipSuite {
@@ -306,6 +312,7 @@ impl Serialize for SkipSuite {
             mac: words::of_mac(self.algorithms.mac()),
             names: self.names.map(name),
             iv: said(&IVS, &self.iv_len),
+            key_per_packet: self.has_key_per_packet,
         };
         written.serialize(serializer)
     }

@@ -62,8 +62,9 @@ pub(super) struct HomeAgentPart {
     /// Nodes that are away.
     away: BTreeSet<Ipv4Addr>,
     homecomings: Homecomings,
-    /// Announcements that are still to be made: when, where the address is, and how often.
-    announcements: BTreeMap<Ipv4Addr, (Instant, Mac, u32)>,
+    /// Announcements that are still to be made: when, where the address is if not here, and how
+    /// often.
+    announcements: BTreeMap<Ipv4Addr, (Instant, Option<Mac>, u32)>,
     /// Our own SKIP. Packets to nodes that are away go through it alone.
     own_skip: Option<FirewallPart>,
     own: HomeNetwork,
@@ -238,10 +239,11 @@ impl HomeAgentPart {
                 mac, from, payload, ..
             } => {
                 let home = *from.ip();
-                let is_coming = self.away.contains(&home) || self.homecomings.is_awaited(home);
+                let is_coming = self.away.contains(&home) || self.homecomings.is_awaited(home, now);
                 let is_ours = is_coming && self.homes.contains(&home);
                 if is_ours && let Some(mac) = self.homecomings.hear(home, *mac, payload) {
-                    self.announcements.insert(home, (now, mac, ANNOUNCEMENTS));
+                    let due = (now, Some(mac), ANNOUNCEMENTS);
+                    self.announcements.insert(home, due);
                 }
             }
             Heard::Broadcast { from, to, packet } => {
@@ -377,15 +379,15 @@ impl HomeAgentPart {
             return;
         }
         common.effects.push_back(Effect::Host);
-        let mac = match request.filter(|_| !is_away) {
-            Some(request) => self.homecomings.accept(home, request),
+        let place = match request.filter(|_| !is_away) {
+            Some(request) => self.homecomings.accept(home, request, now).map(Some),
             None => {
                 self.homecomings.forget(home);
-                is_away.then(|| common.links[0].mac())
+                is_away.then_some(None)
             }
         };
-        match mac {
-            Some(mac) => self.announcements.insert(home, (now, mac, ANNOUNCEMENTS)),
+        match place {
+            Some(place) => self.announcements.insert(home, (now, place, ANNOUNCEMENTS)),
             None => self.announcements.remove(&home),
         };
     }

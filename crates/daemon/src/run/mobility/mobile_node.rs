@@ -546,8 +546,7 @@ impl MobileNodePart {
             return;
         };
         if due <= now {
-            let link = &common.links[link];
-            let announced = link.announce(link.mac(), self.setup.config.home_address);
+            let announced = common.links[link].announce(None, self.setup.config.home_address);
             common.sent(announced);
             self.announcement = (left > 1).then(|| (now + ANNOUNCED_APART, left - 1));
         }

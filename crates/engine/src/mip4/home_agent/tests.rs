@@ -1101,6 +1101,29 @@ fn a_home_agent_advertises_itself_without_care_of_addresses() {
 }
 
 #[test]
+fn a_replaced_key_ends_the_bindings_that_were_made_with_the_former_one() {
+    let timestamps = ReplayProtection::Timestamps;
+    let with = |keys: &[(u32, &[u8])]| {
+        let all = keys
+            .iter()
+            .map(|(spi, key)| association(*spi, timestamps, key));
+        let mut config = config();
+        config.clients[0].associations = Associations::new(all.collect()).unwrap();
+        config
+    };
+    let mut agent = started(with(&[(SPI, KEY)]));
+    assert_eq!(code(&mut agent, &ask(1), 1), Code::Accepted);
+    agent.configure(with(&[(SPI, KEY), (SPI + 1, b"another")]), at(2));
+    assert_eq!(care_of_addresses(&agent), [CARE_OF]);
+    agent.configure(
+        with(&[(SPI, b"its successor"), (SPI + 1, b"another")]),
+        at(3),
+    );
+    assert_eq!(agent.bindings(HOME).count(), 0);
+    assert_eq!(code(&mut agent, &ask(4), 4), Code::HomeMobileAuthentication);
+}
+
+#[test]
 fn a_changed_configuration_keeps_the_bindings_and_records_of_nodes_that_stay() {
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 18, 3, 18);
     let client = |home_address| Client {

@@ -1,6 +1,7 @@
 //! SKIP: sizes are the engine's, prices are those of its work.
 
 use engine::skip::IvLen;
+use engine::skip::counter::STEP_BYTES;
 use engine::skip::profile::Renewal;
 use engine::work::{Task, Work};
 use wire::skip::{CryptAlg, KijAlg, MacAlg, Nsid};
@@ -232,6 +233,28 @@ fn keys_last_as_the_profile_says() {
     assert_eq!(suite_of("skip-des-md5").renewal(), Renewal::DRAFT);
     assert_eq!(suite_of("skip-des-md5-paper").renewal(), Renewal::PAPER);
     assert_eq!(suite_of("skip-rc4-md5-paper").renewal().packets, 1);
+}
+
+#[test]
+fn a_key_for_every_packet_has_its_price_in_every_packet() {
+    let device = Device::new(device("r3000-25"), None).expect("a device");
+    let keys = "profile = \"skip-paper\"\nkij = \"3des\"\ncrypt = \"des\"\nmac = \"keyed-md5\"\n";
+    let mine = |rest: &str| parsed(&format!("{keys}{rest}")).expect("a policy");
+    let of_key = |policy: &Policy, bytes: f64| {
+        let bill = device.bill(policy, Direction::Seal).expect("a bill");
+        let mut parts = bill.parts.into_iter();
+        let part = parts.find(|it| it.what == "packet-key").expect("a key");
+        part.units.at(bytes)
+    };
+    let (often, seldom) = (mine("key_per_packet = true\n"), mine(""));
+    assert_eq!(of_key(&often, 64.0), of_key(&often, 1084.0));
+    let share = STEP_BYTES as f64 / 1084.0;
+    let ratio = of_key(&often, 1084.0) / of_key(&seldom, 1084.0);
+    assert!((ratio / share - 1.0).abs() < 1e-9, "{ratio} {share}");
+    assert_eq!(
+        often.suite.skip().expect("SKIP").word(),
+        "skip-paper des keyed-md5 key-per-packet"
+    );
 }
 
 #[test]
