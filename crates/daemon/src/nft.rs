@@ -10,6 +10,7 @@
 //! address, because pool addresses are foreign to their network.
 
 pub mod bound;
+pub mod links;
 pub mod names;
 pub mod node;
 pub mod wall;

@@ -22,6 +22,9 @@ pub struct FirewallTable {
     pub outside: Ipv4Addr,
     /// Interface outside. What comes from there is dropped unless it is authentic.
     pub outside_interface: String,
+    /// Interfaces inside. What comes from them is not filtered. Absent: all others that exist when
+    /// the firewall starts. What comes later is closed.
+    pub inside_interfaces: Vec<String>,
     /// Our address inside: home agents send to it.
     pub inside: Ipv4Addr,
     /// Home agents behind us. Without one, each line of the access list needs `inside`.
@@ -47,6 +50,7 @@ impl ReadTable for FirewallTable {
         Ok(Self {
             outside: keys.needed("outside", "our address there: outside = \"203.0.113.1\"")?,
             outside_interface: keys.needed("outside_interface", "outside_interface = \"eth0\"")?,
+            inside_interfaces: keys.given("inside_interfaces")?,
             inside: keys.needed("inside", "our address there: inside = \"10.18.0.1\"")?,
             home_agents: keys.given("home_agents")?,
             end_to_end: keys.given("end_to_end")?,

@@ -113,6 +113,8 @@ pub struct FirewallSetup {
     pub config: firewall::Config,
     /// The interface outside.
     pub outside_interface: String,
+    /// Those inside; none: all others of this host.
+    pub inside_interfaces: Vec<String>,
     /// The entries' names.
     pub names: Vec<String>,
 }

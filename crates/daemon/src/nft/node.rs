@@ -18,6 +18,7 @@ use engine::skip::udp::PORT;
 use wire::ip::protocol::SKIP;
 use wire::mip4::PORT as REGISTRATION;
 
+use super::links::Links;
 use super::names::WALL_PREFIX;
 use super::{NFT, NftError, forget, protocol_word, put, remove};
 use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall};
@@ -35,7 +36,7 @@ const ERRORS: &str = "icmp type { destination-unreachable, time-exceeded, parame
 /// Loads or removes the table of a mobile node. Other processes have none. `former` is what was
 /// loaded last, and becomes what is loaded now.
 pub fn follow(
-    (loaded, is_outside): (&Loaded, bool),
+    (loaded, links, is_outside): (&Loaded, &Links, bool),
     former: &mut Option<String>,
     file: &mut FootprintFile,
 ) -> Result<(), NftError> {
@@ -51,7 +52,9 @@ pub fn follow(
             false => Ok(()),
         };
     };
-    let text = text((&table, &loaded.daemon.tun), &Ends::of(node), firewall);
+    let tun = &loaded.daemon.tun;
+    let ends = Ends::of(node, links.set(&["lo", tun], &node.interfaces));
+    let text = text((&table, tun), &ends, firewall);
     if former.as_ref() == Some(&text) {
         return Ok(());
     }
@@ -65,16 +68,18 @@ pub fn follow(
 }
 
 /// A mobile node's links and addresses.
-struct Ends<'a> {
-    links: &'a [String],
+struct Ends {
+    /// Links that are not filtered, as nft writes them: our device, and all that this host had when
+    /// we started but those of the file.
+    open: String,
     home: Ipv4Addr,
     agent: Ipv4Addr,
 }
 
-impl<'a> Ends<'a> {
-    fn of(node: &'a MobileSetup) -> Self {
+impl Ends {
+    fn of(node: &MobileSetup, open: String) -> Self {
         Self {
-            links: &node.interfaces,
+            open,
             home: node.config.home_address,
             agent: node.config.home_agent,
         }
@@ -83,10 +88,8 @@ impl<'a> Ends<'a> {
 
 /// The input of `nft -f -`: one transaction. Registrations in clear pass: they prove that the node
 /// is inside.
-fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) -> String {
-    let quoted = ends.links.iter().map(|name| format!("\"{name}\""));
-    let links = quoted.collect::<Vec<_>>().join(", ");
-    let (home, agent) = (ends.home, ends.agent);
+fn text((table, tun): (&str, &str), ends: &Ends, firewall: &NodeFirewall) -> String {
+    let Ends { open, home, agent } = ends;
     let peers = firewall.others.iter().chain([&firewall.first]);
     let peers: Vec<_> = peers.map(|it| it.outside.to_string()).collect();
     let from = match &peers[..] {
@@ -104,7 +107,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
          chain from-link {{\n    type filter hook input priority filter;\n    \
          iifname lo accept\n    iifname \"{tun}\" accept\n    \
          ip saddr {agent} ip daddr {home} {registration} accept\n    \
-         ip daddr {home} counter drop\n    iifname != {{ {links} }} accept\n    \
+         ip daddr {home} counter drop\n    iifname {open} accept\n    \
          ip saddr {agent} {registration} accept\n    ip saddr {from} {skip} accept\n"
     );
     alive(&mut text);
@@ -112,7 +115,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
         let word = protocol_word(*protocol);
         let _ = writeln!(text, "    {word} sport {port} ct state established accept");
     }
-    for flow in flows(firewall, &from, agent) {
+    for flow in flows(firewall, &from, *agent) {
         let _ = writeln!(
             text,
             "    ct state related ct protocol {flow}{ERRORS} accept"
@@ -123,7 +126,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
         "    counter drop\n  }}\n  chain to-link {{\n    type filter hook output priority \
          filter;\n    oifname lo accept\n    oifname \"{tun}\" accept\n    \
          ip daddr {agent} {registration} accept\n    \
-         ip saddr {home} counter drop\n    oifname != {{ {links} }} accept\n    \
+         ip saddr {home} counter drop\n    oifname {open} accept\n    \
          ip daddr {peer} {skip} accept\n"
     );
     alive(&mut text);
@@ -135,8 +138,7 @@ fn text((table, tun): (&str, &str), ends: &Ends<'_>, firewall: &NodeFirewall) ->
     let _ = write!(
         text,
         "    counter drop\n  }}\n  chain through {{\n    type filter hook forward priority \
-         filter;\n    iifname {{ {links} }} counter drop\n    \
-         oifname {{ {links} }} counter drop\n  }}\n}}\n"
+         filter;\n    iifname {open} oifname {open} accept\n    counter drop\n  }}\n}}\n"
     );
     text
 }

@@ -17,13 +17,15 @@ use engine::firewall::{Config, Passage, Way};
 use engine::selector::TrafficSelector;
 use wire::ip::protocol::{SKIP, UDP};
 
+use super::links::Links;
 use super::names::WALL_PREFIX;
 use super::{NFT, NftError, forget, put, remove};
 use crate::config::{FirewallSetup, Loaded, Mobility};
 use crate::footprint::FootprintFile;
 
 /// Loads the table of a firewall and replaces the existing one. Other processes have none.
-pub fn keep(loaded: &Loaded, file: &mut FootprintFile) -> Result<(), NftError> {
+/// `links` are this host's.
+pub fn keep(loaded: &Loaded, links: &Links, file: &mut FootprintFile) -> Result<(), NftError> {
     let Some(Mobility::Firewall(setup)) = &loaded.mobility else {
         return Ok(());
     };
@@ -32,7 +34,7 @@ pub fn keep(loaded: &Loaded, file: &mut FootprintFile) -> Result<(), NftError> {
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    let text = text(&table, &loaded.daemon.tun, setup);
+    let text = text(&table, &loaded.daemon.tun, (setup, links));
     put(&NFT, &table, &text, file)
 }
 
@@ -48,9 +50,19 @@ pub fn lift(file: &mut FootprintFile) -> Result<(), NftError> {
     Ok(())
 }
 
-/// The input of `nft -f -`: one transaction.
-fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
+/// The input of `nft -f -`: one transaction. Every link that is not known to be inside is treated as
+/// the one outside: that may have been renamed, or come again as another one.
+fn text(table: &str, tun: &str, (setup, links): (&FirewallSetup, &Links)) -> String {
     let link = &setup.outside_interface;
+    let named = Links::of(&setup.inside_interfaces);
+    let links = if setup.inside_interfaces.is_empty() {
+        links
+    } else {
+        &named
+    };
+    let outside_links = [link.clone(), tun.to_owned()];
+    let inside_links = links.set(&["lo"], &outside_links);
+    let own_links = links.set(&["lo", tun], &outside_links);
     let passages = setup.config.passages();
     let Config {
         outside, inside, ..
@@ -58,7 +70,7 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain from-outside {{\n    type filter hook input priority filter;\n    \
-         iifname != \"{link}\" accept\n{}    ct state established,related accept\n    \
+         iifname {own_links} accept\n{}    ct state established,related accept\n    \
          udp sport 67 udp dport 68 accept\n    \
          icmpv6 type {{ nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }} accept\n",
         spoofed(&setup.config)
@@ -66,22 +78,17 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
     pass(&mut text, &passages, Way::In, "");
     text += "    counter drop\n  }\n  chain to-outside {\n    type filter hook output priority \
              filter;\n";
+    // A redirect would name an address inside.
+    text += "    icmp type redirect counter drop\n";
+    let _ = writeln!(text, "    oifname {own_links} accept");
     if inside != outside {
         // Where the route inside is gone, their tunnels would follow the one outside, in clear.
         if let Some(agents) = agents(&setup.config) {
-            let _ = writeln!(
-                text,
-                "    oifname \"{link}\" ip daddr {{ {agents} }} counter drop"
-            );
+            let _ = writeln!(text, "    ip daddr {{ {agents} }} counter drop");
         }
     }
     let own = format!("{outside}, {inside}, 0.0.0.0");
-    let _ = writeln!(
-        text,
-        "    oifname \"{link}\" ip saddr != {{ {own} }} counter drop"
-    );
-    // A redirect would name an address inside.
-    text += "    icmp type redirect counter drop\n";
+    let _ = writeln!(text, "    ip saddr != {{ {own} }} counter drop");
     text += "  }\n  chain through {\n    type filter hook forward priority filter;\n";
     let through = [
         (
@@ -90,21 +97,21 @@ fn text(table: &str, tun: &str, setup: &FirewallSetup) -> String {
         ),
         (
             Way::Opened,
-            format!("iifname \"{tun}\" oifname != \"{link}\" "),
+            format!("iifname \"{tun}\" oifname {inside_links} "),
         ),
         (
             Way::Sealed,
-            format!("iifname != \"{link}\" oifname \"{tun}\" "),
+            format!("iifname {inside_links} oifname \"{tun}\" "),
         ),
     ];
     for (way, devices) in &through {
         pass(&mut text, &passages, *way, devices);
     }
-    forward(&mut text, &passages, link);
-    for device in [tun, link] {
-        let _ = writeln!(text, "    iifname \"{device}\" counter drop");
-        let _ = writeln!(text, "    oifname \"{device}\" counter drop");
-    }
+    forward(&mut text, &passages, (link, &inside_links));
+    let _ = writeln!(
+        text,
+        "    iifname {inside_links} oifname {inside_links} accept\n    counter drop"
+    );
     text + "  }\n}\n"
 }
 
@@ -134,19 +141,13 @@ fn agents(config: &Config) -> Option<String> {
 }
 
 /// What passes as it is: from outside to an end inside, and from such an end to outside.
-fn forward(text: &mut String, passages: &[Passage], link: &str) {
+fn forward(text: &mut String, passages: &[Passage], (link, inside): (&str, &str)) {
     let forwarded = passages.iter().filter(|it| it.way == Way::Forwarded);
     let (inwards, outwards): (Vec<Passage>, Vec<Passage>) =
         forwarded.partition(|it| it.to.is_host());
     for (passages, devices) in [
-        (
-            inwards,
-            format!("iifname \"{link}\" oifname != \"{link}\" "),
-        ),
-        (
-            outwards,
-            format!("iifname != \"{link}\" oifname \"{link}\" "),
-        ),
+        (inwards, format!("iifname \"{link}\" oifname {inside} ")),
+        (outwards, format!("iifname {inside} oifname \"{link}\" ")),
     ] {
         if !passages.is_empty() {
             pass(text, &passages, Way::Forwarded, &devices);

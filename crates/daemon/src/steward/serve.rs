@@ -20,6 +20,7 @@ use super::{Counts, REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_
 use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
+use crate::nft::links::Links;
 use crate::nft::watch::Watch;
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
@@ -85,6 +86,8 @@ struct Server {
     /// Read but not yet in force.
     read: Option<Loaded>,
     file: FootprintFile,
+    /// Those of this host when we started.
+    links: Links,
     /// The control sockets, once they exist.
     sockets: Option<Sockets>,
     routes: Option<Routes>,
@@ -122,6 +125,11 @@ impl Server {
         if order.role == Role::Station {
             blocks::bind(&mut file);
         }
+        let outside = match &loaded.mobility {
+            Some(Mobility::Firewall(setup)) => Some(setup.config.outside),
+            _ => None,
+        };
+        let links = Links::now(outside).context("cannot list the interfaces of this host")?;
         let limits = privileges::confine_steward()?;
         let watch = Watch::open().inspect_err(|error| {
             warn!("nobody notices if another program removes our nftables tables: {error}");
@@ -131,6 +139,7 @@ impl Server {
             loaded,
             read: None,
             file,
+            links,
             sockets: None,
             routes: None,
             resolvers: Vec::new(),
@@ -273,11 +282,19 @@ impl Server {
         let before = refusing(&self.file);
         let is_outside = desired.roaming.is_outside;
         if is_outside {
-            nft::node::follow((&self.loaded, true), &mut self.filter, &mut self.file)?;
+            nft::node::follow(
+                (&self.loaded, &self.links, true),
+                &mut self.filter,
+                &mut self.file,
+            )?;
         }
         routes.apply(desired, &mut self.file).await?;
         if !is_outside {
-            nft::node::follow((&self.loaded, false), &mut self.filter, &mut self.file)?;
+            nft::node::follow(
+                (&self.loaded, &self.links, false),
+                &mut self.filter,
+                &mut self.file,
+            )?;
         }
         if self.order.role == Role::Station && before != refusing(&self.file) {
             blocks::bind(&mut self.file);
@@ -338,7 +355,7 @@ impl Server {
     }
 
     fn load_forwarding(&mut self) -> anyhow::Result<()> {
-        nft::wall::keep(&self.loaded, &mut self.file)?;
+        nft::wall::keep(&self.loaded, &self.links, &mut self.file)?;
         let forwarding = self.forwarding();
         match forwarding.load(&mut self.file) {
             Err(error) if !forwarding.is_needed() => {
@@ -400,9 +417,9 @@ impl Server {
             return nft::bound::keep(&mut self.file);
         }
         match self.filter.take() {
-            None => nft::wall::keep(&self.loaded, &mut self.file),
+            None => nft::wall::keep(&self.loaded, &self.links, &mut self.file),
             Some(former) => {
-                let outside = (&self.loaded, true);
+                let outside = (&self.loaded, &self.links, true);
                 let loaded = nft::node::follow(outside, &mut self.filter, &mut self.file);
                 if loaded.is_err() {
                     self.filter = Some(former);

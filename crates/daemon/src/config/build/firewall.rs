@@ -25,6 +25,13 @@ impl Builder<'_> {
         self.host("firewall.outside", table.outside)?;
         self.host("firewall.inside", table.inside)?;
         self.interface("firewall.outside_interface", &table.outside_interface)?;
+        for name in &table.inside_interfaces {
+            self.interface("firewall.inside_interfaces", name)?;
+            if *name == table.outside_interface {
+                let text = format!("{name} is outside_interface");
+                return Err(self.value("firewall.inside_interfaces", &text));
+            }
+        }
         let own = [table.outside, table.inside];
         self.distinct("firewall.home_agents", &table.home_agents, own)?;
         if table.binding_lifetime.0.is_zero() {
@@ -59,6 +66,7 @@ impl Builder<'_> {
         Ok(FirewallSetup {
             config,
             outside_interface: table.outside_interface.clone(),
+            inside_interfaces: table.inside_interfaces.clone(),
             names,
         })
     }
@@ -204,6 +212,7 @@ impl Builder<'_> {
         Ok(Some(Box::new(FirewallSetup {
             config,
             outside_interface: table.interface.clone(),
+            inside_interfaces: Vec::new(),
             names,
         })))
     }

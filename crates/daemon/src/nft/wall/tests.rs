@@ -53,7 +53,34 @@ fn setup() -> FirewallSetup {
             end_to_end: Vec::new(),
         },
         outside_interface: "eth0".to_owned(),
+        inside_interfaces: Vec::new(),
         names: vec!["ms1".to_owned(), "branch".to_owned()],
+    }
+}
+
+fn written(setup: &FirewallSetup) -> String {
+    let links = Links::of(&["eth0", "eth1", "lo", "caravan0"].map(str::to_owned));
+    text("caravan.firewall", "caravan0", (setup, &links))
+}
+
+/// It has another name, or is another link.
+#[test]
+fn a_link_that_came_later_is_outside() {
+    let mut setup = setup();
+    for (named, inside) in [
+        (&[][..], "{ \"eth1\", \"lo\" }"),
+        (&["lan0"], "{ \"lan0\", \"lo\" }"),
+    ] {
+        setup.inside_interfaces = named.iter().map(|it| (*it).to_owned()).collect();
+        let text = written(&setup);
+        // Nothing is said by what a link is not called.
+        assert!(!text.contains("name !="), "{text}");
+        let through = chain(&text, "through");
+        let rules = through.lines().map(str::trim).skip(2);
+        for rule in rules.filter(|it| it.ends_with("accept")) {
+            let known = rule.contains(inside) || rule.matches("caravan0").count() == 2;
+            assert!(known, "{rule}");
+        }
     }
 }
 
@@ -66,24 +93,20 @@ fn chain<'a>(text: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn only_skip_comes_from_outside_and_nothing_is_forwarded_there() {
-    let text = text("caravan.firewall", "caravan0", &setup());
+    let text = written(&setup());
     let input = chain(&text, "from-outside");
     let any = "    meta nfproto ipv4 ip daddr 203.0.113.1 ip protocol 57 accept\n";
     assert!(input.contains(any), "{input}");
     assert!(input.trim_end().ends_with("counter drop"), "{input}");
     let through = chain(&text, "through");
-    for drop in [
-        "iifname \"eth0\" counter drop",
-        "oifname \"eth0\" counter drop",
-    ] {
-        assert!(through.contains(drop), "{through}");
-    }
+    let end = "iifname { \"eth1\", \"lo\" } oifname { \"eth1\", \"lo\" } accept\n    counter drop";
+    assert!(through.trim_end().ends_with(end), "{through}");
     // What is opened never leaves to the outside.
     let opened = through
         .lines()
         .filter(|line| line.contains("iifname \"caravan0\""));
     for line in opened.filter(|line| line.ends_with("accept")) {
-        let stays = line.contains("oifname != \"eth0\"") || line.contains("oifname \"caravan0\"");
+        let stays = !line.contains("eth0");
         assert!(stays, "{line}");
     }
     let branch = "ip saddr 192.168.4.0-192.168.4.255 ip daddr 10.18.0.0-10.18.255.255 accept";
@@ -92,7 +115,7 @@ fn only_skip_comes_from_outside_and_nothing_is_forwarded_there() {
 
 #[test]
 fn inside_addresses_do_not_leave_to_the_outside() {
-    let text = text("caravan.firewall", "caravan0", &setup());
+    let text = written(&setup());
     let output = chain(&text, "to-outside");
     let own = "ip saddr != { 203.0.113.1, 192.168.0.1, 0.0.0.0 ";
     assert!(text.contains(own), "{output}");
@@ -102,9 +125,9 @@ fn inside_addresses_do_not_leave_to_the_outside() {
 fn udp_comes_in_only_where_the_file_takes_it_and_only_to_the_port_of_skip() {
     let mut setup = setup();
     let port = format!("udp dport {} accept", engine::skip::udp::PORT);
-    assert!(!text("caravan.firewall", "caravan0", &setup).contains(&port));
+    assert!(!written(&setup).contains(&port));
     setup.config.takes_udp = true;
-    let text = text("caravan.firewall", "caravan0", &setup);
+    let text = written(&setup);
     let input = chain(&text, "from-outside");
     let line = format!("    meta nfproto ipv4 ip daddr 203.0.113.1 {port}\n");
     assert!(input.contains(&line), "{input}");
@@ -120,14 +143,14 @@ fn what_claims_to_come_from_a_home_agent_does_not_come_from_outside() {
         "ct state established,related accept",
     ]
     .join("\n    ");
-    let with = text("caravan.firewall", "caravan0", &setup);
+    let with = written(&setup);
     assert!(chain(&with, "from-outside").contains(&forged), "{with}");
     // Nor does its tunnel leave there, if the route inside is gone.
-    let to_agents = "oifname \"eth0\" ip daddr { 10.18.3.1 } counter drop";
-    assert!(chain(&with, "to-outside").contains(to_agents), "{with}");
+    let inside = "oifname { \"caravan0\", \"eth1\", \"lo\" } accept\n    ip daddr { 10.18.3.1 } counter drop";
+    assert!(chain(&with, "to-outside").contains(inside), "{with}");
     // With one leg, inside is where outside is.
     setup.config.inside = setup.config.outside;
-    let without = text("caravan.firewall", "caravan0", &setup);
+    let without = written(&setup);
     assert!(
         !chain(&without, "from-outside").contains("saddr {"),
         "{without}"
@@ -140,7 +163,7 @@ fn skip_from_end_to_end_passes_both_ways_and_nothing_else() {
     setup.config.home_agents.clear();
     setup.config.entries.clear();
     setup.config.end_to_end = vec![[10, 18, 3, 1].into()];
-    let text = text("caravan.firewall", "caravan0", &setup);
+    let text = written(&setup);
     let through = chain(&text, "through");
     let passing = through.lines().filter(|it| it.contains("protocol"));
     let passing: Vec<&str> = passing.map(str::trim).collect();
@@ -149,8 +172,8 @@ fn skip_from_end_to_end_passes_both_ways_and_nothing_else() {
     };
     let about = |device: &str| format!("{device} ct protocol 57 ct state related accept");
     let (inwards, outwards) = (
-        "iifname \"eth0\" oifname != \"eth0\"",
-        "iifname != \"eth0\" oifname \"eth0\"",
+        "iifname \"eth0\" oifname { \"eth1\", \"lo\" }",
+        "iifname { \"eth1\", \"lo\" } oifname \"eth0\"",
     );
     let expected = [
         about(inwards),

@@ -59,7 +59,11 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
             texts.extend(routes::source_check_warning(&it.interface));
         }
         // One that forwards before its filter stands would be open: it is told to do so later.
-        Mobility::Firewall(it) => need("firewall.inside", it.config.inside, None),
+        Mobility::Firewall(it) => {
+            need("firewall.inside", it.config.inside, None);
+            let (outside, link) = (it.config.outside, Some(it.outside_interface.as_str()));
+            need("firewall.outside", outside, link);
+        }
         Mobility::MobileNode(_) => {}
     }
     texts
