@@ -2,12 +2,12 @@
 //! contradict each other, and problems on this machine.
 
 mod credentials;
+mod exposed;
 mod resolvers;
 mod shared_addresses;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use engine::node::via_of;
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
-use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable};
+use super::file::{ConfigFile, ConnectionTable, DaemonTable, PublishTable};
 use super::loaded::Loaded;
 use super::values::Span;
 use super::values::Transport;
@@ -323,24 +323,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         );
         warnings.push(("daemon".to_owned(), text));
     }
-    for (name, table) in &file.connections {
-        let both = [(&table.local, "local"), (&table.remote, "remote")];
-        for (auth, side) in both {
-            let own = (side == "local").then_some(auth.key.as_ref()).flatten();
-            let secret = auth.secret_file.as_ref();
-            let here = auth.secret.as_ref().map(|_| path.to_owned());
-            let files = [own, secret.filter(|_| auth.auth == Auth::Psk)];
-            let files = files.into_iter().flatten().map(|file| folder.join(file));
-            for file in files.chain(here).filter(|file| is_open_to_all(file)) {
-                let text = format!(
-                    "{side}: everybody on this machine can read {0}, which holds a secret: \
-                     `chmod 600 {0}`",
-                    file.display()
-                );
-                warnings.push((name.clone(), text));
-            }
-        }
-    }
+    warnings.extend(exposed::exposed(folder, path, file));
     warnings.extend(idle_tables(file));
     warnings.extend(unguarded(file));
     warnings.extend(host_bits(file));
@@ -460,10 +443,6 @@ fn meant_network(word: &str) -> Option<String> {
             "{word:?} means the network {network}: write that, or {address}/{bits} for one host"
         )
     })
-}
-
-fn is_open_to_all(file: &Path) -> bool {
-    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 
 /// Pools inside a network with its own links: servers there look for pool addresses on the link,

@@ -185,6 +185,7 @@ impl Builder<'_> {
     ) -> Result<Vec<home_agent::Client>, ConfigError> {
         let mut clients: Vec<home_agent::Client> = Vec::new();
         let mut taken = BTreeSet::from([table.address]);
+        let mut owners = BTreeMap::new();
         for (name, node) in &file.mobile_nodes {
             let key = format!("mobile_nodes.{name}");
             let home = node.home_address;
@@ -194,13 +195,12 @@ impl Builder<'_> {
                 return Err(self.value(&format!("{key}.home_address"), &text));
             }
             let client = self.client(&key, node)?;
-            let own = client.associations.first();
-            let mut others = clients.iter();
-            if let Some(other) = others.find(|it| it.associations.first().has_key_of(own)) {
+            let marks = client.associations.iter().map(Association::mark);
+            let others = marks.filter_map(|mark| owners.insert(mark, home));
+            if let Some(other) = others.last().filter(|other| *other != home) {
                 let text = format!(
-                    "it has the key of {}, so each of both can register as the other: make one for \
-                     each, as with `openssl rand -hex 32`",
-                    other.home_address
+                    "it has the key of {other}, so each of both can register as the other: make \
+                     one for each, as with `openssl rand -hex 32`"
                 );
                 loaded.warnings.push((key, text));
             }

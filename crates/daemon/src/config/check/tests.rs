@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crypto::cert::{Authority, KeyMaterial, Request, SigningKey};
@@ -316,6 +317,10 @@ fn what_is_unwise_here_is_a_warning() {
     );
     folder.write("psk", "secret\n", 0o600);
     assert!(!folder.warns(&open).contains("chmod"));
+    folder.write("psk", "secret\n", 0o620);
+    let said = folder.warns(&open);
+    assert!(said.contains("other users can change"), "{said}");
+    folder.write("psk", "secret\n", 0o600);
     let user = format!("{PSK}[daemon]\nuser = \"nosuch-user\"\n");
     assert!(folder.warns(&user).contains("useradd --system nosuch-user"));
     let pool = format!("{PSK}[pools.a]\naddrs = \"10.10.0.128/25\"\n");

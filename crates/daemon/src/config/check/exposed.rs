@@ -1,0 +1,74 @@
+//! Files that other users of this machine can read although they hold a secret, or can change
+//! although we do what they say.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::file::{Auth, ConfigFile};
+
+const OTHERS_READ: u32 = 0o004;
+const OTHERS_WRITE: u32 = 0o022;
+
+/// What to warn of: the table and the sentence. `path` is the file itself.
+pub(super) fn exposed(folder: &Path, path: &Path, file: &ConfigFile) -> Vec<(String, String)> {
+    let mut warnings = Vec::new();
+    for (place, what, secret) in secrets(path, file) {
+        let secret = folder.join(secret);
+        if may(&secret, OTHERS_READ) {
+            let text = format!(
+                "{what}everybody on this machine can read {0}, which holds a secret: `chmod 600 \
+                 {0}`",
+                secret.display()
+            );
+            warnings.push((place, text));
+        }
+    }
+    let own = path.to_owned();
+    for named in file.files().chain([&own]) {
+        let named = folder.join(named);
+        if may(&named, OTHERS_WRITE) {
+            let text = format!(
+                "other users can change {0}, and we do what it says: `chmod go-w {0}`",
+                named.display()
+            );
+            warnings.push(("files".to_owned(), text));
+        }
+    }
+    warnings
+}
+
+/// Tables, what of them is meant, and the files in which they have secrets.
+fn secrets(path: &Path, file: &ConfigFile) -> Vec<(String, String, PathBuf)> {
+    let own = |is_here: bool| is_here.then(|| path.to_owned());
+    let mut all = Vec::new();
+    for (name, table) in &file.connections {
+        for (auth, side) in [(&table.local, "local"), (&table.remote, "remote")] {
+            let key = auth.key.clone().filter(|_| side == "local");
+            let secret = auth.secret_file.clone().filter(|_| auth.auth == Auth::Psk);
+            let files = key.into_iter().chain(secret);
+            let files = files.chain(own(auth.secret.is_some()));
+            all.extend(files.map(|it| (name.clone(), format!("{side}: "), it)));
+        }
+    }
+    let mut add = |place: &str, file: Option<PathBuf>| {
+        all.extend(file.map(|it| (place.to_owned(), String::new(), it)));
+    };
+    for (place, it) in file.associations() {
+        add(&place, it.key_file.clone().or(own(it.key.is_some())));
+    }
+    for (place, it) in file.aaa_keys() {
+        add(&place, it.key_file.clone().or(own(it.key.is_some())));
+    }
+    if let Some(skip) = &file.skip {
+        add("skip", skip.key.clone());
+        add(
+            "skip.token",
+            skip.token.as_ref().map(|it| it.pin_file.clone()),
+        );
+    }
+    all
+}
+
+fn may(file: &Path, bits: u32) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & bits != 0)
+}
