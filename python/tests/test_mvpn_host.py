@@ -5,15 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mvpn_by_hand import reaches
 
+from caravan.testbed.capture import Capture
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import Role
-from caravan.testbed.mvpn import VISITED, Keys, Mvpn, all_roles, firewall, walk
+from caravan.testbed.mobile_ip import HOME_AGENT, Role
+from caravan.testbed.mvpn import (
+    CORRESPONDENT,
+    OUTSIDE,
+    VISITED,
+    Keys,
+    Mvpn,
+    all_roles,
+    firewall,
+    walk,
+)
+from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
 
@@ -61,6 +73,46 @@ def test_a_packet_filter_that_another_program_removes_or_changes_is_put_back(out
             role.host.run(["nft", "insert", "rule", "inet", table, chain, "accept"])
             wait_back(role, rules, process["tables_put_back"] + 1)
         assert reaches(network)
+
+
+@pytest.mark.parametrize("is_port", [False, True], ids=["renamed", "port of a bridge"])
+def test_a_link_outside_under_another_name_stays_closed(is_port: bool, output: Path) -> None:
+    """As if `ppp0` came back as `ppp1`, or another program put the link into a bridge."""
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        assert reaches(network)
+        fw, r1 = network.fw, network.r1
+        if is_port:
+            fw.run(["ip", "link", "add", "ext0", "type", "bridge"])
+            fw.run(["ip", "address", "flush", "dev", "out0"])
+            fw.run(["ip", "link", "set", "out0", "master", "ext0"])
+        else:
+            fw.run(["ip", "link", "set", "out0", "down"])
+            fw.run(["ip", "link", "set", "out0", "name", "ext0"])
+        fw.run(["ip", "address", "replace", f"{OUTSIDE}/24", "dev", "ext0"])
+        fw.run(["ip", "link", "set", "ext0", "up"])
+        fw.run(["ip", "route", "replace", "default", "via", "192.0.2.254"])
+        r1.run(["ip", "route", "replace", "10.0.0.0/8", "via", OUTSIDE])
+        with Capture(fw, "in0", output / "at-fw") as inside:
+            for address in (CORRESPONDENT, HOME_AGENT, OUTSIDE):
+                assert ping(r1, address, 2, timeout_s=0.5).received == 0, address
+            inside.stop()
+        source = IPv4Address("192.0.2.254").packed
+        assert not [frame for frame in inside.frames() if frame.packet[12:16] == source]
+        (said,) = it.fw.status()["warnings"]
+        assert "interface out0 does not have the address" in said
+
+
+def test_a_node_is_filtered_on_a_link_that_gets_another_name(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        ms = network.ms
+        ms.run(["ip", "link", "set", "eth0", "down"])
+        ms.run(["ip", "link", "set", "eth0", "name", "wlan7"])
+        ms.run(["ip", "link", "set", "wlan7", "up"])
+        ms.run(["ip", "address", "replace", f"{VISITED.address}", "dev", "wlan7"])
+        assert VISITED.router is not None
+        assert ping(ms, VISITED.router, 2, timeout_s=0.5).received == 0
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

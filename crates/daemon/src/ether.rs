@@ -8,7 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use nix::sys::socket::{LinkAddr, MsgFlags, getsockname, recv, send};
+use nix::sys::socket::{MsgFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 use wire::ip::checksum::Sum;
 use wire::ip::{ipv4, protocol, udp};
@@ -164,9 +164,8 @@ impl Link {
 
     /// Its link-layer address now: some programs change it while a link has no network.
     pub fn mac(&self) -> io::Result<Mac> {
-        let own: LinkAddr = getsockname(self.socket.get_ref().as_raw_fd())?;
-        let address = own.addr().filter(|it| own.halen() == it.len());
-        address.ok_or_else(|| {
+        let own = frame::own_address(self.socket.get_ref().as_fd())?;
+        own.ok_or_else(|| {
             let text = "it has no link-layer address: only Ethernet works";
             io::Error::new(io::ErrorKind::Unsupported, text)
         })

@@ -108,6 +108,18 @@ pub fn attach(fd: BorrowedFd<'_>, filter: &[Instruction]) -> io::Result<()> {
     Ok(())
 }
 
+/// The link-layer address that a socket's interface has now; none if it is not of IEEE 802.
+pub fn own_address(fd: BorrowedFd<'_>) -> io::Result<Option<[u8; 6]>> {
+    // SAFETY: sockaddr_ll is plain data, for which all zeros is a value.
+    let mut own: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the pointers are those of a live sockaddr_ll and its size.
+    let done = unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut own).cast(), &raw mut size) };
+    super::check(done)?;
+    let address = own.sll_addr.first_chunk().copied();
+    Ok(address.filter(|it: &[u8; 6]| usize::from(own.sll_halen) == it.len()))
+}
+
 /// Makes a socket one that tasks can wait for. Must run within a tokio runtime.
 pub fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the descriptor is open, and only its owner, the result, closes it.
