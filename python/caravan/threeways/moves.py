@@ -208,7 +208,7 @@ def main(
     delay: Annotated[float, typer.Option(help="ms, one way, between firewall and internet")] = 40,
     output: Annotated[Path, typer.Option(help="folder for logs")] = Path("moves-out"),
 ) -> None:
-    """The gap of each move: computed, simulated, and run in namespaces. The status is 1 if one differs."""
+    """The gap of each move: computed, simulated, and run in namespaces. 1 if one differs."""
     enter()
     gaps = three_ways(delay, output.resolve())
     Console(highlight=False).print(shown(gaps))
