@@ -57,6 +57,7 @@ BOUNDS = {
         0.0,
         "IEEE 802.11n clause 20.6: MCS 15 in 40 MHz, short guard interval",
     ),
+    "wifi-11b": Bound(11e6, 11e6, 0.0, "IEEE 802.11b clause 18: 11 Mchip/s, 8 chips for 8 bits"),
     "wimax": Bound(
         ofdm_bps(192, 6 * 3 / 4, 68e-6),
         ofdm_bps(192, 6 * 3 / 4, 68e-6),
@@ -96,6 +97,18 @@ def test_a_link_stays_within_what_physics_allows(name: str) -> None:
     assert delay_s == 0.0 or delay_s >= bound.metres / LIGHT_M_S
     if bound.metres:
         assert delay_s > 0.0, f"{name} goes {bound.metres:,.0f} m in no time"
+
+
+def test_the_airtime_of_802_11b_is_the_sum_of_its_parts() -> None:
+    """A frame waits for DIFS and a mean back-off, and its acknowledgement follows after SIFS."""
+    found = links()["wifi-11b"]
+    slot, sifs, preamble = 20e-6, 10e-6, 144e-6 + 48e-6
+    difs = sifs + 2 * slot
+    acknowledgement = preamble + 14 * 8 / 2e6
+    parts = difs + 31 / 2 * slot + preamble + sifs + acknowledgement
+    assert found["access_s"] == pytest.approx(parts)
+    assert found["overhead_bytes"] == 24 + 4 + 8
+    assert found["is_half_duplex"]
 
 
 def test_what_one_tone_of_nb_iot_sustains_is_less_than_its_peak() -> None:

@@ -432,6 +432,18 @@ def test_a_link_with_a_trace_may_reorder() -> None:
     assert options[-2:] == ["--reorder", "0.1"]
 
 
+@pytest.mark.root
+def test_stations_and_access_point_share_one_airtime(tmp_path: Path) -> None:
+    """More is offered in both directions together than the airtime carries."""
+    shape = 'link = "wifi-11b"\nqueue = "20 KB"'
+    path = branch(tmp_path, ('rate = "1 Mbit/s"', shape))
+    edits = "flow.up.rate=4 Mbit/s; flow.down.rate=4 Mbit/s"
+    simulate, measured = levels(edits, tmp_path / "out", path)
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        assert one.received < one.sent, one.name
+        assert other.received == pytest.approx(one.received, rel=0.05), one.name
+
+
 def test_a_relay_has_the_whole_numbers_of_the_simulation() -> None:
     edits = (
         "link.cell-a.rate={ up = '2000.6 bit/s', down = '0.2 bit/s' }",
@@ -443,6 +455,10 @@ def test_a_relay_has_the_whole_numbers_of_the_simulation() -> None:
     assert config == LinkConfig(
         rate="2001bit", rate_back="1bit", delay="400ns", queue="1501b", overhead=21
     )
+    shared = scenario(Question("handover", ("link.cell-a.link=wifi-11b", "link.cell-a.rate=")))
+    options = link_config(shared["graph"]["links"][0], {})
+    assert options is not None
+    assert options.arguments()[-3:] == ["--access-time", "810000ns", "--half-duplex"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
@@ -81,6 +81,12 @@ pub struct Args {
     /// Bytes that the link adds to each datagram.
     #[arg(long, default_value_t = 0)]
     pub overhead: u32,
+    /// Time that the medium takes for each datagram besides its bytes, such as 810us. Needs a rate.
+    #[arg(long, value_parser = parse_delay, default_value = "0ms", requires = "rate")]
+    pub access_time: Duration,
+    /// Both directions share one medium: one sends at a time, in the order of arrival. Needs a rate.
+    #[arg(long, requires = "rate")]
+    pub half_duplex: bool,
     /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1. Needs a
     /// rate or a trace.
     #[arg(long, value_parser = parse_loss, default_value_t = 0.0, requires = "carrier")]
@@ -165,9 +171,14 @@ pub fn run(args: &Args) -> io::Result<()> {
         ),
     );
     let relays = [forward, backward];
-    let threads = [forth, back].map(|relay| {
+    let free = || Medium(Arc::new(Mutex::new(Instant(0))));
+    let medium = args.half_duplex.then(free);
+    // Of both, so that they mean the same time by what they share.
+    let clock = Clock::start();
+    let threads = [forth, back].map(|mut relay| {
+        relay.line.medium.clone_from(&medium);
         std::thread::spawn(move || {
-            let ended = relay.run();
+            let ended = relay.run(clock);
             if ended.is_err() {
                 // A link with one direction is useless, so the other one ends too.
                 kill(Pid::this(), Signal::SIGTERM)?;
@@ -227,6 +238,7 @@ fn shape(
         loss: args.loss,
         queue: args.queue,
         overhead_bytes: args.overhead,
+        access_time: args.access_time,
         reorder: args.reorder,
         ..Shape::at_once(args.delay)
     };
@@ -279,9 +291,15 @@ struct Relay {
     option: &'static str,
 }
 
+/// What two directions share: until when it is taken.
+#[derive(Clone)]
+struct Medium(Arc<Mutex<Instant>>);
+
 /// The link and the frames in flight on it.
 struct Line {
     link: Link<File, Stream>,
+    /// None: this direction has its own.
+    medium: Option<Medium>,
     under_way: VecDeque<(Instant, Vec<u8>)>,
     under_way_bytes: usize,
     most_under_way_bytes: usize,
@@ -312,10 +330,9 @@ impl Relay {
         }
     }
 
-    fn run(mut self) -> io::Result<Passed> {
+    fn run(mut self, clock: Clock) -> io::Result<Passed> {
         // The default slack of 50 us would be the largest error of every delay.
         nix::sys::prctl::set_timerslack(1)?;
-        let clock = Clock::start();
         let mut received = vec![0; FRAME_BYTES];
         let mut gather = Gather::new();
         let from = self.from.clone();
@@ -381,6 +398,7 @@ impl Line {
     fn new(link: Link<File, Stream>, most_under_way_bytes: usize) -> Self {
         Self {
             link,
+            medium: None,
             under_way: VecDeque::new(),
             under_way_bytes: 0,
             most_under_way_bytes,
@@ -403,7 +421,7 @@ impl Line {
                 return;
             }
             let bytes = (frame.len() - ETHERNET_BYTES) as u32;
-            match self.link.offer(bytes, now) {
+            match self.offer(bytes, now) {
                 Ok(Fate::Arrives(at)) => {
                     let mut kept = self.pool.pop().unwrap_or_default();
                     kept.clear();
@@ -421,6 +439,18 @@ impl Line {
             self.passed.malformed += 1;
         }
         broken.map_or(Ok(()), Err)
+    }
+
+    /// Offers a datagram when the medium is free.
+    fn offer(&mut self, bytes: u32, now: Instant) -> Result<Fate, BadRecording> {
+        let Some(Medium(medium)) = &self.medium else {
+            return self.link.offer(bytes, now);
+        };
+        let mut taken = medium.lock().unwrap_or_else(PoisonError::into_inner);
+        self.link.occupy(*taken);
+        let fate = self.link.offer(bytes, now);
+        *taken = taken.max(self.link.free_at());
+        fate
     }
 
     fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {

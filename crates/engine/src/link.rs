@@ -6,7 +6,7 @@
 //! schedules real frames with it. So a simulated and a real link with the same [`Shape`] differ
 //! only by what the operating system adds.
 //!
-//! Each packet is charged by its IP length and the link's framing. Loss comes after transmission,
+//! Each packet is charged by its IP length, the link's framing and its access time. Loss comes after transmission,
 //! as on radio: a lost packet has used the link. Left out: loss in bursts, and fragmenting packets
 //! that are too big, which needs their octets.
 
@@ -207,7 +207,8 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         match &mut self.shape.carrier {
             Carrier::Unlimited => Ok(now),
             Carrier::Rate(bits) => {
-                let span = span_ns(framed, *bits);
+                let access = self.shape.access_time.as_nanos() as u64;
+                let span = span_ns(framed, *bits).saturating_add(access);
                 Ok(Instant(self.free_at.max(now).0.saturating_add(span)))
             }
             Carrier::Recording(replay) => {

@@ -202,7 +202,7 @@ impl Exchange {
 impl Way<'_> {
     /// Seconds to send octets, without the delay.
     fn sends_s(&self, bytes: f64, direction: Direction) -> f64 {
-        (bytes + self.link.overhead_bytes) * 8.0 / self.link.rate.of(direction)
+        self.link.sends_s(bytes, direction)
     }
 
     fn work_s(&self, work: &[String]) -> Result<f64, Missing> {

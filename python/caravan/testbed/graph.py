@@ -249,8 +249,10 @@ def link_config(
     """
     rate, queue_bytes, trace = link["rate"], link["queue_bytes"], link["trace"]
     keys = ("delay_ns", "loss", "queue_bytes", "overhead_bytes", "reorder", "trace")
+    is_shared, access_ns = link.get("is_half_duplex", False), link.get("access_ns", 0)
     is_fast = min(rate["up_bps"], rate["down_bps"]) >= BARE_BPS_MIN
-    if is_fast and not is_changing and not any(link[key] for key in keys):
+    is_plain = not (is_shared or access_ns or any(link[key] for key in keys))
+    if is_fast and not is_changing and is_plain:
         return None
     return LinkConfig(
         rate=None if trace else _rate(rate["up_bps"]),
@@ -261,6 +263,8 @@ def link_config(
         trace=traces[trace] if trace else None,
         overhead=link["overhead_bytes"],
         reorder=link["reorder"],
+        access_time=_delay(access_ns) if access_ns else None,
+        is_half_duplex=is_shared,
     )
 
 

@@ -31,7 +31,9 @@ class LinkConfig:
     `rate_back`: from right to left, if it differs. `queue`: what may wait in front of it, packets
     as `100` or bytes as `64kb`. `trace`: Mahimahi's format, one delivery opportunity of 1500 bytes
     per line, in ms; it replaces the rate. `overhead`: bytes that the link adds to each datagram.
-    `reorder`: the share of datagrams that others overtake, from 0 to 1.
+    `reorder`: the share of datagrams that others overtake, from 0 to 1. `access_time`: what the
+    medium takes for each datagram besides its bytes, as `810us`. `is_half_duplex`: both directions
+    share it.
     """
 
     rate: str | None = None
@@ -42,6 +44,8 @@ class LinkConfig:
     trace: Path | None = None
     overhead: int = 0
     reorder: float = 0.0
+    access_time: str | None = None
+    is_half_duplex: bool = False
 
     def arguments(self) -> list[str]:
         """The options of `caravan link`."""
@@ -62,6 +66,10 @@ class LinkConfig:
             options += ["--overhead", str(self.overhead)]
         if self.reorder > 0:
             options += ["--reorder", str(self.reorder)]
+        if self.access_time is not None:
+            options += ["--access-time", self.access_time]
+        if self.is_half_duplex:
+            options += ["--half-duplex"]
         return options
 
 

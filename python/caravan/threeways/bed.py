@@ -54,10 +54,6 @@ class Setting:
             raise NotForTestbed("layer", "the testbed of scenarios does not run firewalls")
         if self.setup.get("mobile"):
             raise NotForTestbed("layer", "the testbed of scenarios does not run Mobile IP")
-        for link in self.graph["links"]:
-            if link.get("is_half_duplex"):
-                key = f"link.{link['name']}.half_duplex"
-                raise NotForTestbed(key, "a link of the testbed carries each direction alone")
         for flow in self.graph["flows"]:
             if flow.get("at_s"):
                 key = f"flow.{flow['name']}.at"

@@ -25,6 +25,9 @@ pub struct Shape<R> {
     pub mtu: Option<u32>,
     /// Octets that the link adds to each IP packet.
     pub overhead_bytes: u32,
+    /// Time that the medium takes for each packet besides its octets: access, preambles, an
+    /// acknowledgement. Only with a rate.
+    pub access_time: Duration,
 }
 
 /// The rate of a link.
@@ -76,6 +79,9 @@ pub enum BadShape {
     /// The minimum is more than the maximum.
     #[error("a delay from {0:?} to {1:?} has no values")]
     Delay(Duration, Duration),
+    /// Only a rate says when the medium is free.
+    #[error("a link without a rate has no access time")]
+    AccessTime,
     /// A queue without room for the packet in transmission.
     #[error("a queue of 0 takes nothing")]
     Queue,
@@ -106,6 +112,7 @@ impl<R> Shape<R> {
             reorder: 0.0,
             mtu: None,
             overhead_bytes: 0,
+            access_time: Duration::ZERO,
         }
     }
 
@@ -124,6 +131,7 @@ impl<R> Shape<R> {
             reorder: self.reorder,
             mtu: self.mtu,
             overhead_bytes: self.overhead_bytes,
+            access_time: self.access_time,
         })
     }
 
@@ -138,6 +146,9 @@ impl<R> Shape<R> {
         }
         match (&self.carrier, self.delay, self.queue) {
             (Carrier::Rate(0), ..) => Err(BadShape::Rate),
+            (Carrier::Unlimited | Carrier::Recording(_), ..) if !self.access_time.is_zero() => {
+                Err(BadShape::AccessTime)
+            }
             (_, Delay::Uniform(least, most), ..) if most < least => {
                 Err(BadShape::Delay(least, most))
             }

@@ -39,6 +39,21 @@ fn packets_follow_each_other_at_the_rate() {
 }
 
 #[test]
+fn the_medium_takes_its_access_time_for_every_packet() {
+    let mut link = link(|shape| {
+        shape.overhead_bytes = 100;
+        shape.access_time = Duration::from_micros(500);
+    });
+    assert_eq!(arrives(link.offer(900, Instant(0))), 11 * MS + MS / 2);
+    assert_eq!(arrives(link.offer(900, Instant(0))), 13 * MS);
+    assert_eq!(link.free_at(), Instant(3 * MS));
+    // Without a rate nothing says when the medium is free.
+    let mut shape = Shape::<()>::at_once(Duration::ZERO);
+    shape.access_time = Duration::from_micros(1);
+    assert_eq!(shape.check(), Err(BadShape::AccessTime));
+}
+
+#[test]
 fn a_full_queue_overflows_and_drains() {
     let mut link = link(|shape| shape.queue = Limit::Packets(2));
     arrives(link.offer(1000, Instant(0)));

@@ -107,6 +107,12 @@ fn exchange(blueprint: &Blueprint) -> Result<(Exchange, Result<f64, String>), Ke
     Ok((exchange, seconds))
 }
 
+/// Seconds that a packet takes a link, without the delay.
+fn sends_s(shape: &Shape<Trace>, bytes: f64) -> f64 {
+    let bits = (bytes + f64::from(shape.overhead_bytes)) * 8.0;
+    bits / bits_per_second(shape) + shape.access_time.as_secs_f64()
+}
+
 impl Blueprint {
     /// Joints between client and gateway, where packets are protected.
     fn outer_joints(&self) -> usize {
@@ -146,9 +152,7 @@ impl Blueprint {
             return 0.0;
         };
         let shapes = || self.shapes(is_up).take(self.outer_joints());
-        let over = |shape: &Shape<Trace>, bytes: u64| {
-            (bytes as f64 + f64::from(shape.overhead_bytes)) * 8.0 / bits_per_second(shape)
-        };
+        let over = |shape: &Shape<Trace>, bytes: u64| sends_s(shape, bytes as f64);
         let alone: f64 = shapes()
             .map(|shape| shape.mean_delay_s() + over(shape, *last))
             .sum();
@@ -185,8 +189,7 @@ impl Blueprint {
                 clear
             };
             for shape in [&joint.up, &joint.down] {
-                let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
-                seconds += shape.mean_delay_s() + bits / bits_per_second(shape);
+                seconds += shape.mean_delay_s() + sends_s(shape, f64::from(bytes));
             }
         }
         let costs = self.costs();
@@ -214,8 +217,17 @@ impl Blueprint {
             } else {
                 clear
             };
-            let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
-            (joint.name.clone(), bits / bits_per_second(shape))
+            let mut seconds = sends_s(shape, f64::from(bytes));
+            if joint.is_half_duplex {
+                let back = if is_up { &joint.down } else { &joint.up };
+                let ack = if index < outer {
+                    self.protected(headers)
+                } else {
+                    headers
+                };
+                seconds += sends_s(back, f64::from(ack)) / SEGMENTS_AN_ACK;
+            }
+            (joint.name.clone(), seconds)
         });
         let processors = self.costs().map(|(name, costs)| {
             let (data, ack) = (f64::from(clear), f64::from(headers));

@@ -26,6 +26,9 @@ pub struct Link {
     pub mtu_bytes: Option<f64>,
     /// Bytes that the link adds to every packet.
     pub overhead_bytes: f64,
+    /// Seconds that the medium takes for every packet besides its bytes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub access_s: f64,
     /// Name of a recording of delivery opportunities that is used instead of the rate.
     pub trace: Option<String>,
     /// Whether both directions share one wire; only the event kernel knows it.
@@ -64,7 +67,7 @@ pub struct LinkFile {
 }
 
 /// The keys of a link, in its file and in a scenario that overrides them.
-const NUMBERS: [&str; 9] = [
+const NUMBERS: [&str; 10] = [
     "rate",
     "delay",
     "loss",
@@ -72,6 +75,7 @@ const NUMBERS: [&str; 9] = [
     "queue",
     "mtu",
     "overhead",
+    "access_time",
     "trace",
     "half_duplex",
 ];
@@ -113,6 +117,11 @@ impl LinkFile {
 }
 
 impl Link {
+    /// Seconds that a packet of this size takes the link, without the delay.
+    pub fn sends_s(&self, bytes: f64, direction: Direction) -> f64 {
+        (bytes + self.overhead_bytes) * 8.0 / self.rate.of(direction) + self.access_s
+    }
+
     fn read(table: &Table<'_>, name: &str) -> Result<Self, Fault> {
         let part = |item: &Item| item.number(0.0, 1.0);
         Ok(Self {
@@ -129,7 +138,8 @@ impl Link {
             })?,
             mtu_bytes: table.or("mtu", None, |item| read_mtu(item).map(Some))?,
             overhead_bytes: table.or("overhead", 0.0, read_overhead)?,
-            trace: table.or("trace", None, |item| Ok(Some(item.text()?.to_owned())))?,
+            access_s: table.or("access_time", 0.0, |item| item.quantity(quantity::delay))?,
+            trace: read_trace(table)?,
             is_half_duplex: table.or("half_duplex", false, Item::boolean)?,
         })
     }
@@ -199,6 +209,19 @@ impl Link {
             away.join(" ")
         )))
     }
+}
+
+/// A recording has opportunities instead of access times.
+fn read_trace(table: &Table<'_>) -> Result<Option<String>, Fault> {
+    let Some(trace) = table.find("trace") else {
+        return Ok(None);
+    };
+    table.refuse("access_time", "a link with a trace has no access time")?;
+    Ok(Some(trace.text()?.to_owned()))
+}
+
+fn is_zero(seconds: &f64) -> bool {
+    *seconds == 0.0
 }
 
 /// The bytes that a link adds to a packet, at most the size of a packet.

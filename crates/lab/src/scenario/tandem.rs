@@ -328,6 +328,7 @@ impl Link {
         size.clone()
             .plus(&Staircase::constant(self.overhead_bytes))
             .times(8.0 / self.rate.of(direction))
+            .plus(&Staircase::constant(self.access_s))
     }
 }
 

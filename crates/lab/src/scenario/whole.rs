@@ -32,6 +32,9 @@ pub struct WholeLink {
     pub mtu_bytes: Option<u32>,
     /// Bytes that the link adds to every packet.
     pub overhead_bytes: u32,
+    /// Time that the medium takes for every packet besides its bytes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub access_ns: u64,
     /// Name of a recording that is used instead of the rates.
     pub trace: Option<String>,
     /// Whether both directions share one wire.
@@ -101,10 +104,15 @@ impl WholeLink {
             mtu_bytes: link.mtu_bytes.map(|bytes| libm::round(bytes) as u32),
             // the bytes that a link adds are a bound
             overhead_bytes: link.overhead_bytes.ceil() as u32,
+            access_ns: nanoseconds(link.access_s),
             trace: link.trace.clone(),
             is_half_duplex: link.is_half_duplex,
         }
     }
+}
+
+fn is_zero(nanoseconds: &u64) -> bool {
+    *nanoseconds == 0
 }
 
 impl WholeRate {

@@ -333,6 +333,7 @@ impl Joint {
             reorder: link.reorder,
             mtu: link.mtu_bytes,
             overhead_bytes: link.overhead_bytes,
+            access_time: Duration::from_nanos(link.access_ns),
         };
         Ok(Self {
             link: link.name.clone(),
