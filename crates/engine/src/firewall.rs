@@ -60,8 +60,8 @@ pub const FIRST_CHILD: u32 = 0x4000_0000;
 ///   [`Firewall::returns`] says leads from the device into the device: a mobile node's packet comes
 ///   out of SKIP and goes into the tunnel to its home agent, and back. The tunnel's own packets are
 ///   the host's, so they are not routed there: a rule on the incoming device tells them apart.
-/// - At a restart it makes a new machine with the bounds that were stored. The bindings are lost:
-///   each node's next packet makes its own again.
+/// - At a restart it makes a new machine with the bounds that were stored, and what
+///   [`Output::KeepN`] has said. The bindings are lost: each node's next packet makes its own again.
 ///
 /// [`InboundPlane::report`]: crate::plane::InboundPlane::report
 pub struct Firewall {
@@ -106,6 +106,13 @@ pub enum Output {
         entry: EntryId,
         /// The bound.
         bound: u32,
+    },
+    /// Keep this on disk, soon: a packet from an entry's node, or from its network, had this n.
+    KeepN {
+        /// Which entry.
+        entry: EntryId,
+        /// The highest n so far.
+        n: u32,
     },
     /// For the log.
     Event(Event),
@@ -203,6 +210,11 @@ impl Firewall {
                 let bound = *bound;
                 let stores = entry.map(|entry| Output::StoreN { entry, bound });
                 self.outputs.extend(stores);
+            }
+            Notice::HeardN { child, n } => {
+                let (entry, n) = (self.entry_of(*child), *n);
+                let keeps = entry.map(|entry| Output::KeepN { entry, n });
+                self.outputs.extend(keeps);
             }
             _ => {}
         }
@@ -354,6 +366,7 @@ impl Firewall {
             InLine {
                 from: (origin != Origin::Nomadic).then(|| origin.selector()),
                 sender: self.sender(id),
+                stored_n: template.heard_n,
                 ..in_line()
             },
         );
