@@ -233,14 +233,14 @@ impl ForeignAgent {
         };
     }
 
-    /// The addresses of this host and of the visitors' link: no visitor has one of them. Those that
-    /// have one leave.
-    pub fn set_local(&mut self, local: Vec<TrafficSelector>) {
+    /// The addresses of this host and of the visitors' link: no visitor has one of them. The visits
+    /// of those that have one are revoked.
+    pub fn set_local(&mut self, local: Vec<TrafficSelector>, now: Instant) {
         self.local = local;
         let homes = self.visits.keys().copied();
         let ended: Vec<Ipv4Addr> = homes.filter(|home| self.is_local(*home)).collect();
         for home_address in ended {
-            self.leave(home_address);
+            self.revoke(home_address, now);
         }
     }
 
