@@ -31,16 +31,18 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Whether a request would take this visit over: for another home agent, or from another
-    /// link-layer address the accepted one again or one that nobody proves. A visit that nobody
-    /// has proven gives way to one that is.
+    /// Whether a request would take this visit over.
     fn forbids(&self, request: &Request, mac: Mac, is_proven: bool) -> bool {
+        // A visit that nobody has proven gives way to one that is.
         if is_proven && !self.is_proven {
             return false;
         }
+        if request.home_agent != self.visitor.home_agent {
+            return true;
+        }
+        // From elsewhere, it must be proven, and not be a copy of the accepted one.
         let is_repeated = request.identification as u32 == self.identification;
-        let is_other = request.home_agent != self.visitor.home_agent;
-        is_other || mac != self.visitor.mac && (is_repeated || !is_proven)
+        mac != self.visitor.mac && (is_repeated || !is_proven)
     }
 }
 
