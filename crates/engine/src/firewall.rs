@@ -27,7 +27,7 @@ use std::sync::Arc;
 use wire::ip::{Flow, protocol};
 
 use self::access::{AccessList, Entry, EntryId, Origin};
-use self::bindings::{Binding, Bindings, Heard, KEPT_FOR};
+use self::bindings::{Binding, Bindings, Heard};
 pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Mode, Passage, Template, Way};
 use self::config::{any, host};
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
@@ -475,27 +475,28 @@ impl Firewall {
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.
     fn decide(&mut self, entry: EntryId, claim: Claim, heard: Option<Instant>, now: Instant) {
         let care_of = claim.care_of;
-        let holder = self.bindings.entry_at(care_of);
-        let last = holder.and_then(|it| Some((it, self.bindings.of(it)?.last)));
-        match last {
-            Some((by, last)) if now.since(last) < KEPT_FOR => {
-                if !claim.is_told {
-                    self.tell(Event::Taken { entry, care_of, by });
-                }
-                let later = Claim {
-                    due: last + KEPT_FOR,
-                    is_told: true,
-                    ..claim
-                };
-                self.claims.insert(entry, later);
+        if let Some((by, until)) = self.bindings.keeper(care_of, now) {
+            if !claim.is_told {
+                self.tell(Event::Taken { entry, care_of, by });
             }
+            let later = Claim {
+                due: until,
+                is_told: true,
+                ..claim
+            };
+            self.claims.insert(entry, later);
+            return;
+        }
+        let holder = self.bindings.entry_at(care_of);
+        let last = holder.and_then(|it| Some(self.bindings.of(it)?.last));
+        match last {
             // It was not heard after the holder: its next packet tells where it is.
-            Some((_, last)) if heard.is_none_or(|heard| heard <= last) => self.overlook(entry),
+            Some(last) if heard.is_none_or(|heard| heard <= last) => self.overlook(entry),
             _ => self.bind(entry, care_of, now),
         }
     }
 
-    /// An entry's node is here.
+    /// An entry's node is here, and nobody keeps the address from it.
     fn bind(&mut self, entry: EntryId, care_of: SocketAddrV4, now: Instant) {
         let Heard::Bound { former, displaced } = self.bindings.hear(entry, care_of, now) else {
             return;
