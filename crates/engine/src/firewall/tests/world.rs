@@ -44,6 +44,8 @@ pub(super) const LIFETIME: u16 = 300;
 /// 2026-11-23 05:30 UTC.
 pub(super) const CALENDAR: Calendar = Calendar(1_795_411_800);
 
+const RECORDED_MAX: usize = 64;
+
 /// The home address of a node.
 pub(super) fn home(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 18, 3, 17 + number as u8)
@@ -78,6 +80,8 @@ pub(super) struct World {
     pub(super) now: Instant,
     /// Packets that are lost, of 256.
     pub(super) loss: u32,
+    /// The last packets that arrived outside, in no order: what somebody there could repeat.
+    pub(super) recorded: Vec<Vec<u8>>,
     pub(super) random: Stream,
     pub(super) options: Options,
     queue: VecDeque<Sent>,
@@ -176,6 +180,7 @@ impl World {
             node_disks: vec![Counts::default(); options.nodes],
             now,
             loss: 0,
+            recorded: Vec::new(),
             random: seed(3).stream("world", 0),
             options,
             queue: VecDeque::new(),
@@ -248,6 +253,17 @@ impl World {
         self.attach(number, self.places[number]);
     }
 
+    /// The firewall and all nodes start anew, before any of them says anything.
+    pub(super) fn restart_all(&mut self) {
+        for (number, disk) in self.node_disks.iter().enumerate() {
+            self.nodes[number] = node(&self.options, number, *disk);
+        }
+        self.restart_wall();
+        for number in 0..self.nodes.len() {
+            self.attach(number, self.places[number]);
+        }
+    }
+
     pub(super) fn is_registered(&self, number: usize) -> bool {
         matches!(self.nodes[number].state(), Some(State::Registered { .. }))
     }
@@ -279,8 +295,21 @@ impl World {
             };
             self.wire.push(sent.clone());
             if self.random.u32() % 256 >= self.loss {
+                self.record(&sent);
                 self.deliver(sent);
             }
+        }
+    }
+
+    /// Somebody outside keeps a packet, in the place of an old one.
+    fn record(&mut self, sent: &Sent) {
+        if !sent.is_outside {
+            return;
+        }
+        if self.recorded.len() < RECORDED_MAX {
+            self.recorded.push(sent.packet.clone());
+        } else {
+            self.recorded[usize::from(self.next_id) % RECORDED_MAX].clone_from(&sent.packet);
         }
     }
 
@@ -481,7 +510,7 @@ impl World {
 }
 
 /// A packet of a node becomes one of its NAT.
-fn leave_nat(packet: &mut [u8], nat: Ipv4Addr, number: usize) {
+pub(super) fn leave_nat(packet: &mut [u8], nat: Ipv4Addr, number: usize) {
     packet[12..16].copy_from_slice(&nat.octets());
     if packet[9] == protocol::UDP {
         packet[20..22].copy_from_slice(&nat_port(number).to_be_bytes());
