@@ -1,7 +1,10 @@
-//! How far n of `skip-paper` has come with each peer, kept over restarts: no n may be sent twice.
+//! How far n of `skip-paper` has come with each peer, kept over restarts: no n may be sent twice,
+//! and none that is older than what was heard is accepted again.
 //!
-//! One line `BOUND PAIR` each, in the folder of the network process's user. A pair is what
-//! [`engine::skip::Association::names`] shows, and the addresses if a name is an address.
+//! In the folder of the network process's user, one line `BOUND PAIR` for what was sent, and one
+//! `N heard KEY PAIR` for what was heard. A pair is what [`engine::skip::Association::names`] shows,
+//! and the addresses if a name is an address. A peer that has a new key starts at 0 again, so KEY
+//! tells its keys apart ([`Association::fingerprint`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,24 +12,32 @@ use std::fs::File;
 use std::io;
 
 use engine::firewall::access::ENTRIES_MAX;
+use engine::skip::Association;
 
 use crate::files;
 
 const FILE: &str = "counts";
-/// Pairs that are kept at most: as many as a file can have, and as many that it had before.
-const PAIRS_MAX: usize = 2 * FORMER_MAX;
+/// Lines that are kept at most: as many as a configuration can need, and as many of former ones.
+const LINES_MAX: usize = 2 * FORMER_MAX;
 /// A start that finds more drops those that are not configured. Fewer stay, because a line of a
-/// configuration that is away for a while comes back with the same key.
-const FORMER_MAX: usize = ENTRIES_MAX;
+/// configuration that is away for a while comes back with the same key. Each pair has two.
+const FORMER_MAX: usize = 2 * ENTRIES_MAX;
 /// Longest line: two names of 16 octets, two addresses and a number.
-const LINE_BYTES_MAX: usize = 160;
-const BYTES_MAX: u64 = (PAIRS_MAX * LINE_BYTES_MAX) as u64;
+const LINE_BYTES_MAX: usize = 180;
+const BYTES_MAX: u64 = (LINES_MAX * LINE_BYTES_MAX) as u64;
 
 /// The file of one process.
 pub struct CountFile {
     /// `None`: nothing can be stored.
     folder: Option<File>,
     bounds: BTreeMap<String, u32>,
+    /// The disk does not have all of them.
+    is_ahead: bool,
+}
+
+/// The words under which it stands what was heard from a pair's other end.
+pub fn heard(pair: &str, association: &Association) -> String {
+    format!("heard {:016x} {pair}", association.fingerprint())
 }
 
 impl CountFile {
@@ -41,10 +52,14 @@ impl CountFile {
             Some(Err(fault)) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
             _ => BTreeMap::new(),
         };
-        Ok(Self { folder, bounds })
+        Ok(Self {
+            folder,
+            bounds,
+            is_ahead: false,
+        })
     }
 
-    /// Call it once at the start. If there are too many pairs, drops those that are not configured;
+    /// Call it once at the start. If there are too many lines, drops those that are not configured;
     /// the disk follows with the next [`CountFile::store`].
     pub fn prune(&mut self, configured: &BTreeSet<String>) {
         if self.bounds.len() > FORMER_MAX {
@@ -52,22 +67,47 @@ impl CountFile {
         }
     }
 
-    /// Every n that was sent to this pair is below it. 0: none was.
+    /// Every n that was sent to this pair is below it; or the highest that was heard, under the name
+    /// that [`heard`] gives. 0: none was.
     pub fn bound(&self, pair: &str) -> u32 {
         self.bounds.get(pair).copied().unwrap_or(0)
     }
 
     /// Stores a bound. When this returns, it survives a loss of power.
     pub fn store(&mut self, pair: &str, bound: u32) -> io::Result<()> {
-        let Some(folder) = &self.folder else {
-            return Err(io::Error::other("there is no folder for them"));
-        };
-        self.bounds.insert(pair.to_owned(), bound);
+        self.folder()?;
+        self.keep(pair, bound);
+        self.write()
+    }
+
+    /// Takes a number that waits for the next [`CountFile::store`] or [`CountFile::catch_up`].
+    pub fn keep(&mut self, pair: &str, n: u32) {
+        self.bounds.insert(pair.to_owned(), n);
+        self.is_ahead = true;
+    }
+
+    /// Stores what waits. The owner calls it once a minute, so that peers do not choose how often
+    /// the disk is written.
+    pub fn catch_up(&mut self) -> io::Result<()> {
+        match self.is_ahead {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
         let mut text = String::new();
         for (pair, bound) in &self.bounds {
             let _ = writeln!(text, "{bound} {pair}");
         }
-        files::replace_durably(folder, FILE, text.as_bytes())
+        files::replace_durably(self.folder()?, FILE, text.as_bytes())?;
+        self.is_ahead = false;
+        Ok(())
+    }
+
+    fn folder(&self) -> io::Result<&File> {
+        let missing = || io::Error::other("there is no folder for them");
+        self.folder.as_ref().ok_or_else(missing)
     }
 }
 
@@ -144,5 +184,29 @@ mod tests {
         let mut file = CountFile::open(None).expect("no file");
         assert!(file.store("pair", 1).is_err());
         assert_eq!(file.bound("pair"), 0);
+    }
+
+    #[test]
+    fn what_was_heard_reaches_the_disk_when_the_file_catches_up() {
+        let (path, held) = folder("heard");
+        let mut file = CountFile::open(Some(held)).expect("no file yet");
+        let on_disk = || {
+            let folder = files::open_folder(&path).expect("the folder");
+            CountFile::open(Some(folder))
+                .expect("read")
+                .bound("heard 1 pair")
+        };
+        file.catch_up().expect("there is nothing to do");
+        assert!(!path.join(FILE).exists());
+        for n in [5, 6, 7] {
+            file.keep("heard 1 pair", n);
+        }
+        assert_eq!(on_disk(), 0, "it waits");
+        file.catch_up().expect("stored");
+        assert_eq!(on_disk(), 7);
+        file.keep("heard 1 pair", 8);
+        file.store("pair", 256).expect("stored");
+        assert_eq!(on_disk(), 8, "with what must be stored at once");
+        std::fs::remove_dir_all(path).expect("removed");
     }
 }

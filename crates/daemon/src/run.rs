@@ -192,7 +192,7 @@ impl Process {
                 }
             }
         }
-        Ok(())
+        self.store_counts()
     }
 
     /// Starts the connections. A client requests its last inner address again. Without one it gets
@@ -317,7 +317,7 @@ impl Process {
                 .change_inbound(InboundChange::Calendar(calendar, clock))?;
             self.planes
                 .change_outbound(OutboundChange::Calendar(calendar, clock))?;
-            self.store_again()?;
+            self.store_counts()?;
         }
         self.input(Input::Calendar(calendar)).await?;
         // What the host refused is tried again.

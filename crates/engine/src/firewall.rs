@@ -27,7 +27,7 @@ use std::sync::Arc;
 use wire::ip::{Flow, protocol};
 
 use self::access::{AccessList, Entry, EntryId, Origin};
-use self::bindings::{Binding, Bindings, Heard, KEPT_FOR};
+use self::bindings::{Binding, Bindings, Heard};
 pub use self::config::{Config, Fault, HOME_AGENTS_MAX, LIFETIME, Mode, Passage, Template, Way};
 use self::config::{any, host};
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
@@ -60,8 +60,8 @@ pub const FIRST_CHILD: u32 = 0x4000_0000;
 ///   [`Firewall::returns`] says leads from the device into the device: a mobile node's packet comes
 ///   out of SKIP and goes into the tunnel to its home agent, and back. The tunnel's own packets are
 ///   the host's, so they are not routed there: a rule on the incoming device tells them apart.
-/// - At a restart it makes a new machine with the bounds that were stored. The bindings are lost:
-///   each node's next packet makes its own again.
+/// - At a restart it makes a new machine with the bounds that were stored, and what
+///   [`Output::KeepN`] has said. The bindings are lost: each node's next packet makes its own again.
 ///
 /// [`InboundPlane::report`]: crate::plane::InboundPlane::report
 pub struct Firewall {
@@ -106,6 +106,13 @@ pub enum Output {
         entry: EntryId,
         /// The bound.
         bound: u32,
+    },
+    /// Keep this on disk, soon: a packet from an entry's node, or from its network, had this n.
+    KeepN {
+        /// Which entry.
+        entry: EntryId,
+        /// The highest n so far.
+        n: u32,
     },
     /// For the log.
     Event(Event),
@@ -203,6 +210,11 @@ impl Firewall {
                 let bound = *bound;
                 let stores = entry.map(|entry| Output::StoreN { entry, bound });
                 self.outputs.extend(stores);
+            }
+            Notice::HeardN { child, n } => {
+                let (entry, n) = (self.entry_of(*child), *n);
+                let keeps = entry.map(|entry| Output::KeepN { entry, n });
+                self.outputs.extend(keeps);
             }
             _ => {}
         }
@@ -354,6 +366,7 @@ impl Firewall {
             InLine {
                 from: (origin != Origin::Nomadic).then(|| origin.selector()),
                 sender: self.sender(id),
+                stored_n: template.heard_n,
                 ..in_line()
             },
         );
@@ -462,27 +475,28 @@ impl Firewall {
     /// Who gets an address that two nodes have. The one without it was last heard at `heard`.
     fn decide(&mut self, entry: EntryId, claim: Claim, heard: Option<Instant>, now: Instant) {
         let care_of = claim.care_of;
-        let holder = self.bindings.entry_at(care_of);
-        let last = holder.and_then(|it| Some((it, self.bindings.of(it)?.last)));
-        match last {
-            Some((by, last)) if now.since(last) < KEPT_FOR => {
-                if !claim.is_told {
-                    self.tell(Event::Taken { entry, care_of, by });
-                }
-                let later = Claim {
-                    due: last + KEPT_FOR,
-                    is_told: true,
-                    ..claim
-                };
-                self.claims.insert(entry, later);
+        if let Some((by, until)) = self.bindings.keeper(care_of, now) {
+            if !claim.is_told {
+                self.tell(Event::Taken { entry, care_of, by });
             }
+            let later = Claim {
+                due: until,
+                is_told: true,
+                ..claim
+            };
+            self.claims.insert(entry, later);
+            return;
+        }
+        let holder = self.bindings.entry_at(care_of);
+        let last = holder.and_then(|it| Some(self.bindings.of(it)?.last));
+        match last {
             // It was not heard after the holder: its next packet tells where it is.
-            Some((_, last)) if heard.is_none_or(|heard| heard <= last) => self.overlook(entry),
+            Some(last) if heard.is_none_or(|heard| heard <= last) => self.overlook(entry),
             _ => self.bind(entry, care_of, now),
         }
     }
 
-    /// An entry's node is here.
+    /// An entry's node is here, and nobody keeps the address from it.
     fn bind(&mut self, entry: EntryId, care_of: SocketAddrV4, now: Instant) {
         let Heard::Bound { former, displaced } = self.bindings.hear(entry, care_of, now) else {
             return;

@@ -270,7 +270,7 @@ impl Node {
             Notice::PathShrank { child, mtu } => self.path_shrank(child, mtu),
             Notice::Removed(direction, counted) => self.on_removed(direction, &counted),
             // No exchange makes SAs of SKIP: their owner is another.
-            Notice::StoreN { .. } => {}
+            Notice::StoreN { .. } | Notice::HeardN { .. } => {}
         }
     }
 

@@ -189,6 +189,15 @@ pub enum Notice {
         /// The bound.
         bound: u32,
     },
+    /// An authentic packet of `skip-paper` had a higher n than all before. Told once a minute at
+    /// most: an owner that keeps it on disk ([`crate::sa::InLine::stored_n`]) refuses what is older
+    /// after a restart too.
+    HeardN {
+        /// Which child.
+        child: ChildId,
+        /// The n.
+        n: u32,
+    },
     /// ESP came for an SPI that we do not have.
     UnknownSpi {
         /// From where.

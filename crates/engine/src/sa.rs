@@ -174,8 +174,8 @@ pub struct InLine {
     /// Outbound: where its packets go.
     pub aim: Aim,
     /// Of `skip-paper`. Outbound: every n that was ever sent is below this
-    /// ([`crate::plane::Notice::StoreN`]). Inbound: the highest n of an authentic packet, 0 if none
-    /// is known.
+    /// ([`crate::plane::Notice::StoreN`]). Inbound: the highest n of an authentic packet
+    /// ([`crate::plane::Notice::HeardN`]), 0 if none is known.
     pub stored_n: u32,
 }
 

@@ -4,6 +4,7 @@
 //! Tunnels are the same to the packet threads as those of IKE; `engine::mip4::carriers` says which
 //! there are. What the host must do goes to the steward with everything else that is wanted.
 
+mod counts;
 mod firewall;
 mod foreign_agent;
 mod home_agent;
@@ -104,6 +105,8 @@ pub(super) enum Effect {
         number: u32,
         bound: u32,
     },
+    /// Store within a minute the highest n that was heard from a pair's other end.
+    KeepN { pair: String, n: u32 },
 }
 
 /// What a part holds besides its machine.
@@ -429,6 +432,7 @@ impl Process {
                     number,
                     bound,
                 } => self.store_n(pair, (number, bound))?,
+                Effect::KeepN { pair, n } => self.counts.keep(&pair, n),
             }
         }
         if wants_host {
@@ -439,33 +443,6 @@ impl Process {
             }
         }
         self.become_ready()
-    }
-
-    /// Stores how far n has come. What cannot be stored is tried again each minute; until then the
-    /// pair's packets are dropped.
-    fn store_n(&mut self, pair: String, (number, bound): (u32, u32)) -> anyhow::Result<()> {
-        match self.counts.store(&pair, bound) {
-            Ok(()) => {
-                self.unstored.remove(&pair);
-                self.mobile_input(&Input::Stored(number, bound))
-            }
-            Err(error) => {
-                warn!(
-                    pair,
-                    "cannot store how far n has come, so its packets stop: {error}"
-                );
-                self.unstored.insert(pair, (number, bound));
-                Ok(())
-            }
-        }
-    }
-
-    /// Tries again to store what could not be stored.
-    pub(super) fn store_again(&mut self) -> anyhow::Result<()> {
-        for (pair, which) in core::mem::take(&mut self.unstored) {
-            self.store_n(pair, which)?;
-        }
-        Ok(())
     }
 
     /// Gives the part the report that it wants.
@@ -579,6 +556,7 @@ pub(super) fn is_about(notice: &Notice) -> bool {
         | Notice::LargeUnanswered { child }
         | Notice::PathShrank { child, .. }
         | Notice::StoreN { child, .. }
+        | Notice::HeardN { child, .. }
         | Notice::OutboundUsed { child, .. } => *child,
         Notice::Removed(_, report) => report.child,
         Notice::UnknownSpi { .. } => return false,

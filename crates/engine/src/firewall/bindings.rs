@@ -71,12 +71,11 @@ impl Bindings {
             binding.last = now;
             return Heard::Known;
         }
-        let holder = self.of_addresses.get(&from).copied();
+        if let Some((by, _)) = self.keeper(from, now) {
+            return Heard::Taken { by };
+        }
+        let holder = self.entry_at(from);
         if let Some(other) = holder {
-            let binding = self.of_entries.get(&other);
-            if binding.is_some_and(|binding| now.since(binding.last) < KEPT_FOR) {
-                return Heard::Taken { by: other };
-            }
             self.forget(other);
         }
         let former = self.forget(entry).map(|binding| binding.care_of);
@@ -126,6 +125,14 @@ impl Bindings {
         let at = ends.map(|binding| binding.last + self.lifetime).min()?;
         let why = "forget a silent mobile node";
         Some(Deadline { at, why })
+    }
+
+    /// The entry that keeps this address from others, and until when: its node was heard there less
+    /// than [`KEPT_FOR`] ago.
+    pub fn keeper(&self, care_of: SocketAddrV4, now: Instant) -> Option<(EntryId, Instant)> {
+        let entry = self.entry_at(care_of)?;
+        let until = self.of(entry)?.last + KEPT_FOR;
+        (now < until).then_some((entry, until))
     }
 
     /// The entry whose node is at this address.

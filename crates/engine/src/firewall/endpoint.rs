@@ -47,6 +47,8 @@ pub enum Effect {
     Opened(Vec<u8>),
     /// Write this bound of an entry's n to disk, then say [`Endpoint::n_is_stored`].
     StoreN(EntryId, u32),
+    /// Keep this n of an entry on disk.
+    KeepN(EntryId, u32),
     /// A past fact.
     Event(Event),
 }
@@ -246,6 +248,7 @@ impl Endpoint {
                 Output::StoreN { entry, bound } => {
                     self.effects.push_back(Effect::StoreN(entry, bound));
                 }
+                Output::KeepN { entry, n } => self.effects.push_back(Effect::KeepN(entry, n)),
                 Output::Event(event) => self.effects.push_back(Effect::Event(event)),
             }
         }

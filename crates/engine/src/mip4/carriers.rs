@@ -55,9 +55,9 @@ pub struct Carrier {
     pub carried_by: Option<ChildId>,
 }
 
-/// A care-of address and the firewall before it. Two private networks may have the same addresses,
-/// each behind a firewall of its own.
-pub type Way = (Ipv4Addr, Ipv4Addr);
+/// A care-of address and the firewall through which it is reached. Two private networks may have the
+/// same addresses, each behind a firewall of its own.
+pub type Traversal = (Ipv4Addr, Ipv4Addr);
 
 /// Whose a carrier is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ pub enum Owner {
     /// A home address.
     Home(Ipv4Addr),
     /// A care-of address that is reached through a firewall, for all home addresses there.
-    Way(Way),
+    Traversal(Traversal),
     /// The firewalls of the configuration.
     Firewalls,
     /// A care-of address behind a firewall, for a reply that grants nothing.
@@ -90,9 +90,9 @@ pub struct HomeCarriers {
     nests_all: bool,
     carriers: Carriers,
     /// By home address: its ways through firewalls.
-    traversing: BTreeMap<Ipv4Addr, BTreeSet<Way>>,
+    traversing: BTreeMap<Ipv4Addr, BTreeSet<Traversal>>,
     /// How many home addresses have this way.
-    uses: BTreeMap<Way, usize>,
+    uses: BTreeMap<Traversal, usize>,
 }
 
 /// The home network, for its broadcasts.
@@ -189,7 +189,9 @@ impl HomeCarriers {
     }
 
     /// A reply goes to this care-of address through this firewall
-    /// ([`super::home_agent::Output::Send`]), unless it has another way. The last such way is kept.
+    /// ([`super::home_agent::Output::Send`]), unless the configuration names a firewall before it, or
+    /// all go into another SA. The way of a binding does not count: it is for the packets of that
+    /// binding alone. The last such way is kept.
     pub fn reply(&mut self, care_of: Ipv4Addr, firewall: Ipv4Addr) -> Vec<Change> {
         let is_known = self.knows_way(care_of);
         let way = Carrier {
@@ -231,9 +233,9 @@ impl HomeCarriers {
         home: Ipv4Addr,
         tunnels: &[Tunnel],
         changes: &mut Vec<Change>,
-    ) -> (BTreeMap<Way, ChildId>, BTreeSet<Way>) {
+    ) -> (BTreeMap<Traversal, ChildId>, BTreeSet<Traversal>) {
         let each = tunnels.iter();
-        let ways: BTreeSet<Way> = each
+        let ways: BTreeSet<Traversal> = each
             .filter_map(|tunnel| Some((tunnel.care_of, tunnel.firewall?)))
             .filter(|(care_of, _)| !self.knows_way(*care_of))
             .collect();
@@ -249,8 +251,8 @@ impl HomeCarriers {
                 outbound: Some(nothing),
                 ..Carrier::through(self.own.address, way.1, host(way.0))
             };
-            changes.extend(self.carriers.follow(Owner::Way(*way), vec![carrier]));
-            let made = self.carriers.of.get(&Owner::Way(*way));
+            changes.extend(self.carriers.follow(Owner::Traversal(*way), vec![carrier]));
+            let made = self.carriers.of.get(&Owner::Traversal(*way));
             let child = made.and_then(|made| made.first());
             children.extend(child.map(|(child, _)| (*way, *child)));
         }
@@ -268,7 +270,7 @@ impl HomeCarriers {
     }
 
     /// A home address does not use this way any more.
-    fn give_up(&mut self, way: Way) -> Vec<Change> {
+    fn give_up(&mut self, way: Traversal) -> Vec<Change> {
         let Some(count) = self.uses.get_mut(&way) else {
             return Vec::new();
         };
@@ -277,7 +279,7 @@ impl HomeCarriers {
             return Vec::new();
         }
         self.uses.remove(&way);
-        self.carriers.follow(Owner::Way(way), Vec::new())
+        self.carriers.follow(Owner::Traversal(way), Vec::new())
     }
 }
 
@@ -316,7 +318,7 @@ fn of_bindings(
     own: HomeNetwork,
     home: Ipv4Addr,
     tunnels: &[Tunnel],
-    ways: &BTreeMap<Way, ChildId>,
+    ways: &BTreeMap<Traversal, ChildId>,
 ) -> Vec<Carrier> {
     let mut carriers = Vec::new();
     for tunnel in tunnels.iter().filter(|it| !it.is_half_bound()) {

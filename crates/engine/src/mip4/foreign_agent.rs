@@ -47,7 +47,8 @@ pub struct Config {
     pub care_of: Ipv4Addr,
     /// The longest lifetime that we relay, in seconds.
     pub max_lifetime: u16,
-    /// Visitors at a time.
+    /// Visitors at a time. If they are all there, one that proves itself takes the place of one that
+    /// does not.
     pub max_visitors: usize,
     /// Encapsulations beside IP in IP.
     pub encapsulations: BTreeSet<Encapsulation>,
@@ -232,14 +233,14 @@ impl ForeignAgent {
         };
     }
 
-    /// The addresses of this host and of the visitors' link: no visitor has one of them. Those that
-    /// have one leave.
-    pub fn set_local(&mut self, local: Vec<TrafficSelector>) {
+    /// The addresses of this host and of the visitors' link: no visitor has one of them. The visits
+    /// of those that have one are revoked.
+    pub fn set_local(&mut self, local: Vec<TrafficSelector>, now: Instant) {
         self.local = local;
         let homes = self.visits.keys().copied();
         let ended: Vec<Ipv4Addr> = homes.filter(|home| self.is_local(*home)).collect();
         for home_address in ended {
-            self.leave(home_address);
+            self.revoke(home_address, now);
         }
     }
 
@@ -344,8 +345,13 @@ impl ForeignAgent {
         own.contains(&address) || local.any(|it| it.contains_address(address.into()))
     }
 
+    /// Whether nobody would get a place. Nodes that have a key do not look at who has none.
     fn is_busy(&self) -> bool {
-        self.visits.len() >= self.config.max_visitors
+        let config = &self.config;
+        let has_keys = !config.mobile_nodes.is_empty()
+            || !config.aaa.is_empty()
+            || !config.home_agents.is_empty();
+        !self.has_place(has_keys)
     }
 
     fn expire(&mut self, now: Instant) {

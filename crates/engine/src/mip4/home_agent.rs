@@ -254,9 +254,11 @@ impl HomeAgent {
         }
     }
 
-    /// The calendar time was set.
+    /// The calendar time was set. Our time does not go back: a request of the right time would be
+    /// older than one that we have accepted, and so refused until that time has come again. Nodes
+    /// follow our time, whatever it is ([`Code::IdentificationMismatch`]).
     pub fn set_clock(&mut self, clock: Clock) {
-        self.clock = clock;
+        self.clock = self.clock.later(clock);
     }
 
     /// A datagram for UDP port 434 that is not tunnelled data, or a keepalive from an end that no

@@ -33,11 +33,26 @@ impl Clock {
         (Calendar(seconds), self.told)
     }
 
+    /// The one of both that says the later time.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        let at = self.told.max(other.told);
+        match other.time(at) > self.time(at) {
+            true => other,
+            false => self,
+        }
+    }
+
     /// NTP time: seconds since 1900 in the high half, their fraction in the low half.
     pub fn ntp(self, now: Instant) -> u64 {
-        let time = self.since_1970.saturating_add(now.since(self.told));
+        let time = self.time(now);
         let fraction = (u64::from(time.subsec_nanos()) << 32) / 1_000_000_000;
         time.as_secs().wrapping_add(NTP_ERA) << 32 | fraction
+    }
+
+    /// Since 1970.
+    fn time(self, now: Instant) -> Duration {
+        self.since_1970.saturating_add(now.since(self.told))
     }
 }
 

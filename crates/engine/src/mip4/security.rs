@@ -42,14 +42,27 @@ pub struct Skip {
     /// A firewall further inside, to which packets go through this one. The home agent's own
     /// address: from end to end, through the firewall.
     pub behind: Option<Box<Skip>>,
-    /// Other firewalls of the home network that may send to the node, and the associations with
-    /// them.
-    pub others: Vec<(Ipv4Addr, Association)>,
+    /// Other firewalls of the home network that may send to the node.
+    pub others: Vec<Other>,
     /// The home address, if the firewall may leave out the header between home agent and care-of
     /// address. Packets of this form are accepted besides those of the other.
     pub short_form: Option<Ipv4Addr>,
     /// Of `skip-paper`: every n that was ever sent is below this.
     pub stored_n: u32,
+    /// Of `skip-paper`: the highest n that was heard ([`crate::plane::Notice::HeardN`]), 0 if none is
+    /// known.
+    pub heard_n: u32,
+}
+
+/// A firewall that a mobile node hears, and sends nothing to.
+#[derive(Clone)]
+pub struct Other {
+    /// The association with it.
+    pub association: Association,
+    /// Its address outside.
+    pub firewall: Ipv4Addr,
+    /// As [`Skip::heard_n`].
+    pub heard_n: u32,
 }
 
 /// How packets of SKIP travel.
@@ -269,15 +282,17 @@ impl Skip {
     /// Its SAs lead there. The children have numbers from `first` on.
     fn changes(&self, first: u32, lead: &Lead, is_first: bool) -> Vec<Change> {
         let inbound = self.accepts(lead);
-        let own = core::iter::once((self.firewall, &self.association));
-        let others = self.others.iter().map(|(address, it)| (*address, it));
+        let own = core::iter::once((self.firewall, &self.association, self.heard_n));
+        let others = self.others.iter();
+        let others = others.map(|it| (it.firewall, &it.association, it.heard_n));
         let mut changes = Vec::new();
-        for (number, (from, association)) in (first..).zip(own.chain(others)) {
+        for (number, (from, association, heard_n)) in (first..).zip(own.chain(others)) {
             let child = ChildId(number);
             changes.push(Change::Inbound(match is_first {
                 true => {
                     let in_line = InLine {
                         from: Some(TrafficSelector::host(from.into())),
+                        stored_n: heard_n,
                         ..InLine::new(association.clone(), number)
                     };
                     let it = inbound.clone();

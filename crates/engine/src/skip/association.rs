@@ -132,6 +132,12 @@ impl Association {
         (self.parts.local, self.parts.remote)
     }
 
+    /// Tells its secret from others that the same two names have had. Whoever has it can test a
+    /// guess of the secret, as with a packet.
+    pub fn fingerprint(&self) -> u64 {
+        self.parts.master.fingerprint()
+    }
+
     /// Where the parts of its packets are.
     pub fn layout(&self) -> Layout {
         let names = [self.parts.local.nsid(), self.parts.remote.nsid()];

@@ -3,8 +3,11 @@
 //! The draft's n is the hour, so it needs nothing but a clock. The paper's n is a count of the
 //! pair. A sender that restarts must not send an n again, so the count is on disk. Not every step
 //! needs a write: what is stored is a bound that n stays below. It leaps ahead by [`LEAP`], and a
-//! sender that restarts continues at the bound. At most [`LEAP`] values are lost by a restart,
-//! which is far below what the receiver accepts ([`AHEAD`]).
+//! sender that restarts continues at the bound. At most [`LEAP`] values are lost by a restart.
+//!
+//! The receiver of a count refuses what is below the highest n that it has heard, and nothing above:
+//! only the sender can make a packet that verifies. A limit would help whoever repeats a recorded
+//! packet to a receiver that has lost its highest n: the sender would be beyond it.
 
 use super::SkipTime;
 use crate::counters::DropReason;
@@ -21,11 +24,6 @@ pub const STEP_AGE: Duration = Duration::from_secs(30);
 
 /// The paper's n steps after this many octets of clear text, 512 KB.
 pub const STEP_BYTES: u64 = 512 * 1024;
-
-/// How far the paper's n may be above the highest that was authentic. At the paper's 269 KB/s, n
-/// steps every 2 s: this is the n of 2 hours and 16 minutes whose packets were all lost, and more
-/// than a restart leaps ahead. Packets that do not verify cost the same at any bound.
-pub const AHEAD: u32 = 4096;
 
 /// How far the paper's n may be below the highest that was authentic: the path may reorder packets.
 pub const BEHIND: u32 = 1;
@@ -142,12 +140,8 @@ impl Accepted {
                 let first = hour.saturating_sub(HOURS_APART);
                 (first, hour.saturating_add(HOURS_APART))
             }
-            (false, Some(highest)) => {
-                let first = highest.saturating_sub(BEHIND);
-                (first, highest.saturating_add(AHEAD))
-            }
             // Nothing is known of the peer: its first authentic packet says where n is.
-            (false, None) => (0, u32::MAX),
+            (false, highest) => (highest.unwrap_or(0).saturating_sub(BEHIND), u32::MAX),
         };
         match n {
             _ if n < first => Err(DropReason::SkipOldN),

@@ -22,6 +22,8 @@ const AEAD_KEY_LEN: usize = 36;
 const HKDF_SALT: &[u8] = b"caravan skip-x25519 1";
 const HKDF_INTERVAL: &[u8] = b"n";
 const HKDF_PACKET: &[u8] = b"packet";
+/// Of [`MasterKey::fingerprint`].
+const FINGERPRINT_SALT: &[u8] = b"caravan skip fingerprint 1";
 
 /// K_ij: the secret of two principals, wiped on drop.
 #[derive(Clone, ZeroizeOnDrop)]
@@ -78,6 +80,14 @@ impl MasterKey {
             publics: None,
             group: None,
         }
+    }
+
+    /// Tells keys apart without showing them. Whoever has it can test a guess of the key, as with a
+    /// packet.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let digest = extract(Hash::Sha256, FINGERPRINT_SALT, &self.shared);
+        let (first, _) = digest.as_ref().split_first_chunk().expect("32 octets");
+        u64::from_be_bytes(*first)
     }
 
     /// The group of the long-term pairs; none of a key set by hand.

@@ -103,8 +103,8 @@ impl Opener {
         self.seen.begin(time);
     }
 
-    /// The highest n of an authentic packet. An owner that keeps it on disk refuses more old
-    /// packets after a restart.
+    /// The highest n of an authentic packet. An owner that keeps it on disk refuses older packets
+    /// after a restart too.
     pub fn highest_n(&self) -> Option<u32> {
         self.accepted.highest()
     }

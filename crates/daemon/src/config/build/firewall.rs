@@ -105,6 +105,7 @@ impl Builder<'_> {
                 inside: access.inside.iter().copied().map(selector).collect(),
                 home_address: access.home_address,
                 stored_n: 0,
+                heard_n: 0,
             };
             entries.push((access.address, template));
         }

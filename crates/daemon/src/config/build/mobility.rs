@@ -221,13 +221,13 @@ impl Builder<'_> {
         table: &HomeAgentTable,
     ) -> Result<(), ConfigError> {
         self.host(key, address)?;
-        let first = network(table.address, table.prefix);
-        let whole = format!("the home network {first}/{}", table.prefix);
-        let text = if network(address, table.prefix) != first {
+        let network = TrafficSelector::subnet(table.address.into(), table.prefix);
+        let whole = format!("the home network {}/{}", network.first, table.prefix);
+        let text = if !network.contains_address(address.into()) {
             format!("{address} is not in {whole}")
-        } else if table.prefix < 31 && address == first {
+        } else if table.prefix < 31 && address == network.first {
             format!("{address} is the address of {whole} itself: a host has another one")
-        } else if table.prefix < 31 && address == last(address, table.prefix) {
+        } else if table.prefix < 31 && address == network.last {
             format!("{address} is the broadcast address of {whole}: a host has another one")
         } else {
             return Ok(());
@@ -523,18 +523,6 @@ impl Builder<'_> {
             }
         }
     }
-}
-
-/// The address of a network.
-fn network(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
-    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
-    Ipv4Addr::from_bits(address.to_bits() & mask)
-}
-
-/// The last address of a network: its broadcast address.
-fn last(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
-    let rest = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
-    Ipv4Addr::from_bits(address.to_bits() | rest)
 }
 
 /// What a reader of the file should know about an algorithm.

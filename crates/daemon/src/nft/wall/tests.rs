@@ -29,6 +29,7 @@ fn template(remote: Name, inside: &[(&str, u8)]) -> Template {
         inside: inside.iter().map(subnet).collect(),
         home_address: None,
         stored_n: 0,
+        heard_n: 0,
     }
 }
 

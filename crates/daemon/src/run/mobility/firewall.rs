@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::surroundings;
 use super::{Common, Effect, Input};
 use crate::config::FirewallSetup;
-use crate::count_file::CountFile;
+use crate::count_file::{CountFile, heard};
 use crate::routes::{Desired, Prefix};
 use crate::status::{EntryStatus, MobilityStatus};
 
@@ -28,7 +28,9 @@ impl FirewallPart {
         surroundings::check_outside(setup)?;
         let mut config = setup.config.clone();
         for (origin, template) in &mut config.entries {
-            template.stored_n = counts.bound(&pair(*origin, &template.association));
+            let pair = pair(*origin, &template.association);
+            template.stored_n = counts.bound(&pair);
+            template.heard_n = counts.bound(&heard(&pair, &template.association));
         }
         Ok(Self {
             firewall: Firewall::new(config)?,
@@ -74,6 +76,12 @@ impl FirewallPart {
                     number: entry.0 as u32,
                     bound,
                 });
+            }
+            Output::KeepN { entry, n } => {
+                let (origin, template) = &self.setup.config.entries[entry.0];
+                let pair = pair(*origin, &template.association);
+                let pair = heard(&pair, &template.association);
+                common.effects.push_back(Effect::KeepN { pair, n });
             }
             Output::Event(event) => {
                 self.log(event);
@@ -157,9 +165,11 @@ impl FirewallPart {
 /// All pairs, as they are stored.
 pub(super) fn pairs(setup: &FirewallSetup) -> BTreeSet<String> {
     let entries = setup.config.entries.iter();
-    entries
-        .map(|(origin, template)| pair(*origin, &template.association))
-        .collect()
+    let both = entries.flat_map(|(origin, template)| {
+        let pair = pair(*origin, &template.association);
+        [heard(&pair, &template.association), pair]
+    });
+    both.collect()
 }
 
 /// The pair of an association, as it is stored.

@@ -51,7 +51,7 @@ impl ForeignAgentPart {
             ..setup.config.clone()
         };
         let mut agent = ForeignAgent::new(config.clone(), now, random);
-        agent.set_local(surroundings::local(&setup.interface));
+        agent.set_local(surroundings::local(&setup.interface), now);
         Self {
             carriers: Carriers::default(),
             agent,
@@ -100,7 +100,10 @@ impl ForeignAgentPart {
                     self.agent.revoke(home, now);
                 }
             }
-            Input::Look => self.agent.set_local(surroundings::local(&self.interface)),
+            Input::Look => {
+                let local = surroundings::local(&self.interface);
+                self.agent.set_local(local, now);
+            }
             Input::Applied
             | Input::Unsent
             | Input::Notice(_)

@@ -9,6 +9,7 @@ use engine::mip4::carriers::{self, HomeCarriers, HomeNetwork};
 use engine::mip4::home_agent::{Beacon, Change, Datagram, HomeAgent, Output, Refusal};
 use engine::mip4::identification::Clock;
 use engine::mip4::tunnel::Tunnel;
+use engine::selector::TrafficSelector;
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::mip4::is_solicitation;
@@ -55,8 +56,8 @@ pub(super) struct HomeAgentPart {
     beacon: Option<Beacon>,
     carriers: HomeCarriers,
     address: Ipv4Addr,
-    /// Of the home network.
-    network_broadcast: Ipv4Addr,
+    /// The home network.
+    network: TrafficSelector,
     broadcasts: Rate,
     homes: BTreeSet<Ipv4Addr>,
     /// Nodes that are away.
@@ -67,7 +68,6 @@ pub(super) struct HomeAgentPart {
     announcements: BTreeMap<Ipv4Addr, (Instant, Option<Mac>, u32)>,
     /// Our own SKIP. Packets to nodes that are away go through it alone.
     own_skip: Option<FirewallPart>,
-    own: HomeNetwork,
 }
 
 impl HomeAgentPart {
@@ -101,9 +101,7 @@ impl HomeAgentPart {
             beacon,
             carriers,
             address: config.address,
-            network_broadcast: Ipv4Addr::from_bits(
-                config.address.to_bits() | u32::MAX.unbounded_shr(config.prefix_len.into()),
-            ),
+            network: TrafficSelector::subnet(config.address.into(), config.prefix_len),
             broadcasts: Rate::default(),
             homes: config.clients.iter().map(|it| it.home_address).collect(),
             agent: HomeAgent::new(config, clock, now, random),
@@ -111,7 +109,6 @@ impl HomeAgentPart {
             homecomings: Homecomings::default(),
             announcements: BTreeMap::new(),
             own_skip,
-            own,
         };
         Ok((part, begun))
     }
@@ -260,7 +257,7 @@ impl HomeAgentPart {
     /// Whether a broadcast goes to nodes that are away (RFC 5944 §4.3). What claims to come from
     /// one of them did not come from this link.
     fn is_for_nodes(&self, from: Ipv4Addr, to: Ipv4Addr) -> bool {
-        let is_broadcast = [self.network_broadcast, Ipv4Addr::BROADCAST].contains(&to);
+        let is_broadcast = to == self.network.last || to == Ipv4Addr::BROADCAST;
         let is_own = from == self.address || self.away.contains(&from);
         let mut bindings = self.away.iter().flat_map(|home| self.agent.bindings(*home));
         is_broadcast && !is_own && bindings.any(|one| one.tunnel.has_broadcasts)
@@ -268,11 +265,7 @@ impl HomeAgentPart {
 
     /// Whether a message goes through our own SKIP: its receiver is not on the home link.
     fn is_sealed(&self, to: Ipv4Addr) -> bool {
-        let mask = u32::MAX
-            .checked_shl(32 - u32::from(self.own.prefix_len))
-            .unwrap_or(0);
-        let is_near = (to.to_bits() ^ self.address.to_bits()) & mask == 0;
-        self.own_skip.is_some() && !is_near
+        self.own_skip.is_some() && !self.network.contains_address(to.into())
     }
 
     /// `asked`: the message that was heard.

@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 
-use engine::mip4::tunnel::KEEPALIVE_DEFAULT;
 use engine::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::ip::checksum::checksum;
@@ -16,8 +15,6 @@ use wire::ip::{ipv4, protocol};
 
 use crate::sys::frame::{self, Instruction};
 
-/// Between keepalives, if the home agent does not say.
-const EVERY: Duration = Duration::from_secs(KEEPALIVE_DEFAULT as u64);
 /// Requests without an answer before the tunnel is said to be silent, and how far apart.
 const TRIES: u16 = 3;
 const APART: Duration = Duration::from_secs(1);
@@ -93,10 +90,9 @@ impl Keepalive {
         self.due = self.every.map_or(now, |every| now + every);
     }
 
-    /// The home agent waits for the first one, even if it has named no interval. If it does not
-    /// answer, only later ones ask for a new registration, which would bring us here again.
+    /// The home agent waits for the first one. If it does not answer, only later ones ask for a new
+    /// registration, which would bring us here again.
     pub(super) fn hurry(&mut self, now: Instant) {
-        self.every = self.every.or(Some(EVERY));
         self.asked = 0;
         self.is_awaited = true;
         self.due = now;

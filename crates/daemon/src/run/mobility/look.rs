@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use engine::selector::TrafficSelector;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
@@ -56,8 +57,8 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
 /// The best link: the first interface with an address, otherwise the first that runs.
 pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
     let home = setup.config.home_address;
-    let mask = u32::MAX << (32 - u32::from(setup.prefix));
-    let is_near = |it: &Ipv4Addr| (it.to_bits() ^ home.to_bits()) & mask == 0;
+    let network = TrafficSelector::subnet(home.into(), setup.prefix);
+    let is_near = |it: &Ipv4Addr| network.contains_address((*it).into());
     let running = interfaces
         .iter()
         .enumerate()

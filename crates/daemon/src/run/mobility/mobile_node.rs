@@ -19,7 +19,7 @@ use super::keepalive::{Echoes, Keepalive};
 use super::look::{self, Link};
 use super::walls;
 use super::{Common, Effect, Input};
-use crate::config::MobileSetup;
+use crate::config::{MobileSetup, Wall};
 use crate::count_file::CountFile;
 use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
@@ -137,6 +137,11 @@ impl MobileNodePart {
                 self.retry(now);
             }
             Input::Notice(Notice::StoreN { child, bound }) => self.store_n(*child, *bound, common),
+            Input::Notice(Notice::HeardN { child, n }) => {
+                let pair = self.wall(*child).map(walls::heard);
+                let keep = pair.map(|pair| Effect::KeepN { pair, n: *n });
+                common.effects.extend(keep);
+            }
             Input::Stored(number, bound) => {
                 let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD + number), bound);
                 common.plane(vec![Change::Outbound(stored)]);
@@ -238,14 +243,20 @@ impl MobileNodePart {
     }
 
     fn store_n(&self, child: ChildId, bound: u32, common: &mut Common) {
-        let number = child.0 - FIRST_CHILD;
-        let firewall = self.setup.firewall.as_ref();
-        let wall = firewall.and_then(|it| it.walls().nth(number as usize));
-        common.effects.extend(wall.map(|it| Effect::StoreN {
-            pair: walls::pair(it),
-            number,
-            bound,
-        }));
+        common
+            .effects
+            .extend(self.wall(child).map(|it| Effect::StoreN {
+                pair: walls::pair(it),
+                number: child.0 - FIRST_CHILD,
+                bound,
+            }));
+    }
+
+    /// The firewall of a child of the security layer.
+    fn wall(&self, child: ChildId) -> Option<&Wall> {
+        let number = child.0.checked_sub(FIRST_CHILD)?;
+        let firewall = self.setup.firewall.as_ref()?;
+        firewall.walls().nth(number as usize)
     }
 
     pub(super) fn is_up(&self) -> bool {

@@ -3,21 +3,26 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use engine::mip4::security::{Form, Security, Skip};
+use engine::mip4::security::{Form, Other, Security, Skip};
 
 use crate::config::{MobileSetup, NodeFirewall, Wall};
-use crate::count_file::CountFile;
+use crate::count_file::{self, CountFile};
 
 /// All pairs, as they are stored.
 pub(super) fn pairs(setup: &MobileSetup) -> BTreeSet<String> {
     let walls = setup.firewall.iter().flat_map(|it| it.walls());
-    walls.map(pair).collect()
+    walls.flat_map(|wall| [pair(wall), heard(wall)]).collect()
 }
 
 /// The pair of node and firewall, as it is stored.
 pub(super) fn pair(wall: &Wall) -> String {
     let (local, remote) = wall.association.names();
     format!("{local} {remote} {}", wall.outside)
+}
+
+/// The same for what was heard from the firewall.
+pub(super) fn heard(wall: &Wall) -> String {
+    count_file::heard(&pair(wall), &wall.association)
 }
 
 /// A header for each firewall on the way. Only the last one sees what may have a short form.
@@ -30,6 +35,7 @@ pub(super) fn skip(firewall: &NodeFirewall, home: Ipv4Addr, counts: &CountFile) 
         others: Vec::new(),
         short_form: None,
         stored_n: counts.bound(&pair(wall)),
+        heard_n: counts.bound(&heard(wall)),
     };
     let mut all = firewall.behind.iter().rev().chain([&firewall.first]);
     let mut chain: Option<Box<Skip>> = None;
@@ -45,9 +51,12 @@ pub(super) fn skip(firewall: &NodeFirewall, home: Ipv4Addr, counts: &CountFile) 
         return Security::None;
     };
     let others = firewall.others.iter();
-    first.others = others
-        .map(|it| (it.outside, it.association.clone()))
-        .collect();
+    let others = others.map(|wall| Other {
+        association: wall.association.clone(),
+        firewall: wall.outside,
+        heard_n: counts.bound(&heard(wall)),
+    });
+    first.others = others.collect();
     if firewall.is_udp {
         first.form = Form::Udp;
     }

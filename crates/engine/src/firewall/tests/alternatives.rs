@@ -11,7 +11,7 @@ use crate::counters::DropReason;
 use crate::firewall::access::Origin;
 use crate::firewall::{Config, Mode, Template};
 use crate::mip4::mobile_node::Attachment;
-use crate::mip4::security::{Form, Security, Skip};
+use crate::mip4::security::{Form, Other as Hears, Security, Skip};
 use crate::selector::TrafficSelector;
 use crate::skip::Association;
 
@@ -170,6 +170,7 @@ fn template(association: Association, inside: &[Ipv4Addr]) -> Template {
             .collect(),
         home_address: Some(home(0)),
         stored_n: 0,
+        heard_n: 0,
     }
 }
 
@@ -190,6 +191,7 @@ fn skip(association: Association, firewall: Ipv4Addr, behind: Option<Skip>) -> S
         others: Vec::new(),
         short_form: None,
         stored_n: 0,
+        heard_n: 0,
     }
 }
 
@@ -259,7 +261,11 @@ fn a_firewall_of_its_own_key_answers_for_another_one() {
     add_wall(&mut world, config, false);
     let first = skip_association(&world.options, 0, true);
     let mut security = skip(first, WALL, None);
-    security.others = vec![(WALL_2, node_end)];
+    security.others = vec![Hears {
+        association: node_end,
+        firewall: WALL_2,
+        heard_n: 0,
+    }];
     go_out(&mut world, security);
     let seen = seen(&world);
     assert!(seen[4].starts_with("198.51.100.7>203.0.113.1 skip"));

@@ -15,6 +15,7 @@ use crate::firewall::{Config, Event, Fault, Firewall, Mode, Passage, Way};
 use crate::mip4::firewall::Side;
 use crate::mip4::identification::Clock;
 use crate::mip4::mobile_node::Attachment;
+use crate::mip4::security::Form;
 use crate::sa::Path;
 use crate::selector::TrafficSelector;
 use crate::skip::{Association, Profile};
@@ -201,7 +202,7 @@ fn the_papers_n_is_on_disk_before_it_is_sent() {
         profile: Profile::Paper,
         ..Options::default()
     });
-    assert_eq!(world.disk.get(&0), Some(&256));
+    assert_eq!(world.disk[&0].sent, 256);
     world.attach(0, Attachment::Colocated(CARE_OF));
     assert!(world.is_registered(0), "the first reply was not lost");
     // n steps each 30 s while packets are sent: the bound leaps ahead of it.
@@ -209,8 +210,74 @@ fn the_papers_n_is_on_disk_before_it_is_sent() {
         world.pass(Duration::from_secs(31));
         assert!(world.is_joined(0));
     }
-    assert!(world.disk[&0] > 256);
+    assert!(world.disk[&0].sent > 256);
     assert_eq!(world.wall_drops(DropReason::SkipUnstoredN), 0);
+}
+
+/// The last packet of SKIP that was on the wire to or from the firewall.
+fn recorded(world: &World, is_from_node: bool) -> Vec<u8> {
+    let ends = match is_from_node {
+        true => [CARE_OF, WALL],
+        false => [WALL, CARE_OF],
+    };
+    let is_it = |sent: &&Sent| sent.packet[12..20] == ends.map(|it| it.octets()).concat();
+    world.wire.iter().rfind(is_it).expect("one").packet.clone()
+}
+
+/// Long ago a stranger recorded a packet of the node. The firewall restarts, and hears it before
+/// the node, whose n is far beyond it.
+#[test]
+fn an_old_recorded_packet_does_not_lock_a_node_out_of_a_restarted_firewall() {
+    for is_disk_kept in [true, false] {
+        let mut world = World::new(Options {
+            profile: Profile::Paper,
+            form: Form::Udp,
+            ..Options::default()
+        });
+        world.attach(0, Attachment::Colocated(CARE_OF));
+        let old = recorded(&world, true);
+        world.node_disks[0].sent += 5_000;
+        world.restart_node(0);
+        world.pass(Duration::from_mins(1));
+        assert!(world.is_joined(0), "what is heard is told once a minute");
+        if !is_disk_kept {
+            world.disk.get_mut(&0).expect("its entry").heard = 0;
+        }
+        world.restart_wall();
+        world.inject(true, old);
+        let refused = u64::from(is_disk_kept);
+        assert_eq!(world.wall_drops(DropReason::SkipOldN), refused);
+        assert!(world.is_joined(0), "{is_disk_kept}");
+    }
+}
+
+/// The same with a node that restarts.
+#[test]
+fn an_old_recorded_packet_does_not_lock_the_firewall_out_of_a_restarted_node() {
+    for is_disk_kept in [true, false] {
+        let mut world = World::new(Options {
+            profile: Profile::Paper,
+            form: Form::Udp,
+            ..Options::default()
+        });
+        world.attach(0, Attachment::Colocated(CARE_OF));
+        let old = recorded(&world, false);
+        world.disk.get_mut(&0).expect("its entry").sent += 5_000;
+        world.restart_wall();
+        assert!(world.is_joined(0));
+        if !is_disk_kept {
+            world.node_disks[0].heard = 0;
+        }
+        // Its first request is lost, so the firewall says nothing before the stranger.
+        world.loss = 256;
+        world.restart_node(0);
+        world.loss = 0;
+        world.inject(true, old);
+        let refused = u64::from(is_disk_kept);
+        assert_eq!(world.nodes[0].drops().of(DropReason::SkipOldN), refused);
+        world.pass(Duration::from_secs(8));
+        assert!(world.is_joined(0), "{is_disk_kept}");
+    }
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(super) const LIFETIME: u16 = 300;
 /// 2026-11-23 05:30 UTC.
 pub(super) const CALENDAR: Calendar = Calendar(1_795_411_800);
 
+const RECORDED_MAX: usize = 64;
+
 /// The home address of a node.
 pub(super) fn home(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 18, 3, 17 + number as u8)
@@ -71,15 +73,28 @@ pub(super) struct World {
     /// What the programs of nodes got.
     pub(super) at_nodes: Vec<Vec<Vec<u8>>>,
     pub(super) events: Vec<Event>,
-    /// What is on the firewall's disk.
-    pub(super) disk: BTreeMap<usize, u32>,
+    /// What is on the firewall's disk, by entry.
+    pub(super) disk: BTreeMap<usize, Counts>,
+    /// What is on the disk of each node.
+    pub(super) node_disks: Vec<Counts>,
     pub(super) now: Instant,
     /// Packets that are lost, of 256.
     pub(super) loss: u32,
+    /// The last packets that arrived outside, in no order: what somebody there could repeat.
+    pub(super) recorded: Vec<Vec<u8>>,
     pub(super) random: Stream,
     pub(super) options: Options,
     queue: VecDeque<Sent>,
     next_id: u16,
+}
+
+/// How far n of `skip-paper` has come.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// Every n that was sent is below it.
+    pub(super) sent: u32,
+    /// The highest that was heard.
+    pub(super) heard: u32,
 }
 
 /// A firewall with this configuration.
@@ -143,15 +158,7 @@ impl World {
     pub(super) fn new(options: Options) -> Self {
         let now = Instant(0) + Duration::from_secs(5);
         let seed = |number| Seed::new([options.seed.wrapping_add(number); 32]);
-        let nodes = (0..options.nodes).map(|number| {
-            let mut config = node_config(number);
-            config.is_simultaneous = options.is_simultaneous;
-            config.firewall = config.firewall.filter(|_| options.has_wall);
-            let mut node =
-                mobile::Endpoint::mobile_node(config, 24, clock(), &seed(10 + number as u8));
-            node.secure(node_security(&options, number));
-            node
-        });
+        let nodes = (0..options.nodes).map(|number| node(&options, number, Counts::default()));
         let nodes: Vec<_> = nodes.collect();
         let wall = wall(&options, &BTreeMap::new(), now);
         let config = agent_config(&options);
@@ -170,8 +177,10 @@ impl World {
             at_correspondent: Vec::new(),
             events: Vec::new(),
             disk: BTreeMap::new(),
+            node_disks: vec![Counts::default(); options.nodes],
             now,
             loss: 0,
+            recorded: Vec::new(),
             random: seed(3).stream("world", 0),
             options,
             queue: VecDeque::new(),
@@ -238,6 +247,23 @@ impl World {
         self.settle();
     }
 
+    /// A node starts anew where it is, with what is on its disk.
+    pub(super) fn restart_node(&mut self, number: usize) {
+        self.nodes[number] = node(&self.options, number, self.node_disks[number]);
+        self.attach(number, self.places[number]);
+    }
+
+    /// The firewall and all nodes start anew, before any of them says anything.
+    pub(super) fn restart_all(&mut self) {
+        for (number, disk) in self.node_disks.iter().enumerate() {
+            self.nodes[number] = node(&self.options, number, *disk);
+        }
+        self.restart_wall();
+        for number in 0..self.nodes.len() {
+            self.attach(number, self.places[number]);
+        }
+    }
+
     pub(super) fn is_registered(&self, number: usize) -> bool {
         matches!(self.nodes[number].state(), Some(State::Registered { .. }))
     }
@@ -269,8 +295,21 @@ impl World {
             };
             self.wire.push(sent.clone());
             if self.random.u32() % 256 >= self.loss {
+                self.record(&sent);
                 self.deliver(sent);
             }
+        }
+    }
+
+    /// Somebody outside keeps a packet, in the place of an old one.
+    fn record(&mut self, sent: &Sent) {
+        if !sent.is_outside {
+            return;
+        }
+        if self.recorded.len() < RECORDED_MAX {
+            self.recorded.push(sent.packet.clone());
+        } else {
+            self.recorded[usize::from(self.next_id) % RECORDED_MAX].clone_from(&sent.packet);
         }
     }
 
@@ -311,11 +350,14 @@ impl World {
                 packet,
             }),
             Effect::StoreN(entry, bound) if number.is_none() => {
-                self.disk.insert(entry.0, bound);
+                self.disk.entry(entry.0).or_default().sent = bound;
                 self.wall.n_is_stored(entry, bound, self.now);
             }
+            Effect::KeepN(entry, n) if number.is_none() => {
+                self.disk.entry(entry.0).or_default().heard = n;
+            }
             Effect::Event(event) if number.is_none() => self.events.push(event),
-            Effect::StoreN(..) | Effect::Event(_) => {}
+            Effect::StoreN(..) | Effect::KeepN(..) | Effect::Event(_) => {}
         }
     }
 
@@ -361,6 +403,12 @@ impl World {
                 }
             }
             mobile::Effect::Sealed(path, octets) => {
+                if let (Some(number), Ok((header, _))) =
+                    (number, skip::peek(&octets, ipv4::HEADER_LEN))
+                {
+                    let disk = &mut self.node_disks[number];
+                    disk.sent = disk.sent.max(header.n + 1);
+                }
                 let mut packet = self.on_wire(path, octets);
                 if let (Some(number), Some(nat), true) = (number, self.options.nat, is_outside) {
                     leave_nat(&mut packet, nat(number), number);
@@ -427,6 +475,10 @@ impl World {
             let is_there = |it: &Attachment| *it == Attachment::Colocated(to);
             let number = number.or_else(|| self.places.iter().position(is_there));
             if let Some(number) = number {
+                if let Ok((header, _)) = skip::peek(bytes, ipv4::HEADER_LEN) {
+                    let disk = &mut self.node_disks[number];
+                    disk.heard = disk.heard.max(header.n);
+                }
                 self.nodes[number].receive(path, bytes, self.now);
             } else if to == CORRESPONDENT {
                 self.at_correspondent.push(packet);
@@ -458,7 +510,7 @@ impl World {
 }
 
 /// A packet of a node becomes one of its NAT.
-fn leave_nat(packet: &mut [u8], nat: Ipv4Addr, number: usize) {
+pub(super) fn leave_nat(packet: &mut [u8], nat: Ipv4Addr, number: usize) {
     packet[12..16].copy_from_slice(&nat.octets());
     if packet[9] == protocol::UDP {
         packet[20..22].copy_from_slice(&nat_port(number).to_be_bytes());
@@ -582,7 +634,17 @@ fn parts(algorithms: Algorithms, number: u8, [local, remote]: [Name; 2]) -> Part
     }
 }
 
-pub(super) fn node_security(options: &Options, number: usize) -> Security {
+fn node(options: &Options, number: usize, disk: Counts) -> mobile::Endpoint {
+    let mut config = node_config(number);
+    config.is_simultaneous = options.is_simultaneous;
+    config.firewall = config.firewall.filter(|_| options.has_wall);
+    let seed = Seed::new([options.seed.wrapping_add(10 + number as u8); 32]);
+    let mut node = mobile::Endpoint::mobile_node(config, 24, clock(), &seed);
+    node.secure(node_security(options, number, disk));
+    node
+}
+
+fn node_security(options: &Options, number: usize, disk: Counts) -> Security {
     Security::Skip(Box::new(Skip {
         association: skip_association(options, number, true),
         firewall: WALL,
@@ -590,7 +652,8 @@ pub(super) fn node_security(options: &Options, number: usize) -> Security {
         behind: None,
         others: Vec::new(),
         short_form: options.removes_header.then(|| home(number)),
-        stored_n: 0,
+        stored_n: disk.sent,
+        heard_n: disk.heard,
     }))
 }
 
@@ -672,6 +735,7 @@ pub(super) fn wall_config(options: &Options) -> Config {
             inside: Vec::new(),
             home_address: Some(home(number)),
             stored_n: 0,
+            heard_n: 0,
         };
         (Origin::Nomadic, template)
     });
@@ -688,10 +752,11 @@ pub(super) fn wall_config(options: &Options) -> Config {
     }
 }
 
-fn wall(options: &Options, disk: &BTreeMap<usize, u32>, now: Instant) -> Endpoint {
+fn wall(options: &Options, disk: &BTreeMap<usize, Counts>, now: Instant) -> Endpoint {
     let mut config = wall_config(options);
     for (number, (_, template)) in config.entries.iter_mut().enumerate() {
-        template.stored_n = disk.get(&number).copied().unwrap_or(0);
+        let counts = disk.get(&number).copied().unwrap_or_default();
+        (template.stored_n, template.heard_n) = (counts.sent, counts.heard);
     }
     wall_of(config, options.seed.wrapping_add(5), now)
 }

@@ -136,7 +136,7 @@ impl Endpoint {
                     guard.report(&report.associations, now);
                 }
                 Output::StoreN { entry, bound } => guard.n_is_stored(entry, bound),
-                Output::Event(_) => {}
+                Output::KeepN { .. } | Output::Event(_) => {}
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::mip4::revocation;
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
 use crate::selector::TrafficSelector;
+use crate::site::is_unicast;
 
 /// A request with what its extensions say.
 pub(super) struct Asked<'a> {
@@ -125,8 +126,5 @@ fn is_too_long(lifetime: u16, longest: u16) -> bool {
 
 /// Whether an address can be a host's.
 pub(super) fn is_host(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || address.is_loopback())
+    is_unicast(&address.into())
 }

@@ -23,7 +23,7 @@ pub(super) struct Visit {
     pub(super) visitor: Visitor,
     pub(super) end: Option<Instant>,
     /// Whether the node or its home agent has proven it to us.
-    is_proven: bool,
+    pub(super) is_proven: bool,
     /// The low half of the accepted request's.
     identification: u32,
     /// What the home agent and we have agreed on about revocation.
@@ -31,16 +31,18 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Whether a request would take this visit over: for another home agent, or from another
-    /// link-layer address the accepted one again or one that nobody proves. A visit that nobody
-    /// has proven gives way to one that is.
+    /// Whether a request would take this visit over.
     fn forbids(&self, request: &Request, mac: Mac, is_proven: bool) -> bool {
+        // A visit that nobody has proven gives way to one that is.
         if is_proven && !self.is_proven {
             return false;
         }
+        if request.home_agent != self.visitor.home_agent {
+            return true;
+        }
+        // From elsewhere, it must be proven, and not be a copy of the accepted one.
         let is_repeated = request.identification as u32 == self.identification;
-        let is_other = request.home_agent != self.visitor.home_agent;
-        is_other || mac != self.visitor.mac && (is_repeated || !is_proven)
+        mac != self.visitor.mac && (is_repeated || !is_proven)
     }
 }
 
@@ -52,6 +54,8 @@ pub(super) struct Pending {
     port: u16,
     /// The challenge that it has answered.
     challenge: Option<Vec<u8>>,
+    /// Whether the node has proven to us that it is its own.
+    is_proven: bool,
     since: Instant,
     pub(super) end: Instant,
 }
@@ -60,6 +64,10 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn mac(&self) -> Mac {
         self.visitor.mac
+    }
+
+    pub(super) fn is_proven(&self) -> bool {
+        self.is_proven
     }
 }
 
@@ -164,7 +172,7 @@ impl ForeignAgent {
             keepalive: 0,
         };
         let is_known = self.visits.contains_key(&request.home_address);
-        if request.lifetime > 0 && !is_known && self.visits.len() >= self.config.max_visitors {
+        if request.lifetime > 0 && !is_known && !self.has_place(self.is_provable(request)) {
             return Err(Code::ForeignResources);
         }
         let key = key(request.home_address, request.identification);
@@ -184,7 +192,8 @@ impl ForeignAgent {
             return Err(Code::ForeignProhibited);
         }
         self.pending.remove(&key);
-        self.make_room(mac);
+        let is_proven = self.has_key_of(request.home_address);
+        self.make_room(mac, is_proven)?;
         let span = Duration::from_secs(request.lifetime.max(INTERVAL_MIN.as_secs() as u16).into());
         let pending = Pending {
             request: *request,
@@ -194,6 +203,7 @@ impl ForeignAgent {
                 .challenge
                 .filter(|_| self.config.challenges)
                 .map(<[u8]>::to_vec),
+            is_proven,
             since: now,
             end: now + span.min(PENDING_SPAN_MAX),
         };
@@ -216,32 +226,57 @@ impl ForeignAgent {
     /// Whether the node or its home agent shares a key with us. If not, anybody on the link can
     /// have written the request and, with the home agent's address, its reply.
     fn is_provable(&self, request: &Request) -> bool {
-        let home_address = &request.home_address;
-        let is_of_node = self.config.mobile_nodes.contains_key(home_address)
-            || self.config.aaa.contains_key(home_address);
+        let is_of_node = self.has_key_of(request.home_address);
         // A reply that ends a registration, or is not about us, has no authenticator for us.
         let is_of_agent = self.config.home_agents.contains_key(&request.home_agent);
         let is_ours = request.care_of_address == self.config.care_of;
         is_of_node || is_of_agent && is_ours && request.lifetime > 0
     }
 
-    /// The oldest request gives way, first of the same link-layer address.
-    fn make_room(&mut self, mac: Mac) {
+    /// Whether a node with this home address must prove itself to us.
+    fn has_key_of(&self, home_address: Ipv4Addr) -> bool {
+        let is_shared = self.config.mobile_nodes.contains_key(&home_address);
+        is_shared || self.config.aaa.contains_key(&home_address)
+    }
+
+    /// Whether there is a place for one more visitor. If all are taken, only one that proves itself
+    /// gets one, of a visit that nobody has proven: anybody on the link can make up such visits.
+    pub(super) fn has_place(&self, is_provable: bool) -> bool {
+        let is_full = self.visits.len() >= self.config.max_visitors;
+        !is_full || is_provable && self.visits.values().any(|one| !one.is_proven)
+    }
+
+    /// Takes the place of the unproven visit that ends first, if all are taken.
+    fn take_place(&mut self, now: Instant) {
+        if self.visits.len() < self.config.max_visitors {
+            return;
+        }
+        let unproven = self.visits.iter().filter(|(_, one)| !one.is_proven);
+        let first = unproven.min_by_key(|(_, one)| (one.end.is_none(), one.end));
+        if let Some(home_address) = first.map(|(home_address, _)| *home_address) {
+            self.revoke(home_address, now);
+        }
+    }
+
+    /// The oldest request gives way, first of the same link-layer address, and before those that
+    /// their nodes have proven. A request that is not proven takes no place of one that is.
+    fn make_room(&mut self, mac: Mac, is_proven: bool) -> Result<(), Code> {
         let is_of_mac = |one: &Pending| one.visitor.mac == mac;
         let is_full = self.pending.len() >= PENDING_MAX;
         let of_mac = self.pending.values().filter(|one| is_of_mac(one)).count();
         let is_greedy = of_mac >= PENDING_EACH_MAX;
         if !is_full && !is_greedy {
-            return;
+            return Ok(());
         }
         let candidates = self
             .pending
             .iter()
             .filter(|(_, one)| !is_greedy || is_of_mac(one));
-        let oldest = candidates.min_by_key(|(_, one)| one.since);
-        if let Some(key) = oldest.map(|(key, _)| *key) {
-            self.pending.remove(&key);
-        }
+        let first = candidates.min_by_key(|(_, one)| (one.is_proven, one.since));
+        let first = first.filter(|(_, one)| is_proven || !one.is_proven);
+        let key = first.map(|(key, _)| *key).ok_or(Code::ForeignResources)?;
+        self.pending.remove(&key);
+        Ok(())
     }
 
     /// The request as far as it is the home agent's, then our authenticator.
@@ -366,8 +401,7 @@ impl ForeignAgent {
     ) -> Result<(), Code> {
         let home_address = reply.home_address;
         let is_named = pending.request.home_address.is_unspecified();
-        let is_protected = self.config.mobile_nodes.contains_key(&home_address)
-            || self.config.aaa.contains_key(&home_address);
+        let is_protected = self.has_key_of(home_address);
         let is_unfit = !check::is_host(home_address) || self.is_taken(home_address);
         if is_named && (is_protected || is_unfit) {
             return Err(Code::ForeignBadReply);
@@ -388,8 +422,11 @@ impl ForeignAgent {
         if pending.request.care_of_address != self.config.care_of {
             return Ok(());
         }
-        if visit.is_none() && self.visits.len() >= self.config.max_visitors {
-            return Err(Code::ForeignResources);
+        if visit.is_none() {
+            if !self.has_place(is_provable) {
+                return Err(Code::ForeignResources);
+            }
+            self.take_place(now);
         }
         let lifetime = reply.lifetime.min(self.config.max_lifetime);
         let end = (lifetime != INFINITE).then(|| now + Duration::from_secs(lifetime.into()));

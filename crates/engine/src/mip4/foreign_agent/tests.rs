@@ -76,6 +76,9 @@ struct Trio {
     refused: Vec<Refusal>,
     came: Vec<Visitor>,
     left: u32,
+    revoked: Vec<Ipv4Addr>,
+    /// Others than the node that were told of their end.
+    informed: Vec<Mac>,
     /// What a NAT writes over the foreign agent's address.
     nat: Option<Ipv4Addr>,
     /// Whether the home agent hears anything.
@@ -141,6 +144,8 @@ impl Trio {
             refused: vec![],
             came: vec![],
             left: 0,
+            revoked: vec![],
+            informed: vec![],
             nat: None,
             is_home_reachable: true,
         }
@@ -230,13 +235,13 @@ impl Trio {
             Output::Advertise(icmp) => self.node.hear(ADDRESS, &icmp, self.now),
             Output::Came(visitor) => self.came.push(visitor),
             Output::Left(_) => self.left += 1,
+            Output::Inform { mac, .. } if mac != NODE_MAC => self.informed.push(mac),
             Output::Inform { mac, to, icmp } => {
                 assert_eq!((mac, to), (NODE_MAC, ALL_SYSTEMS), "it has solicited");
                 self.node.hear(ADDRESS, &icmp, self.now);
             }
-            Output::Revoked { .. } | Output::Unacknowledged { .. } => {
-                panic!("no revocation was agreed on")
-            }
+            Output::Revoked { home_address, .. } => self.revoked.push(home_address),
+            Output::Unacknowledged { .. } => panic!("no revocation was agreed on"),
             Output::Refused { why, .. } => self.refused.push(why),
         }
     }
@@ -571,6 +576,119 @@ fn a_visit_that_nobody_has_proven_gives_way_to_one_that_is() {
     }
 }
 
+/// A stranger asks for a node that he has made up, and answers as its home agent.
+fn invent(trio: &mut Trio, number: u8, lifetime: u16, good: &[u8]) -> Option<Code> {
+    let home = Ipv4Addr::new(10, 9, 9, number);
+    let agent = Ipv4Addr::new(192, 0, 2, 99);
+    let mut strange = good.to_vec();
+    strange[4..8].copy_from_slice(&home.octets());
+    strange[8..12].copy_from_slice(&agent.octets());
+    let mac = Mac([4, 0, 0, 0, 0, number]);
+    let refused = code(&tell(&mut trio.foreign, mac, 255, &strange, trio.now));
+    let identification = u64::from_be_bytes(good[16..24].try_into().unwrap());
+    let yes = reply(home, lifetime, identification);
+    let ends = [agent, CARE_OF].map(|it| SocketAddrV4::new(it, PORT));
+    trio.foreign
+        .handle(from_home(ends[0], ends[1], &yes), trio.now);
+    while trio.foreign.poll().is_some() {}
+    refused
+}
+
+/// Whether the next advertisement says that nobody is taken.
+fn says_busy(trio: &mut Trio) -> bool {
+    trio.foreign.solicited(OTHER_MAC, trio.now);
+    let told = std::iter::from_fn(|| trio.foreign.poll()).find_map(|it| match it {
+        Output::Inform { icmp, .. } => AgentAdvertisement::parse(&icmp).unwrap(),
+        _ => None,
+    });
+    told.expect("an advertisement")
+        .agent
+        .flags
+        .has(AgentFlags::BUSY)
+}
+
+#[test]
+fn made_up_visitors_do_not_shut_out_a_node_that_proves_itself() {
+    let visitors = |trio: &Trio| -> Vec<Ipv4Addr> {
+        trio.foreign.visitors().map(|it| it.home_address).collect()
+    };
+    let [early, late] = [1, 2].map(|number| Ipv4Addr::new(10, 9, 9, number));
+    for keys in [strict().home_agents, BTreeMap::new()] {
+        let has_keys = !keys.is_empty();
+        let (mut trio, good) = request(Config {
+            max_visitors: 2,
+            home_agents: keys,
+            ..config()
+        });
+        assert_eq!(invent(&mut trio, 1, 50, &good), None);
+        assert_eq!(invent(&mut trio, 2, 100, &good), None);
+        assert_eq!(visitors(&trio), [early, late]);
+        assert_eq!(
+            invent(&mut trio, 3, 100, &good),
+            Some(Code::ForeignResources)
+        );
+        assert_eq!(says_busy(&mut trio), !has_keys);
+        let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, trio.now);
+        for output in relayed {
+            trio.carry_from_foreign(output);
+        }
+        trio.carry();
+        let expected = if has_keys {
+            [late, HOME]
+        } else {
+            [early, late]
+        };
+        assert_eq!(visitors(&trio), expected);
+        let ended = if has_keys { vec![early] } else { vec![] };
+        assert_eq!((&trio.revoked, trio.informed.len()), (&ended, ended.len()));
+    }
+}
+
+#[test]
+fn a_proven_visit_is_nobodys_place() {
+    let (mut trio, good) = request(Config {
+        max_visitors: 1,
+        home_agents: strict().home_agents,
+        ..config()
+    });
+    let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, trio.now);
+    for output in relayed {
+        trio.carry_from_foreign(output);
+    }
+    trio.carry();
+    assert!(says_busy(&mut trio));
+    let mut other = good.clone();
+    other[4..8].copy_from_slice(&[10, 9, 9, 1]);
+    let refused = tell(&mut trio.foreign, OTHER_MAC, 255, &other, trio.now);
+    assert_eq!(code(&refused), Some(Code::ForeignResources));
+}
+
+/// Link-layer addresses can be made up, too.
+#[test]
+fn requests_that_nobody_proves_push_out_none_that_its_node_has_proven() {
+    let (mut trio, good) = request(Config {
+        mobile_nodes: strict().mobile_nodes,
+        ..config()
+    });
+    tell(&mut trio.foreign, NODE_MAC, 255, &good, at(0));
+    let mut made_up = good.clone();
+    made_up[4..8].copy_from_slice(&[10, 9, 9, 1]);
+    for number in 0..u32::try_from(2 * PENDING_MAX).unwrap() {
+        let [_, b, c, d] = number.to_be_bytes();
+        made_up[21..24].copy_from_slice(&[b, c, d]);
+        let mac = Mac([4, 0, 0, b, c, d]);
+        tell(&mut trio.foreign, mac, 255, &made_up, at(1));
+    }
+    assert_eq!(trio.foreign.pending.len(), PENDING_MAX);
+    assert!(trio.foreign.pending.values().any(|it| it.mac() == NODE_MAC));
+    // Nor do those that bear its link-layer address.
+    for number in 0..2 * PENDING_EACH_MAX as u8 {
+        made_up[20..24].copy_from_slice(&[7, 7, 7, number]);
+        tell(&mut trio.foreign, NODE_MAC, 255, &made_up, at(2));
+    }
+    assert!(trio.foreign.pending.values().any(Pending::is_proven));
+}
+
 /// Our own addresses, those of the link, those of home agents: their packets would go to a
 /// stranger, or his would pass for theirs.
 #[test]
@@ -582,7 +700,7 @@ fn an_address_of_this_place_is_no_home_address() {
     let link = TrafficSelector::subnet(ADDRESS.into(), 24);
     let other = Ipv4Addr::new(172, 16, 0, 9);
     trio.foreign
-        .set_local(vec![link, TrafficSelector::host(other.into())]);
+        .set_local(vec![link, TrafficSelector::host(other.into())], at(0));
     let mut asked = |home: Ipv4Addr| {
         let mut payload = good.clone();
         payload[4..8].copy_from_slice(&home.octets());
@@ -610,9 +728,10 @@ fn a_visitor_whose_address_this_host_gets_leaves() {
     }
     trio.carry();
     assert_eq!(trio.foreign.visitors().count(), 1);
-    trio.foreign
-        .set_local(vec![TrafficSelector::subnet(HOME.into(), 24)]);
-    assert_eq!(trio.foreign.poll(), Some(Output::Left(HOME)));
+    let taken = vec![TrafficSelector::subnet(HOME.into(), 24)];
+    trio.foreign.set_local(taken, trio.now);
+    let told: Vec<Output> = std::iter::from_fn(|| trio.foreign.poll()).collect();
+    assert!(told.contains(&Output::Left(HOME)), "{told:?}");
     assert_eq!(trio.foreign.visitors().count(), 0);
 }
 

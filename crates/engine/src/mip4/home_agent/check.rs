@@ -14,6 +14,8 @@ use crate::mip4::association::Associations;
 use crate::mip4::revocation::{self, Fault};
 use crate::mip4::tunnel::ReverseTunnel;
 use crate::sa::Encapsulation;
+use crate::selector::TrafficSelector;
+use crate::site::is_unicast;
 
 /// Why a message was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,19 +170,12 @@ impl<'a> Asked<'a> {
 
 /// Whether we can do what an authentic request asks; its encapsulation.
 pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulation, Code> {
-    let network = |address: Ipv4Addr| {
-        let mask = u32::MAX.checked_shl(32 - u32::from(config.prefix_len));
-        (address.to_bits() & mask.unwrap_or(0), mask.unwrap_or(0))
-    };
-    let (home, mask) = network(config.address);
+    let home = TrafficSelector::subnet(config.address.into(), config.prefix_len);
     let care_of = request.care_of_address;
-    let is_end = |address: Ipv4Addr| [home, home | !mask].contains(&address.to_bits());
-    let is_unusable = care_of.is_unspecified()
-        || care_of.is_broadcast()
-        || care_of.is_multicast()
-        || care_of.is_loopback()
+    let is_end = [home.first, home.last].contains(&care_of.into());
+    let is_unusable = !is_unicast(&care_of.into())
         || care_of == config.address
-        || config.prefix_len < 31 && is_end(care_of);
+        || config.prefix_len < 31 && is_end;
     // A care-of address that is the home address makes a tunnel that ends in itself.
     if is_unusable || request.lifetime > 0 && care_of == request.home_address {
         return Err(Code::HomeBadRequest);

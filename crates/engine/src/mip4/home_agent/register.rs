@@ -151,11 +151,17 @@ impl HomeAgent {
         };
         let ntp = self.clock.ntp(now);
         let home_address = request.home_address;
+        // Whoever hears a request may send a copy from elsewhere, first. It changes nothing, and gets
+        // no authentic denial, which the node would take for the answer to its own.
+        let is_answered = self.is_place_of(request, *it.from.ip());
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
         let proven = node.associations.proven(it.payload, asked.authenticator);
         let Some(association) = proven else {
-            // The preferred association is the one that the node most likely has.
             let code = Code::HomeMobileAuthentication;
+            if !is_answered {
+                return Err(code);
+            }
+            // The preferred association is the one that the node most likely has.
             let spi = node.associations.first().spi();
             return Ok((spi, deny(code, request.identification)));
         };
@@ -172,14 +178,12 @@ impl HomeAgent {
                 return Ok((spi, answer));
             }
         };
-        // Whoever hears a request may send a copy from elsewhere, first: it changes nothing, and
-        // gets no authentic denial, which the node would take for the answer to its own.
         let deliverer = match is_agent_proven {
             true => self.check_source(asked, *it.from.ip()),
             false => Err(Code::HomeForeignAuthentication),
         };
         if let Err(code) = deliverer {
-            return match self.is_place_of(request, *it.from.ip()) {
+            return match is_answered {
                 true => denied(code, reply),
                 false => Err(code),
             };

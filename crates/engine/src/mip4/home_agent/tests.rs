@@ -400,6 +400,22 @@ fn nonces_agree_after_one_refusal() {
     }
 }
 
+/// One bit of the authenticator is changed. The denial would be authentic for the original, too.
+#[test]
+fn a_spoiled_copy_of_a_request_from_elsewhere_is_denied_silently() {
+    let mut agent = started(config());
+    let request = ask(1);
+    let mut spoiled = request.datagram();
+    *spoiled.last_mut().unwrap() ^= 1;
+    let elsewhere = Ask {
+        from: SECOND_CARE_OF,
+        ..request.clone()
+    };
+    let why = silence(&mut agent, &elsewhere, &spoiled, 1);
+    assert_eq!(why, Refusal::Denied(Code::HomeMobileAuthentication));
+    assert_eq!(code(&mut agent, &request, 1), Code::Accepted);
+}
+
 #[test]
 fn a_forged_request_changes_nothing() {
     let mut agent = started(config());
@@ -408,6 +424,7 @@ fn a_forged_request_changes_nothing() {
     let forged = Ask {
         key: b"not the key".to_vec(),
         care_of: SECOND_CARE_OF,
+        from: SECOND_CARE_OF,
         ..ask(2)
     };
     let code_of = code(&mut agent, &forged, 2);

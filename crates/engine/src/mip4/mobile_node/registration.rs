@@ -22,8 +22,10 @@ pub(super) struct Pending {
     request: Request,
     /// That the request names.
     firewall: Option<Ipv4Addr>,
-    /// As it was sent. None after a denial: the same request would be denied again.
-    payload: Option<Vec<u8>>,
+    /// As it was sent.
+    payload: Vec<u8>,
+    /// What the home agent or a foreign agent has denied it with.
+    denied: Option<Code>,
     sent: Instant,
     interval: Duration,
     pub(super) due: Instant,
@@ -32,9 +34,23 @@ pub(super) struct Pending {
 impl Pending {
     /// Whether a request is on its way, and was not denied.
     pub(super) fn is_asked(&self) -> bool {
-        self.payload.is_some()
+        self.denied.is_none()
+    }
+
+    /// Whether a reply may be the answer. A denial is not the last word: whoever hears a request can
+    /// send a copy first, or one with a wrong authenticator, and pass its denial on.
+    fn awaits(&self, code: Code) -> bool {
+        match self.denied {
+            None => true,
+            Some(UNPROVEN) => code != UNPROVEN,
+            Some(_) => code.is_accepted(),
+        }
     }
 }
+
+/// Nobody has proven to have written the request. So the denial is about no request of ours, or our
+/// key is wrong.
+const UNPROVEN: Code = Code::HomeMobileAuthentication;
 
 impl MobileNode {
     /// Asks for what the node's attachment needs.
@@ -61,7 +77,7 @@ impl MobileNode {
         };
         let is_expected = self.pending.as_ref().is_some_and(|pending| {
             let is_ours = pending.request.home_address == reply.home_address;
-            pending.is_asked() && is_ours && *from.ip() == self.target()
+            pending.awaits(reply.code) && is_ours && *from.ip() == self.target()
         });
         if !is_expected || !self.identifier.matches(reply.identification) {
             self.ignored.unexpected += 1;
@@ -87,13 +103,14 @@ impl MobileNode {
         };
         let interval = (pending.interval * 2).min(INTERVAL_MAX);
         let is_same = self.config.associations.first().replay() == ReplayProtection::Nonces;
-        match pending.payload.clone().filter(|_| is_same) {
-            Some(payload) => {
-                pending.interval = interval;
-                pending.due = now + interval;
-                self.send(payload);
-            }
-            None => self.ask(interval, now),
+        // After a denial, the same request would be denied again.
+        if is_same && pending.is_asked() {
+            pending.interval = interval;
+            pending.due = now + interval;
+            let payload = pending.payload.clone();
+            self.send(payload);
+        } else {
+            self.ask(interval, now);
         }
     }
 
@@ -107,7 +124,8 @@ impl MobileNode {
         self.pending = Some(Pending {
             request,
             firewall: self.firewall(),
-            payload: Some(payload),
+            payload,
+            denied: None,
             sent: now,
             interval,
             due: now + interval,
@@ -274,9 +292,10 @@ impl MobileNode {
             return;
         };
         let is_mismatch = reply.code == Code::IdentificationMismatch;
-        let is_corrected = !reply.code.is_from_foreign_agent()
-            && self.identifier.learn(reply.identification, is_mismatch)
-            && is_mismatch;
+        // The identification in a reply to a request that is not proven may be anybody's.
+        let teaches = !reply.code.is_from_foreign_agent() && reply.code != UNPROVEN;
+        let is_corrected =
+            teaches && self.identifier.learn(reply.identification, is_mismatch) && is_mismatch;
         // A registration without time is none, whatever the code says.
         let has_time = pending.request.lifetime == 0 || reply.lifetime > 0;
         if reply.code.is_accepted() && has_time {
@@ -300,7 +319,7 @@ impl MobileNode {
         self.pending = Some(Pending {
             interval,
             due,
-            payload: None,
+            denied: Some(reply.code),
             ..pending
         });
     }

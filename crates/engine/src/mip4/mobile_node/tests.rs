@@ -351,6 +351,77 @@ fn a_denied_node_says_so_and_tries_later_and_later() {
     assert!((13..=15).contains(&road.requests), "{}", road.requests);
 }
 
+/// An authentic reply of the home agent.
+fn reply_with(code: Code, replay: ReplayProtection, identification: u64) -> Vec<u8> {
+    let mut w = Writer::new();
+    Reply {
+        code,
+        lifetime: 300,
+        home_address: HOME,
+        home_agent: HOME_AGENT,
+        identification,
+    }
+    .write(&mut w);
+    let shared = associations(replay);
+    shared.first().sign(Authentication::MobileHome, &mut w);
+    w.into_vec()
+}
+
+/// Whoever hears a request may get a copy denied, and pass that on before the true answer.
+#[test]
+fn a_denial_is_not_the_last_word() {
+    let server = SocketAddrV4::new(HOME_AGENT, PORT);
+    for replay in [ReplayProtection::Timestamps, ReplayProtection::Nonces] {
+        for denial in [Code::HomeMobileAuthentication, Code::HomeProhibited] {
+            let mut node = node(config(replay));
+            node.attach(Attachment::Colocated(CARE_OF), at(0));
+            let asked = request_of(&sent(&drain(&mut node)).unwrap().2).identification;
+            for _ in 0..2 {
+                node.handle(server, &reply_with(denial, replay, asked), at(1));
+            }
+            assert_eq!(drain(&mut node), [Output::Denied(denial)]);
+            assert_eq!(node.ignored().unexpected, 1, "the second one");
+            let answer = reply_with(Code::Accepted, replay, asked);
+            node.handle(server, &answer, at(2));
+            assert!(
+                matches!(node.state(), State::Registered { .. }),
+                "{denial:?}"
+            );
+            // It answers no other request.
+            node.attach(Attachment::Home, at(3_500));
+            drain(&mut node);
+            node.handle(server, &answer, at(3_501));
+            assert_eq!(node.state(), State::Unreachable);
+        }
+    }
+}
+
+/// Nothing proves the identification that such a denial echoes.
+#[test]
+fn a_denial_of_a_request_that_is_not_proven_teaches_nothing() {
+    let server = SocketAddrV4::new(HOME_AGENT, PORT);
+    let another = |identification: u64| identification ^ (0x0bad << 32);
+    let mut node = node(config(ReplayProtection::Nonces));
+    node.attach(Attachment::Colocated(CARE_OF), at(0));
+    let asked = request_of(&sent(&drain(&mut node)).unwrap().2).identification;
+    let replay = ReplayProtection::Nonces;
+    let denial = reply_with(Code::HomeMobileAuthentication, replay, another(asked));
+    node.handle(server, &denial, at(1));
+    // The true answer may be a denial, too: of a wrong nonce.
+    let due = node.deadline().unwrap().at;
+    node.handle_timeout(due);
+    let again = request_of(&sent(&drain(&mut node)).unwrap().2).identification;
+    assert_eq!(again >> 32, asked >> 32);
+    let denial = reply_with(Code::HomeMobileAuthentication, replay, another(again));
+    node.handle(server, &denial, due);
+    let low = again & 0xffff_ffff;
+    let truth = reply_with(Code::IdentificationMismatch, replay, 0x600d << 32 | low);
+    node.handle(server, &truth, due);
+    node.handle_timeout(node.deadline().unwrap().at);
+    let last = request_of(&sent(&drain(&mut node)).unwrap().2).identification;
+    assert_eq!(last >> 32, 0x600d);
+}
+
 fn advertisement(sequence: u16, flags: u16) -> AgentAdvertisement {
     AgentAdvertisement {
         routes_common_traffic: true,

@@ -10,6 +10,7 @@ use crate::mip4::home_agent::{self, Change};
 use crate::mip4::mobile_node::State;
 use crate::mip4::revocation::{Fault, Policy};
 use crate::mip4::{foreign_agent, mobile_node};
+use crate::selector::TrafficSelector;
 use crate::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -120,6 +121,17 @@ fn the_foreign_agent_revokes_and_the_binding_ends() {
     );
     let (now, number) = (world.now, Ipv4Addr::LOCALHOST);
     assert!(!world.foreign[0].revoke(number, now));
+}
+
+/// The foreign agent's host, or its link, gets the address of a visitor.
+#[test]
+fn the_home_agent_hears_of_a_visitor_whose_address_is_taken_there() {
+    let mut world = World::registered(ALL, Link::Agent(0));
+    let taken = vec![TrafficSelector::host(HOME.into())];
+    world.foreign[0].set_local(taken, world.now);
+    world.run(SECOND / 25);
+    assert_eq!(world.seen.changes, [Change::Registered, Change::Revoked]);
+    assert_eq!((world.care_of(), visits(&world)), (vec![], vec![0, 0]));
 }
 
 /// The agent that a node has left need not wait for the end of the lifetime.

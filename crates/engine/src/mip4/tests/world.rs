@@ -88,7 +88,7 @@ pub(super) struct World {
     pub(super) random: Stream,
     policies: Policies,
     /// How far the clocks of home agent, foreign agents and node are ahead.
-    pub(super) ahead: [u64; 3],
+    ahead: [u64; 3],
     starts: u64,
     queue: BTreeMap<(Instant, u64), Packet>,
     count: u64,

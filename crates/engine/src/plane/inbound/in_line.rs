@@ -177,6 +177,10 @@ impl InboundPlane {
             let (child, bytes) = (opener.child, datagram.bytes.len() as u64);
             out.notices.push(Notice::PathMoved { child, path, bytes });
         }
+        if let Some(n) = opener.in_line_mut().and_then(|it| it.n_to_tell(now)) {
+            let child = opener.child;
+            out.notices.push(Notice::HeardN { child, n });
+        }
         if opened.is_first {
             let (child, spi) = (opener.child, opener.spi);
             out.notices.push(Notice::InboundUsed { child, spi });

@@ -10,9 +10,12 @@ use crate::plane::carried::{Carried, Heading, carried};
 use crate::plane::inner::Inner;
 use crate::sa::{InLine, Mobile, Sender};
 use crate::selector::TrafficSelector;
-use crate::skip;
-use crate::time::{Calendar, Instant};
+use crate::skip::{self, Profile};
+use crate::time::{Calendar, Duration, Instant};
 use crate::work::Work;
+
+/// How often the highest n is told: a peer chooses how fast n grows.
+const TELL_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What SKIP needs to open packets.
 pub(crate) struct InLineOpener {
@@ -23,6 +26,12 @@ pub(crate) struct InLineOpener {
     from: Option<TrafficSelector>,
     is_authenticated: bool,
     sender: Sender,
+    /// n is a count, not the hour.
+    is_counted: bool,
+    /// The highest n that the owner knows.
+    told_n: Option<u32>,
+    /// When it was told.
+    told_at: Option<Instant>,
 }
 
 impl InLineOpener {
@@ -37,6 +46,9 @@ impl InLineOpener {
             from: in_line.from,
             is_authenticated: association.is_authenticated(),
             sender: in_line.sender.clone(),
+            is_counted: association.profile() == Profile::Paper,
+            told_n: highest_n,
+            told_at: None,
         }
     }
 
@@ -58,6 +70,20 @@ impl InLineOpener {
         let calendar = told.at(moment, now);
         let time = skip::SkipTime { calendar, now };
         self.opener.open(packet, at, time)
+    }
+
+    /// The highest n of an authentic packet, if the owner should know it now.
+    pub(crate) fn n_to_tell(&mut self, now: Instant) -> Option<u32> {
+        let is_due = |at: Instant| now.since(at) >= TELL_INTERVAL;
+        if !self.is_counted || !self.told_at.is_none_or(is_due) {
+            return None;
+        }
+        let highest = self.opener.highest_n();
+        if highest <= self.told_n {
+            return None;
+        }
+        (self.told_n, self.told_at) = (highest, Some(now));
+        highest
     }
 
     pub(crate) fn names(&self) -> (Name, Name) {

@@ -291,6 +291,76 @@ fn the_papers_n_waits_for_the_disk() {
     assert_eq!(pair.open(&sent), [registration(9)]);
 }
 
+/// A peer chooses how fast its n grows, but not how often the owner hears of it.
+#[test]
+fn the_highest_n_is_told_at_once_and_then_once_a_minute_at_most() {
+    let mut pair = pair_of(Profile::Paper, des_md5(), node());
+    pair.sender.apply(OutboundChange::StoredN(CHILD, 256), NOW);
+    let mut told = Vec::new();
+    for second in (0..240).step_by(20) {
+        let at = NOW + Duration::from_secs(second);
+        let sent = pair.seal_at(at, &[registration(9)]);
+        assert_eq!(pair.open_at(at, &sent).len(), 1);
+        told.extend(pair.receiver_notices().iter().filter_map(|it| match it {
+            Notice::HeardN { child: CHILD, n } => Some((second, *n)),
+            _ => None,
+        }));
+    }
+    // n steps with the first packet after 30 s: each 40 s.
+    assert_eq!(told, [(0, 0), (60, 1), (120, 3), (180, 4)]);
+}
+
+/// What was heard before a restart is refused after it.
+#[test]
+fn an_sa_that_knows_the_highest_n_takes_no_older_one() {
+    let [mobile, gateway] = associations(Profile::Paper, des_md5(), node());
+    let mut sent = Vec::new();
+    for stored_n in [7, 1_000, 5_000] {
+        let sending = sa_of(Direction::Outbound, &mobile, stored_n);
+        let mut pair = Pair::of(sending, sa_of(Direction::Inbound, &gateway, 0), NO_OFFLOADS);
+        let calendar = OutboundChange::Calendar(CALENDAR, NOW);
+        pair.sender.apply(calendar, NOW);
+        pair.sender
+            .apply(OutboundChange::StoredN(CHILD, stored_n + 9), NOW);
+        sent.extend(pair.seal(&[registration(9)]));
+    }
+    let receiving = sa_of(Direction::Inbound, &gateway, 1_000);
+    let mut pair = Pair::of(
+        sa_of(Direction::Outbound, &mobile, 0),
+        receiving,
+        NO_OFFLOADS,
+    );
+    pair.receiver.apply(InboundChange::Calendar(CALENDAR, NOW));
+    assert_eq!(pair.open(&sent[..1]).len(), 0);
+    assert_eq!(pair.received_drops(DropReason::SkipOldN), 1);
+    assert_eq!(pair.open(&sent[1..2]).len(), 1);
+    let heard = |it: &&Notice| matches!(it, Notice::HeardN { .. });
+    assert_eq!(
+        pair.receiver_notices().iter().filter(heard).count(),
+        0,
+        "it is known"
+    );
+    assert_eq!(pair.open(&sent[2..]).len(), 1, "however far it is above");
+    let news = Notice::HeardN {
+        child: CHILD,
+        n: 5_000,
+    };
+    assert!(pair.receiver_notices().contains(&news));
+}
+
+/// An SA of `skip-paper` after a restart.
+fn sa_of(direction: Direction, association: &Association, stored_n: u32) -> Sa {
+    let ends = match direction {
+        Direction::Outbound => (CARE_OF, FIREWALL),
+        Direction::Inbound => (FIREWALL, "0.0.0.0"),
+    };
+    let mut sa = sa(direction, association.clone(), None, ends);
+    if let Layer::Skip(in_line) = &mut sa.layer {
+        in_line.stored_n = stored_n;
+    }
+    sa
+}
+
 #[test]
 fn a_report_that_quotes_a_large_packet_makes_the_path_smaller() {
     let mut pair = nomadic();

@@ -83,7 +83,7 @@ impl Wall {
                 Effect::Event(event) if self.log.len() < LOG_ENTRIES => {
                     self.log.push((now, event));
                 }
-                Effect::Event(_) => {}
+                Effect::KeepN(..) | Effect::Event(_) => {}
             }
         }
     }

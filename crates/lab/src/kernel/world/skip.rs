@@ -122,6 +122,7 @@ impl Blueprint {
                 inside,
                 home_address: mobile.map(|it| it.home),
                 stored_n: 0,
+                heard_n: 0,
             };
             config.entries.push((Origin::Nomadic, template));
         }
@@ -147,6 +148,7 @@ impl Blueprint {
                 others: Vec::new(),
                 short_form: None,
                 stored_n: 0,
+                heard_n: 0,
             }));
         }
         skip.map_or(Security::None, Security::Skip)
