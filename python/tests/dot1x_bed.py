@@ -99,7 +99,7 @@ def make_certificates(folder: Path) -> Certificates:
 
 
 class Bed:
-    """A running network: FreeRADIUS and two access points that ask it."""
+    """A running network: FreeRADIUS, and the access point `ap1` that asks it."""
 
     def __init__(self, network: WirelessLan, certificates: Certificates) -> None:
         self.network = network
@@ -108,15 +108,21 @@ class Bed:
         # All bridges learn where the server is, so that nothing for it is flooded.
         own = network.server.hardware_address("eth0")
         send_frames(network.server, [clear_frame("ff:ff:ff:ff:ff:ff", own)], "eth0")
-        self._stack = contextlib.ExitStack()
-        self.radius = self._stack.enter_context(self._server())
-        self.ap1, self.ap2 = (
-            self._stack.enter_context(self.access_point(role)) for role in ("ap1", "ap2")
-        )
+        self.radius = self._server(certificates.config())
+        self.ap1 = self.access_point("ap1")
 
-    def _server(self) -> RadiusServer:
+    @contextlib.contextmanager
+    def serving(self, config: ServerConfig) -> Iterator[None]:
+        """FreeRADIUS with another configuration for a while."""
+        usual = self.radius
+        usual.stop()
+        with self._server(config) as self.radius:
+            yield
+        self.radius = usual
+        usual.restart()
+
+    def _server(self, config: ServerConfig) -> RadiusServer:
         clients = dict.fromkeys(ACCESS_POINT_ADDRESSES.values(), SECRET)
-        config = self.certificates.config()
         return RadiusServer(self.network.radius, RADIUS_ADDRESS, clients, config)
 
     def access_point(
@@ -138,7 +144,8 @@ class Bed:
 
     def close(self) -> None:
         """End all programs."""
-        self._stack.close()
+        self.ap1.close()
+        self.radius.stop()
 
 
 @contextlib.contextmanager

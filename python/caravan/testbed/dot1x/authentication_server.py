@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from caravan.testbed.capture import RADIUS_PORT
 from caravan.testbed.dot1x.method import Account, Method, ServerConfig
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
 
 READY_S = 20.0
-RADIUS_PORT = 1812
 FRAGMENT_BYTES = 1024
 SESSION_LIFETIME_H = 1
-EAP_TYPES = {Method.MD5: "MD5", Method.TLS: "TLS", Method.PEAP: "PEAP", Method.TTLS: "TTLS"}
 UNKNOWN_USER = "unknown user"
 """What the server says of a user whom it does not know."""
 
@@ -34,7 +33,8 @@ class RadiusServer:
         self.address = address
         self.directory = host.logs / "raddb"
         self.directory.mkdir(exist_ok=True)
-        self._write(clients, config)
+        self._clients = dict(clients)
+        self._config = config
         self._start()
 
     def log(self) -> str:
@@ -66,19 +66,20 @@ class RadiusServer:
         self.stop()
 
     def _start(self) -> None:
+        self._write()
         argv = ["freeradius", "-f", "-l", "stdout", "-d", str(self.directory)]
         self.process = self.host.popen(argv, name="freeradius")
         self.process.wait_for(
             lambda: "Ready to process requests" in self.process.stdout(), "FreeRADIUS", READY_S
         )
 
-    def _write(self, clients: Mapping[str, str], config: ServerConfig) -> None:
+    def _write(self) -> None:
         (self.directory / "sessions").mkdir(exist_ok=True)
         path = self.directory / "radiusd.conf"
         path.touch(0o600)
-        path.write_text(radiusd_conf(self.directory, self.address, clients, config))
-        (self.directory / "outer").write_text(_users(config.accounts, is_inner=False))
-        (self.directory / "inner").write_text(_users(config.accounts, is_inner=True))
+        path.write_text(radiusd_conf(self.directory, self.address, self._clients, self._config))
+        for name, is_inner in (("outer", False), ("inner", True)):
+            (self.directory / name).write_text(_users(self._config.accounts, is_inner=is_inner))
 
 
 def radiusd_conf(
@@ -110,7 +111,7 @@ def _users(accounts: Sequence[Account], *, is_inner: bool) -> str:
         checks = []
         if not is_inner:
             # The method is offered at once: another offer would be refused, which costs a round.
-            checks.append(f"EAP-Type := {EAP_TYPES[account.method]}")
+            checks.append(f"EAP-Type := {account.method.name}")
         if is_inner or account.method is Method.MD5:
             checks.append(f'Cleartext-Password := "{account.password}"')
         lines.append(f'"{account.identity}" {", ".join(checks)}\n')

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from caravan.testbed.capture import RADIUS_PORT
 from caravan.testbed.dot1x.control import Control, Event, Listener
 from caravan.testbed.dot1x.method import Method, ServerConfig, Tls
 from caravan.testbed.dot1x.ports import AuthenticatorPort
@@ -26,6 +27,9 @@ from caravan.testbed.host import Host
 
 READY_S = 10.0
 OPEN_S = 15.0
+FORGET_S = 10.0
+INITIALIZE = "1"
+"""The state of a station's machine once hostapd has disconnected it."""
 SESSION_LIFETIME_S = 3600
 SUCCESSES = ("CTRL-EVENT-EAP-SUCCESS2", "CTRL-EVENT-EAP-SUCCESS")
 FAILURES = ("CTRL-EVENT-EAP-FAILURE2", "CTRL-EVENT-EAP-FAILURE")
@@ -87,9 +91,11 @@ class Authenticator:
         """Begin the exchange with a station, as an access point does when one associates.
 
         Returns when, in seconds since the epoch. A wired hostapd begins by itself only at an
-        EAPOL-Start, which a wired wpa_supplicant sends some 2 s late.
+        EAPOL-Start, which a wired wpa_supplicant sends some 2 s late. One that has disconnected a
+        station, as after a failure or a logoff, begins with it only when it has forgotten it.
         """
-        is_known = bool(self.control.fields(f"STA {hardware_address}"))
+        self.wait_forgotten(hardware_address)
+        is_known = bool(self._station(hardware_address))
         began = time.time()
         self.control.order(f"{'EAPOL_REAUTH' if is_known else 'NEW_STA'} {hardware_address}")
         return began
@@ -97,6 +103,18 @@ class Authenticator:
     def leave(self, hardware_address: str) -> None:
         """Shut the port of a station that has left; hostapd keeps what it knows of it."""
         self._shut(hardware_address)
+
+    def wait_disconnected(self, hardware_address: str) -> None:
+        """Wait until hostapd has disconnected a station: some 10 ms after a failure or a logoff."""
+        self.process.wait_for(
+            lambda: self._is_disconnected(hardware_address), "disconnection", OPEN_S
+        )
+
+    def wait_forgotten(self, hardware_address: str) -> None:
+        """Wait until hostapd has forgotten a station that it has disconnected: some 5 s."""
+        self.process.wait_for(
+            lambda: not self._is_disconnected(hardware_address), "new beginning", FORGET_S
+        )
 
     def authorized(self) -> set[str]:
         """The Ethernet addresses that the kernel lets pass."""
@@ -126,6 +144,14 @@ class Authenticator:
 
         self._listener.wait_until(lambda: bool(opened()), f"port for {hardware_address}", timeout_s)
         return opened()[0]
+
+    def wait_shut(self, hardware_address: str, timeout_s: float = OPEN_S) -> None:
+        """Wait until a station's port is shut."""
+
+        def is_shut() -> bool:
+            return hardware_address not in self.authorized()
+
+        self._listener.wait_until(is_shut, f"end for {hardware_address}", timeout_s)
 
     def wait_failure(
         self, hardware_address: str, since_s: float = 0.0, timeout_s: float = OPEN_S
@@ -200,9 +226,11 @@ class Authenticator:
         self.close()
 
     def _start(self) -> None:
+        path = self._sockets / self.radio
+        # One that was killed has left it.
+        path.unlink(missing_ok=True)
         argv = ["hostapd", "-t", str(self._configuration)]
         self.process = self.host.popen(argv, name="hostapd")
-        path = self._sockets / self.radio
         self.process.wait_for(path.is_socket, "control socket", READY_S)
         self.control = Control(path)
         self._listener = Listener(self.process, path, self._hear, self._shut_all)
@@ -234,6 +262,12 @@ class Authenticator:
     def _shut_all(self) -> None:
         for hardware_address in list(self._authorized):
             self._shut(hardware_address)
+
+    def _station(self, hardware_address: str) -> dict[str, str]:
+        return self.control.fields(f"STA {hardware_address}")
+
+    def _is_disconnected(self, hardware_address: str) -> bool:
+        return self._station(hardware_address).get("dot1xAuthPaeState") == INITIALIZE
 
     # Its files.
 
@@ -269,9 +303,6 @@ class Authenticator:
         path = directory / "hostapd.conf"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
-
-
-RADIUS_PORT = 1812
 
 
 def eap_server(server: ServerConfig) -> dict[str, str]:

@@ -122,7 +122,7 @@ class Witness:
     def refusal(self) -> Refusal | None:
         """Why the station has no access; None while an exchange goes on, and after a success.
 
-        Silence is a cause after `PATIENCE_S`.
+        Silence is a cause after `PATIENCE_S`, and so is a failure without a reason.
         """
         cause = self._cause()
         login = self._supplicant.login
@@ -145,13 +145,14 @@ class Witness:
         if any(counted[name] for name in DROPPED_ANSWERS):
             return Cause.FORGED_ANSWER
         names = {event.name for event in heard}
-        if FAILURE in names or self._has_failed():
-            return Cause.REFUSED
+        # The programs do not say everything at once.
         if SUCCESS in names or time.time() < self._since_s + PATIENCE_S:
             return None
+        if FAILURE in names or self._has_failed():
+            return Cause.REFUSED
         if counted["PendingRequests"] or counted["Timeouts"]:
             return Cause.NO_ANSWER
-        return None if names else Cause.STATION_SILENT
+        return Cause.STATION_SILENT if self._waits_for_station() else None
 
     def _server_cause(self) -> Cause | None:
         if self._server is None:
@@ -178,6 +179,14 @@ class Witness:
             before = self._counters.get(name, 0)
             found[name] = count - before if count >= before else count
         return found
+
+    def _waits_for_station(self) -> bool:
+        address = self._supplicant.hardware_address
+        counted = self._authenticator.control.fields(f"STA {address}")
+        sent, received = (
+            int(counted.get(f"dot1xAuthEapol{name}", 0)) for name in ("ReqFramesTx", "RespFramesRx")
+        )
+        return sent > received
 
     def _has_failed(self) -> bool:
         return any(

@@ -16,13 +16,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from caravan.testbed.capture import ETHERNET_BYTES, IPPROTO_UDP, Frame
+from caravan.testbed.capture import (
+    ETHER_TYPE_EAPOL,
+    ETHER_TYPE_IPV4,
+    ETHERNET_BYTES,
+    IPPROTO_UDP,
+    RADIUS_PORT,
+    Frame,
+)
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 
 ETH_P_ALL = 3
-ETHER_TYPE_IPV4, ETHER_TYPE_EAPOL = 0x0800, 0x888E
-RADIUS_PORT = 1812
 SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 4 << 20

@@ -18,17 +18,12 @@ SERVER_NAME = "radius.example"
 
 
 class Method(enum.Enum):
-    """An EAP method, with what runs inside it."""
+    """An EAP method, with what runs inside it. All programs write it as its name here."""
 
     MD5 = "EAP-MD5"
     TLS = "EAP-TLS"
     PEAP = "PEAP-MSCHAPv2"
     TTLS = "TTLS-PAP"
-
-    @property
-    def has_tunnel(self) -> bool:
-        """Whether it proves the server by a certificate."""
-        return self is not Method.MD5
 
 
 class Tls(enum.Enum):

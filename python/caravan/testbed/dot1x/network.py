@@ -5,8 +5,9 @@ stations --- air1 --- ap1 ---.
          `-- air2 --- ap2 --- lan --- radius, server
 ```
 
-An air is a bridge whose station ports cannot reach each other, as in an infrastructure network of
-IEEE 802.11: every frame passes the access point, which reflects what is for another station there.
+An air is a bridge that learns no addresses and whose station ports cannot reach each other: as in
+an infrastructure network of IEEE 802.11, all stations hear the access point, which alone hears
+them, and reflects what is for another station there.
 `lan` is a bridge too; both are in one namespace, `links`.
 """
 
@@ -64,7 +65,7 @@ class WirelessLan(Network):
         began = time.time()
         port = _port(station)
         self.links.plug(port, AIRS[at])
-        self.links.set_port(port, isolated=1)
+        self.links.set_port(port, isolated=1, learning=0)
         return time.time() - began
 
     def _wired(self, role: str, address: str) -> Host:
@@ -83,7 +84,6 @@ class WirelessLan(Network):
         host.connect(RADIO, self.links, role, MTU_BYTES)
         host.connect(UPLINK, self.links, f"{role}-{UPLINK}", MTU_BYTES)
         self.links.plug(role, air)
-        # What it reflects comes from addresses that are elsewhere in the air.
         self.links.set_port(role, learning=0)
         self.links.plug(f"{role}-{UPLINK}", "lan")
         host.bridge("br0", [RADIO, UPLINK])

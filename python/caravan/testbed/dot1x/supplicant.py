@@ -21,12 +21,6 @@ OPEN_S = 15.0
 SUCCESS, FAILURE = "CTRL-EVENT-EAP-SUCCESS", "CTRL-EVENT-EAP-FAILURE"
 REFUSED_CERTIFICATE = "CTRL-EVENT-EAP-TLS-CERT-ERROR"
 INNER_METHODS = {Method.PEAP: "auth=MSCHAPV2", Method.TTLS: "auth=PAP"}
-OUTER_METHODS = {
-    Method.MD5: "MD5",
-    Method.TLS: "TLS",
-    Method.PEAP: "PEAP",
-    Method.TTLS: "TTLS",
-}
 
 
 class Supplicant:
@@ -38,9 +32,11 @@ class Supplicant:
         self.login = login
         self._changing = threading.Lock()
         self._port = SupplicantPort(host)
+        path = self._sockets / interface
+        # One that was killed has left it.
+        path.unlink(missing_ok=True)
         argv = ["wpa_supplicant", "-t", "-Dwired", f"-i{interface}", "-c", str(self._write())]
         self.process = host.popen(argv, name="wpa_supplicant")
-        path = self._sockets / interface
         self.process.wait_for(path.is_socket, "control socket", READY_S)
         self.control = Control(path)
         # It hears no EAPOL before that.
@@ -81,6 +77,10 @@ class Supplicant:
     def is_resumed(self) -> bool:
         """Whether the last exchange resumed a session of TLS."""
         return self.control.fields("STATUS").get("tls_session_reused") == "1"
+
+    def tls_version(self) -> str:
+        """The version of TLS in the last exchange, such as `TLSv1.2`."""
+        return self.control.fields("STATUS")["eap_tls_version"]
 
     def wait_for(self, name: str, since_s: float = 0.0, timeout_s: float = OPEN_S) -> Event:
         """Wait for an event of this name after this moment."""
@@ -133,7 +133,7 @@ def network_settings(login: Login) -> dict[str, str]:
     settings = {
         "key_mgmt": "IEEE8021X",
         "eapol_flags": "0",
-        "eap": OUTER_METHODS[login.method],
+        "eap": login.method.name,
         "identity": f'"{login.identity}"',
     }
     if login.password:
