@@ -233,7 +233,11 @@ def test_a_roam_shuts_the_old_port_and_opens_the_new_one(
         Meter(station, ap2) as there,
     ):
         here.authenticate()
-        away, back = there.roam(bed.network, bed.ap1), here.roam(bed.network, ap2)
+        server = bed.network.server
+        away, back = (
+            there.roam(bed.network, bed.ap1, server),
+            here.roam(bed.network, ap2, server),
+        )
         assert ap2.authorized() == set()
         assert station.hardware_address in bed.ap1.authorized()
         assert watch.passing(station.host) == CLEAR_FRAMES
@@ -255,6 +259,6 @@ def test_a_roam_resumes_the_session_of_the_server_of_both(method: Method, bed: B
         Meter(station, ap2) as there,
     ):
         assert not here.authenticate().is_resumed
-        away = there.roam(bed.network, bed.ap1).authentication
+        away = there.roam(bed.network, bed.ap1, bed.network.server).authentication
     assert away.is_resumed
     assert away.exchange.rounds == (4 if method is Method.PEAP else 3)

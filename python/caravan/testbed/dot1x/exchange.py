@@ -32,22 +32,6 @@ SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 4 << 20
 FRAME_BYTES = 1 << 16
-FILTER = (
-    # Statements of classic BPF, linux/filter.h: code, jumps if true and false, value.
-    (0x28, 0, 0, 12),
-    (0x15, 7, 0, ETHER_TYPE_EAPOL),
-    (0x15, 0, 7, ETHER_TYPE_IPV4),
-    (0x30, 0, 0, 23),
-    (0x15, 0, 5, IPPROTO_UDP),
-    (0x28, 0, 0, 34),
-    (0x15, 2, 0, RADIUS_PORT),
-    (0x28, 0, 0, 36),
-    (0x15, 0, 1, RADIUS_PORT),
-    (0x06, 0, 0, FRAME_BYTES),
-    (0x06, 0, 0, 0),
-)
-"""EAPOL, and RADIUS in IPv4 without options."""
-
 # EAPOL's packet types (IEEE 802.1X-2010 §11.3.2), and codes and types of EAP (RFC 3748 §4, §5).
 EAPOL_HEADER_BYTES = 4
 EAPOL_EAP, EAPOL_START, EAPOL_LOGOFF = 0, 1, 2
@@ -111,9 +95,19 @@ class Exchange:
 
 
 class Tap:
-    """EAPOL and RADIUS on one interface of a host, from construction on; or every frame there."""
+    """EAPOL and UDP of one port on an interface of a host, from construction on.
 
-    def __init__(self, host: Host, interface: str, *, has_everything: bool = False) -> None:
+    `has_everything`: every frame there.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        interface: str,
+        *,
+        port: int = RADIUS_PORT,
+        has_everything: bool = False,
+    ) -> None:
         self._name = f"{host.role}, {interface}"
         with host.entered():
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -121,7 +115,7 @@ class Tap:
         with contextlib.suppress(PermissionError):
             self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         if not has_everything:
-            self._filter()
+            self._filter(port)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._socket.setblocking(False)
         self._socket.bind((interface, ETH_P_ALL))
@@ -140,10 +134,12 @@ class Tap:
             raise NamespaceError(f"{self._name}: {lost} frames were not captured")
         return found
 
-    def _filter(self) -> None:
-        statements = b"".join(struct.pack("=HBBI", *one) for one in FILTER)
-        code = ctypes.create_string_buffer(statements)
-        program = struct.pack("HP", len(FILTER), ctypes.addressof(code))
+    def _filter(self, port: int) -> None:
+        statements = _filter(port)
+        code = ctypes.create_string_buffer(
+            b"".join(struct.pack("=HBBI", *one) for one in statements)
+        )
+        program = struct.pack("HP", len(statements), ctypes.addressof(code))
         self._socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
     def close(self) -> None:
@@ -155,6 +151,26 @@ class Tap:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _filter(port: int) -> tuple[tuple[int, int, int, int], ...]:
+    """EAPOL, and UDP of a port in IPv4 without options.
+
+    Statements of classic BPF, linux/filter.h: code, jumps if true and false, value.
+    """
+    return (
+        (0x28, 0, 0, 12),
+        (0x15, 7, 0, ETHER_TYPE_EAPOL),
+        (0x15, 0, 7, ETHER_TYPE_IPV4),
+        (0x30, 0, 0, 23),
+        (0x15, 0, 5, IPPROTO_UDP),
+        (0x28, 0, 0, 34),
+        (0x15, 2, 0, port),
+        (0x28, 0, 0, 36),
+        (0x15, 0, 1, port),
+        (0x06, 0, 0, FRAME_BYTES),
+        (0x06, 0, 0, 0),
+    )
 
 
 def _await_kernel_times(host: Host) -> None:

@@ -18,7 +18,7 @@ from typing import Self
 
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.exchange import Exchange, Tap, find_exchange
-from caravan.testbed.dot1x.network import WirelessLan
+from caravan.testbed.dot1x.network import Airs
 from caravan.testbed.dot1x.supplicant import SUCCESS, Supplicant
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
@@ -111,11 +111,12 @@ class Meter:
             exchange=exchange,
         )
 
-    def roam(self, network: WirelessLan, former: Authenticator) -> Roam:
-        """Move the station here from another access point, under traffic with the server."""
+    def roam(self, network: Airs, former: Authenticator, correspondent: Host) -> Roam:
+        """Move the station here from another access point of its subnet, under traffic with a
+        correspondent."""
         host = self.supplicant.host
         (address,) = (one.split("/")[0] for one in host.addresses(self.supplicant.interface))
-        with Echoes(network.server, address) as echoes:
+        with Echoes(correspondent, address) as echoes:
             echoes.wait_for_one(since_s=0.0)
             began_s = time.time()
             self.supplicant.shut()
