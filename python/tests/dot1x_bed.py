@@ -9,8 +9,8 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 
 from caravan.testbed.capture import Frame
@@ -49,20 +49,42 @@ ETHER_TYPE_TEST = 0x88B5
 """For local experiments (IEEE 802)."""
 
 
-@dataclass(frozen=True)
 class Certificates:
     """Those of the tests, by openssl: `caravan pki` makes no expired ones.
 
-    `impostor`: another server's, of the same authority.
+    Most are made when they are first wanted, because each key takes a part of a second.
     """
 
-    authority: OpensslAuthority
-    server: Credentials
-    station: Credentials
-    expired: Credentials
-    impostor: Credentials
-    stranger: OpensslAuthority
-    strange_station: Credentials
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.authority = OpensslAuthority(folder / "authority", "authority of the tests")
+        self.server = self.authority.issue(SERVER_NAME)
+        self.station = self.authority.issue(STATION)
+
+    @cached_property
+    def expired(self) -> Credentials:
+        """One that is not valid any more."""
+        return self.authority.issue("expired.example", valid_until=timedelta(hours=-1))
+
+    @cached_property
+    def future(self) -> Credentials:
+        """One that is not valid yet."""
+        return self.authority.issue("future.example", valid_from=timedelta(days=1))
+
+    @cached_property
+    def impostor(self) -> Credentials:
+        """That of another server, of the same authority."""
+        return self.authority.issue("impostor.example")
+
+    @cached_property
+    def stranger(self) -> OpensslAuthority:
+        """An authority that nobody trusts."""
+        return OpensslAuthority(self._folder / "stranger", "authority of strangers")
+
+    @cached_property
+    def strange(self) -> Credentials:
+        """A right name by that authority."""
+        return self.stranger.issue(SERVER_NAME)
 
     def config(self, *, tls: Tls = Tls.V1_2, is_resuming: bool = False) -> ServerConfig:
         """A server's configuration with an account for each method."""
@@ -81,21 +103,6 @@ class Certificates:
             self.authority.certificate,
             tls=tls,
         )
-
-
-def make_certificates(folder: Path) -> Certificates:
-    """All of them."""
-    authority = OpensslAuthority(folder / "authority", "authority of the tests")
-    stranger = OpensslAuthority(folder / "stranger", "authority of strangers")
-    return Certificates(
-        authority,
-        authority.issue(SERVER_NAME),
-        authority.issue(STATION),
-        authority.issue("expired.example", valid_until=timedelta(hours=-1)),
-        authority.issue("impostor.example"),
-        stranger,
-        stranger.issue(STATION),
-    )
 
 
 class Bed:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from dot1x_bed import CLEAR_FRAMES, Bed, Watch, make_certificates, running
+from dot1x_bed import CLEAR_FRAMES, Bed, Certificates, Watch, running
 
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.exchange import Tap, find_exchange
@@ -46,7 +46,7 @@ A certificate of another size may also cost FreeRADIUS a round, since it sends 1
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     folder = tmp_path_factory.mktemp("dot1x")
-    with running(folder / "logs", make_certificates(folder)) as it:
+    with running(folder / "logs", Certificates(folder)) as it:
         yield it
 
 

@@ -17,7 +17,6 @@ from dot1x_bed import (
     Certificates,
     Watch,
     eapol_frame,
-    make_certificates,
     octets,
     running,
     send_frames,
@@ -38,7 +37,7 @@ from caravan.testbed.dot1x.exchange import (
     radius_attributes,
 )
 from caravan.testbed.dot1x.measurement import Meter
-from caravan.testbed.dot1x.method import Login, Method, ServerIdentity
+from caravan.testbed.dot1x.method import Login, Method
 from caravan.testbed.dot1x.network import (
     ACCESS_POINT_ADDRESSES,
     RADIO,
@@ -47,6 +46,7 @@ from caravan.testbed.dot1x.network import (
     STATION_INTERFACE,
     UPLINK,
 )
+from caravan.testbed.pki import Credentials
 from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
@@ -60,7 +60,7 @@ EAP_MESSAGE, MESSAGE_AUTHENTICATOR = 79, 80
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     folder = tmp_path_factory.mktemp("dot1x")
-    with running(folder / "logs", make_certificates(folder)) as it:
+    with running(folder / "logs", Certificates(folder)) as it:
         yield it
 
 
@@ -88,7 +88,7 @@ class Wrong:
         return {
             "unknown user": replace(peap, identity="nobody@bench"),
             "expired certificate": replace(tls, credentials=certificates.expired),
-            "certificate of a stranger": replace(tls, credentials=certificates.strange_station),
+            "certificate of a stranger": replace(tls, credentials=certificates.strange),
             "wrong authority": replace(tls, authority=strange),
             "wrong authority PEAP": replace(peap, authority=strange),
         }[self.name]
@@ -245,30 +245,72 @@ def send_forged(bed: Bed, asked: Frame) -> None:
     send_frames(server, [frame], "eth0")
 
 
-@pytest.mark.parametrize("method", [Method.TLS, Method.PEAP, Method.TTLS])
-def test_a_station_refuses_a_rogue_access_point(method: Method, bed: Bed, watch: Watch) -> None:
-    """Its server has a certificate of the right authority for another name, and it lets everybody
-    pass: the station's own port stays shut."""
+@dataclass(frozen=True)
+class Rogue:
+    """The certificate of an access point's own server, and why a station refuses it."""
+
+    certificate: str
+    method: Method
+    cause: Cause
+    reason: str
+
+
+ROGUES = [
+    Rogue(
+        "impostor",
+        method,
+        Cause.SERVER_NAME,
+        ": it is not for radius.example, so the access point may be a rogue",
+    )
+    for method in (Method.TLS, Method.PEAP, Method.TTLS)
+] + [
+    Rogue("expired", Method.TTLS, Cause.SERVER_EXPIRED, ": it has expired"),
+    Rogue("future", Method.TTLS, Cause.SERVER_CERTIFICATE, ""),
+    Rogue(
+        "strange",
+        Method.TTLS,
+        Cause.SERVER_UNTRUSTED,
+        ": no authority that the station trusts has issued it",
+    ),
+]
+
+
+@pytest.mark.parametrize("rogue", ROGUES, ids=lambda it: f"{it.certificate}-{it.method.value}")
+def test_a_station_refuses_a_rogue_access_point(rogue: Rogue, bed: Bed, watch: Watch) -> None:
+    """It lets everybody pass: what holds is the station's own port."""
     certificates = bed.certificates
-    identity = ServerIdentity(certificates.impostor, certificates.authority.certificate)
-    config = replace(certificates.config(), identity=identity)
+    own: Credentials = getattr(certificates, rogue.certificate)
+    config = certificates.config()
+    identity = replace(config.identity, credentials=own)
+    login = certificates.login(rogue.method)
     with (
-        bed.access_point("ap2", config) as rogue,
-        bed.station(certificates.login(method), "ap2") as station,
+        bed.access_point("ap2", replace(config, identity=identity)) as ap2,
+        bed.station(login, "ap2") as station,
     ):
-        rogue.host.set_port(RADIO, locked=0, learning=1)
-        witness = Witness(station, rogue)
-        rogue.associate(station.hardware_address)
+        ap2.host.set_port(RADIO, locked=0, learning=1)
+        witness = Witness(station, ap2)
+        ap2.associate(station.hardware_address)
         refusal = witness.wait()
-        assert refusal.cause is Cause.SERVER_NAME
-        assert str(refusal).endswith(
-            "refused the certificate of the authentication server: "
-            "it is not for radius.example, so the access point may be a rogue"
-        )
+        refused = f"{login.identity} refused the certificate of the authentication server"
+        assert (refusal.cause, str(refusal)) == (rogue.cause, refused + rogue.reason)
         assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=0.1).received == 0
         assert watch.leaked(station.hardware_address) == []
         # The rogue would have passed them on.
         assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_server_that_gives_no_reason_still_opens_no_port(bed: Bed, watch: Watch) -> None:
+    login = replace(bed.certificates.login(Method.TTLS), password="friend")
+    with (
+        bed.access_point("ap2", bed.certificates.config()) as ap2,
+        bed.station(login, "ap2") as station,
+    ):
+        witness = Witness(station, ap2)
+        ap2.associate(station.hardware_address)
+        refusal = witness.wait()
+        assert refusal.cause is Cause.REFUSED
+        assert str(refusal) == ("the authentication server refused ttls@bench and gave no reason")
+        assert watch.passing(station.host) == 0
 
 
 def test_a_station_that_moved_sends_nothing_until_it_is_authenticated_there(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from dot1x_bed import make_certificates
+from dot1x_bed import Certificates
 
 from caravan.testbed.capture import ETHER_TYPE_ARP, IPPROTO_ESP, IPPROTO_UDP, Frame
 from caravan.testbed.dot1x.exchange import Tap
@@ -59,7 +59,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(folder: Path, method: Method) -> Iterator[Running]:
-    certificates = make_certificates(folder)
+    certificates = Certificates(folder)
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(TwoSubnets(folder / "logs"))
         servers = stack.enter_context(serving(network, certificates.config()))

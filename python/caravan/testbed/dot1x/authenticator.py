@@ -92,9 +92,11 @@ class Authenticator:
 
         Returns when, in seconds since the epoch. A wired hostapd begins by itself only at an
         EAPOL-Start, which a wired wpa_supplicant sends some 2 s late. One that has disconnected a
-        station, as after a failure or a logoff, begins with it only when it has forgotten it.
+        station, as after a failure or a logoff, begins with it only 5 s later, which is waited for.
         """
-        self.wait_forgotten(hardware_address)
+        self.process.wait_for(
+            lambda: not self._is_disconnected(hardware_address), "new beginning", FORGET_S
+        )
         is_known = bool(self._station(hardware_address))
         began = time.time()
         self.control.order(f"{'EAPOL_REAUTH' if is_known else 'NEW_STA'} {hardware_address}")
@@ -108,12 +110,6 @@ class Authenticator:
         """Wait until hostapd has disconnected a station: some 10 ms after a failure or a logoff."""
         self.process.wait_for(
             lambda: self._is_disconnected(hardware_address), "disconnection", OPEN_S
-        )
-
-    def wait_forgotten(self, hardware_address: str) -> None:
-        """Wait until hostapd has forgotten a station that it has disconnected: some 5 s."""
-        self.process.wait_for(
-            lambda: not self._is_disconnected(hardware_address), "new beginning", FORGET_S
         )
 
     def authorized(self) -> set[str]:

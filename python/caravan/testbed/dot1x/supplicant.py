@@ -58,13 +58,6 @@ class Supplicant:
         with self._changing:
             self._port.set_open(False)
 
-    def start(self) -> None:
-        """Send an EAPOL-Start, as a station without an access point that begins does.
-
-        It takes wpa_supplicant a second or more.
-        """
-        self.control.order("REASSOCIATE")
-
     def log_off(self) -> None:
         """Send an EAPOL-Logoff: the access point shuts its port, and the station its own."""
         self.control.order("LOGOFF")
