@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from dot1x_bed import Certificates
 
 from caravan.testbed.capture import ETHER_TYPE_ARP, IPPROTO_ESP, IPPROTO_UDP, Frame
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.measurement import Meter
-from caravan.testbed.dot1x.method import Method
+from caravan.testbed.dot1x.method import (
+    SERVER_NAME,
+    Account,
+    Login,
+    Method,
+    ServerConfig,
+    ServerIdentity,
+)
 from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.subnets import (
     MN1,
@@ -29,8 +35,10 @@ from caravan.testbed.dot1x.subnets import (
 )
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.mobile_ip import Role
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.traffic import reach_each_other
 
+USER = "mobile@bench"
 IKE_PORTS = {500, 4500}
 
 
@@ -58,15 +66,19 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(folder: Path, method: Method) -> Iterator[Running]:
-    certificates = Certificates(folder)
+def running(folder: Path, authority: CaravanAuthority) -> Iterator[Running]:
+    """EAP-TLS with certificates of `caravan pki`; one user stands for all nodes."""
+    identity = ServerIdentity(authority.issue(SERVER_NAME), authority.certificate)
+    config = ServerConfig(identity, (Account(USER, Method.TLS),))
+    own = authority.issue("station.example")
+    login = Login(USER, Method.TLS, credentials=own, authority=authority.certificate)
     with contextlib.ExitStack() as stack:
-        network = stack.enter_context(TwoSubnets(folder / "logs"))
-        servers = stack.enter_context(serving(network, certificates.config()))
+        network = stack.enter_context(TwoSubnets(folder))
+        servers = stack.enter_context(serving(network, config))
         it = Running(network, servers, {}, {})
         for node in NODES:
             host = network.roles[node.role]
-            station = Supplicant(host, STATION_INTERFACE, certificates.login(method))
+            station = Supplicant(host, STATION_INTERFACE, login)
             it.stations[node.role] = stack.enter_context(station)
             with Meter(station, servers.access_points[node.home.number]) as meter:
                 meter.authenticate()
@@ -78,8 +90,10 @@ def running(folder: Path, method: Method) -> Iterator[Running]:
 
 
 @pytest.mark.root
-def test_each_scenario_works_and_the_way_between_the_subnets_is_sealed(output: Path) -> None:
-    with running(output, Method.TLS) as it:
+def test_each_scenario_works_and_the_way_between_the_subnets_is_sealed(
+    authority: CaravanAuthority, output: Path
+) -> None:
+    with running(output, authority) as it:
         router = it.network.roles["r1"]
         with contextlib.closing(Tap(router, "wan0", has_everything=True)) as between:
             for scenario in SCENARIOS:
