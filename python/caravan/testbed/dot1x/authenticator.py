@@ -34,7 +34,6 @@ SESSION_LIFETIME_S = 3600
 SUCCESSES = ("CTRL-EVENT-EAP-SUCCESS2", "CTRL-EVENT-EAP-SUCCESS")
 FAILURES = ("CTRL-EVENT-EAP-FAILURE2", "CTRL-EVENT-EAP-FAILURE")
 """The first of each pair with a RADIUS server, the second with hostapd's own."""
-
 SHUTS = ("AP-STA-DISCONNECTED", *FAILURES)
 BROADCAST = b"\xff" * 6
 LAYER_2_UPDATE = bytes((0, 1, 0xAF, 0x81, 1, 0))
@@ -239,12 +238,16 @@ class Authenticator:
 
     def _open(self, hardware_address: str, heard_s: float) -> None:
         with self._changing:
+            # A frame from its address behind another port has moved the entry there.
+            self._port.open(hardware_address)
             if hardware_address in self._authorized:
                 return
-            self._port.open(hardware_address)
             opened_s = time.time()
+            self._announce(hardware_address)
             self._authorized.add(hardware_address)
             self._openings.append(Opening(hardware_address, heard_s, opened_s))
+
+    def _announce(self, hardware_address: str) -> None:
         source = bytes.fromhex(hardware_address.replace(":", ""))
         length = struct.pack("!H", len(LAYER_2_UPDATE))
         self._announcer.send(BROADCAST + source + length + LAYER_2_UPDATE)

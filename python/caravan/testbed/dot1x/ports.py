@@ -8,6 +8,7 @@ be measured. Left out: what a station behind its port still answers to ARP.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -52,8 +53,11 @@ class AuthenticatorPort:
         self._netlink.change(RTM_NEWNEIGH, NLM_F_REPLACE | NLM_F_CREATE, entry)
 
     def shut(self, address: str) -> None:
-        """Let them pass no more."""
-        self._netlink.change(RTM_DELNEIGH, 0, self._entry(address))
+        """Let them pass no more.
+
+        The entry of a station that was heard behind another port is there, and no more here.
+        """
+        self._netlink.change(RTM_DELNEIGH, 0, self._entry(address), accepted=errno.ENOENT)
 
     def addresses(self) -> set[str]:
         """The Ethernet addresses that pass, as the kernel has them."""
@@ -108,12 +112,12 @@ class _Netlink:
         with host.entered():
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
 
-    def change(self, kind: int, flags: int, body: bytes) -> None:
-        """Send a message and wait until it is carried out."""
+    def change(self, kind: int, flags: int, body: bytes, accepted: int = 0) -> None:
+        """Send a message and wait until it is carried out; one error may be `accepted`."""
         self._send(kind, flags | NLM_F_ACK, body)
         answer = self._socket.recv(ANSWER_BYTES)
         _, kind, _, _, _, code = struct.unpack_from("=IHHIIi", answer)
-        if kind != NLMSG_ERROR or code != 0:
+        if kind != NLMSG_ERROR or -code not in (0, accepted):
             raise NamespaceError(f"{self._name}: {os.strerror(-code)}")
 
     def dump(self, kind: int, body: bytes) -> list[bytes]:
