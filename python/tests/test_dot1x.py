@@ -4,6 +4,7 @@ and bytes, session resumption, what a port lets pass, and the way to another acc
 from __future__ import annotations
 
 import contextlib
+import json
 import ssl
 from collections.abc import Iterator
 from dataclasses import replace
@@ -188,6 +189,34 @@ def test_a_port_passes_frames_from_the_success_to_the_logoff(bed: Bed, watch: Wa
         bed.ap1.wait_shut(station.hardware_address)
         assert watch.passing(station.host) == 0
         assert ping(station.host, SERVER_ADDRESS, 1).received == 0
+
+
+def test_a_link_is_dormant_until_its_station_is_authenticated(bed: Bed) -> None:
+    with (
+        bed.access_point("ap2") as ap2,
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        Meter(station, bed.ap1) as here,
+        Meter(station, ap2) as there,
+    ):
+        assert link_state(station) == "DORMANT"
+        here.authenticate()
+        assert link_state(station) == "UP"
+        station.shut()
+        bed.network.plug(station.host, "ap2")
+        assert link_state(station) == "DORMANT"
+        there.authenticate()
+        assert link_state(station) == "UP"
+
+
+def link_state(station: Supplicant) -> str:
+    """What the kernel tells programs of the link, once it has seen whether there is a carrier."""
+
+    def state() -> str:
+        shown = station.host.run(["ip", "-json", "link", "show", "dev", STATION_INTERFACE]).stdout
+        return str(json.loads(shown)[0]["operstate"])
+
+    station.process.wait_for(lambda: state() in ("DORMANT", "UP"), "carrier", 5.0)
+    return state()
 
 
 def test_what_a_bridge_has_learned_before_its_port_is_locked_does_not_pass(

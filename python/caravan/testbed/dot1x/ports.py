@@ -1,9 +1,10 @@
 """What lets frames pass at the two ends of a link: the controlled ports of IEEE 802.1X.
 
 An authenticator's port is a locked port of a bridge: the kernel drops every frame whose source has
-no entry there, and learns none. A supplicant's is a rule that makes every address unreachable. Both
-are changed by one netlink message made here, because pyroute2 takes 1 to 10 ms for it, which would
-be measured. Left out: what a station behind its port still answers to ARP.
+no entry there, and learns none. A supplicant's is a rule that makes every address unreachable, and
+an interface that is dormant. Both are changed by netlink messages made here, because pyroute2 takes
+1 to 10 ms for each, which would be measured. Left out: what a station behind its port still answers
+to ARP.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from caravan.testbed.host import Host
 AF_INET, AF_BRIDGE = 2, 7
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 RTM_NEWRULE, RTM_DELRULE = 32, 33
+RTM_SETLINK = 19
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLM_F_REPLACE, NLM_F_CREATE, NLM_F_EXCL = 0x100, 0x400, 0x200
 NLMSG_ERROR, NLMSG_DONE = 2, 3
@@ -35,6 +37,11 @@ FRA_IIFNAME, FRA_PRIORITY = 3, 6
 """From linux/fib_rules.h."""
 FIRST_PRIORITY = 1
 """After the rule for local addresses only."""
+
+IFLA_OPERSTATE, IFLA_LINKMODE = 16, 17
+OPER_DORMANT, OPER_UP = 5, 6
+LINK_MODE_DEFAULT, LINK_MODE_DORMANT = 0, 1
+"""In the second mode a link that comes up is dormant. From linux/if.h."""
 
 
 class AuthenticatorPort:
@@ -80,10 +87,15 @@ class AuthenticatorPort:
 
 
 class SupplicantPort:
-    """A station's own port, shut at first: no packet of its programs leaves while it is."""
+    """A station's own port, shut at first: no packet of its programs leaves while it is.
 
-    def __init__(self, host: Host) -> None:
-        self._netlink = _Netlink(host, "rule")
+    Its interface is dormant then, as the kernel has it for 802.1X: programs that wait for a link,
+    as a mobile node does, see one only when the port is open, also after a move.
+    """
+
+    def __init__(self, host: Host, interface: str) -> None:
+        self._index = host.index(interface)
+        self._netlink = _Netlink(host, interface)
         self.is_open = True
         self.set_open(False)
 
@@ -96,14 +108,23 @@ class SupplicantPort:
         rule += _attribute(FRA_IIFNAME, b"lo\0")
         if is_open:
             self._netlink.change(RTM_DELRULE, 0, rule)
+            self._set_link(LINK_MODE_DORMANT, OPER_UP)
         else:
+            self._set_link(LINK_MODE_DORMANT, OPER_DORMANT)
             self._netlink.change(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule)
         self.is_open = is_open
 
     def close(self) -> None:
         """Take the port away: a host without a supplicant has none."""
         self.set_open(True)
+        self._set_link(LINK_MODE_DEFAULT, OPER_UP)
         self._netlink.close()
+
+    def _set_link(self, mode: int, state: int) -> None:
+        link = struct.pack("=BxHiII", 0, 0, self._index, 0, 0)
+        link += _attribute(IFLA_OPERSTATE, bytes((state,)))
+        link += _attribute(IFLA_LINKMODE, bytes((mode,)))
+        self._netlink.change(RTM_SETLINK, 0, link)
 
 
 class _Netlink:

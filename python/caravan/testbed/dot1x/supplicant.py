@@ -31,7 +31,7 @@ class Supplicant:
         self.interface = interface
         self.login = login
         self._changing = threading.Lock()
-        self._port = SupplicantPort(host)
+        self._port = SupplicantPort(host, interface)
         path = self._sockets / interface
         # One that was killed has left it.
         path.unlink(missing_ok=True)
