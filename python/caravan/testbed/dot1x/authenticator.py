@@ -52,8 +52,8 @@ class RadiusClient:
 
 @dataclass(frozen=True)
 class Opening:
-    """A station's port opened: when this process heard it of hostapd, and when the kernel had done
-    it, in seconds since the epoch."""
+    """A station's port was opened, or kept open, after a success: when this process heard of that,
+    and when the kernel had done it, in seconds since the epoch."""
 
     hardware_address: str
     heard_s: float
@@ -238,10 +238,8 @@ class Authenticator:
 
     def _open(self, hardware_address: str, heard_s: float) -> None:
         with self._changing:
-            # A frame from its address behind another port has moved the entry there.
+            # Also if it is open: a frame from its address elsewhere has moved the entry there.
             self._port.open(hardware_address)
-            if hardware_address in self._authorized:
-                return
             opened_s = time.time()
             self._announce(hardware_address)
             self._authorized.add(hardware_address)
