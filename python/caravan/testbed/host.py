@@ -175,6 +175,19 @@ class Host:
         self._netlink.link("set", index=index, master=self.index(bridge))
         self._netlink.link("set", index=index, state="up")
 
+    def set_port(self, interface: str, **settings: int) -> None:
+        """Change what an interface does as a port of its bridge, such as `isolated=1`."""
+        self._netlink.brport("set", index=self.index(interface), **settings)
+
+    def flush_port(self, interface: str) -> None:
+        """Forget the Ethernet addresses that a bridge has learned behind an interface."""
+        self.run(["ip", "link", "set", interface, "type", "bridge_slave", "fdb_flush"])
+
+    def forward_groups(self, bridge: str, mask: int) -> None:
+        """Let a bridge forward frames to groups of its own link, 01:80:c2:00:00:0X, by bit X."""
+        index = self.index(bridge)
+        self._netlink.link("set", index=index, kind="bridge", br_group_fwd_mask=mask)
+
     def hardware_address(self, interface: str) -> str:
         """The Ethernet address of an interface."""
         (link,) = self._netlink.get_links(self.index(interface))

@@ -1,0 +1,7 @@
+"""Port-based network access control (IEEE 802.1X) with the programs that people run.
+
+`network.WirelessLan` has two access points in one subnet, `subnets.TwoSubnets` one in each of two.
+On them run `authenticator.Authenticator` (hostapd) and, on stations, `supplicant.Supplicant`
+(wpa_supplicant); `authentication_server.RadiusServer` is FreeRADIUS. `measurement` says how long an
+authentication takes and a roam interrupts, `cause` why a station has no access.
+"""

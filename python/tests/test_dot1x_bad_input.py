@@ -1,0 +1,469 @@
+"""Bad input to IEEE 802.1X: whoever may not have access gets none, no frame of theirs passes, and
+the cause is one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+from dot1x_bed import (
+    CLEAR_FRAMES,
+    Bed,
+    Certificates,
+    Watch,
+    eapol_frame,
+    octets,
+    running,
+    send_frames,
+)
+from mvpn_by_hand import ip
+
+from caravan.testbed.capture import IPPROTO_UDP, RADIUS_PORT, Frame
+from caravan.testbed.dot1x.cause import Cause, Witness
+from caravan.testbed.dot1x.exchange import (
+    ACCESS_ACCEPT,
+    EAP_RESPONSE,
+    EAP_SUCCESS,
+    EAPOL_LOGOFF,
+    EAPOL_START,
+    Tap,
+    eapol,
+    radius,
+    radius_attributes,
+)
+from caravan.testbed.dot1x.measurement import Meter
+from caravan.testbed.dot1x.method import Login, Method
+from caravan.testbed.dot1x.network import (
+    ACCESS_POINT_ADDRESSES,
+    RADIO,
+    RADIUS_ADDRESS,
+    SERVER_ADDRESS,
+    STATION_INTERFACE,
+    UPLINK,
+)
+from caravan.testbed.pki import Credentials
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+FLOOD_FRAMES = 300
+WAIT_S = 5.0
+EAP_MESSAGE, MESSAGE_AUTHENTICATOR = 79, 80
+"""Attributes of RADIUS (RFC 3579 §3)."""
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    folder = tmp_path_factory.mktemp("dot1x")
+    with running(folder / "logs", Certificates(folder)) as it:
+        yield it
+
+
+@pytest.fixture
+def watch(bed: Bed) -> Iterator[Watch]:
+    with contextlib.closing(Watch(bed)) as it:
+        yield it
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A login that no server may accept, or that may accept no server."""
+
+    name: str
+    cause: Cause
+    sentence: str
+
+    def login(self, certificates: Certificates) -> Login:
+        """The wrong login."""
+        strange = certificates.stranger.certificate
+        password = {f"wrong password {one.value}": one for one in Method}
+        if self.name in password:
+            return replace(certificates.login(password[self.name]), password="friend")
+        tls, peap = certificates.login(Method.TLS), certificates.login(Method.PEAP)
+        return {
+            "unknown user": replace(peap, identity="nobody@bench"),
+            "expired certificate": replace(tls, credentials=certificates.expired),
+            "certificate of a stranger": replace(tls, credentials=certificates.strange),
+            "wrong authority": replace(tls, authority=strange),
+            "wrong authority PEAP": replace(peap, authority=strange),
+        }[self.name]
+
+
+SERVER_REFUSED = "the authentication server refused"
+WRONG = [
+    Wrong(
+        f"wrong password {method.value}",
+        Cause.WRONG_PASSWORD,
+        f"{SERVER_REFUSED} {method.name.lower()}@bench: the password is wrong",
+    )
+    for method in (Method.MD5, Method.PEAP, Method.TTLS)
+] + [
+    Wrong(
+        "unknown user",
+        Cause.UNKNOWN_USER,
+        "the authentication server does not know the user nobody@bench",
+    ),
+    Wrong(
+        "expired certificate",
+        Cause.STATION_EXPIRED,
+        f"{SERVER_REFUSED} the certificate of tls@bench: it has expired",
+    ),
+    Wrong(
+        "certificate of a stranger",
+        Cause.STATION_UNTRUSTED,
+        f"{SERVER_REFUSED} the certificate of tls@bench: "
+        "no authority that the server trusts has issued it",
+    ),
+    Wrong(
+        "wrong authority",
+        Cause.SERVER_UNTRUSTED,
+        "tls@bench refused the certificate of the authentication server: "
+        "no authority that the station trusts has issued it",
+    ),
+    Wrong(
+        "wrong authority PEAP",
+        Cause.SERVER_UNTRUSTED,
+        "peap@bench refused the certificate of the authentication server: "
+        "no authority that the station trusts has issued it",
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_a_wrong_login_opens_no_port(wrong: Wrong, bed: Bed, watch: Watch) -> None:
+    with bed.station(wrong.login(bed.certificates)) as station:
+        witness = Witness(station, bed.ap1, bed.radius)
+        associated_s = bed.ap1.associate(station.hardware_address)
+        bed.ap1.wait_failure(station.hardware_address, associated_s)
+        refusal = witness.wait()
+        assert (refusal.cause, str(refusal)) == (wrong.cause, wrong.sentence)
+        assert watch.passing(station.host) == 0
+        assert not station.is_open
+        assert station.hardware_address not in bed.ap1.authorized()
+
+
+def test_the_right_login_passes_all_frames(bed: Bed, watch: Watch) -> None:
+    """What the other tests count as zero."""
+    with (
+        bed.station(bed.certificates.login(Method.TTLS)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        witness = Witness(station, bed.ap1, bed.radius)
+        assert watch.passing(station.host) == 0
+        meter.authenticate()
+        assert witness.refusal() is None
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+@pytest.mark.parametrize("is_dead", [True, False], ids=["dead", "slow"])
+def test_no_port_opens_while_the_server_is_silent(is_dead: bool, bed: Bed, watch: Watch) -> None:
+    with bed.station(bed.certificates.login(Method.TTLS)) as station:
+        witness = Witness(station, bed.ap1, bed.radius)
+        if is_dead:
+            bed.radius.stop()
+        else:
+            bed.radius.pause()
+        associated_s = bed.ap1.associate(station.hardware_address)
+        refusal = witness.wait()
+        assert refusal.cause is Cause.NO_ANSWER
+        assert str(refusal) == "the authentication server has not answered ap1"
+        assert watch.passing(station.host) == 0
+        if is_dead:
+            bed.radius.restart()
+        else:
+            bed.radius.resume()
+        # hostapd asks again after 3 s.
+        bed.ap1.wait_open(station.hardware_address, associated_s)
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_wrong_shared_secret_opens_no_port(bed: Bed, watch: Watch) -> None:
+    with (
+        bed.access_point("ap2", secret="another one") as ap2,
+        bed.station(bed.certificates.login(Method.MD5), "ap2") as station,
+    ):
+        witness = Witness(station, ap2, bed.radius)
+        ap2.associate(station.hardware_address)
+        refusal = witness.wait()
+        assert refusal.cause is Cause.WRONG_SECRET
+        assert str(refusal) == (
+            "the authentication server drops the requests of ap2: their shared secrets differ"
+        )
+        assert watch.passing(station.host) == 0
+
+
+def test_a_forged_answer_opens_no_port(bed: Bed, watch: Watch) -> None:
+    """An Access-Accept with EAP-Success, right in all but what needs the secret."""
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        witness = Witness(station, bed.ap1, bed.radius)
+        bed.radius.pause()
+        bed.ap1.associate(station.hardware_address)
+        (asked,) = wait_frames(tap, 1)
+        send_forged(bed, asked)
+        refusal = witness.wait()
+        assert refusal.cause is Cause.FORGED_ANSWER
+        assert str(refusal) == (
+            "ap1 dropped an answer that was not made with the shared secret: "
+            "it is forged, or the secrets differ"
+        )
+        assert watch.passing(station.host) == 0
+        bed.radius.resume()
+
+
+def wait_frames(tap: Tap, count: int) -> list[Frame]:
+    """Wait for so many frames."""
+    found = tap.read()
+    until = time.monotonic() + WAIT_S
+    while len(found) < count:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+        found += tap.read()
+    return found
+
+
+def send_forged(bed: Bed, asked: Frame) -> None:
+    """Answer a request from another host of the server's network."""
+    (request,) = radius([asked])
+    identifier = radius_attributes(asked.payload[8:])[EAP_MESSAGE][1]
+    success = struct.pack("!BBBBH", EAP_MESSAGE, 6, EAP_SUCCESS, identifier, 4)
+    attributes = success + bytes((MESSAGE_AUTHENTICATOR, 18)) + bytes(16)
+    head = struct.pack("!BBH", ACCESS_ACCEPT, request.identifier, 20 + len(attributes))
+    answer = head + bytes(range(16)) + attributes
+    datagram = struct.pack("!HHHH", RADIUS_PORT, request.port, 8 + len(answer), 0) + answer
+    packet = ip(RADIUS_ADDRESS, ACCESS_POINT_ADDRESSES["ap1"], IPPROTO_UDP, datagram)
+    server = bed.network.server
+    ends = [bed.ap1.host.hardware_address("br0"), server.hardware_address("eth0")]
+    frame = b"".join(map(octets, ends)) + struct.pack("!H", 0x0800) + packet
+    send_frames(server, [frame], "eth0")
+
+
+@dataclass(frozen=True)
+class Rogue:
+    """The certificate of an access point's own server, and why a station refuses it."""
+
+    certificate: str
+    method: Method
+    cause: Cause
+    reason: str
+
+
+ROGUES = [
+    Rogue(
+        "impostor",
+        method,
+        Cause.SERVER_NAME,
+        ": it is not for radius.example, so the access point may be a rogue",
+    )
+    for method in (Method.TLS, Method.PEAP, Method.TTLS)
+] + [
+    Rogue("expired", Method.TTLS, Cause.SERVER_EXPIRED, ": it has expired"),
+    Rogue("future", Method.TTLS, Cause.SERVER_CERTIFICATE, ""),
+    Rogue(
+        "strange",
+        Method.TTLS,
+        Cause.SERVER_UNTRUSTED,
+        ": no authority that the station trusts has issued it",
+    ),
+]
+
+
+@pytest.mark.parametrize("rogue", ROGUES, ids=lambda it: f"{it.certificate}-{it.method.value}")
+def test_a_station_refuses_a_rogue_access_point(rogue: Rogue, bed: Bed, watch: Watch) -> None:
+    """It lets everybody pass: what holds is the station's own port."""
+    certificates = bed.certificates
+    own: Credentials = getattr(certificates, rogue.certificate)
+    config = certificates.config()
+    identity = replace(config.identity, credentials=own)
+    login = certificates.login(rogue.method)
+    with (
+        bed.access_point("ap2", replace(config, identity=identity)) as ap2,
+        bed.station(login, "ap2") as station,
+    ):
+        ap2.host.set_port(RADIO, locked=0, learning=1)
+        witness = Witness(station, ap2)
+        ap2.associate(station.hardware_address)
+        refusal = witness.wait()
+        refused = f"{login.identity} refused the certificate of the authentication server"
+        assert (refusal.cause, str(refusal)) == (rogue.cause, refused + rogue.reason)
+        assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=0.1).received == 0
+        assert watch.leaked(station.hardware_address) == []
+        # The rogue would have passed them on.
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_server_that_gives_no_reason_still_opens_no_port(bed: Bed, watch: Watch) -> None:
+    login = replace(bed.certificates.login(Method.TTLS), password="friend")
+    with (
+        bed.access_point("ap2", bed.certificates.config()) as ap2,
+        bed.station(login, "ap2") as station,
+    ):
+        witness = Witness(station, ap2)
+        ap2.associate(station.hardware_address)
+        refusal = witness.wait()
+        assert refusal.cause is Cause.REFUSED
+        assert str(refusal) == ("the authentication server refused ttls@bench and gave no reason")
+        assert watch.passing(station.host) == 0
+
+
+def test_a_station_that_moved_sends_nothing_until_it_is_authenticated_there(
+    bed: Bed, watch: Watch
+) -> None:
+    with (
+        bed.access_point("ap2") as ap2,
+        bed.station(bed.certificates.login(Method.TTLS)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        meter.authenticate()
+        station.shut()
+        bed.network.plug(station.host, "ap2")
+        watch.leaked(station.hardware_address)
+        assert ping(station.host, SERVER_ADDRESS, 3, 0.01, timeout_s=0.1).received == 0
+        assert watch.leaked(station.hardware_address) == []
+        assert watch.passing(station.host) == 0
+        assert ap2.authorized() == set()
+
+
+def test_a_copied_address_has_the_access_of_its_station(bed: Bed, watch: Watch) -> None:
+    """The known hole: an address is no secret, and nothing seals the frames."""
+    intruder = bed.host()
+    with (
+        bed.station(bed.certificates.login(Method.TLS)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        copied = station.hardware_address
+        assert watch.passing(intruder, copied) == 0
+        meter.authenticate()
+        assert watch.passing(intruder) == 0
+        assert watch.passing(intruder, copied) == CLEAR_FRAMES
+
+
+def test_a_forged_logoff_shuts_a_port_and_opens_none(bed: Bed, watch: Watch) -> None:
+    """EAPOL has no protection: anybody can end a station's access, and nobody gains any."""
+    intruder = bed.host()
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        victim = station.hardware_address
+        meter.authenticate()
+        send_frames(intruder, [eapol_frame(victim, EAPOL_LOGOFF)] * FLOOD_FRAMES)
+        # At a logoff hostapd asks the station once more, and disconnects it 10 ms later.
+        bed.ap1.wait_disconnected(victim)
+        assert watch.passing(station.host) == 0
+        assert watch.passing(intruder, victim) == 0
+        meter.authenticate()
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_flood_of_starts_opens_no_port_and_keeps_no_station_out(bed: Bed, watch: Watch) -> None:
+    intruder = bed.host()
+    strangers = [
+        f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}" for number in range(FLOOD_FRAMES)
+    ]
+    with (
+        bed.station(bed.certificates.login(Method.TTLS)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        before = bed.ap1.authorized()
+        send_frames(intruder, [eapol_frame(one, EAPOL_START) for one in strangers])
+        send_frames(intruder, [eapol_frame(station.hardware_address, EAPOL_START)] * FLOOD_FRAMES)
+        meter.authenticate()
+        assert bed.ap1.authorized() == before | {station.hardware_address}
+        assert watch.passing(intruder, strangers[0]) == 0
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+@pytest.mark.parametrize("method", [Method.MD5, Method.TTLS])
+def test_a_replayed_exchange_opens_no_port(method: Method, bed: Bed, watch: Watch) -> None:
+    """The answers that a station once gave, from a copy of its address."""
+    intruder = bed.host()
+    with (
+        bed.station(bed.certificates.login(method)) as station,
+        Meter(station, bed.ap1) as meter,
+        contextlib.closing(Tap(station.host, STATION_INTERFACE)) as tap,
+    ):
+        victim = station.hardware_address
+        rounds = meter.authenticate().exchange.rounds
+        recorded = [
+            frame
+            for frame, said in ((one, eapol([one])[0]) for one in tap.read())
+            if said.source == victim and said.code == EAP_RESPONSE
+        ]
+        assert len(recorded) == rounds
+        station.process.stop()
+        bed.ap1.restart()
+        since_s = time.time()
+        bed.ap1.associate(victim)
+        for frame in recorded:
+            send_frames(intruder, [frame.data])
+        assert watch.passing(intruder, victim) == 0
+        assert [one for one in bed.ap1.openings() if one.heard_s >= since_s] == []
+
+
+def test_a_roam_in_the_middle_of_a_handshake_opens_only_the_second_port(
+    bed: Bed, watch: Watch
+) -> None:
+    with (
+        bed.access_point("ap2") as ap2,
+        bed.station(bed.certificates.login(Method.PEAP)) as station,
+        Meter(station, ap2) as there,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        address = station.hardware_address
+        bed.radius.pause()
+        bed.ap1.associate(address)
+        wait_frames(tap, 1)
+        witness = Witness(station, bed.ap1, bed.radius)
+        bed.network.plug(station.host, "ap2")
+        bed.radius.resume()
+        refusal = witness.wait()
+        assert refusal.cause is Cause.STATION_SILENT
+        assert str(refusal) == "peap@bench has not answered ap1"
+        assert address not in bed.ap1.authorized() | ap2.authorized()
+        assert watch.passing(station.host) == 0
+        there.authenticate()
+        assert address not in bed.ap1.authorized()
+        assert ap2.authorized() == {address}
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_an_access_point_that_was_killed_lets_nobody_pass(bed: Bed, watch: Watch) -> None:
+    with (
+        bed.station(bed.certificates.login(Method.TTLS)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        meter.authenticate()
+        witness = Witness(station, bed.ap1, bed.radius)
+        assert watch.passing(station.host) == CLEAR_FRAMES
+        bed.ap1.process.signal(signal.SIGKILL)
+        bed.ap1.wait_end()
+        refusal = witness.wait()
+        assert refusal.cause is Cause.ACCESS_POINT_ENDED
+        assert str(refusal) == "hostapd on ap1 has ended"
+        assert bed.ap1.authorized() == set()
+        assert watch.passing(station.host) == 0
+        bed.ap1.restart()
+        assert watch.passing(station.host) == 0
+        meter.authenticate()
+        assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_an_access_point_that_was_restarted_asks_everybody_again(bed: Bed, watch: Watch) -> None:
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        meter.authenticate()
+        bed.ap1.restart()
+        assert bed.ap1.authorized() == set()
+        assert watch.passing(station.host) == 0
+        meter.authenticate()
+        assert watch.passing(station.host) == CLEAR_FRAMES
