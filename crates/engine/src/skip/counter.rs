@@ -5,9 +5,10 @@
 //! needs a write: what is stored is a bound that n stays below. It leaps ahead by [`LEAP`], and a
 //! sender that restarts continues at the bound. At most [`LEAP`] values are lost by a restart.
 //!
-//! The receiver of a count refuses what is below the highest n that it has heard, and nothing above:
-//! only the sender can make a packet that verifies. A limit would help whoever repeats a recorded
-//! packet to a receiver that has lost its highest n: the sender would be beyond it.
+//! The receiver of a count refuses what is below the highest n that it has heard, and what is more
+//! than [`AHEAD`] above it. Only the sender can make a packet that verifies, so a tight limit would
+//! stop nobody but the sender: after a long outage, or after a recorded packet was repeated to a
+//! receiver that has lost its highest n.
 
 use super::SkipTime;
 use crate::counters::DropReason;
@@ -24,6 +25,10 @@ pub const STEP_AGE: Duration = Duration::from_secs(30);
 
 /// The paper's n steps after this many octets of clear text, 512 KB.
 pub const STEP_BYTES: u64 = 512 * 1024;
+
+/// How far the paper's n may be above the highest that was authentic: a year of steps of 30 s whose
+/// packets were all lost, and 24 days of those of 2 s, at the paper's 269 KB/s.
+pub const AHEAD: u32 = 1 << 20;
 
 /// How far the paper's n may be below the highest that was authentic: the path may reorder packets.
 pub const BEHIND: u32 = 1;
@@ -140,8 +145,12 @@ impl Accepted {
                 let first = hour.saturating_sub(HOURS_APART);
                 (first, hour.saturating_add(HOURS_APART))
             }
+            (false, Some(highest)) => {
+                let first = highest.saturating_sub(BEHIND);
+                (first, highest.saturating_add(AHEAD))
+            }
             // Nothing is known of the peer: its first authentic packet says where n is.
-            (false, highest) => (highest.unwrap_or(0).saturating_sub(BEHIND), u32::MAX),
+            (false, None) => (0, u32::MAX),
         };
         match n {
             _ if n < first => Err(DropReason::SkipOldN),

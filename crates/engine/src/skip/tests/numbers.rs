@@ -1,6 +1,6 @@
 //! n: hours, the paper's steps, restarts.
 
-use super::counter::{LEAP, hours};
+use super::counter::{AHEAD, LEAP, hours};
 use super::*;
 
 #[test]
@@ -104,7 +104,11 @@ fn the_receivers_bounds_of_the_papers_n_are_exact() {
     let check = |accepted: &counter::Accepted, n| accepted.check(n, MID_HOUR);
     assert_eq!(check(&accepted, 998), Err(DropReason::SkipOldN));
     assert_eq!(check(&accepted, 999), Ok(()));
-    assert_eq!(check(&accepted, u32::MAX), Ok(()));
+    assert_eq!(check(&accepted, 1_000 + AHEAD), Ok(()));
+    assert_eq!(
+        check(&accepted, 1_001 + AHEAD),
+        Err(DropReason::SkipFutureN)
+    );
     let mut accept = |n| accepted.accept(n, MID_HOUR);
     assert!(!accept(999) && accept(1_000) && accept(2_000));
     assert_eq!(check(&accepted, 1_000), Err(DropReason::SkipOldN));
