@@ -21,6 +21,8 @@ from caravan.files import Entry
 from caravan.lab import core
 from caravan.lab.core import LabError
 
+PING_BYTES = 84
+"""The first data after the messages: an echo request of 56 bytes."""
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -76,7 +78,7 @@ class _Meter:
                 count = one.per_second * stay.seconds
                 packets += count
                 clear += count * one.packet_bytes
-                carried += count * self.size(TRANSPORT, stay.place, 0, one.packet_bytes)
+                carried += count * self.data(stay.place, one.packet_bytes)
         messages = [setup.bytes, *(move.bytes for move in moves)]
         share = (carried + sum(size or 0.0 for size in messages)) / clear - 1
         if None in messages:
@@ -97,10 +99,12 @@ class _Meter:
             notes=tuple(self.notes),
         )
 
-    def size(self, at: str, place: Place, link: int, size: float) -> float:
-        """A packet of the layer `at`, or of its user, on the link of this number at a place: 0 is
-        the client's own."""
-        layers = self.stack.layers if at == TRANSPORT else self.stack.below(at)
+    def data(self, place: Place, size: int) -> float:
+        """A packet of data on the client's link at a place."""
+        return self._through(self.stack.layers, place, 0, size)
+
+    def _through(self, layers: Sequence[Layer], place: Place, link: int, size: float) -> float:
+        """A packet that goes through layers on the link of this number: 0 is the client's own."""
         for layer in reversed(layers):
             if self._reaches(layer, place, link):
                 size = _carried(layer, round(size))
@@ -153,7 +157,7 @@ class _Meter:
             return None
 
         def sized(link: int) -> Callable[[int], float]:
-            return lambda size: self.size(layer.at, place, link, size)
+            return lambda size: self._through(self.stack.below(layer.at), place, link, size)
 
         runs = [
             self._run(_combined(names, sized(number)), link, number)
@@ -176,7 +180,7 @@ class _Meter:
 
     def _run(self, text: str, link: Link, number: int) -> Taken:
         """One run; the device works once, on the client's own link."""
-        size = round(self.size(TRANSPORT, self.setting.stays[0].place, 0, 84))
+        size = round(self.data(self.setting.stays[0].place, PING_BYTES))
         device = self.setting.device if number == 0 else None
         try:
             found = _exchange(text, link, device, size)
@@ -205,7 +209,7 @@ class _Meter:
                 continue
             for one in self.setting.traffic:
                 count = one.per_second * self.setting.seconds
-                inside = [up for up in self.stack.layers if up.at == TRANSPORT != layer.at]
+                inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
                 size = float(one.packet_bytes)
                 for up in inside:
                     size = _carried(up, round(size))
@@ -238,7 +242,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 @cache
 def _priced(device: Device, suite: str, size: float, is_up: bool) -> dict[str, Any]:
     return core.price(
-        device.entry.name if device.entry.file != device.entry.name else device.entry.file,
+        device.entry.name,
         suite,
         size,
         mips=device.mips,
