@@ -33,6 +33,7 @@ class Cost:
     `packet_bytes` is a packet on the client's link, the mean over all; `share` is what all packets
     and messages have more than the packets alone. `setup_*` is before the first data may leave,
     `move_bytes` and `gap_s` are of the worst move, `device_s` of a packet on the client's device.
+    Times are lower bounds if a device has no cost of a part of its work.
     """
 
     packet_bytes: float
@@ -43,6 +44,7 @@ class Cost:
     move_bytes: float | None
     gap_s: float | None
     device_s: float | None
+    is_lower_bound: bool
     notes: tuple[str, ...]
 
 
@@ -66,6 +68,7 @@ class _Meter:
         self.stack = stack
         self.setting = setting
         self.notes: dict[str, None] = {}
+        self.is_lower_bound = False
 
     def cost(self) -> Cost:
         """All of it."""
@@ -96,6 +99,7 @@ class _Meter:
             else max(filter(None, sizes), default=0.0),
             gap_s=None if None in gaps or not gaps else max(gap or 0.0 for gap in gaps),
             device_s=self._device_s(packets),
+            is_lower_bound=self.is_lower_bound,
             notes=tuple(self.notes),
         )
 
@@ -190,6 +194,7 @@ class _Meter:
             self.notes[f"times leave out what the device computes for messages: {fault.brief}"] = (
                 None
             )
+            self.is_lower_bound = True
             found = _exchange(text, link, None, size)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
@@ -228,6 +233,7 @@ class _Meter:
             self.notes[fault.brief] = None
             return None
         if found["is_lower_bound"]:
+            self.is_lower_bound = True
             self.notes[
                 "the device has a cost per byte but none per packet: its time is the least"
             ] = None
@@ -242,7 +248,7 @@ def _sum(values: Sequence[float | None]) -> float | None:
 @cache
 def _priced(device: Device, suite: str, size: float, is_up: bool) -> dict[str, Any]:
     return core.price(
-        device.entry.name,
+        device.entry.file,
         suite,
         size,
         mips=device.mips,
