@@ -181,7 +181,7 @@ def test_an_answer_carries_its_day_and_that_of_the_table() -> None:
 def test_the_text_says_why_what_comes_next_and_from_which_standard() -> None:
     status, out, err = lab("--scenario", "advise-scanner", "--budget", "gap=25ms", "--as-of", TODAY)
     assert (status, err) == (0, "")
-    assert "Use WPA3-Personal with 802.11r: the cheapest of 6 stacks" in out
+    assert "Use WPA3-Personal with 802.11r: the cheapest of 7 stacks" in out
     assert "Cheaper, but not it: WPA2-Personal: gap 40.04 ms, 15.04 ms too much." in out
     assert "The next dearer one is WPA3-Enterprise, EAP-TLS with P-256 and 802.11r" in out
     assert "SAE: recommended by Wi-Fi Alliance WPA3 Specification 3.5, §2.2, 2025-02-01" in out
@@ -252,6 +252,9 @@ def test_scenarios_that_say_too_little_are_refused(tmp_path: Path) -> None:
     assert "handover has 2 clients, not one" in refusal("--scenario", "handover")
     assert "sizes of the model pareto" in refusal("--scenario", "umts")
     own = tmp_path / "own.toml"
+    text = (CATALOGUE / "scenarios/advise-scanner.toml").read_text()
+    own.write_text(f'{text}\n[[move]]\nat = "50 min"\nlink = "aisle-1"\ndelay = "9 ms"\n')
+    assert "a move changes a link" in refusal("--scenario", str(own))
     own.write_text("name = 1\n")
     assert "own.toml:1:1: name" in refusal("--scenario", str(own))
 

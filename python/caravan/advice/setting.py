@@ -161,9 +161,12 @@ class _Ways:
         )
         arrivals = [(0.0, first)]
         for move in self.moves:
-            moved = move.get("station")
-            at_s = move["at_ns"] / 1e9
-            if moved is None or at_s >= seconds:
+            moved, at_s = move.get("station"), move["at_ns"] / 1e9
+            if moved is None:
+                raise LabError(
+                    "--scenario: a move changes a link: the advisor knows those of a client"
+                )
+            if at_s >= seconds:
                 continue
             arrivals.append((at_s, moved["to"]))
         ends = [at_s for at_s, _ in arrivals[1:]] + [seconds]
