@@ -188,6 +188,12 @@ def test_the_text_says_why_what_comes_next_and_from_which_standard() -> None:
     assert "802.11r: allowed by IEEE 802.11r-2008, §11A, 2008-07-01." in out
 
 
+def test_what_the_next_dearer_one_gives_up_is_said() -> None:
+    _, out, _ = lab("--scenario", "advise-scanner", "--as-of", TODAY)
+    said = "0.053 points more buy forward-secrecy, and give up mutual-authentication."
+    assert f"The next dearer one is Enhanced Open (OWE): {said}" in out
+
+
 def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
     words = ("--scenario", "advise-vehicle", "--budget", "gap=100ms,bytes=6%", "--as-of", TODAY)
     status, out, err = lab(*words)
@@ -289,6 +295,7 @@ def test_the_json_has_these_keys() -> None:
     }
     assert found["budget"] == {"gap": 25.0}
     assert found["next"]["buys"] == ["per-user-authentication"]
+    assert found["next"]["gives_up"] == []
     for one in found["stacks"]:
         assert set(one) == {
             *("stack", "title", "fits", "standing", "gives", "lacks", "misses", "cost"),
@@ -429,3 +436,17 @@ def test_the_answer_is_the_cheapest_that_fits() -> None:
     found = advise("advise-vehicle", Asked(("confidentiality",), {}, date.fromisoformat(TODAY)))
     assert found.best is not None
     assert found.best.rank == min(one.rank for one in found.options if one.fits)
+
+
+def test_the_page_has_the_answers_of_the_samples() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    rows = re.findall(r"\| `(advise-\w+)`: [^|]+\| ([^|]+) \| `([^`]+)`: ([^|]+) \|", page)
+    assert len(rows) == 3
+    for scenario, free, budget, bound in rows:
+        for words, said in (((), free), (("--budget", budget), bound)):
+            found = answer(scenario, *words)
+            (one,) = [one for one in found["stacks"] if one["stack"] == found["answer"]]
+            title = one["title"].removeprefix("open Wi-Fi, ")
+            assert said in (title, title.replace("MOBIKE, ESP ", "")), scenario
+    for word in (*standings().properties, *BUDGETS):
+        assert f"`{word}`" in page

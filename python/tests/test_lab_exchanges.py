@@ -4,12 +4,15 @@ measured."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from caravan import _lab
 from caravan.document import plain
-from caravan.files import find, names
+from caravan.files import CATALOGUE, find, names
+from caravan.lab import core
+from caravan.lab.core import Question
 
 ETHERNET = 14
 DOT11 = 24 + 8
@@ -126,3 +129,39 @@ def test_sae_sends_a_scalar_and_an_element_of_group_19() -> None:
     sizes = [message["bytes"] for message in messages("wifi-sae")]
     # header 24, fields 6; group 2, scalar 32, element 64; then send-confirm 2, confirm 32
     assert sizes[:4] == [128, 128, 64, 64]
+
+
+def test_ikev2_follows_from_its_formats() -> None:
+    header, sa, ke, nonce, detection, fragmentation = 28, 40, 40, 36, 2 * 28, 8
+    first = 28 + header + sa + ke + nonce + detection + fragmentation
+    # a marker behind a NAT, the header of SK, IV 8, pad length 1, ICV 16
+    around = 28 + 4 + header + 4 + 8 + 1 + 16
+    init = 20 + 40 + 12 + 36 + 2 * 24 + 2 * 8
+    answer = 23 + 40 + 16 + 36 + 2 * 24 + 8
+    sizes = [message["bytes"] for message in messages("ikev2-psk")]
+    assert sizes == [first, first, around + init, around + answer]
+    sizes = [message["bytes"] for message in messages("ikev2-mobike")]
+    assert sizes == [around + 8 + detection, around + detection]
+
+
+IKEV1 = """
+name = "psk"
+title = "IKEv1 with a pre-shared key"
+suite = "3des-sha1-modp1024"
+mode = "tunnel"
+[keys]
+exchange = "ikev1-main"
+proposal = "3des-sha1-modp1024"
+proof = "psk"
+"""
+
+
+def test_ikev1_has_the_bytes_of_the_real_machine(tmp_path: Path) -> None:
+    (tmp_path / "psk.toml").write_text(IKEV1)
+    road = (CATALOGUE / "scenarios/road.toml").read_text().replace("8 MB", "1 KB")
+    (tmp_path / "road.toml").write_text(road)
+    found = core.kernel(Question(str(tmp_path / "road.toml"), ('policy="./psk.toml"',)))
+    sent = found["simulate"]["exchange"]["messages"]
+    assert [(one["is_sent"], one["wire_bytes"]) for one in sent] == [
+        (message["from"] == "node", message["bytes"]) for message in messages("ikev1-main-psk")
+    ]

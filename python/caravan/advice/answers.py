@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from caravan.advice.choice import Advice, Miss, Option, gains
+from caravan.advice.choice import Advice, Miss, Option, gains, losses
 from caravan.advice.costs import Cost
 from caravan.advice.question import BUDGETS, shown
 from caravan.advice.standings import Block, Verdict, standings
@@ -162,7 +162,9 @@ def _next(advice: Advice, best: Option, other: Option) -> str:
         words.append(f"'{other.standing}' instead of '{best.standing}'")
     points = (other.cost.share - best.cost.share) * 100
     dearer = f"{significant(points, 2)} points more" if points > LEAST_POINTS else "no more bytes"
-    return f"The next dearer one is {other.stack.title}: {dearer} buy {', '.join(words)}."
+    lost = losses(best, other)
+    but = f", and give up {', '.join(lost)}" if lost else ""
+    return f"The next dearer one is {other.stack.title}: {dearer} buy {', '.join(words)}{but}."
 
 
 def spoken(verdict: Verdict | None) -> str:
@@ -197,7 +199,11 @@ def as_json(advice: Advice) -> dict[str, Any]:
         "answer": None if best is None else best.stack.name,
         "next": None
         if best is None or other is None
-        else {"stack": other.stack.name, "buys": gains(best, other, standings())},
+        else {
+            "stack": other.stack.name,
+            "buys": gains(best, other, standings()),
+            "gives_up": losses(best, other),
+        },
         "nearest": None if advice.nearest is None else advice.nearest.stack.name,
         "stacks": [_option(one) for one in advice.options],
     }

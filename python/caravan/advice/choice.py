@@ -194,6 +194,11 @@ def gains(best: Option, other: Option, known: Standings) -> list[str]:
     return more
 
 
+def losses(best: Option, other: Option) -> list[str]:
+    """The properties of the best that the other has not."""
+    return [word for word in best.gives if word not in other.gives]
+
+
 def _nearest(options: Sequence[Option]) -> Option | None:
     """The allowed stack that misses least: the fewest properties, then the smallest excess."""
     allowed = [one for one in options if one.is_permitted]
