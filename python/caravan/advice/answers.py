@@ -35,6 +35,12 @@ def heading(advice: Advice) -> str:
     return f"{setting.title} ({setting.name})\nAsked: {', '.join([*asked.must, *limits])}.\n{days}"
 
 
+LEGEND = (
+    "bytes: a packet on the client's link; more: what packets and messages have more than the "
+    "packets alone; setup: until the first data may leave; gap: of the worst move"
+)
+
+
 def table(advice: Advice) -> Table:
     """The stacks that come into question, the cheapest first."""
     from rich.table import Table  # noqa: PLC0415
@@ -56,7 +62,7 @@ def table(advice: Advice) -> Table:
             "gap, ms": _scaled(cost.gap_s, 1e3),
             "device, us": _scaled(cost.device_s, 1e6),
             "standing": option.standing or "not yet",
-            "why not": "; ".join(why_not(option)),
+            "misses": ", ".join(miss.budget for miss in option.misses),
         }
         found.add_row(*(cells[name] for name in columns))
     return found
@@ -66,7 +72,8 @@ def _columns(advice: Advice) -> list[str]:
     """Those that have a meaning for the scenario."""
     absent = set() if advice.setting.moves else {"gap, ms"}
     absent |= set() if advice.setting.device else {"device, us"}
-    every = ("", "stack", *RIGHT, "standing", "why not")
+    absent |= set() if advice.asked.budgets else {"misses"}
+    every = ("", "stack", *RIGHT, "standing", "misses")
     return [name for name in every if name not in absent]
 
 

@@ -66,6 +66,7 @@ def advise_command(
         console.print(answers.heading(found), markup=False)
         console.print()
         _show(console, answers.table(found))
+        console.print(answers.LEGEND, markup=False)
         console.print()
         for line in answers.sentences(found):
             console.print(line, markup=False)
@@ -74,7 +75,11 @@ def advise_command(
 
 
 def _show(console: Console, table: Table) -> None:
-    """Print a table without the blanks that would fill its last column."""
+    """Print a table whole, without the blanks that would fill its last column."""
+    from rich.measure import Measurement  # noqa: PLC0415
+
+    options = console.options.update(width=PIPED_WIDTH)
+    table.width = Measurement.get(console, options, table).maximum
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
