@@ -213,6 +213,14 @@ def test_a_budget_that_cannot_be_known_is_not_kept() -> None:
     assert found["answer"] == "wifi-open + wireguard"
 
 
+def test_times_that_are_the_least_are_said_to_be_so() -> None:
+    words = ("--scenario", "advise-vehicle", "--as-of", TODAY)
+    _, out, _ = lab(*words, "--budget", "gap=100ms")
+    assert "Its times are the least, so it may still miss: gap." in out
+    _, out, _ = lab(*words, "--budget", "bytes=10%")
+    assert "the least, so" not in out
+
+
 def test_the_help_names_properties_and_budgets() -> None:
     status, out, _ = lab("--help")
     words = out.replace("\n", " ").replace("- ", "-")
@@ -283,6 +291,7 @@ COST = {
     "move_bytes",
     "gap_ms",
     "device_ms",
+    "lower_bound",
     "notes",
 }
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ROWS = 8
 """Stacks that the table shows besides the answer."""
+TIMED = ("gap", "setup", "device")
+"""Budgets that depend on what a device computes."""
 CHEAPER = 3
 """Cheaper stacks that are named with what is against them."""
 LEAST_POINTS = 1e-3
@@ -132,6 +134,9 @@ def sentences(advice: Advice) -> Iterator[str]:
     added = shown("bytes", cost.share)
     yield f"Use {best.stack.title}: {which}. It adds {added} to the bytes on the client's link."
     yield f"It gives: {', '.join(best.gives) or 'nothing'}."
+    timed = [name for name in advice.asked.budgets if name in TIMED]
+    if cost.is_lower_bound and timed:
+        yield f"Its times are the least, so it may still miss: {', '.join(timed)}."
     known = [one for one in advice.options if one.standing and not one.lacks]
     for one in [one for one in known if one.rank < best.rank][:CHEAPER]:
         yield f"Cheaper, but not it: {one.stack.title}: {'; '.join(why_not(one))}."
@@ -252,6 +257,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "move_bytes": cost.move_bytes,
         "gap_ms": _amount("gap", cost.gap_s),
         "device_ms": _amount("device", cost.device_s),
+        "lower_bound": cost.is_lower_bound,
         "notes": list(cost.notes),
     }
 
