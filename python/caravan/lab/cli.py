@@ -1,8 +1,8 @@
 """`caravan-lab`: what a security policy costs, asked from a terminal.
 
 Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
-comparison found a difference or a tunnel does not come up, 2: the question is wrong, 130: stopped
-by Ctrl-C.
+comparison found a difference or a tunnel does not come up, 2: the question is wrong, 3: no stack
+fits what `advise` was asked, 130: stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from caravan.advice.commands import add_to as add_advice_to
 from caravan.background import leave
 from caravan.lab import core, tables
 from caravan.lab.ask import AskRequest, Verdict, answer
@@ -57,6 +58,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 add_to(app)
+add_advice_to(app)
 
 Json = Annotated[bool, typer.Option("--json", help="one JSON object for programs")]
 Mips = Annotated[

@@ -18,7 +18,7 @@ from caravan import _lab, recordings
 from caravan.study import case, flows, parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, Run
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
@@ -57,6 +57,8 @@ def model(cell: Cell, found: ResolvedCell) -> list[Measure]:
         return _prices(found.modelled)
     if cell.sweep.measure == EXCHANGE:
         return _exchanged(found.modelled)
+    if cell.sweep.measure == STACK:
+        return [Measure(name, value) for name, value in found.modelled.items() if value is not None]
     if cell.sweep.measure == "parameters":
         return [
             Measure("value", parameters.number(found.document, key), reading=name)

@@ -66,6 +66,9 @@ METRICS = {
     "messages": Metric("messages", "Messages"),
     "message_bytes": Metric("bytes", "Messages on the wire"),
     "data_bytes": Metric("bytes", "A data packet on the wire"),
+    "move_bytes": Metric("bytes", "Messages of a move"),
+    "standing": Metric("", "Standing: 0 must not, 1 should not, 2 allowed, 3 recommended"),
+    "byte_ns": Metric("ns", "Processor time for a byte"),
     "first_sent_ms": Metric("ms", "Until the first data may leave"),
     "gap_ms": Metric("ms", "Handover gap"),
     "rtt_ms": Metric("ms", "Round trip"),
@@ -125,6 +128,7 @@ UPPER = "upper"
 """The bound of a value that may be smaller: a rate that such work permits."""
 MORE_WITH_WORK = (
     "time_ms",
+    "byte_ns",
     "operations",
     "cycles",
     "energy_uj",

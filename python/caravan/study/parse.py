@@ -25,6 +25,8 @@ from caravan.study.parsed import (
     MEASURES,
     PRICE_KEYS,
     RUN_KEYS,
+    STACK,
+    STACK_KEYS,
     Claim,
     ClaimTest,
     Figure,
@@ -98,7 +100,7 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE, CASE) and not scenario:
+    if measure not in ("price", EXCHANGE, CASE, STACK) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
@@ -151,10 +153,13 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
-    if measure == EXCHANGE:
+    if measure in (EXCHANGE, STACK):
         for axis in ("policy", "link"):
             if axis not in sweep.grid:
-                what = f'"{EXCHANGE}" needs the axis "{axis}": files of {axis_files(axis)}'
+                held = f"files of {axis_files(axis)}"
+                if measure == STACK and axis == "policy":
+                    held = "layers of stacks.toml"
+                what = f'"{measure}" needs the axis "{axis}": {held}'
                 raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and its key')
@@ -167,7 +172,12 @@ def axis_files(axis: str) -> str:
 
 def unheard(sweep: Sweep, name: str) -> str:
     """Why setting a key in a sweep would have no effect; empty if it has one."""
-    of_measures = {"price": PRICE_KEYS, EXCHANGE: EXCHANGE_KEYS, CASE: CASE_KEYS}
+    of_measures = {
+        "price": PRICE_KEYS,
+        EXCHANGE: EXCHANGE_KEYS,
+        CASE: CASE_KEYS,
+        STACK: STACK_KEYS,
+    }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:
         return unknown("key", name, known)

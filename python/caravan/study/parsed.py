@@ -12,7 +12,8 @@ LEVELS = ("model", "simulate", "testbed")
 FLOWS = "flows"
 EXCHANGE = "exchange"
 CASE = "case"
-MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE, CASE)
+STACK = "stack"
+MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE, CASE, STACK)
 HELD = {
     "road": ("model", "simulate"),
     "price": ("model",),
@@ -21,6 +22,7 @@ HELD = {
     FLOWS: ("simulate",),
     EXCHANGE: ("model",),
     CASE: ("testbed",),
+    STACK: ("model",),
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
@@ -31,6 +33,8 @@ EXCHANGE_KEYS = ("through", "detection_s", "data_bytes", "clock_mhz")
 """The keys that a sweep of exchanges may set."""
 CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
+STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
+"""The keys that a sweep of stacks may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
 RUN_TOLERANCE = 0.01
@@ -62,7 +66,8 @@ class Sweep:
     `road` sends traffic through a scenario, `price` computes the cost of single packets,
     `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
     the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
-    counts the messages that a policy needs, `case` measures a case of paper M in namespaces.
+    counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
+    `stack` prices security layers on top of each other.
     """
 
     name: str

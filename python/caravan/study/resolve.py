@@ -17,10 +17,10 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import case, parameters
+from caravan.study import case, parameters, stack
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, Study
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -153,6 +153,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _exchange(cell, files)
     if cell.sweep.measure == CASE:
         return _case(cell, files)
+    if cell.sweep.measure == STACK:
+        return _stack(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -342,6 +344,37 @@ def _case(cell: Cell, files: Files) -> ResolvedCell:
         packet_bytes=_number(point.get("packet_bytes")),
         request=request,
         document={},
+    )
+
+
+def _stack(cell: Cell, files: Files) -> ResolvedCell:
+    """Layers over a link, with what lies `behind` it."""
+    point, known = cell.point, {**cell.settings, **cell.last}
+    policy, link, device = str(point["policy"]), str(point["link"]), point.get("device", FREE)
+    behind = known.pop("behind", None)
+    request = {
+        **known,
+        "stack": policy,
+        "link": files.text("link", link),
+        "behind": None if behind is None else files.text("link", str(behind)),
+        "device": None if device == FREE else files.text("device", str(device)),
+    }
+    content = canonical({**request, "texts": stack.texts(policy)})
+    theory, is_bound = stack.priced(request)
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
+        cost_table=str(device),
+        policy=policy,
+        device=str(device),
+        link=link,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        request=request,
+        document={},
+        bytes_alone=(str(device),) if is_bound else (),
+        theory=theory,
     )
 
 

@@ -1,0 +1,213 @@
+"""The advisor: the cheapest stack that is allowed on a day, has all that is asked and keeps every
+budget; what the next dearer one would buy; or which stack misses least.
+
+Stacks are compared by the bytes on the client's link over the whole scenario, packets and
+messages, then by gap, time of the setup, and time of the device. Left out: what a stack costs in
+money or work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from caravan.advice.costs import Cost, cost
+from caravan.advice.question import Asked
+from caravan.advice.setting import Setting, read
+from caravan.advice.stacks import ACCESS, TUNNEL, Stack, stacks
+from caravan.advice.standings import PERMITTED, VERDICTS, Block, Standings, Verdict, standings
+from caravan.messages import Refused
+
+SURVIVES = "survives-moves"
+FAR = float("inf")
+BARE = "wifi-open"
+"""The layer that protects nothing; without Wi-Fi it stands for no layer at all."""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A budget that a stack does not keep; `amount` None is not known."""
+
+    budget: str
+    limit: float
+    amount: float | None
+
+    @property
+    def excess(self) -> float:
+        """How far above the limit, as a share of it."""
+        if self.amount is None or not self.limit:
+            return FAR
+        return self.amount / self.limit - 1
+
+
+@dataclass(frozen=True)
+class Option:
+    """A stack in the setting: its verdicts on the day, its properties, its cost, what it misses.
+
+    `verdicts` are by block; None: the block did not exist yet.
+    """
+
+    stack: Stack
+    verdicts: Mapping[Block, Verdict | None]
+    gives: tuple[str, ...]
+    cost: Cost
+    lacks: tuple[str, ...]
+    misses: tuple[Miss, ...]
+
+    @property
+    def standing(self) -> str:
+        """The worst verdict of its blocks; empty if one did not exist yet."""
+        found = self.verdicts.values()
+        if any(verdict is None for verdict in found):
+            return ""
+        words = [verdict.word for verdict in found if verdict is not None]
+        return min(words, key=VERDICTS.index, default=PERMITTED[0])
+
+    @property
+    def is_permitted(self) -> bool:
+        """Whether every block may be used on the day."""
+        return all(
+            verdict is not None and verdict.is_permitted for verdict in self.verdicts.values()
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is allowed, has all that was asked and keeps every budget."""
+        return self.is_permitted and not self.lacks and not self.misses
+
+    @property
+    def rank(self) -> tuple[float, float, float, float, str]:
+        """Its place: cheaper stacks are smaller."""
+        cost = self.cost
+        return (
+            round(cost.share, 9),
+            FAR if cost.gap_s is None else cost.gap_s,
+            FAR if cost.setup_s is None else cost.setup_s,
+            FAR if cost.device_s is None else cost.device_s,
+            self.stack.name,
+        )
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer. `best` is None if nothing fits; then `nearest` misses least. `next` is the next
+    dearer stack that fits and has something that `best` has not."""
+
+    setting: Setting
+    asked: Asked
+    revised: str
+    options: tuple[Option, ...]
+    """Every stack that applies, the cheapest first."""
+    best: Option | None
+    next: Option | None
+    nearest: Option | None
+
+
+def advise(scenario: str, asked: Asked) -> Advice:
+    """The answer for a scenario, by path or name."""
+    setting = read(scenario)
+    if "gap" in asked.budgets and not setting.moves:
+        raise Refused(f"--budget: gap: {setting.name} has no move")
+    if "device" in asked.budgets and setting.device is None:
+        raise Refused(f"--budget: device: {setting.name} names no device of its client")
+    known = standings()
+    found = [_option(stack, setting, asked) for stack in applying(stacks(), setting)]
+    options = tuple(sorted(found, key=lambda one: one.rank))
+    fitting = [one for one in options if one.fits]
+    best = fitting[0] if fitting else None
+    return Advice(
+        setting,
+        asked,
+        known.revised.isoformat(),
+        options,
+        best,
+        next((one for one in fitting[1:] if best and gains(best, one, known)), None),
+        None if best else _nearest(options),
+    )
+
+
+def applying(all_stacks: Sequence[Stack], setting: Setting) -> tuple[Stack, ...]:
+    """The stacks for a setting, each once: without access layers where no link is Wi-Fi, and
+    without stacks that need a gateway where there is none."""
+    has_wifi = any(place.link.is_wifi for place in setting.places)
+    found = []
+    for stack in all_stacks:
+        if not setting.has_gateway and any(one.at == TUNNEL for one in stack.layers):
+            continue
+        kept = tuple(one for one in stack.layers if has_wifi or one.at != ACCESS)
+        is_bare = [one.name for one in stack.layers] == [BARE]
+        if kept or is_bare:
+            found.append(Stack(kept))
+    return tuple(dict.fromkeys(found))
+
+
+def _option(stack: Stack, setting: Setting, asked: Asked) -> Option:
+    gives = properties(stack, setting)
+    found = cost(stack, setting)
+    return Option(
+        stack=stack,
+        verdicts={block: block.on(asked.as_of) for block in stack.blocks},
+        gives=gives,
+        cost=found,
+        lacks=tuple(word for word in asked.must if word not in gives),
+        misses=tuple(_misses(found, setting, asked.budgets)),
+    )
+
+
+def properties(stack: Stack, setting: Setting) -> tuple[str, ...]:
+    """The properties of a stack, in the order of the table, over all that lies open.
+
+    A scenario with a gateway says that the network up to it is not trusted: access layers protect
+    the radio alone and do not count. Without a gateway they count, if every link is Wi-Fi.
+    """
+    is_open = setting.has_gateway or not setting.is_all_wifi
+    counting = [one for one in stack.layers if one.at != ACCESS or not is_open]
+    words = {word for layer in counting for block in layer.blocks for word in block.gives}
+    if setting.moves and setting.keeps_addresses:
+        words.add(SURVIVES)
+    return tuple(word for word in standings().properties if word in words)
+
+
+def _misses(cost: Cost, setting: Setting, budgets: Mapping[str, float]) -> Sequence[Miss]:
+    amounts = {
+        "bytes": cost.share,
+        "gap": cost.gap_s if setting.moves else 0.0,
+        "setup": cost.setup_s,
+        "rounds": float(cost.setup_rounds),
+        "messages": cost.setup_bytes,
+        "device": cost.device_s,
+    }
+    found = [Miss(name, limit, amounts[name]) for name, limit in budgets.items()]
+    return [one for one in found if one.amount is None or one.amount > one.limit]
+
+
+def gains(best: Option, other: Option, known: Standings) -> list[str]:
+    """What a dearer stack has that the best has not: properties, then shorter times."""
+    more = [word for word in known.properties if word in other.gives and word not in best.gives]
+    own, its = best.cost, other.cost
+    if own.gap_s is not None and its.gap_s is not None and its.gap_s < 0.9 * own.gap_s:
+        more.append("gap")
+    if own.setup_s is not None and its.setup_s is not None and its.setup_s < 0.9 * own.setup_s:
+        more.append("setup")
+    if VERDICTS.index(other.standing) > VERDICTS.index(best.standing):
+        more.append("standing")
+    return more
+
+
+def losses(best: Option, other: Option) -> list[str]:
+    """The properties of the best that the other has not."""
+    return [word for word in best.gives if word not in other.gives]
+
+
+def _nearest(options: Sequence[Option]) -> Option | None:
+    """The allowed stack that misses least: the fewest properties, then the smallest excess."""
+    allowed = [one for one in options if one.is_permitted]
+    return min(
+        allowed,
+        key=lambda one: (
+            len(one.lacks),
+            max((miss.excess for miss in one.misses), default=0.0),
+            one.rank,
+        ),
+        default=None,
+    )

@@ -1,0 +1,86 @@
+"""`caravan-lab advise`. Status 3: nothing fits, and the nearest miss is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from caravan.advice.question import BUDGETS, DEFAULT
+from caravan.advice.standings import standings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+NOTHING_FITS = 3
+PIPED_WIDTH = 10_000
+"""Output without a terminal has no width, so lines are not wrapped."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("advise")(advise_command)
+
+
+def advise_command(
+    *,
+    scenario: Annotated[str, typer.Option(help="a scenario: its name or a file")],
+    must: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROPERTY,...",
+            help=f"of {', '.join(standings().properties)}; default: {', '.join(DEFAULT)}",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=LIMIT,...",
+            help=f"of {', '.join(BUDGETS)}, as gap=100ms,bytes=10%",
+        ),
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="DATE", help="as 2020-06-30; default: today")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="one JSON object for programs, all stacks")
+    ] = False,
+) -> None:
+    """Name the cheapest security stack that standards allow, and why; status 3 if none fits."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from caravan.advice import answers  # noqa: PLC0415
+    from caravan.advice.choice import advise  # noqa: PLC0415
+    from caravan.advice.question import Asked  # noqa: PLC0415
+
+    found = advise(scenario, Asked.read(must, budget, as_of))
+    if as_json:
+        sys.stdout.write(json.dumps(answers.as_json(found), allow_nan=False) + "\n")
+    else:
+        console = Console(highlight=False, soft_wrap=True)
+        if not console.is_terminal:
+            console.width = PIPED_WIDTH
+        console.print(answers.heading(found), markup=False)
+        console.print()
+        _show(console, answers.table(found))
+        console.print(answers.LEGEND, markup=False)
+        console.print()
+        for line in answers.sentences(found):
+            console.print(line, markup=False)
+    if found.best is None:
+        raise typer.Exit(NOTHING_FITS)
+
+
+def _show(console: Console, table: Table) -> None:
+    """Print a table whole, without the blanks that would fill its last column."""
+    from rich.measure import Measurement  # noqa: PLC0415
+
+    options = console.options.update(width=PIPED_WIDTH)
+    table.width = Measurement.get(console, options, table).maximum
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")

@@ -1,0 +1,336 @@
+"""What a stack costs in a setting: bytes of each packet, messages, rounds and times.
+
+The native core computes each number: an exchange over a link, a packet under a policy, a packet on
+a device. A layer over several links takes the sum of its runs over each of them. Left out: losses,
+detection (the client knows its new place at once), and what peers compute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from caravan import _lab, files
+from caravan.advice.setting import Device, Link, Place, Setting
+from caravan.advice.stacks import ACCESS, TRANSPORT, TUNNEL, Layer, Stack
+from caravan.document import plain
+from caravan.files import Entry
+from caravan.lab import core
+from caravan.lab.core import LabError
+
+PING_BYTES = 84
+"""The first data after the messages: an echo request of 56 bytes."""
+EMPTY = 'name = "empty"\ntitle = "no messages"\n'
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a stack costs. Times in s; None is not known, or does not apply.
+
+    `packet_bytes` is a packet on the client's link, the mean over all; `share` is what all packets
+    and messages have more than the packets alone. `setup_*` is before the first data may leave,
+    `move_bytes` and `gap_s` are of the worst move, `device_s` of a packet on the client's device.
+    Times are lower bounds if a device has no cost of a part of its work.
+    """
+
+    packet_bytes: float
+    share: float
+    setup_rounds: int
+    setup_bytes: float | None
+    setup_s: float | None
+    move_bytes: float | None
+    gap_s: float | None
+    device_s: float | None
+    is_lower_bound: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What some messages take: until the client may send, and until data comes to it."""
+
+    rounds: int
+    bytes: float | None
+    send_s: float | None
+    gap_s: float | None
+
+
+def cost(stack: Stack, setting: Setting) -> Cost:
+    """What a stack costs in a setting, whose layers all apply there."""
+    return _Meter(stack, setting).cost()
+
+
+class _Meter:
+    def __init__(self, stack: Stack, setting: Setting) -> None:
+        self.stack = stack
+        self.setting = setting
+        self.notes: dict[str, None] = {}
+        self.is_lower_bound = False
+
+    def cost(self) -> Cost:
+        """All of it."""
+        setting, first = self.setting, self.setting.stays[0].place
+        setup = self._phase(first, [(one, one.setup, one.behind) for one in self.stack.layers])
+        moves = [self._move(stay.place, is_roam=stay.is_roam) for stay in setting.moves]
+        clear = carried = packets = 0.0
+        for stay in setting.stays:
+            for one in setting.traffic:
+                count = one.per_second * stay.seconds
+                packets += count
+                clear += count * one.packet_bytes
+                carried += count * self.data(stay.place, one.packet_bytes)
+        messages = [setup.bytes, *(move.bytes for move in moves)]
+        share = (carried + sum(size or 0.0 for size in messages)) / clear - 1
+        if None in messages:
+            self.notes["a message has no known size: bytes are the least"] = None
+        gaps = [move.gap_s for move in moves]
+        sizes = [move.bytes for move in moves]
+        return Cost(
+            packet_bytes=carried / packets,
+            share=share,
+            setup_rounds=setup.rounds,
+            setup_bytes=setup.bytes,
+            setup_s=setup.send_s,
+            move_bytes=None
+            if None in sizes or not sizes
+            else max(filter(None, sizes), default=0.0),
+            gap_s=None if None in gaps or not gaps else max(gap or 0.0 for gap in gaps),
+            device_s=self._device_s(packets),
+            is_lower_bound=self.is_lower_bound,
+            notes=tuple(self.notes),
+        )
+
+    def data(self, place: Place, size: int) -> float:
+        """A packet of data on the client's link at a place."""
+        return self._through(self.stack.layers, place, 0, size)
+
+    def _through(self, layers: Sequence[Layer], place: Place, link: int, size: float) -> float:
+        """A packet that goes through layers on the link of this number: 0 is the client's own."""
+        for layer in reversed(layers):
+            if self._reaches(layer, place, link):
+                size = _carried(layer, round(size))
+        return size
+
+    def _reaches(self, layer: Layer, place: Place, link: int) -> bool:
+        if layer.at == ACCESS:
+            return link == 0 and place.link.is_wifi
+        return layer.at == TRANSPORT or link <= len(place.gateway)
+
+    def _links(self, layer: Layer, place: Place) -> tuple[Link, ...]:
+        if layer.at == ACCESS:
+            return (place.link,) if place.link.is_wifi else ()
+        more = place.beyond if layer.at == TRANSPORT else ()
+        return (place.link, *place.gateway, *more)
+
+    def _move(self, place: Place, *, is_roam: bool) -> Taken:
+        """Layers that a move makes necessary. A tunnel keeps the addresses inside."""
+        again = [one for one in self.stack.layers if one.at == ACCESS or not is_roam]
+        if any(one.at == TUNNEL for one in again):
+            again = [one for one in again if one.at != TRANSPORT]
+        return self._phase(place, [(one, one.renewal, one.renewal_behind) for one in again])
+
+    def _phase(
+        self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...], tuple[str, ...]]]
+    ) -> Taken:
+        """Layers one after the other."""
+        found = [self._layer(layer, place, on, behind) for layer, on, behind in steps]
+        runs = [run for run in found if run is not None]
+        if not runs:
+            # The first packet from there moves what has to move.
+            empty = self._run(EMPTY, place.link, 0)
+            return Taken(0, 0.0, 0.0, empty.gap_s)
+        *before, last = runs
+        sent = [run.send_s for run in before]
+        sizes = [run.bytes for run in runs]
+        return Taken(
+            rounds=sum(run.rounds for run in runs),
+            bytes=_sum(sizes),
+            send_s=_sum([*sent, last.send_s]),
+            gap_s=_sum([*sent, last.gap_s]),
+        )
+
+    def _layer(
+        self, layer: Layer, place: Place, names: tuple[str, ...], behind: tuple[str, ...]
+    ) -> Taken | None:
+        """The messages of a layer over each link that it covers, and behind the access point."""
+        links = self._links(layer, place)
+        if not links:
+            return None
+
+        def sized(link: int) -> Callable[[int], float]:
+            return lambda size: self._through(self.stack.below(layer.at), place, link, size)
+
+        runs = [
+            self._run(_combined(names, sized(number)), link, number)
+            for number, link in enumerate(links)
+        ]
+        for one in behind:
+            text = files.find("exchange", one).text
+            runs += [self._behind(text, link) for link in place.gateway]
+        return Taken(
+            runs[0].rounds,
+            runs[0].bytes,
+            _sum([run.send_s for run in runs]),
+            _sum([run.gap_s for run in runs]),
+        )
+
+    def _behind(self, text: str, link: Link) -> Taken:
+        """What the access point waits for; no data follows there."""
+        run = self._run(text, link, 1)
+        return Taken(0, 0.0, run.send_s, run.send_s)
+
+    def _run(self, text: str, link: Link, number: int) -> Taken:
+        """One run; the device works once, on the client's own link."""
+        size = round(self.data(self.setting.stays[0].place, PING_BYTES))
+        device = self.setting.device if number == 0 else None
+        try:
+            found = _exchange(text, link, device, size)
+        except LabError as fault:
+            if not fault.is_unpriced:
+                raise
+            self.notes[f"times leave out what the device computes for messages: {fault.brief}"] = (
+                None
+            )
+            self.is_lower_bound = True
+            found = _exchange(text, link, None, size)
+        return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
+
+    def _device_s(self, packets: float) -> float | None:
+        """The time of a packet on the client's device, the mean of all packets."""
+        device = self.setting.device
+        if device is None:
+            return None
+        costly = [one for one in self.stack.layers if one.at != ACCESS]
+        total = 0.0
+        for layer in costly:
+            suite = layer.priced or layer.suite or layer.policy
+            if not suite:
+                if layer.at == TRANSPORT:
+                    self.notes[f"no cost of a packet of {layer.title} on a device"] = None
+                    return None
+                continue
+            for one in self.setting.traffic:
+                count = one.per_second * self.setting.seconds
+                inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
+                size = float(one.packet_bytes)
+                for up in inside:
+                    size = _carried(up, round(size))
+                price = self._price(device, suite, size, is_up=one.is_up)
+                if price is None:
+                    return None
+                total += count * price
+        return total / packets
+
+    def _price(self, device: Device, suite: str, size: float, *, is_up: bool) -> float | None:
+        try:
+            found = _priced(device, suite, size, is_up)
+        except LabError as fault:
+            if not fault.is_unpriced:
+                raise
+            self.notes[fault.brief] = None
+            return None
+        if found["is_lower_bound"]:
+            self.is_lower_bound = True
+            self.notes[
+                "the device has a cost per byte but none per packet: its time is the least"
+            ] = None
+        return float(found["time_ms"]) / 1e3
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return sum(found) if len(found) == len(values) else None
+
+
+@cache
+def _priced(device: Device, suite: str, size: float, is_up: bool) -> dict[str, Any]:
+    return core.price(
+        device.entry.file,
+        suite,
+        size,
+        mips=device.mips,
+        clock_mhz=device.clock_mhz,
+        decrypt=not is_up,
+    )
+
+
+@cache
+def _carried(layer: Layer, size: int) -> float:
+    """A packet under one layer."""
+    if layer.data:
+        found = _exchange(files.find("exchange", layer.data).text, _ANY, None, size)
+    elif layer.suite or layer.policy:
+        found = _exchange(EMPTY, _ANY, None, size, _policy(layer))
+    else:
+        return float(size)
+    return float(found["data_bytes"])
+
+
+_ANY = Link("any", "", 'title = "any"\nrate = "1 Mbit/s"\n[sources]\nrate = "sizes only"\n')
+
+
+def _policy(layer: Layer) -> Entry:
+    """The policy of a layer: a file of the catalogue, or ESP in UDP with the suite."""
+    if layer.policy:
+        return files.find("policy", layer.policy)
+    text = f'name = "{layer.suite}"\ntitle = "T"\nsuite = "{layer.suite}"\nmode = "tunnel"\n'
+    return Entry("policy", layer.suite, layer.suite, text)
+
+
+@cache
+def _exchange(
+    text: str, link: Link, device: Device | None, size: int, policy: Entry | None = None
+) -> dict[str, Any]:
+    """One question for the native core."""
+
+    def named(entry: Entry) -> dict[str, str]:
+        return {"name": entry.name, "file": entry.file, "text": entry.text}
+
+    clock_mhz = None if device is None else device.clock_mhz
+    request = {
+        "file": "stack",
+        "text": text,
+        "link": link.request(),
+        "policy": None if policy is None else named(policy),
+        # Operations of key exchanges are known in cycles alone.
+        "device": None if device is None or device.mips is not None else named(device.entry),
+        "clock_mhz": clock_mhz,
+        "detection_s": 0.0,
+        "data_bytes": size,
+    }
+    answer: dict[str, Any] = core.ask(lambda: _lab.exchange(json.dumps(request)))
+    return answer
+
+
+def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
+    """Exchanges one after the other as one text, with messages as large as a link carries them."""
+    lines = ['name = "stack"', 'title = "messages of a layer"']
+    parts, before = [], 0
+    for name in names:
+        document = _document(name)
+        messages = document.get("message", [])
+        if "knows" in document and name == names[-1]:
+            lines.append(f"knows = {before + document['knows']}")
+        before += len(messages)
+        for message in messages:
+            parts += ["[[message]]", *_lines(message, sized)]
+    return "\n".join((*lines, *parts)) + "\n"
+
+
+def _lines(message: dict[str, Any], sized: Callable[[int], float]) -> list[str]:
+    keys = ("from", "says", "source", "work")
+    lines = [
+        f"{key} = {json.dumps(message[key], ensure_ascii=False)}" for key in keys if key in message
+    ]
+    if "bytes" in message:
+        lines.append(f"bytes = {round(sized(message['bytes']))}")
+    return lines
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    entry = files.find("exchange", name)
+    return plain(entry.file, entry.text)

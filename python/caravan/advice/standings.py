@@ -1,0 +1,136 @@
+"""The table of standings: what standards say of each building block, and from when on.
+
+The data is `standings.toml` of the catalogue. Left out: which blocks a stack has (`stacks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+
+from caravan.files import CATALOGUE
+from caravan.messages import Refused, unknown
+from caravan.study.text import Table
+
+VERDICTS = ("must-not", "should-not", "allowed", "recommended")
+"""From worst to best."""
+PERMITTED = ("allowed", "recommended")
+FILE = "standings.toml"
+MONTH = len("2021-03")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a document says of a block, from its day on. `word` is one of `VERDICTS`."""
+
+    since: date
+    word: str
+    document: str
+    section: str
+    note: str
+
+    @property
+    def is_permitted(self) -> bool:
+        """Whether the block may be used."""
+        return self.word in PERMITTED
+
+
+@dataclass(frozen=True)
+class Block:
+    """A building block: the properties that it `gives`, where those are claimed, its verdicts by
+    date."""
+
+    name: str
+    title: str
+    gives: tuple[str, ...]
+    claims: str
+    verdicts: tuple[Verdict, ...]
+
+    def on(self, day: date) -> Verdict | None:
+        """The verdict of a day; None before the block existed."""
+        return next((one for one in reversed(self.verdicts) if one.since <= day), None)
+
+
+@dataclass(frozen=True)
+class Standings:
+    """All blocks by name, the properties in words, and the day of the last revision."""
+
+    revised: date
+    properties: Mapping[str, str]
+    blocks: Mapping[str, Block]
+
+
+@cache
+def standings() -> Standings:
+    """Those of the catalogue."""
+    return parse(FILE, (CATALOGUE / FILE).read_text(encoding="utf-8"))
+
+
+def parse(file: str, text: str) -> Standings:
+    """A table of standings; unknown words, verdicts without a document or out of order, and names
+    that are used twice are errors with their place."""
+    table = Table.parse(file, text)
+    revised = _day(table, "revised")
+    words = table.leaves("properties")
+    properties = {name: str(what) for name, what in words.items()}
+    blocks = table.tables("block", lambda one: _block(one, properties))
+    table.done()
+    names = [block.name for block in blocks]
+    for name in names:
+        if names.count(name) > 1:
+            raise table.fault("block", f'the name "{name}" is used twice')
+    return Standings(revised, properties, {block.name: block for block in blocks})
+
+
+def _block(table: Table, properties: Mapping[str, str]) -> Block:
+    gives = table.texts("gives")
+    for word in gives:
+        if word not in properties:
+            raise table.fault("gives", unknown("property", word, properties))
+    block = Block(
+        table.text("name"),
+        table.text("title"),
+        gives,
+        _filled(table, "claims"),
+        table.tables("verdict", _verdict),
+    )
+    days = [one.since for one in block.verdicts]
+    if not days:
+        raise table.fault("", "a block needs at least one [[block.verdict]]")
+    if days != sorted(set(days)):
+        raise table.fault("verdict", "the verdicts of a block must be in the order of their dates")
+    return block
+
+
+def _verdict(table: Table) -> Verdict:
+    return Verdict(
+        _day(table, "from"),
+        table.choice("is", VERDICTS),
+        _filled(table, "document"),
+        _filled(table, "section"),
+        table.text("note", ""),
+    )
+
+
+def _filled(table: Table, key: str) -> str:
+    text = table.text(key)
+    if not text.strip():
+        raise table.fault(key, "must not be empty: every verdict has a source")
+    return text
+
+
+def _day(table: Table, key: str) -> date:
+    try:
+        return day(table.text(key))
+    except Refused as fault:
+        raise table.fault(key, str(fault)) from None
+
+
+def day(text: str) -> date:
+    """A day as `2026-11-25`, or a month, which stands for its first day."""
+    try:
+        return date.fromisoformat(f"{text}-01" if len(text) == MONTH else text)
+    except ValueError:
+        raise Refused(f"'{text}' is not a day such as 2026-11-25") from None

@@ -1,0 +1,461 @@
+"""`caravan-lab advise`: answers for the sample scenarios, days, budgets, refusals, tables."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from caravan.advice.choice import advise, applying
+from caravan.advice.question import BUDGETS, Asked, budgets
+from caravan.advice.setting import read
+from caravan.advice.stacks import parse as parse_stacks
+from caravan.advice.stacks import stacks
+from caravan.advice.standings import PERMITTED, VERDICTS, parse, standings
+from caravan.files import CATALOGUE, names
+from caravan.lab import core
+from caravan.lab.cli import main
+from caravan.messages import Refused
+
+TODAY = "2026-11-25"
+
+
+def lab(*words: str) -> tuple[int, str, str]:
+    """Status, output and errors of `caravan-lab advise`, run in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["caravan-lab", "advise", *words]),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+    return status, out.getvalue(), err.getvalue()
+
+
+def answer(scenario: str, *words: str, as_of: str = TODAY) -> dict[str, Any]:
+    status, out, err = lab("--scenario", scenario, "--as-of", as_of, *words, "--json")
+    found: dict[str, Any] = json.loads(out)
+    assert status == (0 if found["answer"] else 3), err
+    return found
+
+
+def refusal(*words: str) -> str:
+    status, out, err = lab(*words)
+    assert (status, out) == (2, "")
+    return err.removeprefix("caravan-lab: ").strip()
+
+
+# Samples: each answer changes with one budget.
+
+
+@pytest.mark.parametrize(
+    ("scenario", "free", "budget", "bound"),
+    [
+        ("advise-scanner", "wpa2-psk", "gap=25ms", "wpa3-sae-ft"),
+        ("advise-vehicle", "wifi-open + tls13", "gap=100ms", "wifi-open + quic"),
+        ("advise-sensor", "tls13", "setup=2s", "ikev2-chacha"),
+    ],
+)
+def test_the_answer_of_a_sample_changes_with_one_budget(
+    scenario: str, free: str, budget: str, bound: str
+) -> None:
+    assert answer(scenario)["answer"] == free
+    assert answer(scenario, "--budget", budget)["answer"] == bound
+
+
+def test_a_scanner_with_a_user_needs_fast_transition_for_a_short_gap() -> None:
+    must = ("--must", "confidentiality,integrity,per-user-authentication")
+    found = {one["stack"]: one for one in answer("advise-scanner", *must)["stacks"]}
+    # four messages to the access point 5 ms away, and the first data back
+    assert found["wpa3-eap-tls-ft"]["cost"]["gap_ms"] == pytest.approx(20, abs=0.2)
+    # 9 waits: 2 to associate, 6 for 802.1X, one that the handshake needs; and 5 to the server
+    full = found["wpa3-eap-tls"]["cost"]
+    assert full["setup_rounds"] == 9
+    assert full["setup_ms"] == pytest.approx(9 * 10 + 5 * 40, abs=1)
+    assert found["wpa2-psk"]["lacks"] == ["per-user-authentication"]
+
+
+def test_access_protects_the_radio_alone_and_does_not_count_up_to_a_gateway() -> None:
+    found = {one["stack"]: one for one in answer("advise-vehicle")["stacks"]}
+    assert found["wpa3-eap-tls"]["gives"] == []
+    assert "confidentiality" in found["wifi-open + wireguard"]["gives"]
+    must = ("--must", "confidentiality,hides-addresses,survives-moves")
+    assert answer("advise-vehicle", *must)["answer"] == "wifi-open + wireguard"
+
+
+def test_bytes_of_a_packet_are_those_of_the_layers() -> None:
+    found = {one["stack"]: one["cost"] for one in answer("advise-scanner")["stacks"]}
+    assert found["wpa2-psk"]["packet_bytes"] == 200 + 16
+    assert found["wep"]["packet_bytes"] == 200 + 8
+    assert found["wpa3-eap-tls-gcmp"]["packet_bytes"] == 200 + 24
+    assert found["wpa3-sae + tls13-mutual"]["packet_bytes"] == 200 + 22 + 16
+    vehicle = {one["stack"]: one["cost"] for one in answer("advise-vehicle")["stacks"]}
+    # half an hour of the hour is on Wi-Fi
+    assert vehicle["wpa3-sae + wireguard"]["packet_bytes"] == 400 + 60 + 16 / 2
+    price = core.price("cortex-a53", "chacha20poly1305", 400)
+    device_ms = vehicle["wifi-open + wireguard"]["device_ms"]
+    assert device_ms == pytest.approx(price["time_ms"])
+
+
+def test_what_a_stack_adds_has_its_messages_in_it() -> None:
+    found = {one["stack"]: one["cost"] for one in answer("advise-sensor")["stacks"]}
+    cost, packets = found["tls13"], 24 * 12
+    assert cost["packet_bytes"] == 82
+    assert cost["setup_bytes"] == 60 + 60 + (52 + 248) + (52 + 718) + (52 + 80)
+    assert cost["more"] == pytest.approx((packets * 22 + cost["setup_bytes"]) / (packets * 60))
+
+
+def test_messages_of_a_tunnel_go_through_the_cipher_of_the_radio(tmp_path: Path) -> None:
+    text = (CATALOGUE / "scenarios/advise-vehicle.toml").read_text()
+    # It is at the depot all the time.
+    text = text.replace('link = "lte"', 'link = "wifi"')
+    own = tmp_path / "depot.toml"
+    own.write_text(text)
+    found = {one["stack"]: one["cost"] for one in answer(str(own))["stacks"]}
+    access = found["wpa3-sae"]["setup_bytes"]
+    assert found["wpa3-sae + wireguard"]["setup_bytes"] == access + 176 + 120 + 60 + 3 * 16
+
+
+# Days
+
+
+@pytest.mark.parametrize(
+    ("as_of", "expected"),
+    [
+        ("2004-01-01", None),
+        ("2005-01-01", "wpa2-psk"),
+        (TODAY, "wpa2-psk"),
+    ],
+)
+def test_the_answer_is_that_of_the_day(as_of: str, expected: str | None) -> None:
+    assert answer("advise-scanner", as_of=as_of)["answer"] == expected
+
+
+@pytest.mark.parametrize(
+    ("as_of", "word"),
+    [
+        ("1997-01-01", None),
+        ("2000-01-01", "allowed"),
+        ("2004-06-24", "should-not"),
+        ("2010-06-29", "should-not"),
+        ("2010-06-30", "must-not"),
+    ],
+)
+def test_wep_falls_step_by_step(as_of: str, word: str | None) -> None:
+    verdict = standings().blocks["wep"].on(date.fromisoformat(as_of))
+    assert (None if verdict is None else verdict.word) == word
+
+
+def test_ikev1_was_allowed_before_rfc_9395() -> None:
+    must = ("--must", "confidentiality,mutual-authentication")
+    stack = "wifi-open + ikev1-aes"
+    for as_of, standing in (("2005-06-01", "allowed"), ("2023-04-01", "should-not")):
+        found = answer("advise-vehicle", *must, as_of=as_of)
+        (one,) = [one for one in found["stacks"] if one["stack"] == stack]
+        assert one["standing"] == standing
+    assert answer("advise-vehicle", *must, as_of="2004-12-01")["answer"] == "wifi-open + ikev1-3des"
+
+
+def test_an_answer_carries_its_day_and_that_of_the_table() -> None:
+    found = answer("advise-scanner", as_of="2027-01-01")
+    assert (found["as_of"], found["standings_revised"]) == ("2027-01-01", TODAY)
+    _, out, _ = lab("--scenario", "advise-scanner", "--as-of", "2027-01-01")
+    assert "As of 2027-01-01, by the standings of 2026-11-25. What was published later" in out
+
+
+# Words
+
+
+def test_the_text_says_why_what_comes_next_and_from_which_standard() -> None:
+    status, out, err = lab("--scenario", "advise-scanner", "--budget", "gap=25ms", "--as-of", TODAY)
+    assert (status, err) == (0, "")
+    assert "Use WPA3-Personal with 802.11r: the cheapest of 7 stacks" in out
+    assert "Cheaper, but not it: WPA2-Personal: gap 40.04 ms, 15.04 ms too much." in out
+    assert "The next dearer one is WPA3-Enterprise, EAP-TLS with P-256 and 802.11r" in out
+    assert "SAE: recommended by Wi-Fi Alliance WPA3 Specification 3.5, §2.2, 2025-02-01" in out
+    assert "802.11r: allowed by IEEE 802.11r-2008, §11A, 2008-07-01." in out
+
+
+def test_what_the_next_dearer_one_gives_up_is_said() -> None:
+    _, out, _ = lab("--scenario", "advise-scanner", "--as-of", TODAY)
+    said = "0.053 points more buy forward-secrecy, and give up mutual-authentication."
+    assert f"The next dearer one is Enhanced Open (OWE): {said}" in out
+
+
+def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
+    words = ("--scenario", "advise-vehicle", "--budget", "gap=100ms,bytes=6%", "--as-of", TODAY)
+    status, out, err = lab(*words)
+    assert (status, err) == (3, "")
+    assert (
+        "Nothing fits. The nearest miss is open Wi-Fi, QUIC: "
+        "bytes 7.02 %, 1.02 points too much." in out
+    )
+    found = answer("advise-vehicle", *words[2:4])
+    assert (found["answer"], found["nearest"]) == (None, "wifi-open + quic")
+
+
+def test_a_budget_that_cannot_be_known_is_not_kept() -> None:
+    found = answer("advise-vehicle", "--budget", "device=1s")
+    (tls,) = [one for one in found["stacks"] if one["stack"] == "wifi-open + tls13"]
+    assert tls["misses"] == [{"budget": "device", "limit": 1e3, "amount": None}]
+    assert found["answer"] == "wifi-open + wireguard"
+
+
+def test_times_that_are_the_least_are_said_to_be_so() -> None:
+    words = ("--scenario", "advise-vehicle", "--as-of", TODAY)
+    _, out, _ = lab(*words, "--budget", "gap=100ms")
+    assert "Its times are the least, so it may still miss: gap." in out
+    _, out, _ = lab(*words, "--budget", "bytes=10%")
+    assert "the least, so" not in out
+
+
+def test_the_help_names_properties_and_budgets() -> None:
+    status, out, _ = lab("--help")
+    words = out.replace("\n", " ").replace("- ", "-")
+    assert status == 0
+    for word in ("--scenario", "--must", "--budget", "--as-of", "--json", *BUDGETS):
+        assert word in words
+    flat = re.sub(r"\s+", "", out)
+    assert all(word in flat for word in standings().properties)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--must", "confidentality"),
+            "--must: unknown property 'confidentality', the nearest valid one is 'confidentiality'",
+        ),
+        (("--must", ""), "--must: unknown property ''"),
+        (("--budget", "gap=100"), "--budget: gap=100: a unit is missing; valid: us, ms, s, min"),
+        (("--budget", "gap=100kg"), "--budget: gap=100kg: 'kg' is not its unit"),
+        (("--budget", "bytes=10"), "--budget: bytes=10: a unit is missing; valid: %"),
+        (("--budget", "gap"), "--budget: gap: no limit: write gap=100ms"),
+        (("--budget", "gap=-1ms"), "--budget: gap=-1ms: not a number"),
+        (("--budget", "gapp=1s"), "unknown budget 'gapp', the nearest valid one is 'gap'"),
+        (("--budget", "gap=1s,gap=2s"), "--budget: gap is given twice"),
+        (("--as-of", "2026-13-01"), "--as-of: '2026-13-01' is not a day such as 2026-11-25"),
+        (("--as-of", "yesterday"), "--as-of: 'yesterday' is not a day"),
+    ],
+)
+def test_bad_words_are_refused(words: tuple[str, ...], said: str) -> None:
+    assert said in refusal("--scenario", "advise-scanner", *words)
+
+
+def test_scenarios_that_say_too_little_are_refused(tmp_path: Path) -> None:
+    assert "there is no scenario 'nosuch'" in refusal("--scenario", "nosuch")
+    assert "--scenario is missing" in refusal()
+    assert "gap: advise-sensor has no move" in refusal(
+        "--scenario", "advise-sensor", "--budget", "gap=1s"
+    )
+    assert "device: advise-scanner names no device" in refusal(
+        "--scenario", "advise-scanner", "--budget", "device=1ms"
+    )
+    assert "handover has 2 clients, not one" in refusal("--scenario", "handover")
+    assert "sizes of the model pareto" in refusal("--scenario", "umts")
+    own = tmp_path / "own.toml"
+    text = (CATALOGUE / "scenarios/advise-scanner.toml").read_text()
+    own.write_text(f'{text}\n[[move]]\nat = "50 min"\nlink = "aisle-1"\ndelay = "9 ms"\n')
+    assert "a move changes a link" in refusal("--scenario", str(own))
+    own.write_text("name = 1\n")
+    assert "own.toml:1:1: name" in refusal("--scenario", str(own))
+
+
+def test_budgets_have_units() -> None:
+    limits = budgets("gap=100ms, setup=2 min,bytes=10%,messages=5KB,rounds=4,device=3us")
+    assert limits == pytest.approx(
+        {"gap": 0.1, "setup": 120, "bytes": 0.1, "messages": 5e3, "rounds": 4, "device": 3e-6}
+    )
+
+
+# JSON
+
+COST = {
+    "packet_bytes",
+    "more",
+    "setup_rounds",
+    "setup_bytes",
+    "setup_ms",
+    "move_bytes",
+    "gap_ms",
+    "device_ms",
+    "lower_bound",
+    "notes",
+}
+
+
+def test_the_json_has_these_keys() -> None:
+    found = answer("advise-scanner", "--budget", "gap=25ms")
+    assert set(found) == {
+        *("as_of", "standings_revised", "scenario", "scenario_hash", "version", "must"),
+        *("budget", "answer", "next", "nearest", "stacks"),
+    }
+    assert found["budget"] == {"gap": 25.0}
+    assert found["next"]["buys"] == ["per-user-authentication"]
+    assert found["next"]["gives_up"] == []
+    for one in found["stacks"]:
+        assert set(one) == {
+            *("stack", "title", "fits", "standing", "gives", "lacks", "misses", "cost"),
+            "verdicts",
+        }
+        assert set(one["cost"]) == COST
+        for verdict in one["verdicts"]:
+            assert verdict["verdict"] in VERDICTS
+            assert verdict["document"] and verdict["section"] and verdict["from"]
+
+
+# The tables
+
+
+def test_every_verdict_has_a_source_and_a_date() -> None:
+    known = standings()
+    assert len(known.blocks) >= 25
+    for block in known.blocks.values():
+        assert block.claims, block.name
+        assert set(block.gives) <= set(known.properties), block.name
+        for verdict in block.verdicts:
+            assert re.search(r"\d", verdict.document), (block.name, verdict)
+            assert verdict.section, (block.name, verdict)
+            assert date(1995, 1, 1) <= verdict.since <= known.revised, (block.name, verdict)
+
+
+def test_blocks_that_are_broken_give_nothing() -> None:
+    for block in standings().blocks.values():
+        if block.name in ("wep", "esp-des-md5", "ssl3", "tls-rc4", "open"):
+            assert block.gives == ()
+
+
+BLOCK = """
+revised = "2026-11-25"
+[properties]
+integrity = "whole"
+[[block]]
+name = "one"
+title = "One"
+gives = ["integrity"]
+claims = "RFC 1 §1"
+[[block.verdict]]
+from = "2020-01"
+is = "allowed"
+document = "RFC 1"
+section = "§1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"allowed"', '"alowed"', "unknown value 'alowed', the nearest valid one is 'allowed'"),
+        ('["integrity"]', '["integrty"]', "unknown property 'integrty'"),
+        ('document = "RFC 1"\n', "", "the key 'document' is missing"),
+        ('section = "§1"', 'section = ""', "must not be empty: every verdict has a source"),
+        ('claims = "RFC 1 §1"', 'claims = " "', "must not be empty"),
+        ('"2020-01"', '"soon"', "'soon' is not a day"),
+        ('title = "One"', 'title = "One"\ntitel = "x"', "unknown key 'titel'"),
+        (
+            'section = "§1"\n',
+            'section = "§1"\n[[block.verdict]]\nfrom = "2019-01"\nis = "must-not"\n'
+            'document = "RFC 2"\nsection = "§1"\n',
+            "in the order of their dates",
+        ),
+    ],
+)
+def test_a_table_of_standings_refuses_unknown_words(old: str, new: str, said: str) -> None:
+    assert len(parse("t", BLOCK).blocks) == 1
+    with pytest.raises(Refused, match=re.escape(said)):
+        parse("t", BLOCK.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('at = "acces"\nblocks = ["ccmp"]', "unknown value 'acces'"),
+        ('at = "access"\nblocks = ["ccmpp"]', "unknown block 'ccmpp'"),
+        ('at = "access"\nblocks = ["ccmp"]\nsetup = ["wifi-opn"]', "unknown exchange 'wifi-opn'"),
+        ('at = "tunnel"\nblocks = ["ccmp"]\npolicy = "skp"', "unknown policy 'skp'"),
+        ('at = "tunnel"\nblocks = ["ccmp"]\ndata = "ccmp"\nsuite = "des"', "only one of"),
+    ],
+)
+def test_a_file_of_stacks_refuses_unknown_names(text: str, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        parse_stacks("t", f'[[layer]]\nname = "a"\ntitle = "A"\n{text}\n', standings())
+
+
+def test_layers_lie_in_order() -> None:
+    layers = "".join(
+        f'[[layer]]\nname = "{at}"\ntitle = "T"\nat = "{at}"\nblocks = ["ccmp"]\n'
+        for at in ("access", "tunnel")
+    )
+    stack = '[[stack]]\nlayers = ["tunnel", "access"]\n'
+    with pytest.raises(Refused, match="at most one layer at each place"):
+        parse_stacks("t", layers + stack, standings())
+
+
+def test_the_core_says_of_suites_what_the_table_says_today() -> None:
+    rows = {row["name"]: row for row in core.listing("policy")}
+    for suite in ("aes128gcm16", "chacha20poly1305", "aes128-sha1"):
+        verdict = standings().blocks[f"esp-{suite}"].on(date.fromisoformat(TODAY))
+        assert verdict is not None and verdict.word in PERMITTED
+        assert rows[suite]["standing"] == "current"
+    des = standings().blocks["esp-des-md5"].on(date.fromisoformat(TODAY))
+    assert des is not None and des.word == "must-not" and rows["des-md5"]["is_forbidden"]
+    assert "deprecated" in str(rows["aes128gcm16"]["exchange"])
+
+
+def test_every_exchange_of_today_is_in_a_layer_or_stands_for_itself() -> None:
+    used = {
+        name
+        for stack in stacks()
+        for layer in stack.layers
+        for name in (*layer.setup, *layer.behind, *layer.renewal, layer.data)
+    }
+    alone = {"ikev1-aggressive", "ikev1-main", "ikev2", "skip"}
+    alone |= {name for name in names("exchange") if name.startswith("socks5")}
+    assert set(names("exchange")) - used == alone
+
+
+# Settings
+
+
+def test_a_scenario_without_wifi_has_no_access_layers() -> None:
+    found = applying(stacks(), read("advise-sensor"))
+    assert all(layer.at != "access" for stack in found for layer in stack.layers)
+    assert len(found) == len(set(found))
+
+
+def test_moves_between_access_points_of_one_router_keep_the_address() -> None:
+    assert [stay.is_roam for stay in read("advise-scanner").stays] == [False, True, True]
+    assert [stay.is_roam for stay in read("advise-vehicle").stays] == [False, False, False]
+    assert [stay.seconds for stay in read("advise-vehicle").stays] == [600, 1800, 1200]
+
+
+def test_the_answer_is_the_cheapest_that_fits() -> None:
+    found = advise("advise-vehicle", Asked(("confidentiality",), {}, date.fromisoformat(TODAY)))
+    assert found.best is not None
+    assert found.best.rank == min(one.rank for one in found.options if one.fits)
+
+
+def test_the_page_has_the_answers_of_the_samples() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    rows = re.findall(r"\| `(advise-\w+)`: [^|]+\| ([^|]+) \| `([^`]+)`: ([^|]+) \|", page)
+    assert len(rows) == 3
+    for scenario, free, budget, bound in rows:
+        for words, said in (((), free), (("--budget", budget), bound)):
+            found = answer(scenario, *words)
+            (one,) = [one for one in found["stacks"] if one["stack"] == found["answer"]]
+            title = one["title"].removeprefix("open Wi-Fi, ")
+            assert said in (title, title.replace("MOBIKE, ESP ", "")), scenario
+    for word in (*standings().properties, *BUDGETS):
+        assert f"`{word}`" in page

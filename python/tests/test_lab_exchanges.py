@@ -1,0 +1,167 @@
+"""The exchange files of today: every message has a source, and the sizes add up to what was
+measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from caravan import _lab
+from caravan.document import plain
+from caravan.files import CATALOGUE, find, names
+from caravan.lab import core
+from caravan.lab.core import Question
+
+ETHERNET = 14
+DOT11 = 24 + 8
+"""Header of a data frame of 802.11, and LLC: they take the place of Ethernet's header."""
+
+
+def messages(name: str) -> list[dict[str, object]]:
+    entry = find("exchange", name)
+    found: list[dict[str, object]] = plain(entry.file, entry.text).get("message", [])
+    return found
+
+
+def taken(name: str, **more: object) -> dict[str, float]:
+    entry, link = find("exchange", name), find("link", "lte")
+    request = {
+        "file": entry.file,
+        "text": entry.text,
+        "link": {"name": "lte", "file": link.file, "text": link.text},
+        "detection_s": 0.0,
+        "data_bytes": 100,
+        **more,
+    }
+    found: dict[str, float] = json.loads(_lab.exchange(json.dumps(request)))
+    return found
+
+
+@pytest.mark.parametrize("name", names("exchange"))
+def test_every_message_and_every_overhead_has_a_source(name: str) -> None:
+    entry = find("exchange", name)
+    document = plain(entry.file, entry.text)
+    assert document["name"] == name
+    for message in messages(name):
+        assert message["source"], message
+    assert "data" not in document or document["data"]["source"]
+    assert taken(name)["messages"] == len(messages(name))
+
+
+# Frames and bytes of Ethernet, counted with hostapd 2.10, wpa_supplicant 2.10, FreeRADIUS 3.2.1.
+@pytest.mark.parametrize(
+    ("name", "frames", "octets", "pairs"),
+    [
+        ("eap-md5", 6, 169, 2),
+        ("eap-tls", 16, 4744, 7),
+        ("eap-peap", 22, 3331, 10),
+        ("eap-ttls-pap", 14, 2800, 6),
+        ("eap-tls-p256", 12, 2685, 5),
+        ("eap-tls-resumed", 8, 599, 3),
+    ],
+)
+def test_802_1x_has_the_bytes_that_were_measured(
+    name: str, frames: int, octets: int, pairs: int
+) -> None:
+    found = messages(name)
+    assert len(found) == frames
+    sizes = [int(str(message["bytes"])) for message in found]
+    assert sum(size - DOT11 + ETHERNET for size in sizes) == octets
+    # A pair is a request and its response; the node also waits after its start.
+    assert taken(name)["rounds"] == pairs + 1
+    # The least is EAPOL alone.
+    assert min(sizes) == DOT11 + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "packets", "octets"),
+    [
+        ("eap-md5", 4, 665),
+        ("eap-tls", 14, 6720),
+        ("eap-peap", 20, 6304),
+        ("eap-ttls-pap", 12, 4609),
+        ("eap-tls-p256", 10, 4199),
+    ],
+)
+def test_radius_has_the_bytes_that_were_measured(name: str, packets: int, octets: int) -> None:
+    found = messages(f"{name}-radius")
+    assert len(found) == packets
+    assert sum(int(str(one["bytes"])) + ETHERNET for one in found) == octets
+    assert taken(f"{name}-radius")["rounds"] == packets // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "rounds", "added"),
+    [
+        ("wep", 0, 8),
+        ("tkip", 0, 20),
+        ("ccmp", 0, 16),
+        ("gcmp", 0, 24),
+        ("wifi-open", 2, 0),
+        ("wifi-sae", 3, 0),
+        ("wifi-owe", 2, 0),
+        ("wifi-ft", 2, 0),
+        ("wifi-four-way", 2, 0),
+        ("ikev2-psk", 2, 0),
+        ("ikev2-mobike", 1, 0),
+        ("ikev1-main-psk", 5, 0),
+        ("tls12", 3, 29),
+        ("tls13", 2, 22),
+        ("quic", 1, 28),
+        ("quic-migration", 1, 28),
+    ],
+)
+def test_rounds_and_overheads_are_those_of_the_formats(name: str, rounds: int, added: int) -> None:
+    found = taken(name)
+    assert (found["rounds"], found["data_bytes"] - 100) == (rounds, added)
+    assert found["gap_s"] is not None
+
+
+def test_a_new_address_costs_mobike_and_quic_one_packet() -> None:
+    for name in ("ikev2-mobike", "quic-migration", "wireguard-roaming", "mobile-ip"):
+        # There and back, 10 ms each; nothing else takes long on this link.
+        assert taken(name)["gap_s"] == pytest.approx(0.020, rel=0.02)
+
+
+def test_sae_sends_a_scalar_and_an_element_of_group_19() -> None:
+    sizes = [message["bytes"] for message in messages("wifi-sae")]
+    # header 24, fields 6; group 2, scalar 32, element 64; then send-confirm 2, confirm 32
+    assert sizes[:4] == [128, 128, 64, 64]
+
+
+def test_ikev2_follows_from_its_formats() -> None:
+    header, sa, ke, nonce, detection, fragmentation = 28, 40, 40, 36, 2 * 28, 8
+    first = 28 + header + sa + ke + nonce + detection + fragmentation
+    # a marker behind a NAT, the header of SK, IV 8, pad length 1, ICV 16
+    around = 28 + 4 + header + 4 + 8 + 1 + 16
+    init = 20 + 40 + 12 + 36 + 2 * 24 + 2 * 8
+    answer = 23 + 40 + 16 + 36 + 2 * 24 + 8
+    sizes = [message["bytes"] for message in messages("ikev2-psk")]
+    assert sizes == [first, first, around + init, around + answer]
+    sizes = [message["bytes"] for message in messages("ikev2-mobike")]
+    assert sizes == [around + 8 + detection, around + detection]
+
+
+IKEV1 = """
+name = "psk"
+title = "IKEv1 with a pre-shared key"
+suite = "3des-sha1-modp1024"
+mode = "tunnel"
+[keys]
+exchange = "ikev1-main"
+proposal = "3des-sha1-modp1024"
+proof = "psk"
+"""
+
+
+def test_ikev1_has_the_bytes_of_the_real_machine(tmp_path: Path) -> None:
+    (tmp_path / "psk.toml").write_text(IKEV1)
+    road = (CATALOGUE / "scenarios/road.toml").read_text().replace("8 MB", "1 KB")
+    (tmp_path / "road.toml").write_text(road)
+    found = core.kernel(Question(str(tmp_path / "road.toml"), ('policy="./psk.toml"',)))
+    sent = found["simulate"]["exchange"]["messages"]
+    assert [(one["is_sent"], one["wire_bytes"]) for one in sent] == [
+        (message["from"] == "node", message["bytes"]) for message in messages("ikev1-main-psk")
+    ]
