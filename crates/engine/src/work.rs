@@ -7,6 +7,7 @@ use crypto::hash::Hash;
 use crypto::packet::Protection;
 use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
+use crate::link::wireless::LinkCipher;
 use crate::sa::{Encapsulation, Protocol};
 
 /// An operation and its algorithm.
@@ -42,6 +43,10 @@ pub enum Task {
     SkipCipher(CryptAlg),
     /// A SKIP packet authenticated.
     SkipMac(MacAlg),
+    /// A frame of a wireless link protected; octets without its headers.
+    ProtectFrame(LinkCipher),
+    /// One whose protection was taken off.
+    UnprotectFrame(LinkCipher),
 }
 
 /// How often each task was done and over how many bytes, in the order of [`Task`].

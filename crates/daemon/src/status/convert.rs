@@ -203,5 +203,7 @@ fn task_name(task: Task) -> String {
         Task::WrapPacketKey(kij) => format!("packet-key {}", skip::words::of_kij(kij)),
         Task::SkipCipher(crypt) => format!("cipher {}", skip::words::of_crypt(crypt)),
         Task::SkipMac(mac) => format!("mac {}", skip::words::of_mac(mac)),
+        Task::ProtectFrame(cipher) => format!("protect {}", cipher.name()),
+        Task::UnprotectFrame(cipher) => format!("unprotect {}", cipher.name()),
     }
 }

@@ -354,6 +354,8 @@ impl Device {
             | Task::WrapPacketKey(_)
             | Task::SkipCipher(_)
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
+            Task::ProtectFrame(cipher) => cell(cipher.name(), "protect"),
+            Task::UnprotectFrame(cipher) => cell(cipher.name(), "unprotect"),
         };
         self.each_time(task, &each)
     }
@@ -477,6 +479,8 @@ fn in_words(task: Task) -> String {
         Task::WrapPacketKey(kij) => format!("a packet key under {}", words::of_kij(kij)),
         Task::SkipCipher(crypt) => format!("SKIP's packets under {}", words::of_crypt(crypt)),
         Task::SkipMac(mac) => format!("SKIP's packets with {}", words::of_mac(mac)),
+        Task::ProtectFrame(cipher) => format!("frames protected by {}", cipher.name()),
+        Task::UnprotectFrame(cipher) => format!("frames freed from {}", cipher.name()),
     }
 }
 
