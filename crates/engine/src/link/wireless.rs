@@ -11,8 +11,11 @@ mod ccmp;
 mod cipher;
 mod countermeasures;
 mod gcmp;
+pub mod handshake;
+pub mod owe;
 mod port;
 mod protection;
+pub mod sae;
 mod tkip;
 mod wep;
 

@@ -356,6 +356,11 @@ impl Device {
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
             Task::ProtectFrame(cipher) => cell(cipher.name(), "protect"),
             Task::UnprotectFrame(cipher) => cell(cipher.name(), "unprotect"),
+            Task::Cmac => cell("aes128-cmac", "sign"),
+            Task::KeyData => cell("key-data", "wrap"),
+            Task::Passphrase => cell("passphrase", "derive"),
+            Task::ScalePoint => cell("p256", "scale"),
+            Task::HashToPoint => cell("p256", "hash-to-point"),
         };
         self.each_time(task, &each)
     }
@@ -481,6 +486,11 @@ fn in_words(task: Task) -> String {
         Task::SkipMac(mac) => format!("SKIP's packets with {}", words::of_mac(mac)),
         Task::ProtectFrame(cipher) => format!("frames protected by {}", cipher.name()),
         Task::UnprotectFrame(cipher) => format!("frames freed from {}", cipher.name()),
+        Task::Cmac => "AES-128-CMAC over a message".to_owned(),
+        Task::KeyData => "the key data of a handshake".to_owned(),
+        Task::Passphrase => "the key of a passphrase".to_owned(),
+        Task::ScalePoint => "a multiple of a point of P-256".to_owned(),
+        Task::HashToPoint => "a point of P-256 from a number".to_owned(),
     }
 }
 

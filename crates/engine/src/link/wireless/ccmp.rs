@@ -12,7 +12,7 @@ use crate::counters::DropReason;
 pub(super) struct CcmpSealer {
     key: CcmKey,
     key_id: u8,
-    last_number: u64,
+    pub(super) last_number: u64,
 }
 
 pub(super) struct CcmpOpener {

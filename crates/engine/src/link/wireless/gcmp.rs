@@ -15,7 +15,7 @@ use crate::counters::DropReason;
 pub(super) struct GcmpSealer {
     key: Key,
     key_id: u8,
-    last_number: u64,
+    pub(super) last_number: u64,
 }
 
 pub(super) struct GcmpOpener {

@@ -393,6 +393,33 @@ impl Port {
         );
     }
 
+    /// Writes a management frame in the clear, such as those of SAE, to the start of `air`. Returns
+    /// its length; None if `air` is shorter. `kind` is of [`control`].
+    pub fn manage(&mut self, kind: u16, to: Address, body: &[u8], air: &mut [u8]) -> Option<usize> {
+        let air = air.get_mut(..HEADER_LEN + body.len())?;
+        self.sequence = self.sequence.wrapping_add(1 << 4);
+        let header = Header {
+            control: kind & control::KIND,
+            duration: 0,
+            receiver: to,
+            transmitter: self.own,
+            third: match self.role {
+                Role::Station(access_point) => access_point,
+                Role::AccessPoint => self.own,
+            },
+            sequence: self.sequence,
+            qos: None,
+        };
+        header.put(air);
+        air[HEADER_LEN..].copy_from_slice(body);
+        Some(air.len())
+    }
+
+    /// The packet number of the last frame to groups, for the next station that gets the key.
+    pub fn last_group_number(&self) -> u64 {
+        self.group.as_ref().map_or(0, Sealer::last_number)
+    }
+
     /// The wrong MICs of TKIP so far.
     pub fn mic_failures(&self) -> MicFailures {
         self.mic_failures

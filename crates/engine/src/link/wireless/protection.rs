@@ -61,6 +61,16 @@ impl Sealer {
         }
     }
 
+    /// The last packet number. WEP has none.
+    pub(super) fn last_number(&self) -> u64 {
+        match self {
+            Self::Wep(..) => 0,
+            Self::Tkip(sealer) => sealer.last_number,
+            Self::Ccmp(sealer) => sealer.last_number,
+            Self::Gcmp(sealer) => sealer.last_number,
+        }
+    }
+
     /// Octets between header and clear text.
     pub(super) fn iv_len(&self) -> usize {
         match self {

@@ -16,7 +16,7 @@ use crate::counters::DropReason;
 pub(super) struct TkipSealer {
     keys: Keys,
     key_id: u8,
-    last_number: u64,
+    pub(super) last_number: u64,
 }
 
 pub(super) struct TkipOpener {
