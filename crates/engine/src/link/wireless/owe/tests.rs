@@ -2,6 +2,39 @@ use crypto::rand::Seed;
 
 use super::*;
 
+/// Made by `python/tests/wireless_by_hand.py`: secrets of client and access point, their public
+/// values, master key and its name.
+const VECTORS: &str = include_str!("../../../../testdata/wireless/owe.txt");
+
+fn hex<const N: usize>(text: &str) -> [u8; N] {
+    assert_eq!(text.len(), 2 * N);
+    core::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
+}
+
+#[test]
+fn a_second_implementation_has_the_same_keys() {
+    let mut work = Work::default();
+    for line in VECTORS.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let pair = |at: usize, work: &mut Work| {
+            let secret = Scalar::new(&hex(words[at])).unwrap();
+            let pair = OwePair::of(secret, work);
+            assert_eq!(pair.public, hex(words[2 + at]));
+            pair
+        };
+        let (client, access_point) = (pair(0, &mut work), pair(1, &mut work));
+        for agreed in [
+            client.agree(OweRole::Client, &access_point.element(), &mut work),
+            access_point.agree(OweRole::AccessPoint, &client.element(), &mut work),
+        ] {
+            let agreed = agreed.ok().expect("a good value");
+            assert_eq!(*agreed.master.octets(), hex(words[4]));
+            assert_eq!(agreed.pmkid, hex(words[5]));
+        }
+    }
+    assert_eq!(VECTORS.lines().count(), 4);
+}
+
 fn pairs() -> [OwePair; 2] {
     let seed = Seed::new([4; 32]);
     let mut work = Work::default();
