@@ -10,6 +10,7 @@ mod aad;
 mod ccmp;
 mod cipher;
 mod countermeasures;
+pub mod dynamic_wep;
 mod gcmp;
 pub mod handshake;
 pub mod owe;
