@@ -116,7 +116,7 @@ fn agreed(akm: Akm, cipher: LinkCipher) -> String {
             let (ours, theirs) = (ours.expect("OWE"), theirs.expect("OWE"));
             let work = &mut Work::default();
             let agreed = ours.agree(OweRole::Client, &theirs.element(), work);
-            let agreed = agreed.ok().expect("a good value");
+            let agreed = agreed.expect("a good value");
             pmkid = Some(agreed.pmkid);
             agreed.master
         }
@@ -201,7 +201,7 @@ impl Air {
         self.manage_up(control::AUTHENTICATION, &commit);
         let mut theirs = SaeOutbox::default();
         let answered = Sae::answer(of_access_point, &commit, random, NOW, &mut theirs);
-        let mut access_point = answered.ok().expect("a good commit");
+        let mut access_point = answered.expect("a good commit");
         for body in &theirs.bodies {
             self.manage_down(control::AUTHENTICATION, body);
             assert_eq!(station.handle(body, NOW, &mut out), Ok(()));

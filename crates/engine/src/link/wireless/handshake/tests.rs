@@ -149,11 +149,11 @@ impl Pair {
 }
 
 fn pairwise_keys(facts: &[Fact]) -> Vec<&TemporalKey> {
-    let key = |fact| match fact {
-        &Fact::Pairwise(ref key) => Some(key),
+    let keys = facts.iter().filter_map(|fact| match fact {
+        Fact::Pairwise(key) => Some(key),
         _ => None,
-    };
-    facts.iter().filter_map(key).collect()
+    });
+    keys.collect()
 }
 
 fn group_keys(facts: &[Fact]) -> usize {

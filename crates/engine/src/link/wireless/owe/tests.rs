@@ -27,7 +27,7 @@ fn a_second_implementation_has_the_same_keys() {
             client.agree(OweRole::Client, &access_point.element(), &mut work),
             access_point.agree(OweRole::AccessPoint, &client.element(), &mut work),
         ] {
-            let agreed = agreed.ok().expect("a good value");
+            let agreed = agreed.expect("a good value");
             assert_eq!(*agreed.master.octets(), hex(words[4]));
             assert_eq!(agreed.pmkid, hex(words[5]));
         }

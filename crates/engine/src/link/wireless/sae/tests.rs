@@ -142,10 +142,10 @@ fn both_ends_agree_by_both_methods() {
         // confirm -->
         let (out, handled) = given(&mut pair.access_point, &confirm);
         assert_eq!(handled, Ok(()));
-        let theirs = out.result.unwrap().ok().expect("accepted");
+        let theirs = out.result.unwrap().expect("accepted");
         let (out, handled) = given(&mut pair.station, &pair.answers[1]);
         assert_eq!(handled, Ok(()));
-        let ours = out.result.unwrap().ok().expect("accepted");
+        let ours = out.result.unwrap().expect("accepted");
         assert_eq!(ours.master.octets(), theirs.master.octets());
         assert_eq!(ours.pmkid, theirs.pmkid);
         assert!(pair.station.deadline().is_none() && pair.access_point.deadline().is_none());
@@ -227,7 +227,7 @@ fn bad_commits_leave_no_trace() {
             (&pair.commit.clone(), DropReason::Reflected),
         ] {
             assert_eq!(given(&mut pair.station, body).1, Err(reason));
-            assert_eq!(pair.station.drops().of(reason) > 0, true);
+            assert!(pair.station.drops().of(reason) > 0);
         }
         assert_eq!(given(&mut pair.station, &good).1, Ok(()));
         let mut refusal = [3, 0, 1, 0, 77, 0, 19, 0];
