@@ -7,15 +7,23 @@
 
 pub mod aead;
 pub mod cbc_mac;
+pub mod ccm;
 pub mod cert;
 pub mod cipher;
+pub mod cmac;
 pub mod dh;
 pub mod hash;
+pub mod key_wrap;
+pub mod p256;
 pub mod packet;
+pub mod passphrase;
+pub mod prf;
 pub mod rand;
 pub mod rc;
 pub mod rsa;
 mod sys;
+pub mod tkip;
+pub mod wep;
 
 #[cfg(test)]
 mod tests {

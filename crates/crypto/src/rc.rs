@@ -76,6 +76,16 @@ impl Rc4Key {
     }
 }
 
+/// Encrypts or decrypts in place under a key of 1 to 256 octets, from this octet of the keystream:
+/// key data of EAPOL-Key frames leave out the first 256 (IEEE 802.11-2020 §12.7.2). Panics if the
+/// key has another length.
+pub fn rc4_from(key: &[u8], skip: usize, data: &mut [u8]) {
+    let mut cipher = Rc4::new_from_slice(key).expect("a key of RC4");
+    let mut skipped = Zeroizing::new(vec![0; skip]);
+    cipher.apply_keystream(&mut skipped);
+    cipher.apply_keystream(data);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +140,8 @@ mod tests {
             assert_eq!(data[..], hex(expected));
             Rc4Key::new(key).apply(&mut data);
             assert_eq!(data, [0; 32]);
+            rc4_from(key, 8, &mut data[..24]);
+            assert_eq!(data[..24], hex(expected)[8..]);
         }
     }
 }

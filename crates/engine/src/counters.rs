@@ -63,11 +63,18 @@ pub enum DropReason {
     SkipFutureN,
     SkipUnstoredN,
     SkipNoCalendar,
+    // wireless links
+    LinkUnsupportedFrame,
+    LinkNotForUs,
+    LinkUnknownStation,
+    LinkNoKey,
+    LinkBadMic,
+    LinkCountermeasures,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::SkipNoCalendar as usize + 1;
+    pub const COUNT: usize = Self::LinkCountermeasures as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -124,6 +131,12 @@ impl DropReason {
         Self::SkipFutureN,
         Self::SkipUnstoredN,
         Self::SkipNoCalendar,
+        Self::LinkUnsupportedFrame,
+        Self::LinkNotForUs,
+        Self::LinkUnknownStation,
+        Self::LinkNoKey,
+        Self::LinkBadMic,
+        Self::LinkCountermeasures,
     ];
 
     /// Kebab-case name.
@@ -182,6 +195,12 @@ impl DropReason {
             Self::SkipFutureN => "skip-future-n",
             Self::SkipUnstoredN => "skip-unstored-n",
             Self::SkipNoCalendar => "skip-no-calendar",
+            Self::LinkUnsupportedFrame => "link-unsupported-frame",
+            Self::LinkNotForUs => "link-not-for-us",
+            Self::LinkUnknownStation => "link-unknown-station",
+            Self::LinkNoKey => "link-no-key",
+            Self::LinkBadMic => "link-bad-mic",
+            Self::LinkCountermeasures => "link-countermeasures",
         }
     }
 }

@@ -7,6 +7,7 @@ use crypto::hash::Hash;
 use crypto::packet::Protection;
 use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
+use crate::link::wireless::LinkCipher;
 use crate::sa::{Encapsulation, Protocol};
 
 /// An operation and its algorithm.
@@ -30,7 +31,7 @@ pub enum Task {
     Verify(u32),
     /// An IKE message body encrypted or decrypted.
     MessageCipher(Cipher),
-    /// A prf call of IKE, HMAC with this hash.
+    /// A prf call of IKE or of a wireless link's handshake: HMAC with this hash.
     Prf(Hash),
     /// A value computed that long-term pairs share.
     AgreeLongTerm(long_term::Group),
@@ -42,6 +43,20 @@ pub enum Task {
     SkipCipher(CryptAlg),
     /// A SKIP packet authenticated.
     SkipMac(MacAlg),
+    /// A frame of a wireless link protected; octets without its headers.
+    ProtectFrame(LinkCipher),
+    /// One whose protection was taken off.
+    UnprotectFrame(LinkCipher),
+    /// AES-128-CMAC over a message of a handshake.
+    Cmac,
+    /// Key data of a handshake encrypted or decrypted.
+    KeyData,
+    /// A passphrase turned into a key by 4,096 rounds of PBKDF2.
+    Passphrase,
+    /// A point of P-256 multiplied by a scalar.
+    ScalePoint,
+    /// A number turned into a point of P-256, or found to be the coordinate of none.
+    HashToPoint,
 }
 
 /// How often each task was done and over how many bytes, in the order of [`Task`].

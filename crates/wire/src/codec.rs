@@ -1,4 +1,5 @@
-//! A bounded reader and an appending writer. All our protocols are big-endian.
+//! A bounded reader and an appending writer. All our protocols are big-endian, except the fields of
+//! IEEE 802.11.
 
 use core::fmt;
 
@@ -94,6 +95,11 @@ impl<'a> Reader<'a> {
         self.array(what).map(u16::from_be_bytes)
     }
 
+    /// Two octets, the low one first.
+    pub fn u16_le(&mut self, what: &'static str) -> Result<u16, Malformed> {
+        self.array(what).map(u16::from_le_bytes)
+    }
+
     /// Four octets.
     pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
         self.array(what).map(u32::from_be_bytes)
@@ -134,6 +140,11 @@ impl Writer {
     /// Two octets.
     pub fn u16(&mut self, value: u16) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Two octets, the low one first.
+    pub fn u16_le(&mut self, value: u16) {
+        self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     /// Four octets.

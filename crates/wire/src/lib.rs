@@ -32,6 +32,7 @@ macro_rules! numbered {
 pub mod ah;
 pub mod codec;
 pub mod esp;
+pub mod ieee80211;
 pub mod ip;
 pub mod isakmp;
 pub mod mip4;

@@ -203,5 +203,12 @@ fn task_name(task: Task) -> String {
         Task::WrapPacketKey(kij) => format!("packet-key {}", skip::words::of_kij(kij)),
         Task::SkipCipher(crypt) => format!("cipher {}", skip::words::of_crypt(crypt)),
         Task::SkipMac(mac) => format!("mac {}", skip::words::of_mac(mac)),
+        Task::ProtectFrame(cipher) => format!("protect {}", cipher.name()),
+        Task::UnprotectFrame(cipher) => format!("unprotect {}", cipher.name()),
+        Task::Cmac => "cmac aes128".to_owned(),
+        Task::KeyData => "key-data".to_owned(),
+        Task::Passphrase => "passphrase".to_owned(),
+        Task::ScalePoint => "scale p256".to_owned(),
+        Task::HashToPoint => "hash-to-point p256".to_owned(),
     }
 }

@@ -354,6 +354,13 @@ impl Device {
             | Task::WrapPacketKey(_)
             | Task::SkipCipher(_)
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
+            Task::ProtectFrame(cipher) => cell(cipher.name(), "protect"),
+            Task::UnprotectFrame(cipher) => cell(cipher.name(), "unprotect"),
+            Task::Cmac => cell("aes128-cmac", "sign"),
+            Task::KeyData => cell("key-data", "wrap"),
+            Task::Passphrase => cell("passphrase", "derive"),
+            Task::ScalePoint => cell("p256", "scale"),
+            Task::HashToPoint => cell("p256", "hash-to-point"),
         };
         self.each_time(task, &each)
     }
@@ -477,6 +484,13 @@ fn in_words(task: Task) -> String {
         Task::WrapPacketKey(kij) => format!("a packet key under {}", words::of_kij(kij)),
         Task::SkipCipher(crypt) => format!("SKIP's packets under {}", words::of_crypt(crypt)),
         Task::SkipMac(mac) => format!("SKIP's packets with {}", words::of_mac(mac)),
+        Task::ProtectFrame(cipher) => format!("frames protected by {}", cipher.name()),
+        Task::UnprotectFrame(cipher) => format!("frames freed from {}", cipher.name()),
+        Task::Cmac => "AES-128-CMAC over a message".to_owned(),
+        Task::KeyData => "the key data of a handshake".to_owned(),
+        Task::Passphrase => "the key of a passphrase".to_owned(),
+        Task::ScalePoint => "a multiple of a point of P-256".to_owned(),
+        Task::HashToPoint => "a point of P-256 from a number".to_owned(),
     }
 }
 

@@ -1,0 +1,28 @@
+//! Wireless links: Ethernet frames become protected frames of IEEE 802.11-2020, and back.
+//!
+//! [`Port`] is one end, a station or an access point: it frames, protects in the caller's buffer
+//! and counts drops. [`handshake`] agrees the keys that it takes. WEP and TKIP are legacy: whoever
+//! chooses them asks [`LinkCipher::permit`], and their faults are kept, as they are what a study
+//! prices. Left out: the radio itself, fragments, aggregation, power saving, protected management
+//! frames.
+
+mod aad;
+mod ccmp;
+mod cipher;
+mod countermeasures;
+pub mod dynamic_wep;
+mod gcmp;
+pub mod handshake;
+pub mod owe;
+mod port;
+mod protection;
+pub mod sae;
+mod tkip;
+mod wep;
+
+pub use cipher::{GroupKey, LegacyCipher, LinkCipher, PermittedCipher, TemporalKey};
+pub use countermeasures::{COUNTERMEASURES, MicFailures};
+pub use port::{MAX_GROWTH, MAX_STATIONS, Opened, Port, Privacy, Role};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Anti-clogging tokens (IEEE 802.11-2020 §12.4.6): an access point under a flood computes nothing
+//! for a station before it has proven that it receives what is sent to its address.
+
+use crypto::hash::{Hash, HmacKey, is_equal};
+use crypto::p256::GROUP;
+use crypto::rand::Stream;
+use wire::codec::Writer;
+use wire::ieee80211::{
+    Address, Authentication, CommitParts, SAE_ALGORITHM, extension, sae_status, write_extension,
+};
+
+use crate::counters::DropReason;
+
+/// Octets of a token.
+pub const TOKEN_LEN: usize = 32;
+
+/// Decides which first commits an access point answers. Stateless: a token is an HMAC of the
+/// station's address under a key of this gate.
+pub struct TokenGate {
+    key: HmacKey,
+    most_open: usize,
+}
+
+impl TokenGate {
+    /// A gate that asks for tokens while `most_open` exchanges or more are open.
+    pub fn new(most_open: usize, random: &mut Stream) -> Self {
+        let mut key = [0; 32];
+        random.fill(&mut key);
+        Self {
+            key: HmacKey::new(Hash::Sha256, &key),
+            most_open,
+        }
+    }
+
+    /// A commit of a station with which no exchange is open. None: make a machine for it. Otherwise
+    /// the body of the answer.
+    pub fn admit(
+        &self,
+        body: &[u8],
+        station: Address,
+        open: usize,
+    ) -> Result<Option<Vec<u8>>, DropReason> {
+        let malformed = |_| DropReason::MalformedMessage;
+        let message = Authentication::parse(body).map_err(malformed)?;
+        let is_hash_to_element = message.status == sae_status::HASH_TO_ELEMENT;
+        let is_commit = message.algorithm == SAE_ALGORITHM && message.transaction == 1;
+        if !is_commit || !(is_hash_to_element || message.status == sae_status::SUCCESS) {
+            return Err(DropReason::UnexpectedMessage);
+        }
+        if CommitParts::peek_group(message.fields).map_err(malformed)? != GROUP {
+            let status = sae_status::UNSUPPORTED_GROUP;
+            return Ok(Some(answer(status, &message.fields[..2])));
+        }
+        let parts = CommitParts::parse(message.fields, is_hash_to_element);
+        let parts = parts.map_err(malformed)?;
+        if open < self.most_open {
+            return Ok(None);
+        }
+        let token = self.key.sign(&[&station.0]);
+        if is_equal(token.as_ref(), parts.token) {
+            return Ok(None);
+        }
+        let mut fields = Writer::new();
+        fields.u16_le(GROUP);
+        match is_hash_to_element {
+            true => write_extension(extension::ANTI_CLOGGING_TOKEN, token.as_ref(), &mut fields),
+            false => fields.bytes(token.as_ref()),
+        }
+        Ok(Some(answer(sae_status::TOKEN_REQUIRED, fields.as_slice())))
+    }
+}
+
+fn answer(status: u16, fields: &[u8]) -> Vec<u8> {
+    let mut w = Writer::new();
+    let message = Authentication {
+        algorithm: SAE_ALGORITHM,
+        transaction: 1,
+        status,
+        fields,
+    };
+    message.write(&mut w);
+    w.into_vec()
+}

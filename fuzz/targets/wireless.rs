@@ -1,0 +1,230 @@
+//! A wireless link between a station and an access point whose air an attacker owns: what is
+//! delivered was sent, once and in order (WEP alone may repeat); every drop is counted; a key is
+//! installed once, and both ends have the same.
+//!
+//! The input is a choice of cipher and AKM, then steps: what, position, bits.
+#![no_main]
+
+use crypto::rand::Seed;
+use engine::counters::{DropCounters, DropReason};
+use engine::link::wireless::handshake::{
+    Akm, Authenticator, AuthenticatorConfig, Fact, MasterKey, Outbox, Supplicant, SupplicantConfig,
+};
+use engine::link::wireless::{GroupKey, LinkCipher, MAX_GROWTH, Port, Privacy, Role, TemporalKey};
+use engine::time::Instant;
+use libfuzzer_sys::fuzz_target;
+use wire::codec::Writer;
+use wire::ieee80211::{Address, EthernetHeader, Rsn};
+
+const AP: Address = Address([2, 0, 0, 0, 0, 1]);
+const STATION: Address = Address([2, 0, 0, 0, 0, 2]);
+const WIRED: Address = Address([2, 0, 0, 0, 0, 9]);
+const MOST_STEPS: usize = 64;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, rest)) = input.split_first() else {
+        return;
+    };
+    let cipher = LinkCipher::ALL[usize::from(choice >> 4) % LinkCipher::ALL.len()];
+    let akm = Akm::ALL[usize::from(choice & 15) % Akm::ALL.len()];
+    let steps: Vec<[u8; 3]> = rest
+        .as_chunks()
+        .0
+        .iter()
+        .take(MOST_STEPS)
+        .copied()
+        .collect();
+    frames(cipher, &steps, rest);
+    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    if !is_wep {
+        handshake(akm, cipher, &steps, rest);
+    }
+});
+
+/// Frames from a station: each is delivered, changed, repeated, or made of the input.
+fn frames(cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
+    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    let key = TemporalKey::new(permit(cipher), &vec![7; cipher.key_len()]).expect("its length");
+    let mut station = Port::new(Role::Station(AP), STATION, Privacy::Protected);
+    let mut access_point = Port::new(Role::AccessPoint, AP, Privacy::Protected);
+    assert!(access_point.join(STATION));
+    assert!(station.install_pairwise(AP, &key));
+    assert!(access_point.install_pairwise(STATION, &key));
+    let (mut sent, mut newest, mut drops) = (Vec::new(), None, 0);
+    for (number, &[what, at, bits]) in (0u8..).zip(steps) {
+        let mut frame = ethernet(&[number; 40]);
+        let mut air = vec![0; frame.len() + MAX_GROWTH];
+        let len = station.protect(&frame, &mut air).expect("it has a key");
+        air.truncate(len);
+        let original = air.clone();
+        sent.push((original.clone(), frame.clone()));
+        let mut of = usize::from(number);
+        match what % 4 {
+            0 => {}
+            1 => {
+                let at = usize::from(at) % air.len();
+                air[at] ^= bits;
+            }
+            2 => {
+                of = usize::from(at) % sent.len();
+                (air, frame) = sent[of].clone();
+            }
+            _ => air = rest.to_vec(),
+        }
+        let is_original = sent[of].0 == air;
+        let opened = access_point.unprotect(&mut air, Instant(u64::from(number)));
+        match opened {
+            Ok(opened) if opened.is_protected => {
+                let delivered = &air[opened.frame];
+                // WEP protects neither header nor order, and TKIP not what it does not need.
+                if !is_wep {
+                    assert_eq!(delivered, frame);
+                    assert!(newest.is_none_or(|newest| newest < of), "in order");
+                    newest = Some(of);
+                }
+            }
+            Ok(opened) => assert!(opened.frame.end <= air.len()),
+            Err(reason) => {
+                drops += 1;
+                let is_late = newest.is_some_and(|newest| of <= newest);
+                let is_excused =
+                    reason == DropReason::LinkNoKey || reason == DropReason::LinkCountermeasures;
+                assert!(!is_original || is_late || is_excused, "{reason:?}");
+            }
+        }
+        assert_eq!(count(access_point.drops()), drops);
+    }
+}
+
+/// Messages of a handshake: each is delivered, changed, lost, or repeated, and time passes.
+fn handshake(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
+    let (mut station, mut access_point, mut out) = ends(akm, cipher);
+    let group = GroupKey {
+        key: TemporalKey::new(permit(cipher), &vec![9; cipher.key_len()]).expect("its length"),
+        key_id: 1,
+        last_number: 0,
+    };
+    let mut now = Instant(0);
+    let mut all: Vec<(bool, Vec<u8>)> = Vec::new();
+    let mut queue: Vec<(bool, Vec<u8>)> = out.packets.drain(..).map(|it| (true, it)).collect();
+    let (mut of_station, mut of_access_point) = (Vec::new(), Vec::new());
+    for &[what, at, bits] in steps {
+        if queue.is_empty() {
+            if let Some(deadline) = access_point.deadline() {
+                assert!(deadline.at >= now);
+                now = deadline.at;
+                access_point.fire(now, &mut out);
+                queue.extend(out.packets.drain(..).map(|it| (true, it)));
+                of_access_point.append(&mut out.facts);
+            }
+        }
+        let (is_down, mut packet) = match what % 5 {
+            3 if !all.is_empty() => all[usize::from(at) % all.len()].clone(),
+            4 => (bits & 1 == 0, rest.to_vec()),
+            _ if queue.is_empty() => continue,
+            _ => queue.remove(0),
+        };
+        all.push((is_down, packet.clone()));
+        match what % 5 {
+            1 if !packet.is_empty() => {
+                let at = usize::from(at) % packet.len();
+                packet[at] ^= bits;
+            }
+            2 => continue,
+            _ => {}
+        }
+        let mut answer = Outbox::default();
+        let dropped = match is_down {
+            true => station.handle(&packet, &mut answer),
+            false => access_point.handle(&packet, &group, now, &mut answer),
+        };
+        assert!(dropped.is_ok() || answer.packets.is_empty());
+        queue.extend(answer.packets.into_iter().map(|it| (!is_down, it)));
+        match is_down {
+            true => of_station.extend(answer.facts),
+            false => of_access_point.extend(answer.facts),
+        }
+    }
+    // Nobody but the two ends knows the key: what is installed is from both, and only once.
+    let (theirs, ours) = (pairwise(&of_access_point), pairwise(&of_station));
+    assert!(theirs.len() <= 1 && theirs.iter().all(|key| ours.contains(key)));
+    assert!(
+        ours.iter()
+            .enumerate()
+            .all(|(at, key)| !ours[..at].contains(key))
+    );
+    let groups = of_station.iter().filter(|it| matches!(it, Fact::Group(_)));
+    assert!(groups.count() <= 1);
+    while let Some(deadline) = access_point.deadline() {
+        access_point.fire(deadline.at, &mut out);
+    }
+    if let Some(deadline) = station.deadline() {
+        station.fire(deadline.at, &mut out);
+    }
+    assert!(station.deadline().is_none());
+}
+
+fn ends(akm: Akm, cipher: LinkCipher) -> (Supplicant, Authenticator, Outbox) {
+    let seed = Seed::new([1; 32]);
+    let mut w = Writer::new();
+    let rsn = Rsn {
+        group: cipher.suite(),
+        pairwise: vec![cipher.suite()],
+        akms: vec![akm.suite()],
+        capabilities: 0,
+        pmkids: Vec::new(),
+        group_management: None,
+    };
+    rsn.write(&mut w);
+    let (rsn, master) = (w.into_vec(), MasterKey::new(&[5; 32]));
+    let station = SupplicantConfig {
+        akm,
+        pairwise: permit(cipher),
+        group: permit(cipher),
+        own: STATION,
+        authenticator: AP,
+        master: master.clone(),
+        rsn: rsn.clone(),
+        authenticator_rsn: rsn.clone(),
+    };
+    let access_point = AuthenticatorConfig {
+        akm,
+        pairwise: permit(cipher),
+        own: AP,
+        supplicant: STATION,
+        master,
+        pmkid: None,
+        rsn: rsn.clone(),
+        supplicant_rsn: rsn,
+    };
+    let mut out = Outbox::default();
+    let random = seed.stream("access point", 0);
+    let access_point = Authenticator::new(access_point, random, Instant(0), &mut out);
+    let station = Supplicant::new(station, seed.stream("station", 0), Instant(0));
+    (station, access_point, out)
+}
+
+fn permit(cipher: LinkCipher) -> engine::link::wireless::PermittedCipher {
+    cipher.permit(true).expect("legacy is permitted")
+}
+
+fn pairwise(facts: &[Fact]) -> Vec<&TemporalKey> {
+    let keys = facts.iter().filter_map(|fact| match fact {
+        Fact::Pairwise(key) => Some(key),
+        _ => None,
+    });
+    keys.collect()
+}
+
+fn count(drops: &DropCounters) -> u64 {
+    DropReason::ALL.iter().map(|it| drops.of(*it)).sum()
+}
+
+fn ethernet(body: &[u8]) -> Vec<u8> {
+    let header = EthernetHeader {
+        destination: WIRED,
+        source: STATION,
+        ethertype: 0x0800,
+    };
+    [&header.octets()[..], body].concat()
+}
