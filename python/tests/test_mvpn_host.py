@@ -13,6 +13,7 @@ import pytest
 from mvpn_by_hand import reaches
 
 from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, Role
 from caravan.testbed.mvpn import (
@@ -23,6 +24,7 @@ from caravan.testbed.mvpn import (
     Mvpn,
     all_roles,
     firewall,
+    mobile_node,
     walk,
 )
 from caravan.testbed.traffic import ping
@@ -113,6 +115,23 @@ def test_a_node_is_filtered_on_a_link_that_gets_another_name(output: Path) -> No
         ms.run(["ip", "address", "replace", f"{VISITED.address}", "dev", "wlan7"])
         assert VISITED.router is not None
         assert ping(ms, VISITED.router, 2, timeout_s=0.5).received == 0
+
+
+def test_a_file_without_a_firewall_does_not_remove_a_filter_that_stands(output: Path) -> None:
+    """The process was killed outside: the node is still there."""
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        it.ms.crash()
+        rules = tables(network.ms)
+        assert "drop" in rules
+        with mobile_node(network, None) as plain:
+            assert plain.process.wait(READY_S).code != 0
+            assert "a packet filter of an earlier run stands" in plain.process.stderr()
+        assert tables(network.ms) == rules
+        order(network.ms, "down", "mobile").check()
+        assert tables(network.ms) == ""
+        with mobile_node(network, None) as plain:
+            plain.wait_ready()
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

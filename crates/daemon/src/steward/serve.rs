@@ -113,6 +113,7 @@ impl Server {
         let names = loaded.names();
         let name = names.first().context("there is no [connections.NAME]")?;
         let mut file = held(&order, name).await?;
+        nft::node::check_left(&loaded, &file)?;
         let state = leases::folder(&order.state_dir, name);
         if let Err(error) = dns::recall(&state, &mut file) {
             warn!("cannot restore the old resolvers: {error}");
