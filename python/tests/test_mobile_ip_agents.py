@@ -70,6 +70,28 @@ def test_a_download_survives_a_visit_at_a_foreign_agent(
                 assert download.local_addresses() == {MOBILE}
 
 
+def test_an_interface_that_comes_later_is_used(output: Path) -> None:
+    """As if a modem was plugged in, and then another one in its place."""
+    both = Settings({"interfaces": ["usb0", "eth0"]})
+    with MobileIp(output) as network, home_agent(network) as ha, foreign_agent(network) as fa:
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network, both) as ms:
+            ms.wait_ready().wait_at(HOME)
+            for _ in range(2):
+                network.ms.connect("usb0", network.links, "ms-usb0", 1500)
+                network.links.plug("ms-usb0", AGENT.bridge)
+                network.links.link_down("ms-eth0")
+                ms.wait_at(AGENT)
+                assert ms.mobility()["interface"] == "usb0"
+                assert network.is_connected()
+                key = "/proc/sys/net/ipv4/conf/usb0/arp_ignore"
+                assert network.ms.run(["cat", key]).stdout.strip() == "1"
+                network.links.run(["ip", "link", "del", "ms-usb0"])
+                network.links.link_up("ms-eth0")
+                ms.wait_at(HOME)
+
+
 def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> None:
     """RFC 4721, RFC 2794, and the nonces of RFC 5944 §5.7.2."""
     nonces = {"replay": "nonces"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -15,7 +16,7 @@ from mvpn_by_hand import reaches
 from caravan.testbed.capture import Capture
 from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import HOME_AGENT, Role
+from caravan.testbed.mobile_ip import HOME_AGENT, Role, Settings
 from caravan.testbed.mvpn import (
     CORRESPONDENT,
     OUTSIDE,
@@ -132,6 +133,39 @@ def test_a_file_without_a_firewall_does_not_remove_a_filter_that_stands(output: 
         assert tables(network.ms) == ""
         with mobile_node(network, None) as plain:
             plain.wait_ready()
+
+
+HOLDS_PORT = """
+import socket, sys
+holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+holder.bind(("0.0.0.0", 434))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_node_is_filtered_before_anything_else_of_its_start_can_fail(output: Path) -> None:
+    with Mvpn(output) as network:
+        network.move(VISITED)
+        ms = network.ms
+        with ms.popen([sys.executable, "-c", HOLDS_PORT], name="holder", is_told=True) as holder:
+            holder.wait_for(lambda: "held" in holder.stdout(), "held", 5)
+            with mobile_node(network, Keys(network)) as node:
+                assert node.process.wait(READY_S).code != 0
+        assert VISITED.router is not None
+        assert "drop" in tables(ms)
+        assert ping(ms, VISITED.router, 2, timeout_s=0.5).received == 0
+
+
+def test_a_node_without_one_of_its_interfaces_is_filtered_and_runs(output: Path) -> None:
+    """As if a modem was not plugged in at the start."""
+    both = Settings({"interfaces": ["usb0", "eth0"]})
+    with Mvpn(output) as network, all_roles(network, node=both) as it:
+        walk(network, it.ms, VISITED)
+        assert "there is no interface usb0 yet" in it.ms.process.stderr()
+        assert VISITED.router is not None
+        assert ping(network.ms, VISITED.router, 2, timeout_s=0.5).received == 0
+        assert reaches(network)
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

@@ -168,8 +168,18 @@ impl Opened {
     pub(super) fn open(mobility: Option<&Mobility>, tun: &str) -> anyhow::Result<Self> {
         let names = mobility.map(Mobility::interfaces).unwrap_or_default();
         let hears_broadcasts = mobility.is_some_and(Mobility::hears_broadcasts);
+        let waits = matches!(mobility, Some(Mobility::MobileNode(_)));
         let open = |name: &String| {
-            Link::open(name, hears_broadcasts).with_context(|| {
+            let link = Link::open(name, hears_broadcasts);
+            let link = link.and_then(|link| match link.index() {
+                None if !waits => Err(nix::errno::Errno::ENODEV.into()),
+                None => {
+                    warn!("there is no interface {name} yet: it is used when it comes");
+                    Ok(link)
+                }
+                Some(_) => Ok(link),
+            });
+            link.with_context(|| {
                 format!("cannot listen on the interface {name}, as Mobile IPv4 must")
             })
         };

@@ -131,6 +131,9 @@ impl Server {
             _ => None,
         };
         let links = Links::now(outside).context("cannot list the interfaces of this host")?;
+        let mut filter = None;
+        // Nobody knows yet where the node is, and what comes next can fail or take long.
+        nft::node::follow((&loaded, &links, true), &mut filter, &mut file)?;
         let limits = privileges::confine_steward()?;
         let watch = Watch::open().inspect_err(|error| {
             warn!("nobody notices if another program removes our nftables tables: {error}");
@@ -144,7 +147,7 @@ impl Server {
             sockets: None,
             routes: None,
             resolvers: Vec::new(),
-            filter: None,
+            filter,
             watch: watch.ok(),
             looked: tokio::time::Instant::now(),
             is_open: false,

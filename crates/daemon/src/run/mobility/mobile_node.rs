@@ -1,7 +1,7 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
@@ -21,7 +21,7 @@ use super::walls;
 use super::{Common, Effect, Input};
 use crate::config::MobileSetup;
 use crate::count_file::CountFile;
-use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
+use crate::ether::{self, ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
 use crate::status::MobilityStatus;
@@ -41,6 +41,8 @@ pub(super) struct MobileNodePart {
     setup: MobileSetup,
     /// The interface in use.
     link: Option<usize>,
+    /// The interfaces that are there, by index.
+    links: BTreeSet<u32>,
     /// What the interfaces showed last.
     seen: Option<Link>,
     /// How often each of them has lost its link.
@@ -86,6 +88,7 @@ impl MobileNodePart {
             carriers: Carriers::default(),
             setup: setup.clone(),
             link: None,
+            links: BTreeSet::new(),
             seen: None,
             losses: Vec::new(),
             is_at_home: false,
@@ -116,6 +119,7 @@ impl MobileNodePart {
             }
             Input::Frame(number, heard) => self.hear(number, heard, now),
             Input::Look => {
+                self.find_links(common);
                 self.look(now);
                 self.retry(now);
             }
@@ -175,6 +179,7 @@ impl MobileNodePart {
         desired.addresses.insert(home.into());
         let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
         desired.roaming.is_outside = self.setup.firewall.is_some() && !is_inside;
+        desired.roaming.links.clone_from(&self.links);
         if self.is_at_home
             && let Some(link) = self.link
         {
@@ -309,6 +314,20 @@ impl MobileNodePart {
             mac: *self.macs.get(&address)?,
             is_default: !is_tunnelled,
         })
+    }
+
+    /// Interfaces may have come, such as a modem that was plugged in.
+    fn find_links(&mut self, common: &mut Common) {
+        for link in &mut common.links {
+            if let Err(error) = link.follow() {
+                warn!("cannot listen on the interface {}: {error}", link.name());
+            }
+        }
+        let links = common.links.iter().filter_map(ether::Link::index).collect();
+        if links != self.links {
+            self.links = links;
+            common.effects.push_back(Effect::Host);
+        }
     }
 
     /// Looks at the interfaces, and tells the machine when the node has moved.
