@@ -25,6 +25,7 @@ from caravan.testbed.mvpn import (
     Mvpn,
     all_roles,
     firewall,
+    home_agent,
     mobile_node,
     walk,
 )
@@ -166,6 +167,22 @@ def test_a_node_without_one_of_its_interfaces_is_filtered_and_runs(output: Path)
         assert VISITED.router is not None
         assert ping(network.ms, VISITED.router, 2, timeout_s=0.5).received == 0
         assert reaches(network)
+
+
+def test_the_first_reply_of_a_start_outside_is_not_lost(output: Path) -> None:
+    """The kernel drops what comes out of a device that has no address yet."""
+    with Mvpn(output) as network:
+        keys = Keys(network)
+        with home_agent(network) as ha, firewall(network, keys) as fw:
+            ha.wait_ready()
+            fw.wait_ready()
+            network.move(VISITED)
+            with mobile_node(network, keys) as ms:
+                ms.wait_ready().wait_at(VISITED)
+                text = network.ms.run(["cat", "/proc/net/netstat"]).stdout.splitlines()
+                names, counts = (text[line].split()[1:] for line in (0, 1))
+                counted = dict(zip(names, map(int, counts), strict=True))
+                assert counted["IPReversePathFilter"] == 0
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

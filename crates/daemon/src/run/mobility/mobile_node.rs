@@ -55,7 +55,10 @@ pub(super) struct MobileNodePart {
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// The message that waits until the host has followed.
-    held: Option<(Ipv4Addr, SocketAddrV4, Vec<u8>)>,
+    held: Option<Effect>,
+    /// The host has followed once: the tunnel device has an address. Before, the kernel drops what
+    /// comes out of it, such as the reply of a home agent behind a firewall.
+    has_address: bool,
     /// The last message did not leave this host.
     is_unsent: bool,
     announcement: Option<(Instant, u32)>,
@@ -96,6 +99,7 @@ impl MobileNodePart {
             home_until: None,
             macs: BTreeMap::new(),
             held: None,
+            has_address: false,
             is_unsent: false,
             announcement: None,
             keepalive: Keepalive::default(),
@@ -439,12 +443,16 @@ impl MobileNodePart {
                 {
                     true => {
                         let firewall = self.setup.firewall.as_ref();
-                        common.effects.extend(firewall.map(|it| Effect::Sealed {
+                        let sealed = firewall.map(|it| Effect::Sealed {
                             firewall: it.first.outside,
                             from: SocketAddrV4::new(from, PORT),
                             to,
                             payload,
-                        }));
+                        });
+                        match self.has_address {
+                            true => common.effects.extend(sealed),
+                            false => self.held = sealed,
+                        }
                         self.layer.sent(now);
                     }
                     false => self.send((from, to, ttl), payload, common),
@@ -500,14 +508,12 @@ impl MobileNodePart {
             });
             return common.sent(sent);
         }
-        if self.is_moving {
-            self.held = Some((from, to, payload));
-            return;
-        }
         let from = SocketAddrV4::new(from, PORT);
-        common
-            .effects
-            .push_back(Effect::Datagram { from, to, payload });
+        let datagram = Effect::Datagram { from, to, payload };
+        match self.is_moving {
+            true => self.held = Some(datagram),
+            false => common.effects.push_back(datagram),
+        }
     }
 
     /// The last message did not leave this host: an address is there sooner than a route, and a
@@ -521,12 +527,8 @@ impl MobileNodePart {
 
     fn release(&mut self, common: &mut Common) {
         self.is_moving = false;
-        if let Some((from, to, payload)) = self.held.take() {
-            let from = SocketAddrV4::new(from, PORT);
-            common
-                .effects
-                .push_back(Effect::Datagram { from, to, payload });
-        }
+        self.has_address = true;
+        common.effects.extend(self.held.take());
     }
 
     fn become_state(&mut self, state: State, common: &mut Common, now: Instant) {
