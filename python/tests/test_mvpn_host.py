@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -183,6 +184,30 @@ def test_the_first_reply_of_a_start_outside_is_not_lost(output: Path) -> None:
                 names, counts = (text[line].split()[1:] for line in (0, 1))
                 counted = dict(zip(names, map(int, counts), strict=True))
                 assert counted["IPReversePathFilter"] == 0
+
+
+@pytest.mark.parametrize("is_key_wrong", [False, True], ids=["no firewall", "wrong key"])
+def test_a_node_that_does_not_come_up_says_why_and_that_its_filter_stays(
+    is_key_wrong: bool, output: Path
+) -> None:
+    with Mvpn(output) as network, contextlib.ExitStack() as stack:
+        keys = Keys(network)
+        if is_key_wrong:
+            # At home: a denial by another key does not come through a firewall.
+            stack.enter_context(home_agent(network)).wait_ready()
+        else:
+            network.move(VISITED)
+        wrong = Settings(association={"key": "39" * 16} if is_key_wrong else {})
+        with mobile_node(network, keys, wrong) as ms:
+            ms.wait_ready()
+        stays = "the packet filter stays; `caravan down mobile` removes it"
+        assert stays in ms.process.stderr()
+        argv = ["up", "-c", str(ms.file), "--detach", "--timeout", "3"]
+        done = order(network.ms, *argv)
+        assert done.code == 1
+        assert stays in done.stderr
+        why = "the keys of `association` differ" if is_key_wrong else f"from the firewall {OUTSIDE}"
+        assert why in done.stderr, done.stderr
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

@@ -11,6 +11,7 @@ mod homecoming;
 mod keepalive;
 mod look;
 mod mobile_node;
+mod opened;
 pub(super) mod surroundings;
 mod walls;
 
@@ -35,13 +36,14 @@ use crate::capture::udp_packet;
 use crate::config::Mobility;
 use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
+use crate::nft;
 use crate::routes::{Desired, NextHop, next_hop};
 use crate::status::MobilityStatus;
 use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
 use home_agent::HomeAgentPart;
-use keepalive::Echoes;
 use mobile_node::MobileNodePart;
+pub(super) use opened::Opened;
 
 /// What a machine hears.
 pub(super) enum Input<'a> {
@@ -153,46 +155,6 @@ impl Common {
     /// Counts a frame that a link did not take.
     fn sent(&mut self, result: std::io::Result<()>) {
         self.unsent += u64::from(result.is_err());
-    }
-}
-
-/// What is opened with the rights of the start.
-pub(super) struct Opened {
-    links: Vec<Link>,
-    /// For keepalives of a mobile node or a foreign agent.
-    echoes: Option<Echoes>,
-}
-
-impl Opened {
-    /// Needs CAP_NET_RAW if there is a part.
-    pub(super) fn open(mobility: Option<&Mobility>, tun: &str) -> anyhow::Result<Self> {
-        let names = mobility.map(Mobility::interfaces).unwrap_or_default();
-        let hears_broadcasts = mobility.is_some_and(Mobility::hears_broadcasts);
-        let waits = matches!(mobility, Some(Mobility::MobileNode(_)));
-        let open = |name: &String| {
-            let link = Link::open(name, hears_broadcasts);
-            let link = link.and_then(|link| match link.index() {
-                None if !waits => Err(nix::errno::Errno::ENODEV.into()),
-                None => {
-                    warn!("there is no interface {name} yet: it is used when it comes");
-                    Ok(link)
-                }
-                Some(_) => Ok(link),
-            });
-            link.with_context(|| {
-                format!("cannot listen on the interface {name}, as Mobile IPv4 must")
-            })
-        };
-        let echoes = match mobility {
-            Some(Mobility::MobileNode(_) | Mobility::ForeignAgent(_)) => Echoes::open(tun)
-                .map_err(|error| warn!("no keepalives through a NAT: {error}"))
-                .ok(),
-            _ => None,
-        };
-        Ok(Self {
-            links: names.iter().map(open).collect::<anyhow::Result<_>>()?,
-            echoes,
-        })
     }
 }
 
@@ -367,6 +329,24 @@ impl MobilePart {
             Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => true,
             Machine::MobileNode(it) => it.is_up(),
         }
+    }
+
+    /// Why a mobile node is not registered.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.machine {
+            Machine::MobileNode(it) if !it.is_up() => Some(it.trouble()),
+            _ => None,
+        }
+    }
+
+    /// What stays on this host if the process ends by itself now.
+    pub(super) fn standing(&self) -> Option<String> {
+        let is_filtered = match &self.machine {
+            Machine::MobileNode(it) => it.is_filtered(),
+            Machine::Firewall(_) => true,
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) => false,
+        };
+        is_filtered.then(|| nft::names::standing(self.name))
     }
 
     /// Ends all tunnels.

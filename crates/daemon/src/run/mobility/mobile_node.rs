@@ -1,6 +1,8 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
+mod report;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -13,7 +15,7 @@ use engine::plane::{Notice, OutboundChange};
 use engine::sa::ChildId;
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
-use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
+use wire::mip4::{AgentAdvertisement, Code, PORT, SOLICITATION};
 
 use super::keepalive::{Echoes, Keepalive};
 use super::look::{self, Link};
@@ -24,7 +26,6 @@ use crate::count_file::CountFile;
 use crate::ether::{self, ALL_ROUTERS, Heard, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
-use crate::status::MobilityStatus;
 
 /// Agents of the link whose link-layer address is known. Anybody can advertise.
 const AGENTS_MAX: usize = 16;
@@ -61,6 +62,8 @@ pub(super) struct MobileNodePart {
     has_address: bool,
     /// The last message did not leave this host.
     is_unsent: bool,
+    /// Why the last registration on this link was denied.
+    denied: Option<Code>,
     announcement: Option<(Instant, u32)>,
     keepalive: Keepalive,
     /// None: this host refused it.
@@ -101,6 +104,7 @@ impl MobileNodePart {
             held: None,
             has_address: false,
             is_unsent: false,
+            denied: None,
             announcement: None,
             keepalive: Keepalive::default(),
             echoes,
@@ -181,8 +185,7 @@ impl MobileNodePart {
     pub(super) fn want(&self, desired: &mut Desired) {
         let home = self.setup.config.home_address;
         desired.addresses.insert(home.into());
-        let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
-        desired.roaming.is_outside = self.setup.firewall.is_some() && !is_inside;
+        desired.roaming.is_outside = self.is_outside();
         desired.roaming.links.clone_from(&self.links);
         if self.is_at_home
             && let Some(link) = self.link
@@ -213,6 +216,18 @@ impl MobileNodePart {
             router,
             is_registered: matches!(state, State::Registered { .. }),
         });
+    }
+
+    /// Whether its links are filtered: nothing proves that the firewall is not in between.
+    fn is_outside(&self) -> bool {
+        let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
+        self.setup.firewall.is_some() && !is_inside
+    }
+
+    /// Whether a packet filter stays if the process ends now.
+    pub(super) fn is_filtered(&self) -> bool {
+        let firewall = self.setup.firewall.as_ref();
+        self.is_outside() && firewall.is_some_and(|it| it.is_filtered)
     }
 
     /// Ends all tunnels.
@@ -259,51 +274,6 @@ impl MobileNodePart {
 
     pub(super) fn is_up(&self) -> bool {
         self.node.state() != State::Unreachable
-    }
-
-    pub(super) fn status(&self, now: Instant) -> MobilityStatus {
-        let config = &self.setup.config;
-        let state = self.node.state();
-        let ignored = self.node.ignored();
-        let counts = [
-            ("malformed", ignored.malformed),
-            ("unexpected", ignored.unexpected),
-            ("unauthenticated", ignored.unauthenticated),
-            ("stale", ignored.stale),
-        ];
-        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-        let mut status = MobilityStatus {
-            role: "mobile node".to_owned(),
-            state: Some(self.state_word(&state).to_owned()),
-            interface: self.link.map(|link| self.setup.interfaces[link].clone()),
-            home_address: Some(config.home_address),
-            home_agent: Some(config.home_agent),
-            refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
-            ..MobilityStatus::default()
-        };
-        if let State::Registered {
-            tunnel, through, ..
-        } = state
-        {
-            status.care_of = Some(tunnel.care_of);
-            status.through = through;
-            status.encapsulation = Some(tunnel.encapsulation.name().to_owned());
-            status.udp = tunnel.udp;
-            status.reverse = Some(tunnel.is_reverse);
-            let end = self.node.end();
-            status.left_s = end.map(|end| end.since(now).as_secs_f64());
-        }
-        status
-    }
-
-    fn state_word(&self, state: &State) -> &'static str {
-        match (state, self.link) {
-            (State::Home, _) => "at home",
-            (State::Registered { .. }, _) => "registered",
-            (State::Unreachable, None) => "no link",
-            (State::Unreachable, Some(_)) if self.is_at_home => "coming home",
-            (State::Unreachable, Some(_)) => "registering",
-        }
     }
 
     fn router(&self, state: &State, is_tunnelled: bool) -> Option<Router> {
@@ -385,6 +355,7 @@ impl MobileNodePart {
             self.macs.clear();
         }
         self.link = link;
+        self.denied = None;
         self.home_until = None;
         if attachment != Attachment::Home {
             self.is_at_home = false;
@@ -476,6 +447,7 @@ impl MobileNodePart {
                 Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
                     warn!("registration denied: {code:?}");
+                    self.denied = Some(code);
                     common.refuse(format!("denied-{}", code.number()));
                 }
             }
@@ -532,6 +504,9 @@ impl MobileNodePart {
     }
 
     fn become_state(&mut self, state: State, common: &mut Common, now: Instant) {
+        if state != State::Unreachable {
+            self.denied = None;
+        }
         match &state {
             State::Registered {
                 tunnel, through, ..
