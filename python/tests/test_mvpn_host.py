@@ -19,7 +19,9 @@ from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import HOME_AGENT, Role, Settings
 from caravan.testbed.mvpn import (
+    BRANCH,
     CORRESPONDENT,
+    INSIDE,
     OUTSIDE,
     VISITED,
     Keys,
@@ -208,6 +210,36 @@ def test_a_node_that_does_not_come_up_says_why_and_that_its_filter_stays(
         assert stays in done.stderr
         why = "the keys of `association` differ" if is_key_wrong else f"from the firewall {OUTSIDE}"
         assert why in done.stderr, done.stderr
+
+
+def shown(host: Host) -> str:
+    """What `caravan status` shows to people."""
+    return order(host, "status").check().stdout
+
+
+def test_the_status_says_whether_a_node_is_outside_and_when_it_was_heard(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as it:
+        text = shown(network.ms)
+        assert " mobile node, pid" in text
+        assert "half-open" not in text
+        assert "  at home, no packet filter\n" in text
+        walk(network, it.ms, VISITED)
+        text = shown(network.ms)
+        assert f"  outside, encrypted to {OUTSIDE}, packet filter in force\n" in text
+        assert f"behind firewall {INSIDE}" in shown(network.ha)
+        assert "1 of 2 nodes bound" in shown(network.fw)
+
+        def silent() -> float:
+            (entry,) = [one for one in it.fw.mobility()["entries"] if one["care_of"]]
+            return float(entry["silent_s"])
+
+        it.fw.wait_for(lambda _: silent() > 1, "silent", 5)
+        before, until = silent(), time.monotonic() + 10
+        while silent() >= before:
+            assert time.monotonic() < until
+            assert reaches(network)
+        walk(network, it.ms, BRANCH)
+        assert "  inside, no packet filter\n" in shown(network.ms)
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

@@ -99,6 +99,7 @@ impl Process {
     fn process_status(&self) -> ProcessStatus {
         let role = match self.options.role {
             Role::Gateway => "gateway",
+            Role::Station if self.loaded.mobility.is_some() => "mobile node",
             Role::Station => "client",
             Role::HomeAgent => "home agent",
             Role::ForeignAgent => "foreign agent",

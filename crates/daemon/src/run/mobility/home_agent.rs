@@ -197,6 +197,7 @@ impl HomeAgentPart {
                     care_of: tunnel.care_of,
                     encapsulation: tunnel.encapsulation.name().to_owned(),
                     udp: tunnel.udp,
+                    firewall: tunnel.firewall,
                     reverse: tunnel.is_reverse,
                     colocated: tunnel.is_colocated,
                     left_s: binding.end.map(|end| end.since(now).as_secs_f64()),

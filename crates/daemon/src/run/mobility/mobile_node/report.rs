@@ -1,5 +1,6 @@
 //! What a mobile node says of itself: for `status`, and for whoever waits until it is registered.
 
+use engine::mip4::firewall::Side;
 use engine::mip4::mobile_node::State;
 use engine::time::Instant;
 
@@ -26,8 +27,14 @@ impl MobileNodePart {
             home_address: Some(config.home_address),
             home_agent: Some(config.home_agent),
             refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
+            side: self.setup.firewall.as_ref().map(|_| self.side().to_owned()),
+            filtered: self.is_filtered(),
             ..MobilityStatus::default()
         };
+        let firewall = self.setup.firewall.as_ref();
+        status.firewall = firewall
+            .filter(|_| self.layer.is_active())
+            .map(|it| it.first.outside);
         if let State::Registered {
             tunnel, through, ..
         } = state
@@ -41,6 +48,18 @@ impl MobileNodePart {
             status.left_s = end.map(|end| end.since(now).as_secs_f64());
         }
         status
+    }
+
+    /// Where it is, as far as it is proven.
+    fn side(&self) -> &'static str {
+        let firewall = self.setup.firewall.as_ref();
+        let is_said = firewall.is_some_and(|it| it.side == Side::Outside);
+        match (self.node.state(), self.is_outside()) {
+            (State::Home, false) => "at home",
+            (_, false) => "inside",
+            (_, true) if self.layer.is_active() || is_said => "outside",
+            (_, true) => "unknown",
+        }
     }
 
     fn state_word(&self, state: &State) -> &'static str {
