@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{Level, debug, enabled, info, warn};
 
 use super::keeper::{self, Ask};
+use super::mobility::Input as MobileInput;
 use super::mobility::surroundings::{missing, unrouted};
 use super::{Process, sessions};
 use crate::console;
@@ -38,6 +39,10 @@ impl Process {
             .unwrap_or_default();
         let (seen, sent) = (&mut inbound.plane, &mut outbound.plane);
         let [received, sealed] = [&mut *seen, &mut *sent].map(|it| take(&mut it.associations));
+        // A firewall learns from it when its nodes were heard last.
+        if let Err(error) = self.mobile_input(&MobileInput::Report(&received)) {
+            warn!("{error:#}");
+        }
         let traffic = Traffic::new(received, sealed, now);
         let mut report = StatusReport::new(self.node.status(now), &traffic);
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
