@@ -30,8 +30,17 @@ pub(super) enum Link {
     HomeAddress(usize),
     /// It has this address of another network.
     Address(usize, Ipv4Addr),
+    /// It has no other address, and the home agent was heard there.
+    Heard(usize),
     /// It has no address.
     Bare(usize),
+}
+
+impl Link {
+    /// It has no address of a network, besides the home address.
+    pub(super) fn has_no_address(self) -> bool {
+        matches!(self, Self::HomeAddress(_) | Self::Heard(_) | Self::Bare(_))
+    }
 }
 
 /// The interfaces of a mobile node, in its order.
@@ -53,8 +62,9 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
     names.iter().map(one).collect()
 }
 
-/// The best link: the first interface with an address, otherwise the first that runs.
-pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
+/// The best link: the first interface with an address, or on which the home agent was `heard`;
+/// otherwise the first that runs.
+pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface], heard: Option<usize>) -> Link {
     let home = setup.config.home_address;
     let mask = u32::MAX << (32 - u32::from(setup.prefix));
     let is_near = |it: &Ipv4Addr| (it.to_bits() ^ home.to_bits()) & mask == 0;
@@ -71,6 +81,9 @@ pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
         }
         if others.any(is_near) {
             return Link::AtHome(number);
+        }
+        if heard == Some(number) {
+            return Link::Heard(number);
         }
         if interface.addresses.contains(&home) {
             return Link::HomeAddress(number);
@@ -129,7 +142,24 @@ mod tests {
             losses: Some(0),
             addresses: addresses.to_vec(),
         });
-        best(&setup(24), &all.collect::<Vec<_>>())
+        best(&setup(24), &all.collect::<Vec<_>>(), None)
+    }
+
+    #[test]
+    fn a_preferred_interface_on_which_the_home_agent_is_heard_needs_no_address() {
+        let one = |addresses: &[Ipv4Addr]| Interface {
+            is_running: true,
+            losses: Some(0),
+            addresses: addresses.to_vec(),
+        };
+        let found = |all: &[&[Ipv4Addr]], heard| {
+            let all: Vec<Interface> = all.iter().map(|it| one(it)).collect();
+            best(&setup(24), &all, heard)
+        };
+        assert_eq!(found(&[&[], &[AWAY]], Some(0)), Link::Heard(0));
+        assert_eq!(found(&[&[HOME], &[AWAY]], Some(0)), Link::Heard(0));
+        assert_eq!(found(&[&[AWAY], &[]], Some(1)), Link::Address(0, AWAY));
+        assert_eq!(found(&[&[NEAR], &[AWAY]], Some(0)), Link::AtHome(0));
     }
 
     #[test]
@@ -172,6 +202,6 @@ mod tests {
             losses: Some(0),
             addresses: vec![NEAR],
         };
-        assert_eq!(best(&setup(32), &[one]), Link::Address(0, NEAR));
+        assert_eq!(best(&setup(32), &[one], None), Link::Address(0, NEAR));
     }
 }

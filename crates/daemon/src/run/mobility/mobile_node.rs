@@ -1,6 +1,7 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
+mod links;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,21 +10,21 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use crypto::rand::Stream;
 use engine::mip4::carriers::{self, Carriers, Change, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
-use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
+use engine::mip4::mobile_node::{MobileNode, Output, State};
 use engine::mip4::security::{FIRST_CHILD, Security, SecurityLayer};
 use engine::plane::{Notice, OutboundChange};
 use engine::sa::ChildId;
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
-use wire::mip4::{AgentAdvertisement, Code, PORT, SOLICITATION};
+use wire::mip4::{Code, PORT, SOLICITATION};
 
 use super::keepalive::{Echoes, Keepalive};
-use super::look::{self, Link};
+use super::look::Link;
 use super::walls;
 use super::{Common, Effect, Input};
 use crate::config::MobileSetup;
 use crate::count_file::CountFile;
-use crate::ether::{self, ALL_ROUTERS, Heard, Mac, Registration};
+use crate::ether::{ALL_ROUTERS, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
 
@@ -51,8 +52,13 @@ pub(super) struct MobileNodePart {
     is_at_home: bool,
     /// The host does not yet know that the home address has moved: messages wait for that.
     is_moving: bool,
-    /// At home by advertisements: when the last one ends.
-    home_until: Option<Instant>,
+    /// The interface on which the home agent has advertised itself last, and until when that holds.
+    home_heard: Option<(usize, Instant)>,
+    /// A link was left for one on which only advertisements say that it is home: until when the home
+    /// agent must have answered there.
+    trial: Option<Instant>,
+    /// Such an interface where nobody answered, and how often it had lost its link then.
+    doubted: Option<(usize, Option<u32>)>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// The message that waits until the host has followed.
@@ -99,7 +105,9 @@ impl MobileNodePart {
             losses: Vec::new(),
             is_at_home: false,
             is_moving: false,
-            home_until: None,
+            home_heard: None,
+            trial: None,
+            doubted: None,
             macs: BTreeMap::new(),
             held: None,
             has_address: false,
@@ -140,7 +148,10 @@ impl MobileNodePart {
                 self.node.handle_timeout(now);
                 let keepalive = self.layer.keepalive(now);
                 common.effects.extend(keepalive.map(Effect::Keepalive));
-                if self.home_until.is_some_and(|until| until <= now) {
+                if self.trial.is_some_and(|until| until <= now) {
+                    self.doubt(now);
+                }
+                if self.home_heard.is_some_and(|(_, until)| until <= now) {
                     self.lose_home(now);
                 }
             }
@@ -164,7 +175,11 @@ impl MobileNodePart {
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let keepalive = self.keepalive.due();
         let all = [
-            (self.home_until, "notice that the home agent is silent"),
+            (
+                self.home_heard.map(|(_, until)| until),
+                "notice that the home agent is silent",
+            ),
+            (self.trial, "doubt that this link is home"),
             (
                 self.announcement.map(|(at, _)| at),
                 "announce the home address",
@@ -280,7 +295,10 @@ impl MobileNodePart {
         let State::Registered { through, .. } = state else {
             return None;
         };
-        let is_visiting = matches!(self.seen, Some(Link::Bare(_) | Link::HomeAddress(_)));
+        let is_visiting = matches!(
+            self.seen,
+            Some(Link::Bare(_) | Link::HomeAddress(_) | Link::Heard(_))
+        );
         let address = (*through).filter(|_| is_visiting)?;
         Some(Router {
             interface: self.setup.interfaces[self.link?].clone(),
@@ -288,116 +306,6 @@ impl MobileNodePart {
             mac: *self.macs.get(&address)?,
             is_default: !is_tunnelled,
         })
-    }
-
-    /// Interfaces may have come, such as a modem that was plugged in.
-    fn find_links(&mut self, common: &mut Common) {
-        for link in &mut common.links {
-            if let Err(error) = link.follow() {
-                warn!("cannot listen on the interface {}: {error}", link.name());
-            }
-        }
-        let links = common.links.iter().filter_map(ether::Link::index).collect();
-        if links != self.links {
-            self.links = links;
-            common.effects.push_back(Effect::Host);
-        }
-    }
-
-    /// Looks at the interfaces, and tells the machine when the node has moved.
-    fn look(&mut self, now: Instant) {
-        let interfaces = look::interfaces(&self.setup.interfaces);
-        let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
-        let was_lost = self.link.is_some_and(|it| {
-            let (before, now) = (self.losses[it], losses[it]);
-            before.is_some() && now.is_some() && before != now
-        });
-        self.losses = losses;
-        if was_lost {
-            // It may be back by now, and lead elsewhere.
-            self.follow(Link::None, now);
-        }
-        self.follow(look::best(&self.setup, &interfaces), now);
-    }
-
-    fn follow(&mut self, found: Link, now: Instant) {
-        let (link, attachment) = match found {
-            Link::None => (None, Attachment::Detached),
-            Link::AtHome(link) => (Some(link), Attachment::Home),
-            Link::Address(link, own) => (Some(link), Attachment::Colocated(own)),
-            Link::HomeAddress(link) | Link::Bare(link) => {
-                let is_first = self.seen.is_none() && matches!(found, Link::HomeAddress(_));
-                // The home address comes and goes with us: it says nothing later on.
-                let stays = self.is_at_home && self.link == Some(link);
-                match is_first || stays {
-                    true => (Some(link), Attachment::Home),
-                    false => (Some(link), Attachment::Visiting),
-                }
-            }
-        };
-        let is_same = link == self.link
-            && match (self.seen, found) {
-                (
-                    Some(Link::HomeAddress(_) | Link::Bare(_)),
-                    Link::HomeAddress(_) | Link::Bare(_),
-                ) => true,
-                (seen, found) => seen == Some(found),
-            };
-        self.seen = Some(found);
-        if is_same {
-            return;
-        }
-        info!(
-            interface = link.map(|it| &*self.setup.interfaces[it]),
-            "attached: {attachment:?}"
-        );
-        if self.link != link {
-            self.macs.clear();
-        }
-        self.link = link;
-        self.denied = None;
-        self.home_until = None;
-        if attachment != Attachment::Home {
-            self.is_at_home = false;
-        }
-        self.node.attach(attachment, now);
-    }
-
-    /// The home agent has fallen silent: this is another link.
-    fn lose_home(&mut self, now: Instant) {
-        self.home_until = None;
-        if matches!(self.seen, Some(Link::HomeAddress(_) | Link::Bare(_))) {
-            self.is_at_home = false;
-            self.node.attach(Attachment::Visiting, now);
-        }
-    }
-
-    fn hear(&mut self, number: usize, heard: &Heard, now: Instant) {
-        if self.link != Some(number) {
-            return;
-        }
-        match heard {
-            Heard::Agent { from, icmp } => {
-                let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
-                    return;
-                };
-                let (mac, address) = *from;
-                if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
-                    self.macs.insert(address, mac);
-                }
-                if address == self.setup.config.home_agent {
-                    let span = Duration::from_secs(advertisement.lifetime.into());
-                    self.home_until = Some(now + span);
-                }
-                self.node.hear(address, icmp, now);
-            }
-            Heard::Registration { from, payload, .. } => {
-                if self.node.through() == Some(*from.ip()) {
-                    self.node.handle(*from, payload, now);
-                }
-            }
-            Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
-        }
     }
 
     fn drain(&mut self, common: &mut Common, now: Instant) {
@@ -505,7 +413,7 @@ impl MobileNodePart {
 
     fn become_state(&mut self, state: State, common: &mut Common, now: Instant) {
         if state != State::Unreachable {
-            self.denied = None;
+            (self.denied, self.trial) = (None, None);
         }
         match &state {
             State::Registered {
