@@ -154,6 +154,28 @@ def test_who_advertises_himself_as_the_home_agent_keeps_no_node(output: Path) ->
             assert ms.mobility()["interface"] == "wlan0"
 
 
+def test_a_preferred_link_without_a_route_takes_no_node_off_another(output: Path) -> None:
+    """As if a cable led to a network without a router."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        add_air(network)
+        ha.wait_ready()
+        network.links.link_down("ms-eth0")
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        network.ms.add_address("wlan0", str(VISITED.address))
+        network.ms.add_route("default", str(VISITED.router))
+        with mobile_node(network, CABLE_AND_AIR) as ms:
+            ms.wait_ready().wait_at(VISITED)
+            network.links.plug("ms-eth0", AGENT.bridge)
+            network.ms.add_address("eth0", str(BEHIND_AGENT.address))
+            assert network.is_connected()
+            assert ms.mobility()["interface"] == "wlan0"
+            # Its router comes, and is better than the other one.
+            replace = f"ip route replace default via {BEHIND_AGENT.router} dev eth0"
+            network.ms.run(replace.split())
+            ms.wait_at(BEHIND_AGENT)
+            assert network.is_connected()
+
+
 def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> None:
     """RFC 4721, RFC 2794, and the nonces of RFC 5944 §5.7.2."""
     nonces = {"replay": "nonces"}

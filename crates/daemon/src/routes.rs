@@ -34,7 +34,7 @@ use roaming::Roaming;
 
 pub use ask::link_losses;
 pub use entries::{Rule, TableRoute};
-pub use mtu::{NextHop, link_mtu, next_hop};
+pub use mtu::{NextHop, leaves_by, link_mtu, next_hop};
 pub use prefix::{Prefix, covering, prefixes};
 
 /// Routes into the tunnel.

@@ -174,7 +174,7 @@ pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
 impl MobilePart {
     /// Starts a machine.
     pub(super) fn start(
-        mobility: &Mobility,
+        (mobility, mark): (&Mobility, u32),
         opened: Opened,
         counts: &CountFile,
         (seed, now): (&Seed, Instant),
@@ -202,7 +202,7 @@ impl MobilePart {
                 ForeignAgentPart::new(setup, (clock, now), opened.echoes, random),
             )),
             Mobility::MobileNode(setup) => Machine::MobileNode(Box::new(MobileNodePart::new(
-                setup,
+                (setup, mark),
                 clock,
                 (opened.echoes, counts),
                 random,

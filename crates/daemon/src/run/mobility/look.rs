@@ -15,6 +15,9 @@ pub(super) struct Interface {
     pub(super) is_running: bool,
     /// How often it has lost its link.
     pub(super) losses: Option<u32>,
+    /// What is sent from its address of another network does not leave by it: there is no route, or
+    /// the host prefers another interface.
+    pub(super) is_dead: bool,
     /// Its IPv4 addresses.
     pub(super) addresses: Vec<Ipv4Addr>,
 }
@@ -56,30 +59,53 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
         Interface {
             is_running: own.clone().any(|it| it.flags.contains(running)),
             losses: link_losses(name),
+            is_dead: false,
             addresses: addresses.collect(),
         }
     };
     names.iter().map(one).collect()
 }
 
+impl Interface {
+    /// Its address of another network than the home network.
+    pub(super) fn foreign(&self, setup: &MobileSetup) -> Option<Ipv4Addr> {
+        let mut others = others(self, setup);
+        others.find(|it| !is_near(setup, *it))
+    }
+}
+
+fn others(interface: &Interface, setup: &MobileSetup) -> impl Iterator<Item = Ipv4Addr> {
+    let home = setup.config.home_address;
+    let all = interface.addresses.iter().copied();
+    all.filter(move |it| *it != home && !it.is_link_local())
+}
+
+/// Whether an address is of the home network.
+fn is_near(setup: &MobileSetup, address: Ipv4Addr) -> bool {
+    let mask = u32::MAX << (32 - u32::from(setup.prefix));
+    (address.to_bits() ^ setup.config.home_address.to_bits()) & mask == 0
+}
+
 /// The best link: the first interface with an address, or on which the home agent was `heard`;
-/// otherwise the first that runs.
+/// otherwise the first with an address that leads nowhere, whose route may still come; otherwise the
+/// first that runs.
 pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface], heard: Option<usize>) -> Link {
     let home = setup.config.home_address;
-    let mask = u32::MAX << (32 - u32::from(setup.prefix));
-    let is_near = |it: &Ipv4Addr| (it.to_bits() ^ home.to_bits()) & mask == 0;
     let running = interfaces
         .iter()
         .enumerate()
         .filter(|(_, it)| it.is_running);
-    let mut bare = Link::None;
+    let (mut bare, mut dead) = (Link::None, None);
     for (number, interface) in running {
-        let others = interface.addresses.iter();
-        let mut others = others.filter(|it| **it != home && !it.is_link_local());
-        if let Some(own) = others.clone().find(|it| !is_near(it)) {
-            return Link::Address(number, *own);
+        match interface.foreign(setup) {
+            Some(own) if interface.is_dead => {
+                dead.get_or_insert(Link::Address(number, own));
+                continue;
+            }
+            Some(own) => return Link::Address(number, own),
+            None => {}
         }
-        if others.any(is_near) {
+        if others(interface, setup).any(|it| is_near(setup, it)) {
             return Link::AtHome(number);
         }
         if heard == Some(number) {
@@ -92,7 +118,7 @@ pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface], heard: Option<
             bare = Link::Bare(number);
         }
     }
-    bare
+    dead.unwrap_or(bare)
 }
 
 #[cfg(test)]
@@ -140,9 +166,29 @@ mod tests {
         let all = interfaces.iter().map(|(is_running, addresses)| Interface {
             is_running: *is_running,
             losses: Some(0),
+            is_dead: false,
             addresses: addresses.to_vec(),
         });
         best(&setup(24), &all.collect::<Vec<_>>(), None)
+    }
+
+    #[test]
+    fn an_interface_that_leads_nowhere_takes_no_node_off_another() {
+        let one = |is_dead, addresses: &[Ipv4Addr]| Interface {
+            is_running: true,
+            losses: Some(0),
+            is_dead,
+            addresses: addresses.to_vec(),
+        };
+        let other = Ipv4Addr::new(198, 51, 100, 7);
+        let found = |all: &[Interface]| best(&setup(24), all, None);
+        let dead = one(true, &[AWAY]);
+        let all = [dead.clone(), one(false, &[other])];
+        assert_eq!(found(&all), Link::Address(1, other));
+        assert_eq!(found(&[dead.clone(), one(false, &[NEAR])]), Link::AtHome(1));
+        // Alone, its route may still come.
+        let all = [one(false, &[]), dead.clone(), one(true, &[other])];
+        assert_eq!(found(&all), Link::Address(1, AWAY));
     }
 
     #[test]
@@ -150,6 +196,7 @@ mod tests {
         let one = |addresses: &[Ipv4Addr]| Interface {
             is_running: true,
             losses: Some(0),
+            is_dead: false,
             addresses: addresses.to_vec(),
         };
         let found = |all: &[&[Ipv4Addr]], heard| {
@@ -200,6 +247,7 @@ mod tests {
         let one = Interface {
             is_running: true,
             losses: Some(0),
+            is_dead: false,
             addresses: vec![NEAR],
         };
         assert_eq!(best(&setup(32), &[one], None), Link::Address(0, NEAR));

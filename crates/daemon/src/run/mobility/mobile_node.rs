@@ -41,6 +41,8 @@ pub(super) struct MobileNodePart {
     pub(super) node: MobileNode,
     pub(super) carriers: Carriers,
     setup: MobileSetup,
+    /// Of our datagrams, which no route into the tunnel leads.
+    mark: u32,
     /// The interface in use.
     link: Option<usize>,
     /// The interfaces that are there, by index.
@@ -82,7 +84,7 @@ pub(super) struct MobileNodePart {
 
 impl MobileNodePart {
     pub(super) fn new(
-        setup: &MobileSetup,
+        (setup, mark): (&MobileSetup, u32),
         clock: Clock,
         (echoes, counts): (Option<Echoes>, &CountFile),
         random: Stream,
@@ -99,6 +101,7 @@ impl MobileNodePart {
             has_begun: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
+            mark,
             link: None,
             links: BTreeSet::new(),
             seen: None,

@@ -1,12 +1,16 @@
 //! On which of its links a mobile node is, and whether that is home.
 
+use std::net::Ipv4Addr;
+
 use engine::mip4::mobile_node::Attachment;
 use engine::time::{Duration, Instant};
+use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 use wire::mip4::{AgentAdvertisement, AgentFlags};
 
 use super::{AGENTS_MAX, MobileNodePart};
 use crate::ether::{self, Heard};
+use crate::routes::leaves_by;
 use crate::run::mobility::look::{self, Link};
 use crate::run::mobility::{Common, Effect};
 
@@ -31,7 +35,14 @@ impl MobileNodePart {
 
     /// Looks at the interfaces, and tells the machine when the node has moved.
     pub(super) fn look(&mut self, now: Instant) {
-        let interfaces = look::interfaces(&self.setup.interfaces);
+        let mut interfaces = look::interfaces(&self.setup.interfaces);
+        // With one interface there is no choice.
+        if interfaces.len() > 1 {
+            for (interface, name) in interfaces.iter_mut().zip(&self.setup.interfaces) {
+                let own = interface.foreign(&self.setup);
+                interface.is_dead = own.is_some_and(|own| !self.leaves_by(own, name));
+            }
+        }
         let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
         let was_lost = self.link.is_some_and(|it| {
             let (before, now) = (self.losses[it], losses[it]);
@@ -49,6 +60,16 @@ impl MobileNodePart {
         }
         let heard = self.home_heard.map(|(number, _)| number);
         self.follow(look::best(&self.setup, &interfaces, heard), now);
+    }
+
+    /// Whether requests from this address of an interface leave by it.
+    fn leaves_by(&self, own: Ipv4Addr, interface: &str) -> bool {
+        let to = match &self.setup.firewall {
+            Some(it) if it.machine.is_none() || self.node.is_outside(own) => it.first.outside,
+            _ => self.setup.config.home_agent,
+        };
+        let index = if_nametoindex(interface).ok();
+        index.is_some() && leaves_by(own, to, self.mark) == index
     }
 
     fn follow(&mut self, found: Link, now: Instant) {
