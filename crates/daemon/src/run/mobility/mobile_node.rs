@@ -20,8 +20,7 @@ use wire::mip4::{Code, PORT, SOLICITATION};
 
 use super::keepalive::{Echoes, Keepalive};
 use super::look::Link;
-use super::walls;
-use super::{Common, Effect, Input};
+use super::{Common, Effect, Input, surroundings, walls};
 use crate::config::MobileSetup;
 use crate::count_file::CountFile;
 use crate::ether::{ALL_ROUTERS, Mac, Registration};
@@ -427,7 +426,14 @@ impl MobileNodePart {
                 udp = tunnel.udp.map(|it| it.to_string()),
                 "registered"
             ),
-            State::Home => info!("at home"),
+            State::Home => {
+                info!("at home");
+                let config = &self.setup.config;
+                let other = surroundings::other_source(config.home_address, &[config.home_agent]);
+                if let Some(text) = other {
+                    warn!("{text}");
+                }
+            }
             State::Unreachable => info!("not registered"),
         }
         let seconds = match &state {

@@ -6,6 +6,7 @@ use engine::selector::TrafficSelector;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::config::{FirewallSetup, Mobility};
+use crate::routes::watch::address_towards;
 use crate::routes::{self, next_hop, roaming};
 use crate::status::MobilityStatus;
 
@@ -64,9 +65,29 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
             let (outside, link) = (it.config.outside, Some(it.outside_interface.as_str()));
             need("firewall.outside", outside, link);
         }
-        Mobility::MobileNode(_) => {}
+        Mobility::MobileNode(it) => {
+            let home = it.config.home_address;
+            let mut own = it.interfaces.iter();
+            if own.any(|link| is_there(&found, home, Some(link))) {
+                let agent = it.config.home_agent;
+                texts.extend(other_source(home, &[agent, ELSEWHERE]));
+            }
+        }
     }
     texts
+}
+
+/// Says from which other address programs speak to one of these, while the home address is on a
+/// link.
+pub(super) fn other_source(home: Ipv4Addr, to: &[Ipv4Addr]) -> Option<String> {
+    let sources = to
+        .iter()
+        .filter_map(|it| address_towards((*it).into(), None, 0));
+    let other = sources.into_iter().find(|it| *it != home)?;
+    Some(format!(
+        "at home, programs use the address {other}, not the home address {home}: what they begin \
+         ends with the next move; let DHCP give the home address here, or no address"
+    ))
 }
 
 /// Bindings whose care-of addresses this host has no route to.
