@@ -171,6 +171,17 @@ def test_a_node_says_that_its_programs_use_another_address_at_home(output: Path)
             assert ms.status()["warnings"] == []
 
 
+def test_a_home_agent_says_that_its_host_does_not_hear_nodes_that_come_home(output: Path) -> None:
+    """Until it knows, its route to the node leads into the tunnel."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        ha.wait_ready()
+        assert ha.status()["warnings"] == []
+        network.ha.sysctl("net.ipv4.conf.all.rp_filter", "1")
+        (said,) = ha.status()["warnings"]
+        assert said.startswith("net.ipv4.conf.eth0.rp_filter is 1")
+        assert "drops what nodes that come home send" in said
+
+
 def left(host: Host) -> dict[str, str]:
     """What the program may have changed on a host."""
     commands = ("addr", "rule", "route show table all", "neigh show nud permanent")

@@ -51,13 +51,15 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
                 texts.push(text.to_owned());
             }
             texts.extend(routes::forwarding_warning(false));
+            let hosts = "nodes that come home";
+            texts.extend(routes::source_check_warning(&it.interface, hosts));
         }
         Mobility::ForeignAgent(it) => {
             need("foreign_agent.care_of", it.config.care_of, None);
             let link = Some(it.interface.as_str());
             need("foreign_agent.address", it.config.address, link);
             texts.extend(routes::forwarding_warning(false));
-            texts.extend(routes::source_check_warning(&it.interface));
+            texts.extend(routes::source_check_warning(&it.interface, "visitors"));
         }
         // One that forwards before its filter stands would be open: it is told to do so later.
         Mobility::Firewall(it) => {
