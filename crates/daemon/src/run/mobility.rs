@@ -12,6 +12,7 @@ mod keepalive;
 mod look;
 mod mobile_node;
 mod opened;
+mod shared;
 pub(super) mod surroundings;
 mod walls;
 
@@ -328,6 +329,14 @@ impl MobilePart {
         match &self.machine {
             Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => true,
             Machine::MobileNode(it) => it.is_up(),
+        }
+    }
+
+    /// What an administrator should look at.
+    pub(super) fn warnings(&self, now: Instant) -> Vec<String> {
+        match &self.machine {
+            Machine::HomeAgent(it) => it.places.warnings(now),
+            Machine::ForeignAgent(_) | Machine::MobileNode(_) | Machine::Firewall(_) => Vec::new(),
         }
     }
 

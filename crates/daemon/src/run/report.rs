@@ -73,6 +73,8 @@ impl Process {
         report
             .warnings
             .extend(report.mobility.iter().flat_map(unrouted));
+        let told = self.mobility.iter().flat_map(|part| part.warnings(now));
+        report.warnings.extend(told);
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
         for connection in &mut report.connections {
