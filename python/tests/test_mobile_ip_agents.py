@@ -70,6 +70,112 @@ def test_a_download_survives_a_visit_at_a_foreign_agent(
                 assert download.local_addresses() == {MOBILE}
 
 
+def test_an_interface_that_comes_later_is_used(output: Path) -> None:
+    """As if a modem was plugged in, and once more."""
+    both = Settings({"interfaces": ["usb0", "eth0"]})
+    with MobileIp(output) as network, home_agent(network) as ha, foreign_agent(network) as fa:
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network, both) as ms:
+            ms.wait_ready().wait_at(HOME)
+            for _ in range(2):
+                network.ms.connect("usb0", network.links, "ms-usb0", 1500)
+                # The agent gives nobody's visit to another link-layer address.
+                network.ms.run("ip link set usb0 address 02:00:00:00:00:07".split())
+                network.links.plug("ms-usb0", AGENT.bridge)
+                network.links.link_down("ms-eth0")
+                ms.wait_at(AGENT)
+                assert ms.mobility()["interface"] == "usb0"
+                assert network.is_connected()
+                key = "/proc/sys/net/ipv4/conf/usb0/arp_ignore"
+                assert network.ms.run(["cat", key]).stdout.strip() == "1"
+                network.links.run(["ip", "link", "del", "ms-usb0"])
+                network.links.link_up("ms-eth0")
+                ms.wait_at(HOME)
+
+
+CABLE_AND_AIR = Settings({"interfaces": ["eth0", "wlan0"]})
+
+
+def add_air(network: MobileIp) -> None:
+    """A second interface, abroad."""
+    network.ms.connect("wlan0", network.links, "ms-wlan0", 1500)
+    network.links.plug("ms-wlan0", VISITED.bridge)
+
+
+def test_a_cable_at_home_without_an_address_brings_a_node_home(output: Path) -> None:
+    """Abroad on the other interface, it hears the home agent's advertisements on this one."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        add_air(network)
+        ha.wait_ready()
+        network.links.link_down("ms-eth0")
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        with mobile_node(network, CABLE_AND_AIR) as ms:
+            ms.wait_ready()
+            network.ms.add_address("wlan0", str(VISITED.address))
+            network.ms.add_route("default", str(VISITED.router))
+            ms.wait_at(VISITED)
+            network.links.link_up("ms-eth0")
+            ms.wait_at(HOME)
+            assert ms.mobility()["interface"] == "eth0"
+            assert network.is_connected()
+
+
+ADVERTISE = """
+import socket, struct, sys
+def summed(octets):
+    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+    total = (total & 0xffff) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xffff
+def icmp(checksum):
+    router = struct.pack("!BBHBBH", 9, 16, checksum, 0, 2, 1800)
+    return router + struct.pack("!BBHHBB", 16, 6, 1, 300, 0x20, 0)
+octets = icmp(summed(icmp(0)))
+ends = socket.inet_aton(sys.argv[1]) + socket.inet_aton("224.0.0.1")
+header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(octets), 0, 0, 1, 1, 0)
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+raw.sendto(header + ends + octets, ("224.0.0.1", 0))
+"""
+"""An advertisement of a home agent, from anybody."""
+
+
+def test_who_advertises_himself_as_the_home_agent_keeps_no_node(output: Path) -> None:
+    with MobileIp(output) as network:
+        add_air(network)
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        network.ms.add_address("wlan0", str(VISITED.address))
+        with mobile_node(network, CABLE_AND_AIR) as ms:
+            ms.wait_ready()
+            ms.wait_for(lambda it: it["interface"] == "wlan0", "abroad")
+            network.cn.run([sys.executable, "-c", ADVERTISE, HOME_AGENT])
+            ms.wait_for(lambda it: it["state"] == "coming home", "deceived")
+            ms.wait_for(lambda it: it["interface"] == "wlan0", "abroad again")
+            network.cn.run([sys.executable, "-c", ADVERTISE, HOME_AGENT])
+            assert ms.mobility()["interface"] == "wlan0"
+
+
+def test_a_preferred_link_without_a_route_takes_no_node_off_another(output: Path) -> None:
+    """As if a cable led to a network without a router."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        add_air(network)
+        ha.wait_ready()
+        network.links.link_down("ms-eth0")
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        network.ms.add_address("wlan0", str(VISITED.address))
+        network.ms.add_route("default", str(VISITED.router))
+        with mobile_node(network, CABLE_AND_AIR) as ms:
+            ms.wait_ready().wait_at(VISITED)
+            network.links.plug("ms-eth0", AGENT.bridge)
+            network.ms.add_address("eth0", str(BEHIND_AGENT.address))
+            assert network.is_connected()
+            assert ms.mobility()["interface"] == "wlan0"
+            # Its router comes, and is better than the other one.
+            replace = f"ip route replace default via {BEHIND_AGENT.router} dev eth0"
+            network.ms.run(replace.split())
+            ms.wait_at(BEHIND_AGENT)
+            assert network.is_connected()
+
+
 def test_a_visitor_proves_itself_by_challenge_name_and_nonce(output: Path) -> None:
     """RFC 4721, RFC 2794, and the nonces of RFC 5944 §5.7.2."""
     nonces = {"replay": "nonces"}

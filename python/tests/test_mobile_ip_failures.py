@@ -153,6 +153,35 @@ def test_a_home_agent_says_what_its_host_lacks(output: Path) -> None:
             assert f"interface other0 does not have the address {HOME_AGENT}" in said
 
 
+def test_a_node_says_that_its_programs_use_another_address_at_home(output: Path) -> None:
+    """As if DHCP had given it one before the program put the home address there."""
+    other = "10.18.3.140"
+    with MobileIp(output) as network, home_agent(network) as ha:
+        ha.wait_ready()
+        network.ms.remove_address("eth0", f"{MOBILE}/24")
+        network.ms.add_address("eth0", f"{other}/24")
+        with mobile_node(network) as ms:
+            ms.wait_ready().wait_at(HOME)
+            told = f"programs use the address {other}, not the home address {MOBILE}"
+            assert told in ms.wait_for_event(told)
+            (said,) = ms.status()["warnings"]
+            assert told in said
+            network.ms.remove_address("eth0", f"{other}/24")
+            network.ms.run(["ip", "address", "replace", f"{MOBILE}/24", "dev", "eth0"])
+            assert ms.status()["warnings"] == []
+
+
+def test_a_home_agent_says_that_its_host_does_not_hear_nodes_that_come_home(output: Path) -> None:
+    """Until it knows, its route to the node leads into the tunnel."""
+    with MobileIp(output) as network, home_agent(network) as ha:
+        ha.wait_ready()
+        assert ha.status()["warnings"] == []
+        network.ha.sysctl("net.ipv4.conf.all.rp_filter", "1")
+        (said,) = ha.status()["warnings"]
+        assert said.startswith("net.ipv4.conf.eth0.rp_filter is 1")
+        assert "drops what nodes that come home send" in said
+
+
 def left(host: Host) -> dict[str, str]:
     """What the program may have changed on a host."""
     commands = ("addr", "rule", "route show table all", "neigh show nud permanent")

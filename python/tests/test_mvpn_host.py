@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sys
 import time
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -13,16 +15,21 @@ import pytest
 from mvpn_by_hand import reaches
 
 from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import READY_S, order
 from caravan.testbed.host import Host
-from caravan.testbed.mobile_ip import HOME_AGENT, Role
+from caravan.testbed.mobile_ip import HOME_AGENT, Role, Settings
 from caravan.testbed.mvpn import (
+    BRANCH,
     CORRESPONDENT,
+    INSIDE,
     OUTSIDE,
     VISITED,
     Keys,
     Mvpn,
     all_roles,
     firewall,
+    home_agent,
+    mobile_node,
     walk,
 )
 from caravan.testbed.traffic import ping
@@ -113,6 +120,126 @@ def test_a_node_is_filtered_on_a_link_that_gets_another_name(output: Path) -> No
         ms.run(["ip", "address", "replace", f"{VISITED.address}", "dev", "wlan7"])
         assert VISITED.router is not None
         assert ping(ms, VISITED.router, 2, timeout_s=0.5).received == 0
+
+
+def test_a_file_without_a_firewall_does_not_remove_a_filter_that_stands(output: Path) -> None:
+    """The process was killed outside: the node is still there."""
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        it.ms.crash()
+        rules = tables(network.ms)
+        assert "drop" in rules
+        with mobile_node(network, None) as plain:
+            assert plain.process.wait(READY_S).code != 0
+            assert "a packet filter of an earlier run stands" in plain.process.stderr()
+        assert tables(network.ms) == rules
+        order(network.ms, "down", "mobile").check()
+        assert tables(network.ms) == ""
+        with mobile_node(network, None) as plain:
+            plain.wait_ready()
+
+
+HOLDS_PORT = """
+import socket, sys
+holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+holder.bind(("0.0.0.0", 434))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_node_is_filtered_before_anything_else_of_its_start_can_fail(output: Path) -> None:
+    with Mvpn(output) as network:
+        network.move(VISITED)
+        ms = network.ms
+        with ms.popen([sys.executable, "-c", HOLDS_PORT], name="holder", is_told=True) as holder:
+            holder.wait_for(lambda: "held" in holder.stdout(), "held", 5)
+            with mobile_node(network, Keys(network)) as node:
+                assert node.process.wait(READY_S).code != 0
+        assert VISITED.router is not None
+        assert "drop" in tables(ms)
+        assert ping(ms, VISITED.router, 2, timeout_s=0.5).received == 0
+
+
+def test_a_node_without_one_of_its_interfaces_is_filtered_and_runs(output: Path) -> None:
+    """As if a modem was not plugged in at the start."""
+    both = Settings({"interfaces": ["usb0", "eth0"]})
+    with Mvpn(output) as network, all_roles(network, node=both) as it:
+        walk(network, it.ms, VISITED)
+        assert "there is no interface usb0 yet" in it.ms.process.stderr()
+        assert VISITED.router is not None
+        assert ping(network.ms, VISITED.router, 2, timeout_s=0.5).received == 0
+        assert reaches(network)
+
+
+def test_the_first_reply_of_a_start_outside_is_not_lost(output: Path) -> None:
+    """The kernel drops what comes out of a device that has no address yet."""
+    with Mvpn(output) as network:
+        keys = Keys(network)
+        with home_agent(network) as ha, firewall(network, keys) as fw:
+            ha.wait_ready()
+            fw.wait_ready()
+            network.move(VISITED)
+            with mobile_node(network, keys) as ms:
+                ms.wait_ready().wait_at(VISITED)
+                text = network.ms.run(["cat", "/proc/net/netstat"]).stdout.splitlines()
+                names, counts = (text[line].split()[1:] for line in (0, 1))
+                counted = dict(zip(names, map(int, counts), strict=True))
+                assert counted["IPReversePathFilter"] == 0
+
+
+@pytest.mark.parametrize("is_key_wrong", [False, True], ids=["no firewall", "wrong key"])
+def test_a_node_that_does_not_come_up_says_why_and_that_its_filter_stays(
+    is_key_wrong: bool, output: Path
+) -> None:
+    with Mvpn(output) as network, contextlib.ExitStack() as stack:
+        keys = Keys(network)
+        if is_key_wrong:
+            # At home: a denial by another key does not come through a firewall.
+            stack.enter_context(home_agent(network)).wait_ready()
+        else:
+            network.move(VISITED)
+        wrong = Settings(association={"key": "39" * 16} if is_key_wrong else {})
+        with mobile_node(network, keys, wrong) as ms:
+            ms.wait_ready()
+        stays = "the packet filter stays; `caravan down mobile` removes it"
+        assert stays in ms.process.stderr()
+        argv = ["up", "-c", str(ms.file), "--detach", "--timeout", "3"]
+        done = order(network.ms, *argv)
+        assert done.code == 1
+        assert stays in done.stderr
+        why = "the keys of `association` differ" if is_key_wrong else f"from the firewall {OUTSIDE}"
+        assert why in done.stderr, done.stderr
+
+
+def shown(host: Host) -> str:
+    """What `caravan status` shows to people."""
+    return order(host, "status").check().stdout
+
+
+def test_the_status_says_whether_a_node_is_outside_and_when_it_was_heard(output: Path) -> None:
+    with Mvpn(output) as network, all_roles(network) as it:
+        text = shown(network.ms)
+        assert " mobile node, pid" in text
+        assert "half-open" not in text
+        assert "  at home, no packet filter\n" in text
+        walk(network, it.ms, VISITED)
+        text = shown(network.ms)
+        assert f"  outside, encrypted to {OUTSIDE}, packet filter in force\n" in text
+        assert f"behind firewall {INSIDE}" in shown(network.ha)
+        assert "1 of 2 nodes bound" in shown(network.fw)
+
+        def silent() -> float:
+            (entry,) = [one for one in it.fw.mobility()["entries"] if one["care_of"]]
+            return float(entry["silent_s"])
+
+        it.fw.wait_for(lambda _: silent() > 1, "silent", 5)
+        before, until = silent(), time.monotonic() + 10
+        while silent() >= before:
+            assert time.monotonic() < until
+            assert reaches(network)
+        walk(network, it.ms, BRANCH)
+        assert "  inside, no packet filter\n" in shown(network.ms)
 
 
 def test_a_program_that_changes_its_own_tables_all_the_time_costs_few_looks(

@@ -158,16 +158,23 @@ pub fn behind_peers(connection: &Connection, config: &Config) -> BTreeSet<Prefix
     lent.chain(behind).collect()
 }
 
-/// One sentence on what stays blocked of these connections; `None` if nothing does.
+/// One sentence on what stays blocked of these connections, and which packet filters stay; `None`
+/// if nothing does.
 pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
     let mut blocks: BTreeMap<String, BTreeSet<Prefix>> = BTreeMap::new();
+    let mut filters = Vec::new();
     for (_, footprint) in written(runtime_dir) {
+        let tables = footprint.nft_tables.iter();
+        let own = tables.filter_map(|table| nft::names::filtering(table));
+        let own = own.filter(|own| names.iter().any(|name| name == own));
+        filters.extend(own.map(nft::names::standing));
         let own = footprint.blocks.into_iter();
         for (name, prefixes) in own.filter(|(name, _)| names.contains(name)) {
             blocks.entry(name).or_default().extend(prefixes);
         }
     }
-    let sentences = sentences(blocks.iter());
+    let mut sentences = sentences(blocks.iter());
+    sentences.append(&mut filters);
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 

@@ -141,10 +141,11 @@ enum Command {
         In the foreground it tries forever. With --detach it gives up when each address of the\n\
         gateway has failed once, or after --timeout. Then it prints the reason, returns status 1\n\
         and leaves no process running. A gateway that does not answer fails after 63 seconds, so\n\
-        only a larger --timeout waits for that.\n\n\
+        only a larger --timeout waits for that. A mobile node has until --timeout to register.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
         refused until `caravan down NAME`. This also holds before the first attempt, and after\n\
-        `up` has given up, crashed or been stopped by ^C.")]
+        `up` has given up, crashed or been stopped by ^C. So does the packet filter of a mobile\n\
+        node outside of its firewall: `caravan down mobile` removes it.")]
     Up {
         #[command(flatten)]
         run: RunArgs,

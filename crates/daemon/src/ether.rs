@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{MsgFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 use wire::ip::checksum::Sum;
@@ -133,28 +134,51 @@ pub struct Registration<'a> {
     pub payload: &'a [u8],
 }
 
-/// One interface.
+/// One interface, which may come later.
 pub struct Link {
     socket: AsyncFd<OwnedFd>,
     name: String,
+    /// Which interface of this name is heard.
+    index: Option<u32>,
 }
 
+/// Groups that are heard.
+const GROUPS: [Mac; 3] = [ALL_HOSTS.0, ALL_ROUTERS.0, ALL_AGENTS];
+
 impl Link {
-    /// Opens an interface, with or without [`Heard::Broadcast`]. Needs CAP_NET_RAW, and must run
-    /// within a tokio runtime.
+    /// Opens an interface, with or without [`Heard::Broadcast`]. One that does not exist is heard
+    /// once [`Link::follow`] finds it. Needs CAP_NET_RAW, and must run within a tokio runtime.
     pub fn open(name: &str, hears_broadcasts: bool) -> io::Result<Self> {
-        let groups = [ALL_HOSTS.0, ALL_ROUTERS.0, ALL_AGENTS];
         let filter = match hears_broadcasts {
             true => [&BROADCASTS[..], &FILTER].concat(),
             false => FILTER.to_vec(),
         };
-        let fd = frame::open_filtered(name, &filter, &groups)?;
-        let link = Self {
-            socket: frame::watched(fd)?,
+        let mut link = Self {
+            socket: frame::watched(frame::open_filtered(&filter)?)?,
             name: name.to_owned(),
+            index: None,
         };
-        link.mac()?;
+        link.follow()?;
         Ok(link)
+    }
+
+    /// Interfaces come and go: hears the one that has the name now.
+    pub fn follow(&mut self) -> io::Result<()> {
+        let index = if_nametoindex(&*self.name).ok();
+        if index == self.index {
+            return Ok(());
+        }
+        self.index = index;
+        if index.is_some() {
+            frame::listen(self.socket.get_ref(), &self.name, &GROUPS)?;
+            self.mac()?;
+        }
+        Ok(())
+    }
+
+    /// The index of the interface; none: there is none.
+    pub fn index(&self) -> Option<u32> {
+        self.index
     }
 
     /// The interface's name.
@@ -183,7 +207,9 @@ impl Link {
             });
             match received {
                 Ok(Ok(len)) => {
-                    if let Some(heard) = read(&frame[..len], self.mac()?) {
+                    // An interface that has just gone has no address.
+                    let own = self.mac().ok();
+                    if let Some(heard) = own.and_then(|own| read(&frame[..len], own)) {
                         return Ok(heard);
                     }
                 }

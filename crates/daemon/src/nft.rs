@@ -96,6 +96,12 @@ pub enum NftError {
         /// Its error text.
         text: String,
     },
+    /// The filter of an earlier run stands, and this one would remove it.
+    #[error(
+        "a packet filter of an earlier run stands, and this file loads none, so this host would be open: \
+         `caravan down {0}` removes the filter; then start again"
+    )]
+    Standing(String),
     /// The footprint cannot be written.
     #[error("cannot record the changes to this host: {0}")]
     Footprint(io::Error),

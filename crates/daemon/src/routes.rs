@@ -34,7 +34,7 @@ use roaming::Roaming;
 
 pub use ask::link_losses;
 pub use entries::{Rule, TableRoute};
-pub use mtu::{NextHop, link_mtu, next_hop};
+pub use mtu::{NextHop, leaves_by, link_mtu, next_hop};
 pub use prefix::{Prefix, covering, prefixes};
 
 /// Routes into the tunnel.
@@ -461,9 +461,9 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     })
 }
 
-/// Warns if the kernel drops what visitors send on this interface: their home addresses are
+/// Warns if the kernel drops what these hosts send on this interface: routes to their addresses lead
 /// elsewhere.
-pub fn source_check_warning(interface: &str) -> Option<String> {
+pub fn source_check_warning(interface: &str, hosts: &str) -> Option<String> {
     let of = |name: &str| {
         let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
         std::fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -473,7 +473,7 @@ pub fn source_check_warning(interface: &str) -> Option<String> {
     (all.max(own) == Some(1)).then(|| {
         let setting = format!("net.ipv4.conf.{interface}.rp_filter");
         format!(
-            "{setting} is 1, here or for all: this host drops what visitors send; \
+            "{setting} is 1, here or for all: this host drops what {hosts} send; \
              `sysctl -w {setting}=2` allows it"
         )
     })

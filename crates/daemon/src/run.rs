@@ -247,6 +247,7 @@ impl Process {
     /// Undoes our changes to the host. Blocking routes stay unless the user took us down.
     async fn close(self) -> anyhow::Result<()> {
         service::notify(service::ServiceState::Stopping);
+        let filter = self.mobility.as_ref().and_then(MobilePart::standing);
         let Self {
             planes,
             host,
@@ -269,7 +270,7 @@ impl Process {
             capture.finish().with_context(context)
         });
         if !lifts {
-            for sentence in host.blocking() {
+            for sentence in host.blocking().into_iter().chain(filter) {
                 info!("{sentence}");
             }
         }

@@ -43,7 +43,7 @@ pub struct ProcessStatus {
     pub version: String,
     /// Process number.
     pub pid: u32,
-    /// "gateway", "client", "home agent" or "foreign agent".
+    /// "gateway", "client", "mobile node", "home agent", "foreign agent" or "firewall".
     pub role: String,
     /// Time since the start.
     pub uptime_s: f64,

@@ -15,6 +15,16 @@ pub fn is_bound(table: &str) -> bool {
     table.starts_with(BOUND_PREFIX)
 }
 
+/// Says that the packet filter of a part in Mobile IPv4 outlives its process.
+pub fn standing(name: &str) -> String {
+    format!("the packet filter stays; `caravan down {name}` removes it")
+}
+
+/// The name of the part whose packet filter a table is.
+pub fn filtering(table: &str) -> Option<&str> {
+    table.strip_prefix(WALL_PREFIX)
+}
+
 /// Whether a table has a name of ours.
 pub fn is_table_name(table: &str) -> bool {
     let prefixes = [PREFIX, BOUND_PREFIX, WALL_PREFIX].into_iter();

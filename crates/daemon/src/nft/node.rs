@@ -67,6 +67,21 @@ pub fn follow(
     Ok(())
 }
 
+/// Refuses a file that loads no filter while that of an earlier run stands: the node may still be
+/// outside.
+pub fn check_left(loaded: &Loaded, left: &FootprintFile) -> Result<(), NftError> {
+    let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
+        return Ok(());
+    };
+    let name = left.name();
+    let has_filter = node.firewall.as_ref().is_some_and(|it| it.is_filtered);
+    let table = format!("{WALL_PREFIX}{name}");
+    match !has_filter && left.footprint.nft_tables.contains(&table) {
+        true => Err(NftError::Standing(name)),
+        false => Ok(()),
+    }
+}
+
 /// A mobile node's links and addresses.
 struct Ends {
     /// Links that are not filtered, as nft writes them: our device, and all that this host had when

@@ -3,7 +3,7 @@
 //! purpose: anybody can send ICMP.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::packet_route::route::{
@@ -36,6 +36,22 @@ pub fn next_hop(remote: IpAddr, mark: Option<u32>) -> Option<NextHop> {
         }
     }
     Some(found)
+}
+
+/// The interface by which datagrams of this mark leave, from one address to another.
+pub fn leaves_by(from: Ipv4Addr, to: Ipv4Addr, mark: u32) -> Option<u32> {
+    let mut request = route_request(to.into(), Some(mark), RouteFlags::empty());
+    request.header.source_prefix_length = 32;
+    let source = RouteAttribute::Source(RouteAddress::Inet(from));
+    request.attributes.push(source);
+    let route = ask_for(&open().ok()?, request).ok()?;
+    route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        })
 }
 
 /// The MTU of our own link towards this address, for datagrams of this mark.
@@ -78,6 +94,10 @@ fn get_route(
     mark: Option<u32>,
     flags: RouteFlags,
 ) -> io::Result<RouteMessage> {
+    ask_for(socket, route_request(remote, mark, flags))
+}
+
+fn route_request(remote: IpAddr, mark: Option<u32>, flags: RouteFlags) -> RouteMessage {
     let mut request = RouteMessage::default();
     let (family, length, address) = match remote {
         IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
@@ -90,6 +110,10 @@ fn get_route(
         .attributes
         .push(RouteAttribute::Destination(address));
     request.attributes.extend(mark.map(RouteAttribute::Mark));
+    request
+}
+
+fn ask_for(socket: &Socket, request: RouteMessage) -> io::Result<RouteMessage> {
     match ask(socket, RouteNetlinkMessage::GetRoute(request))? {
         RouteNetlinkMessage::NewRoute(route) => Ok(route),
         _ => Err(io::ErrorKind::InvalidData.into()),
@@ -111,6 +135,15 @@ fn device_mtu(socket: &Socket, index: u32) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_from_here_to_here_leaves_by_the_loopback_interface() {
+        let local = Ipv4Addr::LOCALHOST;
+        let index = nix::net::if_::if_nametoindex("lo").ok();
+        assert_eq!(leaves_by(local, Ipv4Addr::new(127, 0, 0, 9), 0), index);
+        let strange = Ipv4Addr::new(192, 0, 2, 77);
+        assert_eq!(leaves_by(strange, local, 0), None, "not an address of ours");
+    }
 
     #[test]
     fn loopback_carries_what_its_device_does() {

@@ -33,6 +33,10 @@ pub struct Roaming {
     /// It is outside of its firewall: its links are filtered.
     #[serde(default)]
     pub is_outside: bool,
+    /// Its interfaces that are there, by index: a new one makes this another state, and what holds
+    /// for each is set for it too.
+    #[serde(default)]
+    pub links: BTreeSet<u32>,
     /// Visitors of the foreign agent, by home address.
     pub visitors: BTreeMap<Ipv4Addr, Visitor>,
     /// Home agents of a firewall: packets from and to them that come out of the TUN device go into

@@ -116,7 +116,8 @@ fn withheld(table: &str, tun: &str, named: &[IpAddr]) -> BTreeSet<IpAddr> {
     lines.collect()
 }
 
-fn address_towards(remote: IpAddr, own: Option<IpAddr>, fwmark: u32) -> Option<IpAddr> {
+/// The address of ours from which a program speaks to this one, or whether it can from `own`.
+pub fn address_towards(remote: IpAddr, own: Option<IpAddr>, fwmark: u32) -> Option<IpAddr> {
     let remote = SocketAddr::new(remote, ANY_PORT);
     let socket = Socket::new(
         Domain::for_address(remote),

@@ -164,7 +164,8 @@ impl Process {
         let node = Node::new(config, &seed);
         let started = (&seed, clock.now());
         let mobility = loaded.mobility.as_ref();
-        let mobility = mobility.map(|it| MobilePart::start(it, mobile, &counts, started));
+        let mark = loaded.daemon.fwmark;
+        let mobility = mobility.map(|it| MobilePart::start((it, mark), mobile, &counts, started));
         let mobility = mobility.transpose()?;
         Ok(Self {
             options,

@@ -12,6 +12,8 @@ mod homecoming;
 mod keepalive;
 mod look;
 mod mobile_node;
+mod opened;
+mod shared;
 pub(super) mod surroundings;
 mod walls;
 
@@ -36,13 +38,14 @@ use crate::capture::udp_packet;
 use crate::config::Mobility;
 use crate::count_file::CountFile;
 use crate::ether::{Heard, Link};
+use crate::nft;
 use crate::routes::{Desired, NextHop, next_hop};
 use crate::status::MobilityStatus;
 use firewall::FirewallPart;
 use foreign_agent::ForeignAgentPart;
 use home_agent::HomeAgentPart;
-use keepalive::Echoes;
 use mobile_node::MobileNodePart;
+pub(super) use opened::Opened;
 
 /// What a machine hears.
 pub(super) enum Input<'a> {
@@ -159,36 +162,6 @@ impl Common {
     }
 }
 
-/// What is opened with the rights of the start.
-pub(super) struct Opened {
-    links: Vec<Link>,
-    /// For keepalives of a mobile node or a foreign agent.
-    echoes: Option<Echoes>,
-}
-
-impl Opened {
-    /// Needs CAP_NET_RAW if there is a part.
-    pub(super) fn open(mobility: Option<&Mobility>, tun: &str) -> anyhow::Result<Self> {
-        let names = mobility.map(Mobility::interfaces).unwrap_or_default();
-        let hears_broadcasts = mobility.is_some_and(Mobility::hears_broadcasts);
-        let open = |name: &String| {
-            Link::open(name, hears_broadcasts).with_context(|| {
-                format!("cannot listen on the interface {name}, as Mobile IPv4 must")
-            })
-        };
-        let echoes = match mobility {
-            Some(Mobility::MobileNode(_) | Mobility::ForeignAgent(_)) => Echoes::open(tun)
-                .map_err(|error| warn!("no keepalives through a NAT: {error}"))
-                .ok(),
-            _ => None,
-        };
-        Ok(Self {
-            links: names.iter().map(open).collect::<anyhow::Result<_>>()?,
-            echoes,
-        })
-    }
-}
-
 /// The pairs whose n is counted, as they are stored.
 pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
     match mobility {
@@ -205,7 +178,7 @@ pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
 impl MobilePart {
     /// Starts a machine.
     pub(super) fn start(
-        mobility: &Mobility,
+        (mobility, mark): (&Mobility, u32),
         opened: Opened,
         counts: &CountFile,
         (seed, now): (&Seed, Instant),
@@ -233,7 +206,7 @@ impl MobilePart {
                 ForeignAgentPart::new(setup, (clock, now), opened.echoes, random),
             )),
             Mobility::MobileNode(setup) => Machine::MobileNode(Box::new(MobileNodePart::new(
-                setup,
+                (setup, mark),
                 clock,
                 (opened.echoes, counts),
                 random,
@@ -360,6 +333,32 @@ impl MobilePart {
             Machine::HomeAgent(_) | Machine::ForeignAgent(_) | Machine::Firewall(_) => true,
             Machine::MobileNode(it) => it.is_up(),
         }
+    }
+
+    /// What an administrator should look at.
+    pub(super) fn warnings(&self, now: Instant) -> Vec<String> {
+        match &self.machine {
+            Machine::HomeAgent(it) => it.places.warnings(now),
+            Machine::ForeignAgent(_) | Machine::MobileNode(_) | Machine::Firewall(_) => Vec::new(),
+        }
+    }
+
+    /// Why a mobile node is not registered.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match &self.machine {
+            Machine::MobileNode(it) if !it.is_up() => Some(it.trouble()),
+            _ => None,
+        }
+    }
+
+    /// What stays on this host if the process ends by itself now.
+    pub(super) fn standing(&self) -> Option<String> {
+        let is_filtered = match &self.machine {
+            Machine::MobileNode(it) => it.is_filtered(),
+            Machine::Firewall(_) => true,
+            Machine::HomeAgent(_) | Machine::ForeignAgent(_) => false,
+        };
+        is_filtered.then(|| nft::names::standing(self.name))
     }
 
     /// Ends all tunnels.

@@ -17,6 +17,7 @@ use engine::time::Calendar;
 use tracing::{info, warn};
 
 use super::Process;
+use super::mobility::MobilePart;
 use crate::config;
 use crate::options::Role;
 use crate::routes::reach;
@@ -259,12 +260,13 @@ impl Progress {
         }
     }
 
-    /// Why to stop waiting, in one sentence. `None`: continue.
+    /// Why to stop waiting, in one sentence. `None`: continue. `part`: why the part in Mobile IPv4
+    /// is not up.
     fn end(
         &self,
-        waited: Duration,
-        timeout: Duration,
+        (waited, timeout): (Duration, Duration),
         connections: &[Arc<Connection>],
+        part: Option<String>,
     ) -> Option<String> {
         let failed = |connection: &Arc<Connection>| {
             let failed = self.by_connection.get(&connection.name)?.failed;
@@ -278,7 +280,10 @@ impl Progress {
             None if waited < timeout => return None,
             None => (None, format!("{} s (--timeout)", timeout.as_secs())),
         };
-        let reason = self.reason(name.as_deref(), connections);
+        let reason = match (&name, part) {
+            (None, Some(part)) => part,
+            _ => self.reason(name.as_deref(), connections),
+        };
         Some(format!(
             "not up after {after}, and nothing is left in the background: {reason}"
         ))
@@ -371,10 +376,9 @@ impl Process {
         };
         let timeout = self.options.timeout;
         let connections = &self.loaded.engine.connections;
-        let Some(line) = self
-            .progress
-            .end(timeout.saturating_sub(left), timeout, connections)
-        else {
+        let part = self.mobility.as_ref().and_then(MobilePart::trouble);
+        let spans = (timeout.saturating_sub(left), timeout);
+        let Some(line) = self.progress.end(spans, connections, part) else {
             return Ok(());
         };
         self.options.ready.failed(&line)?;

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::{Level, debug, enabled, info, warn};
 
 use super::keeper::{self, Ask};
+use super::mobility::Input as MobileInput;
 use super::mobility::surroundings::{missing, unrouted};
 use super::{Process, sessions};
 use crate::console;
@@ -38,6 +39,10 @@ impl Process {
             .unwrap_or_default();
         let (seen, sent) = (&mut inbound.plane, &mut outbound.plane);
         let [received, sealed] = [&mut *seen, &mut *sent].map(|it| take(&mut it.associations));
+        // A firewall learns from it when its nodes were heard last.
+        if let Err(error) = self.mobile_input(&MobileInput::Report(&received)) {
+            warn!("{error:#}");
+        }
         let traffic = Traffic::new(received, sealed, now);
         let mut report = StatusReport::new(self.node.status(now), &traffic);
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
@@ -68,6 +73,8 @@ impl Process {
         report
             .warnings
             .extend(report.mobility.iter().flat_map(unrouted));
+        let told = self.mobility.iter().flat_map(|part| part.warnings(now));
+        report.warnings.extend(told);
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_warning());
         for connection in &mut report.connections {
@@ -99,6 +106,7 @@ impl Process {
     fn process_status(&self) -> ProcessStatus {
         let role = match self.options.role {
             Role::Gateway => "gateway",
+            Role::Station if self.loaded.mobility.is_some() => "mobile node",
             Role::Station => "client",
             Role::HomeAgent => "home agent",
             Role::ForeignAgent => "foreign agent",

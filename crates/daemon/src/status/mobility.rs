@@ -27,6 +27,17 @@ pub struct MobilityStatus {
     pub care_of: Option<Ipv4Addr>,
     /// The foreign agent through which a mobile node is registered.
     pub through: Option<Ipv4Addr>,
+    /// Where a mobile node with a firewall is: "at home", "inside", "outside", or "unknown" until
+    /// its home agent has answered.
+    #[serde(default)]
+    pub side: Option<String>,
+    /// Outside, what a mobile node and its home agent say to each other is encrypted up to this
+    /// firewall, or to the home agent itself.
+    #[serde(default)]
+    pub firewall: Option<Ipv4Addr>,
+    /// Whether a packet filter is on the links of a mobile node.
+    #[serde(default)]
+    pub filtered: bool,
     /// Of a mobile node's tunnel: "ip-in-ip", "minimal" or "gre".
     pub encapsulation: Option<String>,
     /// The other end of a mobile node's tunnel in UDP.
@@ -70,7 +81,7 @@ pub struct EntryStatus {
     pub bits: u16,
     /// Where its node is; port 0: its packets are not in UDP.
     pub care_of: Option<SocketAddrV4>,
-    /// Since its last packet that moved or kept the binding.
+    /// Since its last authentic packet.
     pub silent_s: Option<f64>,
 }
 
@@ -85,6 +96,9 @@ pub struct BindingStatus {
     pub encapsulation: String,
     /// The other end of a tunnel in UDP.
     pub udp: Option<SocketAddrV4>,
+    /// The firewall that is between home agent and care-of address.
+    #[serde(default)]
+    pub firewall: Option<Ipv4Addr>,
     /// Whether its packets come through the tunnel too.
     pub reverse: bool,
     /// Whether the node itself is the tunnel's end.
@@ -129,7 +143,7 @@ impl Display for MobilityStatus {
             (None, "firewall") => {
                 let bound = self.entries.iter().filter(|it| it.care_of.is_some());
                 let nodes = self.entries.iter().filter(|it| it.address == "*");
-                writeln!(f, ", {} of {} nodes outside", bound.count(), nodes.count())?;
+                writeln!(f, ", {} of {} nodes bound", bound.count(), nodes.count())?;
             }
             _ => writeln!(f, ", {} visitors", self.visitors.len())?,
         }
@@ -149,6 +163,9 @@ impl Display for MobilityStatus {
             tunnel(it.udp, it.reverse, f)?;
             if !it.colocated {
                 write!(f, ", through a foreign agent")?;
+            }
+            if let Some(firewall) = it.firewall {
+                write!(f, ", behind firewall {firewall}")?;
             }
             left(it.left_s, f)?;
         }
@@ -204,6 +221,20 @@ impl MobilityStatus {
         writeln!(f)?;
         if let (Some(home), Some(agent)) = (self.home_address, self.home_agent) {
             writeln!(f, "  home address {home}, home agent {agent}")?;
+        }
+        if let Some(side) = &self.side {
+            let told = match side.as_str() {
+                "unknown" => "inside or outside: not known yet",
+                side => side,
+            };
+            write!(f, "  {told}")?;
+            if let Some(firewall) = self.firewall {
+                write!(f, ", encrypted to {firewall}")?;
+            }
+            match self.filtered {
+                true => writeln!(f, ", packet filter in force")?,
+                false => writeln!(f, ", no packet filter")?,
+            }
         }
         let Some(care_of) = self.care_of else {
             return Ok(());

@@ -32,7 +32,10 @@ impl Display for StatusReport {
             writeln!(f, "pool {}: {} of {} lent", pool.name, pool.lent, pool.size)?;
         }
         writeln!(f)?;
-        writeln!(f, "half-open exchanges: {}", self.half_open)?;
+        // Only IKE has them.
+        if self.mobility.is_none() || !self.connections.is_empty() {
+            writeln!(f, "half-open exchanges: {}", self.half_open)?;
+        }
         // JSON has every reason; this has only those that occurred.
         let drops: Vec<String> = self
             .drops

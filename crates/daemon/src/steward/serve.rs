@@ -113,6 +113,7 @@ impl Server {
         let names = loaded.names();
         let name = names.first().context("there is no [connections.NAME]")?;
         let mut file = held(&order, name).await?;
+        nft::node::check_left(&loaded, &file)?;
         let state = leases::folder(&order.state_dir, name);
         if let Err(error) = dns::recall(&state, &mut file) {
             warn!("cannot restore the old resolvers: {error}");
@@ -130,6 +131,9 @@ impl Server {
             _ => None,
         };
         let links = Links::now(outside).context("cannot list the interfaces of this host")?;
+        let mut filter = None;
+        // Nobody knows yet where the node is, and what comes next can fail or take long.
+        nft::node::follow((&loaded, &links, true), &mut filter, &mut file)?;
         let limits = privileges::confine_steward()?;
         let watch = Watch::open().inspect_err(|error| {
             warn!("nobody notices if another program removes our nftables tables: {error}");
@@ -143,7 +147,7 @@ impl Server {
             sockets: None,
             routes: None,
             resolvers: Vec::new(),
-            filter: None,
+            filter,
             watch: watch.ok(),
             looked: tokio::time::Instant::now(),
             is_open: false,

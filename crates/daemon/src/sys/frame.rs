@@ -65,19 +65,20 @@ pub const fn is(code: u16, if_true: u8, if_false: u8, value: u32) -> Instruction
     }
 }
 
-/// The same, for the frames that a filter keeps, and those to groups.
-pub fn open_filtered(
-    interface: &str,
-    filter: &[Instruction],
-    groups: &[[u8; 6]],
-) -> io::Result<OwnedFd> {
+/// Opens a packet socket for the frames that a filter keeps. It hears nothing before [`listen`].
+pub fn open_filtered(filter: &[Instruction]) -> io::Result<OwnedFd> {
     let fd = unbound()?;
     attach(fd.as_fd(), filter)?;
-    let index = bind(&fd, interface)?;
-    for group in groups {
-        join(&fd, index, (libc::PACKET_MR_MULTICAST, *group))?;
-    }
     Ok(fd)
+}
+
+/// Gives such a socket an interface, and the frames to groups there. Needs no right.
+pub fn listen(fd: &OwnedFd, interface: &str, groups: &[[u8; 6]]) -> io::Result<()> {
+    let index = bind(fd, interface)?;
+    for group in groups {
+        join(fd, index, (libc::PACKET_MR_MULTICAST, *group))?;
+    }
+    Ok(())
 }
 
 /// Gives a socket a filter.

@@ -16,6 +16,7 @@ use wire::mip4::is_solicitation;
 
 use super::firewall::FirewallPart;
 use super::homecoming::Homecomings;
+use super::shared::Places;
 use super::{Common, Effect, Input, surroundings};
 use crate::config::HomeAgentSetup;
 use crate::count_file::CountFile;
@@ -32,6 +33,9 @@ const ANNOUNCED_APART: Duration = Duration::from_secs(1);
 /// goes through all tunnels that want it.
 const BROADCASTS_MAX: u32 = 100;
 const RATE_SPAN: Duration = Duration::from_secs(1);
+
+/// How long a registration without an end counts as one of two that alternate.
+const LIFETIME_UNBOUND: Duration = Duration::from_secs(3_600);
 
 /// A bound on broadcasts.
 #[derive(Default)]
@@ -63,6 +67,8 @@ pub(super) struct HomeAgentPart {
     /// Nodes that are away.
     away: BTreeSet<Ipv4Addr>,
     homecomings: Homecomings,
+    /// Where nodes have registered.
+    pub(super) places: Places,
     /// Announcements that are still to be made: when, where the address is if not here, and how
     /// often.
     announcements: BTreeMap<Ipv4Addr, (Instant, Option<Mac>, u32)>,
@@ -107,6 +113,7 @@ impl HomeAgentPart {
             agent: HomeAgent::new(config, clock, now, random),
             away: BTreeSet::new(),
             homecomings: Homecomings::default(),
+            places: Places::default(),
             announcements: BTreeMap::new(),
             own_skip,
         };
@@ -194,6 +201,7 @@ impl HomeAgentPart {
                     care_of: tunnel.care_of,
                     encapsulation: tunnel.encapsulation.name().to_owned(),
                     udp: tunnel.udp,
+                    firewall: tunnel.firewall,
                     reverse: tunnel.is_reverse,
                     colocated: tunnel.is_colocated,
                     left_s: binding.end.map(|end| end.since(now).as_secs_f64()),
@@ -307,6 +315,7 @@ impl HomeAgentPart {
             } => {
                 let request = asked.filter(|_| why == Change::Deregistered);
                 self.bind(home_address, &tunnels, why, common);
+                self.place((home_address, &tunnels), why, now);
                 let is_away = !tunnels.is_empty();
                 self.intercept((home_address, is_away), request, common, now);
             }
@@ -353,6 +362,24 @@ impl HomeAgentPart {
         }
         let changes = self.carriers.follow(home_address, tunnels);
         common.plane(changes);
+    }
+
+    /// Notes where a node is, and warns of two that have one address.
+    fn place(&mut self, (home, tunnels): (Ipv4Addr, &[Tunnel]), why: Change, now: Instant) {
+        match tunnels {
+            [] => self.places.forget(home),
+            [one] if why == Change::Registered => {
+                let ends = self.agent.bindings(home).filter_map(|it| it.end);
+                let lifetime = ends.map(|end| end.since(now)).max();
+                let lifetime = lifetime.unwrap_or(LIFETIME_UNBOUND);
+                if self.places.register((home, one.care_of), lifetime, now) {
+                    for text in self.places.warnings(now) {
+                        warn!("{text}");
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A node has left home, or is back: from now on its packets come to us, or to it. `request`

@@ -16,6 +16,9 @@ pub(super) struct Interface {
     pub(super) is_running: bool,
     /// How often it has lost its link.
     pub(super) losses: Option<u32>,
+    /// What is sent from its address of another network does not leave by it: there is no route, or
+    /// the host prefers another interface.
+    pub(super) is_dead: bool,
     /// Its IPv4 addresses.
     pub(super) addresses: Vec<Ipv4Addr>,
 }
@@ -31,8 +34,17 @@ pub(super) enum Link {
     HomeAddress(usize),
     /// It has this address of another network.
     Address(usize, Ipv4Addr),
+    /// It has no other address, and the home agent was heard there.
+    Heard(usize),
     /// It has no address.
     Bare(usize),
+}
+
+impl Link {
+    /// It has no address of a network, besides the home address.
+    pub(super) fn has_no_address(self) -> bool {
+        matches!(self, Self::HomeAddress(_) | Self::Heard(_) | Self::Bare(_))
+    }
 }
 
 /// The interfaces of a mobile node, in its order.
@@ -48,30 +60,57 @@ pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
         Interface {
             is_running: own.clone().any(|it| it.flags.contains(running)),
             losses: link_losses(name),
+            is_dead: false,
             addresses: addresses.collect(),
         }
     };
     names.iter().map(one).collect()
 }
 
-/// The best link: the first interface with an address, otherwise the first that runs.
-pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
+impl Interface {
+    /// Its address of another network than the home network.
+    pub(super) fn foreign(&self, setup: &MobileSetup) -> Option<Ipv4Addr> {
+        let mut others = others(self, setup);
+        others.find(|it| !is_near(setup, *it))
+    }
+}
+
+fn others(interface: &Interface, setup: &MobileSetup) -> impl Iterator<Item = Ipv4Addr> {
     let home = setup.config.home_address;
-    let network = TrafficSelector::subnet(home.into(), setup.prefix);
-    let is_near = |it: &Ipv4Addr| network.contains_address((*it).into());
+    let all = interface.addresses.iter().copied();
+    all.filter(move |it| *it != home && !it.is_link_local())
+}
+
+/// Whether an address is of the home network.
+fn is_near(setup: &MobileSetup, address: Ipv4Addr) -> bool {
+    let network = TrafficSelector::subnet(setup.config.home_address.into(), setup.prefix);
+    network.contains_address(address.into())
+}
+
+/// The best link: the first interface with an address, or on which the home agent was `heard`;
+/// otherwise the first with an address that leads nowhere, whose route may still come; otherwise the
+/// first that runs.
+pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface], heard: Option<usize>) -> Link {
+    let home = setup.config.home_address;
     let running = interfaces
         .iter()
         .enumerate()
         .filter(|(_, it)| it.is_running);
-    let mut bare = Link::None;
+    let (mut bare, mut dead) = (Link::None, None);
     for (number, interface) in running {
-        let others = interface.addresses.iter();
-        let mut others = others.filter(|it| **it != home && !it.is_link_local());
-        if let Some(own) = others.clone().find(|it| !is_near(it)) {
-            return Link::Address(number, *own);
+        match interface.foreign(setup) {
+            Some(own) if interface.is_dead => {
+                dead.get_or_insert(Link::Address(number, own));
+                continue;
+            }
+            Some(own) => return Link::Address(number, own),
+            None => {}
         }
-        if others.any(is_near) {
+        if others(interface, setup).any(|it| is_near(setup, it)) {
             return Link::AtHome(number);
+        }
+        if heard == Some(number) {
+            return Link::Heard(number);
         }
         if interface.addresses.contains(&home) {
             return Link::HomeAddress(number);
@@ -80,7 +119,7 @@ pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface]) -> Link {
             bare = Link::Bare(number);
         }
     }
-    bare
+    dead.unwrap_or(bare)
 }
 
 #[cfg(test)]
@@ -128,9 +167,47 @@ mod tests {
         let all = interfaces.iter().map(|(is_running, addresses)| Interface {
             is_running: *is_running,
             losses: Some(0),
+            is_dead: false,
             addresses: addresses.to_vec(),
         });
-        best(&setup(24), &all.collect::<Vec<_>>())
+        best(&setup(24), &all.collect::<Vec<_>>(), None)
+    }
+
+    #[test]
+    fn an_interface_that_leads_nowhere_takes_no_node_off_another() {
+        let one = |is_dead, addresses: &[Ipv4Addr]| Interface {
+            is_running: true,
+            losses: Some(0),
+            is_dead,
+            addresses: addresses.to_vec(),
+        };
+        let other = Ipv4Addr::new(198, 51, 100, 7);
+        let found = |all: &[Interface]| best(&setup(24), all, None);
+        let dead = one(true, &[AWAY]);
+        let all = [dead.clone(), one(false, &[other])];
+        assert_eq!(found(&all), Link::Address(1, other));
+        assert_eq!(found(&[dead.clone(), one(false, &[NEAR])]), Link::AtHome(1));
+        // Alone, its route may still come.
+        let all = [one(false, &[]), dead.clone(), one(true, &[other])];
+        assert_eq!(found(&all), Link::Address(1, AWAY));
+    }
+
+    #[test]
+    fn a_preferred_interface_on_which_the_home_agent_is_heard_needs_no_address() {
+        let one = |addresses: &[Ipv4Addr]| Interface {
+            is_running: true,
+            losses: Some(0),
+            is_dead: false,
+            addresses: addresses.to_vec(),
+        };
+        let found = |all: &[&[Ipv4Addr]], heard| {
+            let all: Vec<Interface> = all.iter().map(|it| one(it)).collect();
+            best(&setup(24), &all, heard)
+        };
+        assert_eq!(found(&[&[], &[AWAY]], Some(0)), Link::Heard(0));
+        assert_eq!(found(&[&[HOME], &[AWAY]], Some(0)), Link::Heard(0));
+        assert_eq!(found(&[&[AWAY], &[]], Some(1)), Link::Address(0, AWAY));
+        assert_eq!(found(&[&[NEAR], &[AWAY]], Some(0)), Link::AtHome(0));
     }
 
     #[test]
@@ -171,8 +248,9 @@ mod tests {
         let one = Interface {
             is_running: true,
             losses: Some(0),
+            is_dead: false,
             addresses: vec![NEAR],
         };
-        assert_eq!(best(&setup(32), &[one]), Link::Address(0, NEAR));
+        assert_eq!(best(&setup(32), &[one], None), Link::Address(0, NEAR));
     }
 }

@@ -1,30 +1,31 @@
 //! A mobile node: it watches its interfaces, tells its machine where it is, and keeps the home
 //! address where it belongs: on the interface at home, else on the tunnel device alone.
 
-use std::collections::BTreeMap;
+mod links;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::rand::Stream;
 use engine::mip4::carriers::{self, Carriers, Change, HomeNetwork, Owner};
 use engine::mip4::identification::Clock;
-use engine::mip4::mobile_node::{Attachment, MobileNode, Output, State};
+use engine::mip4::mobile_node::{MobileNode, Output, State};
 use engine::mip4::security::{FIRST_CHILD, Security, SecurityLayer};
 use engine::plane::{Notice, OutboundChange};
 use engine::sa::ChildId;
 use engine::time::{Deadline, Duration, Instant};
 use tracing::{debug, info, warn};
-use wire::mip4::{AgentAdvertisement, PORT, SOLICITATION};
+use wire::mip4::{Code, PORT, SOLICITATION};
 
 use super::keepalive::{Echoes, Keepalive};
-use super::look::{self, Link};
-use super::walls;
-use super::{Common, Effect, Input};
+use super::look::Link;
+use super::{Common, Effect, Input, surroundings, walls};
 use crate::config::{MobileSetup, Wall};
 use crate::count_file::CountFile;
-use crate::ether::{ALL_ROUTERS, Heard, Mac, Registration};
+use crate::ether::{ALL_ROUTERS, Mac, Registration};
 use crate::routes::roaming::{Place, Router};
 use crate::routes::{Desired, Prefix};
-use crate::status::MobilityStatus;
 
 /// Agents of the link whose link-layer address is known. Anybody can advertise.
 const AGENTS_MAX: usize = 16;
@@ -39,8 +40,12 @@ pub(super) struct MobileNodePart {
     pub(super) node: MobileNode,
     pub(super) carriers: Carriers,
     setup: MobileSetup,
+    /// Of our datagrams, which no route into the tunnel leads.
+    mark: u32,
     /// The interface in use.
     link: Option<usize>,
+    /// The interfaces that are there, by index.
+    links: BTreeSet<u32>,
     /// What the interfaces showed last.
     seen: Option<Link>,
     /// How often each of them has lost its link.
@@ -48,14 +53,24 @@ pub(super) struct MobileNodePart {
     is_at_home: bool,
     /// The host does not yet know that the home address has moved: messages wait for that.
     is_moving: bool,
-    /// At home by advertisements: when the last one ends.
-    home_until: Option<Instant>,
+    /// The interface on which the home agent has advertised itself last, and until when that holds.
+    home_heard: Option<(usize, Instant)>,
+    /// A link was left for one on which only advertisements say that it is home: until when the home
+    /// agent must have answered there.
+    trial: Option<Instant>,
+    /// Such an interface where nobody answered, and how often it had lost its link then.
+    doubted: Option<(usize, Option<u32>)>,
     /// Agents of this link.
     macs: BTreeMap<Ipv4Addr, Mac>,
     /// The message that waits until the host has followed.
-    held: Option<(Ipv4Addr, SocketAddrV4, Vec<u8>)>,
+    held: Option<Effect>,
+    /// The host has followed once: the tunnel device has an address. Before, the kernel drops what
+    /// comes out of it, such as the reply of a home agent behind a firewall.
+    has_address: bool,
     /// The last message did not leave this host.
     is_unsent: bool,
+    /// Why the last registration on this link was denied.
+    denied: Option<Code>,
     announcement: Option<(Instant, u32)>,
     keepalive: Keepalive,
     /// None: this host refused it.
@@ -68,7 +83,7 @@ pub(super) struct MobileNodePart {
 
 impl MobileNodePart {
     pub(super) fn new(
-        setup: &MobileSetup,
+        (setup, mark): (&MobileSetup, u32),
         clock: Clock,
         (echoes, counts): (Option<Echoes>, &CountFile),
         random: Stream,
@@ -85,15 +100,21 @@ impl MobileNodePart {
             has_begun: false,
             carriers: Carriers::default(),
             setup: setup.clone(),
+            mark,
             link: None,
+            links: BTreeSet::new(),
             seen: None,
             losses: Vec::new(),
             is_at_home: false,
             is_moving: false,
-            home_until: None,
+            home_heard: None,
+            trial: None,
+            doubted: None,
             macs: BTreeMap::new(),
             held: None,
+            has_address: false,
             is_unsent: false,
+            denied: None,
             announcement: None,
             keepalive: Keepalive::default(),
             echoes,
@@ -116,6 +137,7 @@ impl MobileNodePart {
             }
             Input::Frame(number, heard) => self.hear(number, heard, now),
             Input::Look => {
+                self.find_links(common);
                 self.look(now);
                 self.retry(now);
             }
@@ -128,7 +150,10 @@ impl MobileNodePart {
                 self.node.handle_timeout(now);
                 let keepalive = self.layer.keepalive(now);
                 common.effects.extend(keepalive.map(Effect::Keepalive));
-                if self.home_until.is_some_and(|until| until <= now) {
+                if self.trial.is_some_and(|until| until <= now) {
+                    self.doubt(now);
+                }
+                if self.home_heard.is_some_and(|(_, until)| until <= now) {
                     self.lose_home(now);
                 }
             }
@@ -157,7 +182,11 @@ impl MobileNodePart {
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let keepalive = self.keepalive.due();
         let all = [
-            (self.home_until, "notice that the home agent is silent"),
+            (
+                self.home_heard.map(|(_, until)| until),
+                "notice that the home agent is silent",
+            ),
+            (self.trial, "doubt that this link is home"),
             (
                 self.announcement.map(|(at, _)| at),
                 "announce the home address",
@@ -178,8 +207,8 @@ impl MobileNodePart {
     pub(super) fn want(&self, desired: &mut Desired) {
         let home = self.setup.config.home_address;
         desired.addresses.insert(home.into());
-        let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
-        desired.roaming.is_outside = self.setup.firewall.is_some() && !is_inside;
+        desired.roaming.is_outside = self.is_outside();
+        desired.roaming.links.clone_from(&self.links);
         if self.is_at_home
             && let Some(link) = self.link
         {
@@ -209,6 +238,18 @@ impl MobileNodePart {
             router,
             is_registered: matches!(state, State::Registered { .. }),
         });
+    }
+
+    /// Whether its links are filtered: nothing proves that the firewall is not in between.
+    fn is_outside(&self) -> bool {
+        let is_inside = self.node.is_proven_inside() && !self.layer.is_active();
+        self.setup.firewall.is_some() && !is_inside
+    }
+
+    /// Whether a packet filter stays if the process ends now.
+    pub(super) fn is_filtered(&self) -> bool {
+        let firewall = self.setup.firewall.as_ref();
+        self.is_outside() && firewall.is_some_and(|it| it.is_filtered)
     }
 
     /// Ends all tunnels.
@@ -263,56 +304,14 @@ impl MobileNodePart {
         self.node.state() != State::Unreachable
     }
 
-    pub(super) fn status(&self, now: Instant) -> MobilityStatus {
-        let config = &self.setup.config;
-        let state = self.node.state();
-        let ignored = self.node.ignored();
-        let counts = [
-            ("malformed", ignored.malformed),
-            ("unexpected", ignored.unexpected),
-            ("unauthenticated", ignored.unauthenticated),
-            ("stale", ignored.stale),
-        ];
-        let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-        let mut status = MobilityStatus {
-            role: "mobile node".to_owned(),
-            state: Some(self.state_word(&state).to_owned()),
-            interface: self.link.map(|link| self.setup.interfaces[link].clone()),
-            home_address: Some(config.home_address),
-            home_agent: Some(config.home_agent),
-            refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
-            ..MobilityStatus::default()
-        };
-        if let State::Registered {
-            tunnel, through, ..
-        } = state
-        {
-            status.care_of = Some(tunnel.care_of);
-            status.through = through;
-            status.encapsulation = Some(tunnel.encapsulation.name().to_owned());
-            status.udp = tunnel.udp;
-            status.reverse = Some(tunnel.is_reverse);
-            let end = self.node.end();
-            status.left_s = end.map(|end| end.since(now).as_secs_f64());
-        }
-        status
-    }
-
-    fn state_word(&self, state: &State) -> &'static str {
-        match (state, self.link) {
-            (State::Home, _) => "at home",
-            (State::Registered { .. }, _) => "registered",
-            (State::Unreachable, None) => "no link",
-            (State::Unreachable, Some(_)) if self.is_at_home => "coming home",
-            (State::Unreachable, Some(_)) => "registering",
-        }
-    }
-
     fn router(&self, state: &State, is_tunnelled: bool) -> Option<Router> {
         let State::Registered { through, .. } = state else {
             return None;
         };
-        let is_visiting = matches!(self.seen, Some(Link::Bare(_) | Link::HomeAddress(_)));
+        let is_visiting = matches!(
+            self.seen,
+            Some(Link::Bare(_) | Link::HomeAddress(_) | Link::Heard(_))
+        );
         let address = (*through).filter(|_| is_visiting)?;
         Some(Router {
             interface: self.setup.interfaces[self.link?].clone(),
@@ -320,101 +319,6 @@ impl MobileNodePart {
             mac: *self.macs.get(&address)?,
             is_default: !is_tunnelled,
         })
-    }
-
-    /// Looks at the interfaces, and tells the machine when the node has moved.
-    fn look(&mut self, now: Instant) {
-        let interfaces = look::interfaces(&self.setup.interfaces);
-        let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
-        let was_lost = self.link.is_some_and(|it| {
-            let (before, now) = (self.losses[it], losses[it]);
-            before.is_some() && now.is_some() && before != now
-        });
-        self.losses = losses;
-        if was_lost {
-            // It may be back by now, and lead elsewhere.
-            self.follow(Link::None, now);
-        }
-        self.follow(look::best(&self.setup, &interfaces), now);
-    }
-
-    fn follow(&mut self, found: Link, now: Instant) {
-        let (link, attachment) = match found {
-            Link::None => (None, Attachment::Detached),
-            Link::AtHome(link) => (Some(link), Attachment::Home),
-            Link::Address(link, own) => (Some(link), Attachment::Colocated(own)),
-            Link::HomeAddress(link) | Link::Bare(link) => {
-                let is_first = self.seen.is_none() && matches!(found, Link::HomeAddress(_));
-                // The home address comes and goes with us: it says nothing later on.
-                let stays = self.is_at_home && self.link == Some(link);
-                match is_first || stays {
-                    true => (Some(link), Attachment::Home),
-                    false => (Some(link), Attachment::Visiting),
-                }
-            }
-        };
-        let is_same = link == self.link
-            && match (self.seen, found) {
-                (
-                    Some(Link::HomeAddress(_) | Link::Bare(_)),
-                    Link::HomeAddress(_) | Link::Bare(_),
-                ) => true,
-                (seen, found) => seen == Some(found),
-            };
-        self.seen = Some(found);
-        if is_same {
-            return;
-        }
-        info!(
-            interface = link.map(|it| &*self.setup.interfaces[it]),
-            "attached: {attachment:?}"
-        );
-        if self.link != link {
-            self.macs.clear();
-        }
-        self.link = link;
-        self.home_until = None;
-        if attachment != Attachment::Home {
-            self.is_at_home = false;
-        }
-        self.node.attach(attachment, now);
-    }
-
-    /// The home agent has fallen silent: this is another link.
-    fn lose_home(&mut self, now: Instant) {
-        self.home_until = None;
-        if matches!(self.seen, Some(Link::HomeAddress(_) | Link::Bare(_))) {
-            self.is_at_home = false;
-            self.node.attach(Attachment::Visiting, now);
-        }
-    }
-
-    fn hear(&mut self, number: usize, heard: &Heard, now: Instant) {
-        if self.link != Some(number) {
-            return;
-        }
-        match heard {
-            Heard::Agent { from, icmp } => {
-                let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
-                    return;
-                };
-                let (mac, address) = *from;
-                if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
-                    self.macs.insert(address, mac);
-                }
-                if address == self.setup.config.home_agent {
-                    let span = Duration::from_secs(advertisement.lifetime.into());
-                    self.home_until = Some(now + span);
-                }
-                self.node.hear(address, icmp, now);
-            }
-            Heard::Registration { from, payload, .. } => {
-                if self.node.through() == Some(*from.ip()) {
-                    self.node.handle(*from, payload, now);
-                }
-            }
-            Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
-        }
     }
 
     fn drain(&mut self, common: &mut Common, now: Instant) {
@@ -431,12 +335,16 @@ impl MobileNodePart {
                 {
                     true => {
                         let firewall = self.setup.firewall.as_ref();
-                        common.effects.extend(firewall.map(|it| Effect::Sealed {
+                        let sealed = firewall.map(|it| Effect::Sealed {
                             firewall: it.first.outside,
                             from: SocketAddrV4::new(from, PORT),
                             to,
                             payload,
-                        }));
+                        });
+                        match self.has_address {
+                            true => common.effects.extend(sealed),
+                            false => self.held = sealed,
+                        }
                         self.layer.sent(now);
                     }
                     false => self.send((from, to, ttl), payload, common),
@@ -460,6 +368,7 @@ impl MobileNodePart {
                 Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
                     warn!("registration denied: {code:?}");
+                    self.denied = Some(code);
                     common.refuse(format!("denied-{}", code.number()));
                 }
             }
@@ -492,14 +401,12 @@ impl MobileNodePart {
             });
             return common.sent(sent);
         }
-        if self.is_moving {
-            self.held = Some((from, to, payload));
-            return;
-        }
         let from = SocketAddrV4::new(from, PORT);
-        common
-            .effects
-            .push_back(Effect::Datagram { from, to, payload });
+        let datagram = Effect::Datagram { from, to, payload };
+        match self.is_moving {
+            true => self.held = Some(datagram),
+            false => common.effects.push_back(datagram),
+        }
     }
 
     /// The last message did not leave this host: an address is there sooner than a route, and a
@@ -513,15 +420,14 @@ impl MobileNodePart {
 
     fn release(&mut self, common: &mut Common) {
         self.is_moving = false;
-        if let Some((from, to, payload)) = self.held.take() {
-            let from = SocketAddrV4::new(from, PORT);
-            common
-                .effects
-                .push_back(Effect::Datagram { from, to, payload });
-        }
+        self.has_address = true;
+        common.effects.extend(self.held.take());
     }
 
     fn become_state(&mut self, state: State, common: &mut Common, now: Instant) {
+        if state != State::Unreachable {
+            (self.denied, self.trial) = (None, None);
+        }
         match &state {
             State::Registered {
                 tunnel, through, ..
@@ -531,7 +437,14 @@ impl MobileNodePart {
                 udp = tunnel.udp.map(|it| it.to_string()),
                 "registered"
             ),
-            State::Home => info!("at home"),
+            State::Home => {
+                info!("at home");
+                let config = &self.setup.config;
+                let other = surroundings::other_source(config.home_address, &[config.home_agent]);
+                if let Some(text) = other {
+                    warn!("{text}");
+                }
+            }
             State::Unreachable => info!("not registered"),
         }
         let seconds = match &state {

@@ -6,6 +6,7 @@ use engine::selector::TrafficSelector;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::config::{FirewallSetup, Mobility};
+use crate::routes::watch::address_towards;
 use crate::routes::{self, next_hop, roaming};
 use crate::status::MobilityStatus;
 
@@ -50,13 +51,15 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
                 texts.push(text.to_owned());
             }
             texts.extend(routes::forwarding_warning(false));
+            let hosts = "nodes that come home";
+            texts.extend(routes::source_check_warning(&it.interface, hosts));
         }
         Mobility::ForeignAgent(it) => {
             need("foreign_agent.care_of", it.config.care_of, None);
             let link = Some(it.interface.as_str());
             need("foreign_agent.address", it.config.address, link);
             texts.extend(routes::forwarding_warning(false));
-            texts.extend(routes::source_check_warning(&it.interface));
+            texts.extend(routes::source_check_warning(&it.interface, "visitors"));
         }
         // One that forwards before its filter stands would be open: it is told to do so later.
         Mobility::Firewall(it) => {
@@ -64,9 +67,29 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
             let (outside, link) = (it.config.outside, Some(it.outside_interface.as_str()));
             need("firewall.outside", outside, link);
         }
-        Mobility::MobileNode(_) => {}
+        Mobility::MobileNode(it) => {
+            let home = it.config.home_address;
+            let mut own = it.interfaces.iter();
+            if own.any(|link| is_there(&found, home, Some(link))) {
+                let agent = it.config.home_agent;
+                texts.extend(other_source(home, &[agent, ELSEWHERE]));
+            }
+        }
     }
     texts
+}
+
+/// Says from which other address programs speak to one of these, while the home address is on a
+/// link.
+pub(super) fn other_source(home: Ipv4Addr, to: &[Ipv4Addr]) -> Option<String> {
+    let sources = to
+        .iter()
+        .filter_map(|it| address_towards((*it).into(), None, 0));
+    let other = sources.into_iter().find(|it| *it != home)?;
+    Some(format!(
+        "at home, programs use the address {other}, not the home address {home}: what they begin \
+         ends with the next move; let DHCP give the home address here, or no address"
+    ))
 }
 
 /// Bindings whose care-of addresses this host has no route to.

@@ -82,7 +82,7 @@ fn after(events: &[Event], waited: Duration) -> (Vec<String>, Option<String>) {
     let told = events.iter();
     let told = told.filter_map(|event| progress.on_event(event, &connections));
     let told = told.collect();
-    (told, progress.end(waited, TIMEOUT, &connections))
+    (told, progress.end((waited, TIMEOUT), &connections, None))
 }
 
 #[test]
@@ -215,9 +215,9 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
         Some(format!("b: {hint}"))
     );
     assert_eq!(progress.unreachable(gateway(), closed(gateway())), None);
-    assert_eq!(progress.end(SOON, TIMEOUT, &connections), None);
+    assert_eq!(progress.end((SOON, TIMEOUT), &connections, None), None);
     let end = progress
-        .end(TIMEOUT, TIMEOUT, &connections)
+        .end((TIMEOUT, TIMEOUT), &connections, None)
         .expect("its end");
     assert!(
         end.contains("says that nothing listens on UDP 500"),
@@ -227,7 +227,7 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
     progress.on_event(&message("b", Step::Main(2), false), &connections);
     assert!(
         !progress
-            .end(TIMEOUT, TIMEOUT, &connections)
+            .end((TIMEOUT, TIMEOUT), &connections, None)
             .expect("its end")
             .contains("ICMP")
     );
@@ -284,7 +284,7 @@ fn a_refusal_in_clear_is_no_silence() {
     // It is reported once, and stays during further tries.
     let again = message("b", Step::Main(1), true);
     assert_eq!(progress.on_event(&again, &connections), None);
-    let end = progress.end(TIMEOUT, TIMEOUT, &connections);
+    let end = progress.end((TIMEOUT, TIMEOUT), &connections, None);
     let end = end.expect("its end");
     assert!(end.contains(hint) && !end.contains("no reply"), "{end}");
 }
@@ -337,7 +337,7 @@ fn a_certificate_of_ours_that_is_not_in_force_is_told_with_a_failure() {
         let event = progress.explained(failure("b", refused), &connections);
         progress.on_event(&event, &connections);
         progress.on_event(&retry("b", 1), &connections);
-        let end = progress.end(SOON, TIMEOUT, &connections);
+        let end = progress.end((SOON, TIMEOUT), &connections, None);
         (progress.trouble("b"), end)
     };
     for (now, own) in [
@@ -370,7 +370,7 @@ fn a_peer_that_only_falls_silent_is_told_with_a_certificate_of_ours_that_is_over
     };
     progress.on_event(&message("b", Step::Main(5), true), &connections);
     let end = progress
-        .end(TIMEOUT, TIMEOUT, &connections)
+        .end((TIMEOUT, TIMEOUT), &connections, None)
         .expect("its end");
     let words = "in the background: our own certificate CN=ms.example expired at";
     assert!(

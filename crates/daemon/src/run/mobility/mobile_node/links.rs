@@ -1,0 +1,189 @@
+//! On which of its links a mobile node is, and whether that is home.
+
+use std::net::Ipv4Addr;
+
+use engine::mip4::mobile_node::Attachment;
+use engine::time::{Duration, Instant};
+use nix::net::if_::if_nametoindex;
+use tracing::{info, warn};
+use wire::mip4::{AgentAdvertisement, AgentFlags};
+
+use super::{AGENTS_MAX, MobileNodePart};
+use crate::ether::{self, Heard};
+use crate::routes::leaves_by;
+use crate::run::mobility::look::{self, Link};
+use crate::run::mobility::{Common, Effect};
+
+/// How long the home agent has to answer where advertisements alone say that it is home: three
+/// requests.
+const TRIAL: Duration = Duration::from_secs(7);
+
+impl MobileNodePart {
+    /// Interfaces may have come, such as a modem that was plugged in.
+    pub(super) fn find_links(&mut self, common: &mut Common) {
+        for link in &mut common.links {
+            if let Err(error) = link.follow() {
+                warn!("cannot listen on the interface {}: {error}", link.name());
+            }
+        }
+        let links = common.links.iter().filter_map(ether::Link::index).collect();
+        if links != self.links {
+            self.links = links;
+            common.effects.push_back(Effect::Host);
+        }
+    }
+
+    /// Looks at the interfaces, and tells the machine when the node has moved.
+    pub(super) fn look(&mut self, now: Instant) {
+        let mut interfaces = look::interfaces(&self.setup.interfaces);
+        // With one interface there is no choice.
+        if interfaces.len() > 1 {
+            for (interface, name) in interfaces.iter_mut().zip(&self.setup.interfaces) {
+                let own = interface.foreign(&self.setup);
+                interface.is_dead = own.is_some_and(|own| !self.leaves_by(own, name));
+            }
+        }
+        let losses: Vec<_> = interfaces.iter().map(|it| it.losses).collect();
+        let was_lost = self.link.is_some_and(|it| {
+            let (before, now) = (self.losses[it], losses[it]);
+            before.is_some() && now.is_some() && before != now
+        });
+        if let Some((doubted, before)) = self.doubted
+            && losses[doubted] != before
+        {
+            self.doubted = None;
+        }
+        self.losses = losses;
+        if was_lost {
+            // It may be back by now, and lead elsewhere.
+            self.follow(Link::None, now);
+        }
+        let heard = self.home_heard.map(|(number, _)| number);
+        self.follow(look::best(&self.setup, &interfaces, heard), now);
+    }
+
+    /// Whether requests from this address of an interface leave by it.
+    fn leaves_by(&self, own: Ipv4Addr, interface: &str) -> bool {
+        let to = match &self.setup.firewall {
+            Some(it) if it.machine.is_none() || self.node.is_outside(own) => it.first.outside,
+            _ => self.setup.config.home_agent,
+        };
+        let index = if_nametoindex(interface).ok();
+        index.is_some() && leaves_by(own, to, self.mark) == index
+    }
+
+    fn follow(&mut self, found: Link, now: Instant) {
+        let (link, attachment) = match found {
+            Link::None => (None, Attachment::Detached),
+            Link::AtHome(link) => (Some(link), Attachment::Home),
+            Link::Heard(link) => (Some(link), Attachment::Home),
+            Link::Address(link, own) => (Some(link), Attachment::Colocated(own)),
+            Link::HomeAddress(link) | Link::Bare(link) => {
+                let is_first = self.seen.is_none() && matches!(found, Link::HomeAddress(_));
+                // The home address comes and goes with us: it says nothing later on.
+                let stays = self.is_at_home && self.link == Some(link);
+                match is_first || stays {
+                    true => (Some(link), Attachment::Home),
+                    false => (Some(link), Attachment::Visiting),
+                }
+            }
+        };
+        let is_same = link == self.link
+            && match (self.seen, found) {
+                (Some(before), found) if before.has_no_address() && found.has_no_address() => true,
+                (seen, found) => seen == Some(found),
+            };
+        self.seen = Some(found);
+        if is_same {
+            return;
+        }
+        info!(
+            interface = link.map(|it| &*self.setup.interfaces[it]),
+            "attached: {attachment:?}"
+        );
+        if self.link != link {
+            self.macs.clear();
+        }
+        let is_trial = matches!(found, Link::Heard(_)) && self.link.is_some();
+        self.trial = is_trial.then_some(now + TRIAL);
+        self.link = link;
+        self.denied = None;
+        self.home_heard.take_if(|(number, _)| Some(*number) != link);
+        if attachment != Attachment::Home {
+            self.is_at_home = false;
+        }
+        self.node.attach(attachment, now);
+    }
+
+    /// The home agent has fallen silent: this is another link.
+    pub(super) fn lose_home(&mut self, now: Instant) {
+        self.home_heard = None;
+        if self.seen.is_some_and(Link::has_no_address) {
+            self.is_at_home = false;
+            self.node.attach(Attachment::Visiting, now);
+            // Another interface may have an address.
+            self.look(now);
+        }
+    }
+
+    /// The home agent was heard on this link and does not answer there: anybody can advertise.
+    pub(super) fn doubt(&mut self, now: Instant) {
+        self.trial = None;
+        if let Some(link) = self.link {
+            info!(
+                interface = self.setup.interfaces[link],
+                "the home agent does not answer here"
+            );
+            self.doubted = Some((link, self.losses[link]));
+            self.lose_home(now);
+        }
+    }
+
+    pub(super) fn hear(&mut self, number: usize, heard: &Heard, now: Instant) {
+        if self.link != Some(number) {
+            self.hear_elsewhere(number, heard, now);
+            return;
+        }
+        match heard {
+            Heard::Agent { from, icmp } => {
+                let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
+                    return;
+                };
+                let (mac, address) = *from;
+                if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
+                    self.macs.insert(address, mac);
+                }
+                if address == self.setup.config.home_agent {
+                    let span = Duration::from_secs(advertisement.lifetime.into());
+                    self.home_heard = Some((number, now + span));
+                }
+                self.node.hear(address, icmp, now);
+            }
+            Heard::Registration { from, payload, .. } => {
+                if self.node.through() == Some(*from.ip()) {
+                    self.node.handle(*from, payload, now);
+                }
+            }
+            Heard::ArpRequest { .. } | Heard::Broadcast { .. } => {}
+        }
+    }
+
+    /// An interface that is not in use, but preferred to the one that is, may be at home.
+    fn hear_elsewhere(&mut self, number: usize, heard: &Heard, now: Instant) {
+        let Heard::Agent { from, icmp } = heard else {
+            return;
+        };
+        let Ok(Some(advertisement)) = AgentAdvertisement::parse(icmp) else {
+            return;
+        };
+        let is_doubted = self.doubted.is_some_and(|(link, _)| link == number);
+        let is_preferred = self.link.is_none_or(|link| number < link);
+        let is_home = advertisement.agent.flags.has(AgentFlags::HOME_AGENT)
+            && from.1 == self.setup.config.home_agent;
+        if is_home && is_preferred && !is_doubted {
+            let span = Duration::from_secs(advertisement.lifetime.into());
+            self.home_heard = Some((number, now + span));
+            self.look(now);
+        }
+    }
+}
