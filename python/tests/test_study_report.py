@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from caravan.report import write_report
-from caravan.report.figures import log_ticks, specification
+from caravan.report.figures import log_ticks, marks_say, specification
 from caravan.report.page import prose
 from caravan.report.tables import levels
 from caravan.study import results
@@ -224,6 +225,24 @@ def test_a_figure_without_values_is_named(study: Study, rows: pd.DataFrame, tmp_
     assert "no values for them: Nothing &amp; more.</p>" in text
     whole = write_report(study, rows, {"caravan": "0"}, tmp_path).read_text()
     assert "Not drawn" not in whole
+
+
+def test_bars_show_what_the_model_only_approximates(study: Study, rows: pd.DataFrame) -> None:
+    (figure,) = (one for one in study.figures if one.draw == "bar")
+    there = rows[rows["level"] == "model"]
+    for policies, said in ((("none", "des"), "approximate"), (("des",), "in part approximate")):
+        states = ["approximation" if name in policies else "exact" for name in there["policy"]]
+        rough = there.assign(state=states)
+        assert len(bars(specification(study, figure, rough))) == 2
+        assert marks_say(study, figure, rough) == [f"bars: model, {said}", "diamonds: printed"]
+
+
+def bars(drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of a figure that its first layer of bars shows."""
+    (points,) = drawn["datasets"].values()
+    layer = next(one for one in drawn["layer"] if one["mark"]["type"] == "bar")
+    (chosen,) = layer["transform"]
+    return [point for point in points if point["kind"] in chosen["filter"]["oneOf"]]
 
 
 def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:

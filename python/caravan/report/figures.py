@@ -144,11 +144,20 @@ def _bars_say(figure: Figure, kinds: set[str]) -> list[str]:
     """Whether each bar's name contains its level."""
     if figure.series == "level":
         return []
-    return [f"bars: {LEVEL_WORDS[_level_of_bars(figure, kinds)]}"]
+    drawn = _kinds_of_bars(figure, kinds)
+    if APPROXIMATION not in drawn:
+        return [f"bars: {LEVEL_WORDS[drawn[0]]}"]
+    how = "in part approximate" if "model" in kinds else "approximate"
+    return [f"bars: model, {how}"]
 
 
-def _level_of_bars(figure: Figure, kinds: set[str]) -> str:
-    return "simulate" if "simulate" in kinds and figure.draw == "bar" else "model"
+def _kinds_of_bars(figure: Figure, kinds: set[str]) -> tuple[str, ...]:
+    """The kinds of points that are drawn as bars: of the simulation if there is one, else of what
+    the model has, exact or approximate, else of the testbed."""
+    if "simulate" in kinds and figure.draw == "bar":
+        return ("simulate",)
+    modelled = tuple(kind for kind in ("model", APPROXIMATION) if kind in kinds)
+    return modelled or (("testbed",) if "testbed" in kinds else ("model",))
 
 
 def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
@@ -228,8 +237,9 @@ class _Drawing:
         names = list(self._points.series)
         order = alt.Order("order:Q", sort="ascending")
         frame = frame.assign(order=[names.index(name) for name in frame["series"]])
+        drawn = _kinds_of_bars(self._figure, self._points.kinds())
         bars = (
-            alt.Chart(frame[frame["kind"] == "model"])
+            alt.Chart(frame[frame["kind"].isin(drawn)])
             .mark_bar(stroke="white", strokeWidth=1)
             .encode(
                 x=alt.X("y:Q", title=self._y_title(), stack="zero"),
@@ -282,13 +292,13 @@ class _Drawing:
 
     def _bars(self) -> list[Any]:
         kinds = self._points.kinds()
-        drawn = _level_of_bars(self._figure, kinds)
+        drawn = _kinds_of_bars(self._figure, kinds)
         x, y = self._x(), self._y()
         offset = alt.XOffset("series:N", sort=list(self._points.series))
         if self._figure.series == "level":
             chosen = alt.Chart().transform_filter(alt.datum.kind != "printed")
         else:
-            chosen = self._only(drawn)
+            chosen = self._only(*drawn)
         bar = chosen.mark_bar(cornerRadiusEnd=2)
         shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.15))
         layers = [
@@ -323,8 +333,9 @@ class _Drawing:
             return {}
         return {"xOffset": alt.XOffset("series:N", sort=list(self._points.series))}
 
-    def _only(self, kind: str) -> Any:
-        return alt.Chart().transform_filter(alt.datum.kind == kind)
+    def _only(self, *kinds: str) -> Any:
+        is_drawn = alt.FieldOneOfPredicate(field="kind", oneOf=list(kinds))
+        return alt.Chart().transform_filter(is_drawn)
 
     def _color(self) -> Any:
         names = list(self._points.series)
