@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from caravan.numbers import amount
 from caravan.report import tables
 from caravan.report.figures import marks_say, specification, write_pictures
+from caravan.report.points import chosen_rows
 from caravan.study import unrun
 from caravan.study.claims import Verdict, score, verdicts
 from caravan.study.metrics import BOUNDS_SAY
@@ -70,8 +71,7 @@ def write_report(
 
 def has_rows(figure: Figure, rows: pd.DataFrame) -> bool:
     """Whether this run has any values for the figure."""
-    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
-    return bool(tables.at_point(found, figure.at)["value"].notna().any())
+    return bool(chosen_rows(figure, rows)["value"].notna().any())
 
 
 def page(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from caravan.numbers import significant
+from caravan.report.points import chosen_rows
 from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
 from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
@@ -111,8 +112,7 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
 
 def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
     """Whether a figure shows values that are only bounds."""
-    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
-    return bool((at_point(found, figure.at)["bound"] != "").any())
+    return bool((chosen_rows(figure, rows)["bound"] != "").any())
 
 
 def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:
