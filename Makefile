@@ -52,9 +52,11 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 		caravan-foreign-agent.service caravan-firewall.service caravan@.service; do \
 	  sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/$$unit \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
+	install -d -m 755 $(DESTDIR)/etc/caravan
 	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	install -m 644 packaging/caravan.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/caravan.conf
 	install -m 644 packaging/*.toml docs/vpn-*.md \
 	  $(DESTDIR)$(PREFIX)/share/doc/caravan
 	@echo "next: systemd-sysusers makes the user caravan (or useradd --system caravan), then"
-	@echo "/etc/caravan/gateway.toml or client.toml, as in $(PREFIX)/share/doc/caravan"
+	@echo "/etc/caravan/gateway.toml or client.toml, as in $(PREFIX)/share/doc/caravan; for Mobile IP"
+	@echo "home-agent.toml, mobile.toml, foreign-agent.toml or firewall.toml, see vpn-mobile-ip.md there"

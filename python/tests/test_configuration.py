@@ -98,7 +98,11 @@ def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path)
     # Any program will do: what is installed is the one that was named.
     settings = [f"DESTDIR={tmp_path}/root", "PREFIX=/opt/caravan", "BINARY=/bin/true"]
     top = Path(__file__).resolve().parents[2]
-    subprocess.run(["make", "-s", "install", *settings], cwd=top, check=True, timeout=60)
+    said = subprocess.check_output(
+        ["make", "-s", "install", *settings], cwd=top, timeout=60, text=True
+    )
+    assert "/etc/caravan/gateway.toml" in said and "mobile.toml" in said
+    assert (tmp_path / "root/etc/caravan").is_dir()
     prefix = tmp_path / "root/opt/caravan"
     assert (prefix / "bin/caravan").stat().st_mode & 0o777 == 0o755
     subprocess.run([prefix / "bin/caravan"], check=True, timeout=10)

@@ -6,6 +6,7 @@ a whole program that must succeed.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from caravan.testbed.traffic import make_file, serve_files
 
 OTHERS = [page for page in PAGES if page != MOBILE_IP]
 README = DOCS.parent / "README.md"
+STATUS = DOCS / "vpn-status.md"
 
 
 def test_the_readme_names_every_page() -> None:
@@ -51,3 +53,15 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
                 (folder / block.words[1]).write_text(block.text)
             else:
                 obey(host, block, folder, running)
+
+
+def test_the_page_of_status_has_each_state_of_a_mobile_node_and_the_codes_as_they_are() -> None:
+    crates = DOCS.parent / "crates"
+    node = (crates / "daemon/src/run/mobility/mobile_node.rs").read_text()
+    word = node.split("fn state_word")[1].split("\n    }\n")[0]
+    (page,) = re.findall(r"^## Mobile IP\n(.*?)^## ", STATUS.read_text(), re.M | re.S)
+    states = re.findall(r'=> "([^"]+)"', word)
+    assert states and all(f"`{state}`" in page for state in states)
+    numbers = (crates / "wire/src/mip4/registration.rs").read_text()
+    codes = re.findall(r"^\| `denied-(\d+)` \| `(\w+)` \|", page, re.M)
+    assert codes and all(f"{name} = {number}," in numbers for number, name in codes)

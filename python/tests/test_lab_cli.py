@@ -270,6 +270,10 @@ def test_every_kind_is_listed_and_shown() -> None:
         assert name in [row["name"] for row in rows]
         assert name in lab(kind).stdout
         assert lab("show", name).stdout.startswith(f"{name}:")
+    assert "mvpn" in answer("show")["studies"]
+    listed = dict(line.split(": ", 1) for line in lab("show").stdout.splitlines())
+    assert list(listed) == ["devices", "links", "policies", "scenarios", "studies"]
+    assert "lte" in listed["links"].split(", ")
     assert answer("show", "umts")["scenario"]["nodes"][0]["name"] == "ms"
     assert "the nearest valid one is 'lte'" in refusal("show", "ltee")
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import caravan.report
 import caravan.study
 from caravan.study import Study, StudyError, case, load
+from caravan.study.commands import summary
 from caravan.study.relations import related
 from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, IPPROTO_UDP
 from caravan.threeways.eight import PRINTED, chain
@@ -122,6 +124,55 @@ def test_the_cases_have_the_papers_packets(tmp_path: Path) -> None:
     (loss,) = pd.read_csv(tmp_path / "out/printed.csv").to_dict("records")
     assert loss["value"] == pytest.approx(related("loss", rates[2], rates[1]), abs=1e-4)
     assert loss["level"] == "testbed" and "here." in loss["reason"]
+
+
+def test_what_only_the_testbed_has_is_listed_as_not_run(tmp_path: Path) -> None:
+    text = STUDY + PRICED
+    run = caravan.study.run(written(tmp_path, text), directory=tmp_path / "out")
+    rest = f"caravan-lab run {tmp_path}/study.toml -o {tmp_path}/out"
+    rest += " --level model --level testbed"
+    kept = pd.read_csv(tmp_path / "out/printed.csv")
+    assert list(kept["published"]) == [60, 795, 38]
+    assert list(kept["reason"][1:]) == [f"not run: {rest}"] * 2
+    said = summary(run)
+    assert "2 printed values not run" in said and said.endswith(f"All of them  {rest}")
+    page = caravan.report.write(run, tmp_path / "out").read_text()
+    assert f"2 printed values were not run. With them: <code>{rest}</code>" in page
+    assert page.count("<td>not run</td>") == 2
+    assert f"<li>Not run: plain. With them: <code>{rest}</code></li>" in page
+    assert "<li>Model: 52 bytes.</li>" in page and "(not run)" not in page
+
+
+PRICED = """
+[[text]]
+title = "The answer"
+body = '''
+- Model: {{ one: protected_bytes }} bytes.
+- The program carries
+  {{ plain: tcp_kbytes_s, reading = A }} KB/s.'''
+
+[[sweep]]
+name = "one"
+title = "One packet"
+measure = "price"
+profile = "paper-u"
+set = { mips = 100 }
+grid = { policy = ["none"], packet_bytes = [52] }
+
+[[published]]
+printed = "text"
+sweep = "one"
+metric = "protected_bytes"
+at = { packet_bytes = 52 }
+value = 60
+
+[[published]]
+printed = "text"
+sweep = "plain"
+metric = "tcp_kbytes_s"
+at = { reading = "A" }
+value = 795
+"""
 
 
 def test_a_relation_is_a_loss_a_share_or_a_ratio() -> None:

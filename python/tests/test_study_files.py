@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from caravan.files import CATALOGUE
 from caravan.study.files import load, names
 from caravan.study.metrics import AXES, is_known
 from caravan.study.parse import parse
-from caravan.study.parsed import Published, Reason
+from caravan.study.parsed import PART, Published, Reason
 from caravan.study.published import reason_for
 from caravan.study.text import StudyError
 
@@ -62,7 +63,7 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
     assert study.name == name
     for figure in study.figures:
         assert all(is_known(metric) for metric in figure.metrics)
-        assert figure.x in AXES
+        assert figure.x in (*AXES, PART)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,36 @@ def test_a_reason_applies_only_to_the_values_that_are_printed_there() -> None:
     study = replace(study, reasons=(reason,))
     assert reason_for(study, item) is None
     assert reason_for(study, replace(item, printed="Table 1")) is reason
+
+
+PARTS = """
+[[figure]]
+name = "parts"
+title = "Parts"
+x = "part"
+series = "policy"
+
+[[figure.part]]
+name = "small"
+sweep = "packet"
+y = ["time_ms"]
+"""
+
+
+def test_a_part_of_a_figure_has_a_name_a_sweep_and_metrics() -> None:
+    assert parse("small.toml", SMALL + PARTS).figures[1].parts[0].name == "small"
+    for good, bad, says in (
+        ('name = "small"\n', "", "figure.1.part.0: the key 'name' is missing"),
+        ('sweep = "packet"', 'sweep = "packe"', "figure.1.part.0.sweep: "),
+        ('y = ["time_ms"]', "y = []", "figure.1.part.0.y: must name at least one metric"),
+        ('series = "policy"', 'series = "link"', 'figure.1.series: the sweep "packet" has no axis'),
+        ('title = "Parts"', 'title = "Parts"\nsweep = "packet"', "figure.1.sweep: unknown key"),
+    ):
+        assert good in PARTS
+        with pytest.raises(StudyError, match=re.escape(says)):
+            parse("small.toml", SMALL + PARTS.replace(good, bad, 1))
+    with pytest.raises(StudyError, match=r"figure\.0\.x: unknown value 'part'"):
+        parse("small.toml", SMALL.replace('x = "packet_bytes"', 'x = "part"', 1))
 
 
 CLAIM = """

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from caravan.report import write_report
-from caravan.report.figures import log_ticks, specification
+from caravan.report.figures import log_ticks, marks_say, specification
 from caravan.report.page import prose
 from caravan.report.tables import levels
 from caravan.study import results
@@ -218,12 +219,77 @@ def test_the_page_says_what_was_printed_and_hides_nothing(
 
 
 def test_a_figure_without_values_is_named(study: Study, rows: pd.DataFrame, tmp_path: Path) -> None:
-    empty = replace(study.figures[0], name="empty", title="Nothing & more", metrics=("rtt_ms",))
+    empty = replace(study.figures[0], name="empty", title="Nothing & more")
+    empty = replace(empty, parts=(replace(empty.parts[0], metrics=("rtt_ms",)),))
     some = replace(study, figures=(*study.figures, empty))
     text = write_report(some, rows, {"caravan": "0"}, tmp_path).read_text()
     assert "no values for them: Nothing &amp; more.</p>" in text
     whole = write_report(study, rows, {"caravan": "0"}, tmp_path).read_text()
     assert "Not drawn" not in whole
+
+
+def test_bars_show_what_the_model_only_approximates(study: Study, rows: pd.DataFrame) -> None:
+    (figure,) = (one for one in study.figures if one.draw == "bar")
+    there = rows[rows["level"] == "model"]
+    for policies, said in ((("none", "des"), "approximate"), (("des",), "in part approximate")):
+        states = ["approximation" if name in policies else "exact" for name in there["policy"]]
+        rough = there.assign(state=states)
+        assert len(bars(specification(study, figure, rough))) == 2
+        assert marks_say(study, figure, rough) == [f"bars: model, {said}", "diamonds: printed"]
+
+
+CASES = """
+[[figure]]
+name = "cases"
+title = "Cases"
+x = "part"
+series = "level"
+draw = "bar"
+y_scale = "log"
+note = "At 200: {{ road: mean_delay_ms, policy = des, rate_kbps = 200, level = model }} ms."
+
+[[figure.part]]
+name = "slow"
+sweep = "road"
+y = ["mean_delay_ms"]
+at = { policy = "none", rate_kbps = 100 }
+
+[[figure.part]]
+name = "fast"
+sweep = "road"
+y = ["mean_delay_ms"]
+at = { policy = "des", rate_kbps = 200 }
+"""
+
+
+def test_parts_of_several_points_stand_side_by_side_and_print_beside_them(
+    rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    study = parse("small.toml", STUDY + CASES)
+    (figure,) = (one for one in study.figures if one.name == "cases")
+    drawn = specification(study, figure, rows)
+    (points,) = drawn["datasets"].values()
+    assert [(point["x"], point["series"], point["y"]) for point in points] == [
+        ("fast", "printed", 25),
+        ("slow", "model", 10),
+        ("fast", "model", 24),
+        ("slow", "simulate", 10),
+        ("fast", "simulate", 24),
+    ]
+    (layer,) = drawn["layer"]
+    # Bars of a logarithmic axis stand on its lower end.
+    assert layer["encoding"]["y2"]["datum"] == layer["encoding"]["y"]["scale"]["domain"][0] > 0
+    assert marks_say(study, figure, rows) == []
+    write_report(replace(study, figures=(figure,)), rows, {"caravan": "0"}, tmp_path)
+    assert "At 200: 24 ms." in (tmp_path / "figures/cases.svg").read_text()
+
+
+def bars(drawn: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of a figure that its first layer of bars shows."""
+    (points,) = drawn["datasets"].values()
+    layer = next(one for one in drawn["layer"] if one["mark"]["type"] == "bar")
+    (chosen,) = layer["transform"]
+    return [point for point in points if point["kind"] in chosen["filter"]["oneOf"]]
 
 
 def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
@@ -247,7 +313,8 @@ def test_the_legend_of_a_stack_names_each_part_in_rows_that_fit(
     (figure,) = (one for one in study.figures if one.draw == "stack")
     waits = rows[rows["metric"] == "wait_ms:ms"]
     found = pd.concat([waits.assign(metric=part) for part in parts])
-    color = specification(study, replace(figure, metrics=parts), found)["encoding"]["color"]
+    figure = replace(figure, parts=(replace(figure.parts[0], metrics=parts),))
+    color = specification(study, figure, found)["encoding"]["color"]
     assert color["scale"]["domain"] == [
         "Part of a packet: user",
         "Part of a packet: headers",

@@ -16,6 +16,8 @@ import sizes_by_hand as sizes
 
 import caravan.study
 from caravan.files import CATALOGUE
+from caravan.report.figures import specification
+from caravan.report.page import has_rows
 from caravan.study import Outcome, Study
 from caravan.study.parameters import document, number
 from caravan.study.parsed import Point
@@ -388,15 +390,35 @@ def test_the_exact_buffer_lies_in_the_interval_of_a_full_run() -> None:
     assert simulated["ci95_low"] < kept.loc["model", "value"] < simulated["ci95_high"]
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [*STUDIES, "mvpn", "mvpn-today"])
 def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> None:
     """The README is the study's text with the numbers of a full run."""
     readme = flat((CATALOGUE / f"studies/{name}/README.md").read_text())
-    for title, body in outcome(name).study.texts:
+    for title, body in caravan.study.load(name).texts:
         parts = [re.escape(flat(part)) for part in FILLED.split(body)]
         pattern = r"\s?(?:at (?:least|most) )?\S+(?: %)?\s?".join(parts)
         assert f"## {title}" in readme
         assert re.search(pattern, readme), title
+
+
+@pytest.mark.parametrize("name", [*STUDIES, "mvpn", "mvpn-today"])
+def test_every_figure_shows_values_and_no_text_says_a_word_twice(name: str) -> None:
+    found = outcome(name)
+    for figure in found.study.figures:
+        if has_rows(figure, found.rows):
+            assert shown(specification(found.study, figure, found.rows)), figure.name
+    for text in said(found.study):
+        filled = fill(text, found.rows)
+        assert not re.search(r"(?i)\b([a-z]+) \1\b", filled), filled
+
+
+def shown(spec: dict[str, Any]) -> int:
+    """How many points the layers of a figure draw."""
+    (points,) = spec["datasets"].values()
+    layers = spec.get("spec", spec).get("layer", [spec])
+    chosen = [one["filter"]["oneOf"] for layer in layers for one in layer.get("transform", [])]
+    kinds = {kind for kinds in chosen for kind in kinds} or {point["kind"] for point in points}
+    return sum(point["kind"] in kinds for point in points)
 
 
 def flat(text: str) -> str:

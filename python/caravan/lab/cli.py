@@ -24,7 +24,7 @@ from caravan.lab.ask import AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
 from caravan.lab.freshness import is_stale, remedy
-from caravan.lab.kinds import kind_of, outline
+from caravan.lab.kinds import every_name, kind_of, outline
 from caravan.lab.simulation import simulate
 from caravan.lab.wording import Commands, UsageError, in_words
 from caravan.messages import Refused, Stopped
@@ -411,10 +411,19 @@ def _list(kind: str, as_json: bool) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="a device, link, policy, scenario or study")],
+    name: Annotated[
+        str | None,
+        typer.Argument(help="a device, link, policy, scenario or study; without it: their names"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show all of one entry: a scenario with all values filled in, a study with its sweeps."""
+    if name is None:
+        if as_json:
+            _print_json(every_name())
+        else:
+            tables.names(_output(), every_name())
+        return
     kind = kind_of(name, _say)
     shown: Any
     if kind == "study":

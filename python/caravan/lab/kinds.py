@@ -53,6 +53,11 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
     )
 
 
+def every_name() -> dict[str, list[str]]:
+    """What the catalogue has of each kind, by the kind's folder."""
+    return {FOLDERS[kind]: names(kind) for kind in KINDS}
+
+
 def outline(study: Study) -> dict[str, Any]:
     """What a study computes and compares, as JSON."""
     sweeps = [

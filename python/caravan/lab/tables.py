@@ -402,6 +402,12 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
     _show(console, table)
 
 
+def names(console: Console, every: Mapping[str, Sequence[str]]) -> None:
+    """The catalogue's names, a line for each kind."""
+    for kind, found in every.items():
+        console.print(f"{kind}: {', '.join(found)}", markup=False)
+
+
 def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
     """One device, link, policy, scenario or study."""
     if kind == "study":

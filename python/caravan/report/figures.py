@@ -16,11 +16,12 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.report.points import Points, points
+from caravan.report.points import LEVEL, PRINTED, Points, points
 from caravan.report.tables import has_bounds
 from caravan.study.metrics import APPROXIMATION, BOUNDS_SAY, NUMERIC_AXES, heading
-from caravan.study.parsed import Figure, Study
+from caravan.study.parsed import PART, Figure, Study
 from caravan.study.results import land_bytes, land_text
+from caravan.study.values import fill
 
 WIDTH = 460
 HEIGHT = 300
@@ -133,7 +134,12 @@ def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
             said.append(_points_say("simulate"))
             said += [] if said[:-1] else ["dotted: joins the points"]
     said += ["triangles: queues grow without bound"] if "diverges" in kinds else []
-    return said + (["diamonds: printed"] if "printed" in kinds else [])
+    return said + (["diamonds: printed"] if _has_diamonds(figure, kinds) else [])
+
+
+def _has_diamonds(figure: Figure, kinds: set[str]) -> bool:
+    """Whether printed values are marks of their own: where levels are the bars, print is one."""
+    return PRINTED in kinds and figure.series != LEVEL
 
 
 def _points_say(level: str) -> str:
@@ -142,17 +148,26 @@ def _points_say(level: str) -> str:
 
 def _bars_say(figure: Figure, kinds: set[str]) -> list[str]:
     """Whether each bar's name contains its level."""
-    if figure.series == "level":
+    if figure.series == LEVEL:
         return []
-    return [f"bars: {LEVEL_WORDS[_level_of_bars(figure, kinds)]}"]
+    drawn = _kinds_of_bars(figure, kinds)
+    if APPROXIMATION not in drawn:
+        return [f"bars: {LEVEL_WORDS[drawn[0]]}"]
+    how = "in part approximate" if "model" in kinds else "approximate"
+    return [f"bars: model, {how}"]
 
 
-def _level_of_bars(figure: Figure, kinds: set[str]) -> str:
-    return "simulate" if "simulate" in kinds and figure.draw == "bar" else "model"
+def _kinds_of_bars(figure: Figure, kinds: set[str]) -> tuple[str, ...]:
+    """The kinds of points that are drawn as bars: of the simulation if there is one, else of what
+    the model has, exact or approximate, else of the testbed."""
+    if "simulate" in kinds and figure.draw == "bar":
+        return ("simulate",)
+    modelled = tuple(kind for kind in ("model", APPROXIMATION) if kind in kinds)
+    return modelled or (("testbed",) if "testbed" in kinds else ("model",))
 
 
 def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
-    """Title, where it was printed, and the meaning of the marks."""
+    """Title, where it was printed, the meaning of the marks, and the notes that the page has."""
     marks = marks_say(study, figure, rows)
     where = f"{figure.printed}. {study.title}" if figure.printed else study.title
     return {
@@ -160,6 +175,7 @@ def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]
         "subtitle": [
             *_lines(where),
             *_lines("; ".join(marks)),
+            *_lines(fill(figure.note, rows)),
             *(_lines(BOUNDS_SAY) if has_bounds(figure, rows) else ()),
         ],
         "anchor": "start",
@@ -228,8 +244,9 @@ class _Drawing:
         names = list(self._points.series)
         order = alt.Order("order:Q", sort="ascending")
         frame = frame.assign(order=[names.index(name) for name in frame["series"]])
+        drawn = _kinds_of_bars(self._figure, self._points.kinds())
         bars = (
-            alt.Chart(frame[frame["kind"] == "model"])
+            alt.Chart(frame[frame["kind"].isin(drawn)])
             .mark_bar(stroke="white", strokeWidth=1)
             .encode(
                 x=alt.X("y:Q", title=self._y_title(), stack="zero"),
@@ -260,13 +277,13 @@ class _Drawing:
             layers.append(
                 bar.encode(x=x, y=self._y("foot"), y2="high:Q", color=color, opacity=shown)
             )
-        marked = "simulate" if "simulate" in kinds else (modelled or ["model"])[0]
+        marked = ["simulate"] if "simulate" in kinds else modelled
         curves = max(1, len(self._points.series) * len(self._points.panels))
         is_sparse = len(self._points.frame) <= MARKS_MAX * curves
         # The model is a line; without a line, squares.
-        is_seen = marked == "simulate" or not joined
-        shape = "circle" if marked == "simulate" else "square"
-        dot = self._only(marked).mark_point(shape=shape, filled=True, size=48)
+        is_seen = "simulate" in marked or not joined
+        shape = "circle" if "simulate" in marked else "square"
+        dot = self._only(*marked).mark_point(shape=shape, filled=True, size=48)
         seen = shown if is_sparse and is_seen else alt.value(0)
         tooltip, beside = self._tooltip(), self._beside()
         layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=tooltip, **beside))
@@ -282,14 +299,14 @@ class _Drawing:
 
     def _bars(self) -> list[Any]:
         kinds = self._points.kinds()
-        drawn = _level_of_bars(self._figure, kinds)
+        drawn = _kinds_of_bars(self._figure, kinds)
         x, y = self._x(), self._y()
         offset = alt.XOffset("series:N", sort=list(self._points.series))
-        if self._figure.series == "level":
-            chosen = alt.Chart().transform_filter(alt.datum.kind != "printed")
-        else:
-            chosen = self._only(drawn)
+        chosen = alt.Chart() if self._figure.series == LEVEL else self._only(*drawn)
         bar = chosen.mark_bar(cornerRadiusEnd=2)
+        # A logarithmic axis has no 0 for bars to stand on.
+        is_log = self._figure.y_scale == "log"
+        foot = {"y2": alt.Y2Datum(_log_domain(self._points)[0])} if is_log else {}
         shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.15))
         layers = [
             bar.encode(
@@ -299,14 +316,15 @@ class _Drawing:
                 color=self._color(),
                 opacity=shown,
                 tooltip=self._tooltip(),
+                **foot,
             )
         ]
         return [*layers, *self._diamonds(x, y, kinds, offset)]
 
     def _diamonds(self, x: Any, y: Any, kinds: set[str], offset: Any = None) -> list[Any]:
-        if "printed" not in kinds:
+        if not _has_diamonds(self._figure, kinds):
             return []
-        mark = self._only("printed").mark_point(
+        mark = self._only(PRINTED).mark_point(
             shape="diamond", size=110, filled=True, stroke="white", strokeWidth=1, color=INK
         )
         tooltip = [
@@ -323,8 +341,9 @@ class _Drawing:
             return {}
         return {"xOffset": alt.XOffset("series:N", sort=list(self._points.series))}
 
-    def _only(self, kind: str) -> Any:
-        return alt.Chart().transform_filter(alt.datum.kind == kind)
+    def _only(self, *kinds: str) -> Any:
+        is_drawn = alt.FieldOneOfPredicate(field="kind", oneOf=list(kinds))
+        return alt.Chart().transform_filter(is_drawn)
 
     def _color(self) -> Any:
         names = list(self._points.series)
@@ -340,12 +359,12 @@ class _Drawing:
         )
 
     def _x(self) -> Any:
-        title = heading(self._figure.x)
         if self._figure.x not in NUMERIC_AXES:
             order = list(dict.fromkeys(self._points.frame["x"]))
             is_long = sum(len(name) for name in order) > LABELS_LENGTH
             turned = alt.Axis(labelAngle=-35 if is_long else 0, labelLimit=200)
             return alt.X("x:N", title=None, sort=order, axis=turned)
+        title = heading(self._figure.x)
         if self._figure.draw == "bar":
             return alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0))
         known: dict[str, Any] = {"type": self._figure.x_scale, "nice": False, "zero": False}
@@ -384,7 +403,7 @@ class _Drawing:
     def _tooltip(self) -> list[Any]:
         return [
             alt.Tooltip("series:N", title="series"),
-            alt.Tooltip("x", title=heading(self._figure.x)),
+            alt.Tooltip("x", title="what" if self._figure.x == PART else heading(self._figure.x)),
             alt.Tooltip("y:Q", title="value", format=",.5~g"),
             alt.Tooltip("low:Q", title="95 % from", format=",.5~g"),
             alt.Tooltip("high:Q", title="to", format=",.5~g"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -17,13 +18,16 @@ from markdown_it import MarkdownIt
 from caravan.numbers import amount
 from caravan.report import tables
 from caravan.report.figures import marks_say, specification, write_pictures
+from caravan.report.points import chosen_rows
+from caravan.study import unrun
 from caravan.study.claims import Verdict, score, verdicts
 from caravan.study.metrics import BOUNDS_SAY
-from caravan.study.output import FIGURES, MARK, REPORT
+from caravan.study.output import FIGURES, MARK, REPORT, REST
 from caravan.study.parsed import Figure, Study
+from caravan.study.places import PLACE
 from caravan.study.published import fitted_scores, parameters_score, results_score
 from caravan.study.results import land_text
-from caravan.study.values import fill
+from caravan.study.values import ABSENT, fill
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
@@ -46,6 +50,8 @@ for (const [name, spec] of Object.entries(FIGURES)) {
   });
 }
 """
+BLOCKS = re.compile(r"(?m)(?=^- )|(?<=\n\n)")
+"""Before an item of a list, or after an empty line."""
 SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -65,8 +71,7 @@ def write_report(
 
 def has_rows(figure: Figure, rows: pd.DataFrame) -> bool:
     """Whether this run has any values for the figure."""
-    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
-    return bool(tables.at_point(found, figure.at)["value"].notna().any())
+    return bool(chosen_rows(figure, rows)["value"].notna().any())
 
 
 def page(
@@ -77,10 +82,11 @@ def page(
 ) -> str:
     """The whole document."""
     claimed = verdicts(study, rows)
+    rest = provenance.get(REST, "")
     sections = [
-        ("answer", "In short", _summary(study, rows, claimed)),
+        ("answer", "In short", _summary(study, rows, claimed, rest)),
         ("figures", "Figures", _figures(study, rows, specs)),
-        ("printed", "Printed values and ours", _printed(study, rows)),
+        ("printed", "Printed values and ours", _printed(study, rows, rest)),
         ("left", "Printed, and not computed", tables.left(study)),
         ("claims", "What the text says", tables.claims(rows, claimed)),
         ("readings", "Readings tried", tables.readings(study, rows)),
@@ -117,7 +123,7 @@ def _library() -> str:
     return vl_convert.javascript_bundle(SNIPPET).replace("</script", "<\\/script")
 
 
-def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
+def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict], rest: str) -> str:
     printed, given = results_score(study, rows), parameters_score(study, rows)
     sentences, graded = score(claimed)
     cards = [
@@ -139,15 +145,31 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
         if number not in ("0", "0 of 0")
     )
     texts = "".join(
-        f"<h3>{html.escape(title)}</h3>{prose(body, rows)}" for title, body in study.texts
+        f"<h3>{html.escape(title)}</h3>{prose(body, rows, rest)}" for title, body in study.texts
     )
     return f'<div class="cards">{drawn}</div>{texts}'
 
 
-def prose(text: str, rows: pd.DataFrame) -> str:
-    """Markdown with values of this run: `{{ sweep: metric, axis = value, level = model }}`."""
+def prose(text: str, rows: pd.DataFrame, rest: str = "") -> str:
+    """Markdown with values of this run: `{{ sweep: metric, axis = value, level = model }}`.
+
+    A paragraph or an item of a list with values that were all not run gives place to `rest`, the
+    command that runs them.
+    """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    if rest:
+        text = "".join(_or_rest(block, rows, rest) for block in BLOCKS.split(text))
     return str(markdown.render(fill(text, rows)))
+
+
+def _or_rest(block: str, rows: pd.DataFrame, rest: str) -> str:
+    """The block, or the command if this run has none of its values."""
+    cited = [match[0] for match in PLACE.finditer(block)]
+    if not cited or any(fill(one, rows) != ABSENT for one in cited):
+        return block
+    mark = "- " if block.startswith("- ") else ""
+    sweeps = ", ".join(dict.fromkeys(match[1] for match in PLACE.finditer(block)))
+    return f"{mark}Not run: {sweeps}. With them: `{rest}`\n\n"
 
 
 def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any]]) -> str:
@@ -177,11 +199,13 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
     return "".join(out) + "</div>" + absent if study.figures else ""
 
 
-def _printed(study: Study, rows: pd.DataFrame) -> str:
+def _printed(study: Study, rows: pd.DataFrame, rest: str) -> str:
     values = tables.published_values(study, rows)
     printed = tables.printed_tables(study, rows)
     related = tables.relations(study, rows)
-    out = f"<h3>In the text</h3>{values}" if values else ""
+    absent = f"{unrun.counted(study, rows)} printed values were not run. With them:"
+    out = f"<p>{absent} <code>{html.escape(rest)}</code></p>" if rest else ""
+    out += f"<h3>In the text</h3>{values}" if values else ""
     out += f"<h3>Relations of two values</h3>{related}" if related else ""
     return out + printed
 

@@ -13,9 +13,13 @@ from caravan.study.metrics import (
     describe,
     needs_mean,
 )
-from caravan.study.parsed import LEVELS, Figure, Study
+from caravan.study.parsed import LEVELS, PART, Figure, Study
+from caravan.study.text import Value
 from caravan.study.values import label
 
+LEVEL = "level"
+PRINTED = "printed"
+"""The kind of a printed value, and its series where the others are levels."""
 HEADROOM = 1.6
 """How far above the highest stable value a diverging point is drawn."""
 
@@ -35,10 +39,8 @@ class Points:
 
 
 def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
-    """The figure's rows: its sweep, its metrics, its point in the grid."""
-    chosen = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
-    for axis, value in figure.at.items():
-        chosen = chosen[chosen[axis] == value]
+    """What the figure draws of a run."""
+    chosen = chosen_rows(figure, rows)
     frame = pd.DataFrame(
         {
             "x": chosen[figure.x],
@@ -57,10 +59,12 @@ def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
             "order": [_order(study, figure, row) for _, row in chosen.iterrows()],
         }
     ).reset_index(drop=True)
-    if figure.x not in NUMERIC_AXES:
+    if figure.x == PART:
+        frame["x"] = frame["x"].astype(str)
+    elif figure.x not in NUMERIC_AXES:
         frame["x"] = [label(study, figure.x, value) for value in frame["x"]]
     top = _top(frame, figure)
-    frame = pd.concat([frame, _diverging(frame, top), _printed(frame)], ignore_index=True)
+    frame = pd.concat([frame, _diverging(frame, top), _printed(figure, frame)], ignore_index=True)
     frame[["y", "low", "high"]] = frame[["y", "low", "high"]].astype(float)
     frame = frame[(frame["kind"] != "simulate") | (frame["state"] != DIVERGES)]
     frame = frame[~((frame["kind"] == "model") & frame["y"].isna())]
@@ -75,13 +79,27 @@ def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
     )
 
 
+def chosen_rows(figure: Figure, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each part of a figure: its sweep, its metrics, its point in the grid; and the
+    part's name as another column."""
+    found = []
+    for part in figure.parts:
+        chosen = rows[(rows["sweep"] == part.sweep) & rows["metric"].isin(part.metrics)]
+        for axis, value in part.at.items():
+            chosen = chosen[chosen[axis] == value]
+        found.append(chosen.assign(**{PART: part.name}))
+    return pd.concat(found)
+
+
 def _name(study: Study, axis: str, row: pd.Series) -> str:
     if axis == "":
         return ""
+    if axis == PART:
+        return str(row[PART])
     if axis == "metric":
         metric = str(row["metric"])
         return study.labels.get(metric, describe(metric).label)
-    if axis == "level":
+    if axis == LEVEL:
         return study.labels.get(str(row["level"]), str(row["level"]))
     return label(study, axis, row[axis])
 
@@ -90,13 +108,17 @@ def _order(study: Study, figure: Figure, row: pd.Series) -> int:
     """Series in the order of the grid, metrics in the order of the figure."""
     if figure.series == "metric":
         return figure.metrics.index(str(row["metric"]))
-    if figure.series == "level":
+    if figure.series == LEVEL:
         return LEVELS.index(str(row["level"]))
     if figure.series == "reading":
         return 0
-    grid = study.sweep(figure.sweep).grid.get(figure.series, ())
+    if figure.series == PART:
+        names: list[Value] = [part.name for part in figure.parts]
+    else:
+        grids = (study.sweep(part.sweep).grid for part in figure.parts)
+        names = [value for grid in grids for value in grid.get(figure.series, ())]
     value = row[figure.series]
-    return grid.index(value) if value in grid else len(grid)
+    return names.index(value) if value in names else len(names)
 
 
 def _top(frame: pd.DataFrame, figure: Figure) -> float | None:
@@ -122,10 +144,14 @@ def _diverging(frame: pd.DataFrame, top: float | None) -> pd.DataFrame:
     return gone
 
 
-def _printed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A mark for each printed value."""
-    printed = frame[frame["printed"].notna()].drop_duplicates(["x", "series", "panel"]).copy()
+def _printed(figure: Figure, frame: pd.DataFrame) -> pd.DataFrame:
+    """A mark for each printed value. Where levels are the series, print is one more of them."""
+    printed = frame[frame["printed"].notna()].copy()
+    if figure.series == LEVEL:
+        printed["series"] = PRINTED
+        printed["order"] = -1
+    printed = printed.drop_duplicates(["x", "series", "panel"])
     printed["y"] = printed["printed"]
-    printed["kind"] = "printed"
+    printed["kind"] = PRINTED
     printed["state"] = printed["where"]
     return printed

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from caravan.numbers import significant
+from caravan.report.points import chosen_rows
 from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
 from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
@@ -23,7 +24,6 @@ from caravan.study.metrics import (
     needs_mean,
 )
 from caravan.study.parsed import (
-    CASE,
     LEVELS,
     PRINT_TOLERANCE,
     Figure,
@@ -31,7 +31,7 @@ from caravan.study.parsed import (
     Published,
     Study,
 )
-from caravan.study.relations import beside
+from caravan.study.relations import beside, not_run, unit
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label
@@ -112,8 +112,7 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
 
 def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
     """Whether a figure shows values that are only bounds."""
-    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
-    return bool((at_point(found, figure.at)["bound"] != "").any())
+    return bool((chosen_rows(figure, rows)["bound"] != "").any())
 
 
 def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:
@@ -139,8 +138,6 @@ def published_values(study: Study, rows: pd.DataFrame) -> str:
         found = at_point(found[found["published"].notna()], item.at)
         if "reading" not in item.at and study.sweep(item.sweep).readings:
             continue
-        if study.sweep(item.sweep).measure == CASE and found.empty:
-            continue
         body.append(_value_cells(study, item, found, levels))
     if not body:
         return ""
@@ -153,9 +150,10 @@ LEVEL_HEADINGS = {"model": "model", "simulate": "simulated", "testbed": "measure
 
 
 def _levels_run(study: Study, rows: pd.DataFrame) -> list[str]:
-    """Model and simulation, and the testbed if a printed value was measured there."""
+    """Model and simulation, and the testbed if a printed value was or can be measured there."""
     held = set(rows[rows["published"].notna()]["level"])
-    return [level for level in LEVELS if level != LEVELS[-1] or level in held]
+    held |= {level for item in study.published for level in study.sweep(item.sweep).levels}
+    return [level for level in LEVELS if level != TESTBED or level in held]
 
 
 def relations(study: Study, rows: pd.DataFrame) -> str:
@@ -171,6 +169,17 @@ def relations(study: Study, rows: pd.DataFrame) -> str:
             html.escape(row["reason"]),
         ]
         for _, row in found.iterrows()
+    ]
+    body += [
+        [
+            html.escape(item.printed),
+            html.escape(item.says),
+            f"{significant(item.value)} {unit(item)}",
+            NOT_RUN,
+            LEVEL_HEADINGS[item.left.level],
+            "",
+        ]
+        for item in not_run(study, rows)
     ]
     headings = ["printed in", "what", "printed", "ours", "level", "reason"]
     return table(headings, body, words=(1, 5)) if body else ""
@@ -194,8 +203,12 @@ def _value_cells(
     what = html.escape(item.says or describe(item.metric).label)
     place = where(study, item.at)
     reason = best["reason"] if best is not None else None
+    absent = study.sweep(item.sweep).levels if found.empty else ()
     values = [
-        significant(by_level[level]["value"]) if level in by_level else "" for level in levels
+        significant(by_level[level]["value"])
+        if level in by_level
+        else (NOT_RUN if level in absent else "")
+        for level in levels
     ]
     return [
         html.escape(item.printed),

@@ -90,8 +90,10 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
 def summary(outcome: Outcome) -> str:
     """What was run, and how it compares with the printed values."""
+    from caravan.study import unrun  # noqa: PLC0415
     from caravan.study.claims import counted, verdicts  # noqa: PLC0415
     from caravan.study.levels import in_words  # noqa: PLC0415
+    from caravan.study.output import REST  # noqa: PLC0415
     from caravan.study.published import (  # noqa: PLC0415
         fitted_scores,
         parameters_score,
@@ -114,10 +116,14 @@ def summary(outcome: Outcome) -> str:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
     if outcome.study.left:
         compared.append(f"{len(outcome.study.left)} printed values not computed")
+    rest = outcome.provenance.get(REST)
+    if rest is not None:
+        compared.append(f"{unrun.counted(outcome.study, rows)} printed values not run")
     if sentences := counted(verdicts(outcome.study, rows)):
         compared.append(sentences)
     lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]
-    return "\n".join((*lines, *filter(None, ["; ".join(compared)]), *in_words(rows)))
+    lines += [*filter(None, ["; ".join(compared)]), *in_words(rows)]
+    return "\n".join((*lines, *([f"All of them  {rest}"] if rest is not None else [])))
 
 
 def compare_command(

@@ -16,6 +16,8 @@ from caravan.study.results import CSV, PARQUET, PRINTED, STUDY_DIGEST
 from caravan.study.text import StudyError
 
 REPORT = "report.html"
+REST = "what was not run"
+"""In a run's provenance: the command that also computes the printed values that it left out."""
 FIGURES = "figures"
 PICTURES = (".svg", ".png")
 MARK = '<meta name="generator" content="caravan-lab">'

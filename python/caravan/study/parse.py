@@ -23,6 +23,7 @@ from caravan.study.parsed import (
     HELD,
     LEVELS,
     MEASURES,
+    PART,
     PRICE_KEYS,
     RUN_KEYS,
     STACK,
@@ -31,6 +32,7 @@ from caravan.study.parsed import (
     ClaimTest,
     Figure,
     Left,
+    Part,
     Point,
     PrintedTable,
     Published,
@@ -415,42 +417,55 @@ class _Inside:
         return point
 
     def figure(self, table: Table) -> Figure:
-        sweep = self._sweep(table)
-        metrics = table.texts("y")
-        for metric in metrics:
-            self._check_metric(table, "y", metric)
-        if not metrics:
-            raise table.fault("y", "must name at least one metric")
+        has_parts = table.has(PART)
+        parts = table.tables(PART, self.part) if has_parts else (self._part(table, ""),)
         name = table.text("name")
         if not FILE_NAME.fullmatch(name):
             what = "of letters, digits and . _ -, because files get this name"
             raise table.fault("name", f"must be a word {what}, found {name!r}")
         axes = tuple(AXES)
         for key in ("x", "series", "panels"):
-            axis = table.peek(key)
-            if axis in axes and not sweep.held(str(axis)):
-                held = [one for one in axes if sweep.held(one)]
-                what = f'the sweep "{sweep.name}" has no axis {axis}'
-                raise table.fault(key, f"{what}, {nearest(str(axis), held)}")
-            for metric in metrics:
-                if fault := places.without_rate(metric, (str(axis),)):
-                    raise table.fault(key, fault)
+            for part in parts:
+                self._check_axis(table, key, part)
+        axes += (PART,) if has_parts else ()
         return Figure(
             name=name,
             printed=table.text("printed", ""),
             title=table.text("title"),
-            sweep=sweep.name,
-            metrics=metrics,
+            parts=parts,
             x=table.choice("x", axes),
             series=table.choice("series", (*axes, "metric", "level")),
             panels=table.choice("panels", (*axes, ""), ""),
             draw=table.choice("draw", DRAWN, "line"),
-            at=self._point(table, sweep, *metrics),
             x_scale=table.choice("x_scale", SCALES, "linear"),
             y_scale=table.choice("y_scale", SCALES, "linear"),
             y_most=table.number("y_most", above=0) if table.has("y_most") else None,
             note=self.words(table, "note", ""),
         )
+
+    def part(self, table: Table) -> Part:
+        return self._part(table, table.text("name"))
+
+    def _part(self, table: Table, name: str) -> Part:
+        """One sweep of a figure, or all of a figure of one sweep."""
+        sweep = self._sweep(table)
+        metrics = table.texts("y")
+        for metric in metrics:
+            self._check_metric(table, "y", metric)
+        if not metrics:
+            raise table.fault("y", "must name at least one metric")
+        return Part(name, sweep.name, metrics, self._point(table, sweep, *metrics))
+
+    def _check_axis(self, table: Table, key: str, part: Part) -> None:
+        """Refuse an axis of a figure that the sweep or its metrics do not have."""
+        axis, sweep = str(table.peek(key)), self._sweeps[part.sweep]
+        if axis in AXES and not sweep.held(axis):
+            held = [one for one in AXES if sweep.held(one)]
+            what = f'the sweep "{sweep.name}" has no axis {axis}'
+            raise table.fault(key, f"{what}, {nearest(axis, held)}")
+        for metric in part.metrics:
+            if fault := places.without_rate(metric, (axis,)):
+                raise table.fault(key, fault)
 
     def _sweep(self, table: Table) -> Sweep:
         return self._sweeps[table.choice("sweep", tuple(self._sweeps))]

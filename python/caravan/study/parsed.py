@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from caravan.study.metrics import WITHOUT_RATE
 from caravan.study.text import Value
 
+PART = "part"
+"""The axis of a figure whose values are the names of its parts."""
 LEVELS = ("model", "simulate", "testbed")
 FLOWS = "flows"
 EXCHANGE = "exchange"
@@ -214,23 +216,37 @@ class Left:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The rows of one sweep in a figure."""
+
+    name: str
+    """Its value on the axis `part`; empty in a figure of one sweep."""
+    sweep: str
+    metrics: tuple[str, ...]
+    at: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class Figure:
     """One picture: which rows, which columns on which axes, and how they are drawn."""
 
     name: str
     printed: str
     title: str
-    sweep: str
-    metrics: tuple[str, ...]
+    parts: tuple[Part, ...]
     x: str
     series: str
     panels: str
     draw: str
-    at: Mapping[str, Value]
     x_scale: str
     y_scale: str
     y_most: float | None
     note: str
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of all parts, each once."""
+        return tuple(dict.fromkeys(metric for part in self.parts for metric in part.metrics))
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,13 @@ def _score(study: Study, rows: pd.DataFrame, tolerance: float, items: Sequence[P
     return Score(compared, agreeing)
 
 
+def not_run(study: Study, rows: pd.DataFrame) -> list[Published]:
+    """The printed values that this run has no value for, without those of tried readings."""
+    printed = headline(study, rows)
+    items = [item for item in study.all_published() if not is_trial(study, item.sweep)]
+    return [item for item in items if _compared_rows(printed, item).empty]
+
+
 def _compared_rows(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
     """The rows of the printed value; approximations only if there is nothing else."""
     found = printed[(printed["sweep"] == item.sweep) & (printed["metric"] == item.metric)]

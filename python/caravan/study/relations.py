@@ -5,12 +5,10 @@ Left out: sentences, which are in `claims`: they hold or do not, and have no num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from caravan.study.claims import value_at
-from caravan.study.parsed import PRINT_TOLERANCE, Point, Relation, Study
+from caravan.study.parsed import PRINT_TOLERANCE, Relation, Study
 from caravan.study.published import UNEXPLAINED
 from caravan.study.values import fill
 
@@ -23,6 +21,11 @@ def beside(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame([row for row in found if row is not None])
 
 
+def not_run(study: Study, rows: pd.DataFrame) -> list[Relation]:
+    """The printed relations that lack a value in this run."""
+    return [item for item in study.relations if _row(item, rows) is None]
+
+
 def _row(item: Relation, rows: pd.DataFrame) -> dict[str, object] | None:
     left, right = (value_at(side, rows) for side in (item.left, item.right))
     if left is None or right is None:
@@ -32,16 +35,21 @@ def _row(item: Relation, rows: pd.DataFrame) -> dict[str, object] | None:
     reason = "" if abs(apart) <= PRINT_TOLERANCE else fill(item.reason, rows) or UNEXPLAINED
     return {
         "printed": item.printed,
-        "sweep": _sweeps((item.left, item.right)),
+        "sweep": sweeps(item),
         "reading": item.says,
         "level": item.left.level,
         "metric": item.kind,
-        "unit": "%" if item.kind in PERCENT else "",
+        "unit": unit(item),
         "value": ours,
         "published": item.value,
         "relative_difference": apart,
         "reason": reason,
     }
+
+
+def unit(item: Relation) -> str:
+    """The unit of a relation."""
+    return "%" if item.kind in PERCENT else ""
 
 
 def related(kind: str, left: float, right: float) -> float:
@@ -51,5 +59,6 @@ def related(kind: str, left: float, right: float) -> float:
     return 100 * left / right if kind == "share" else left / right
 
 
-def _sweeps(sides: Sequence[Point]) -> str:
-    return ", ".join(dict.fromkeys(side.sweep for side in sides))
+def sweeps(item: Relation) -> str:
+    """The sweeps of its two values."""
+    return ", ".join(dict.fromkeys(side.sweep for side in (item.left, item.right)))

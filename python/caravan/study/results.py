@@ -130,18 +130,22 @@ def write(rows: Sequence[Row], directory: Path, digest: str = "") -> pd.DataFram
 
 
 def write_printed(
-    rows: pd.DataFrame, directory: Path, related: pd.DataFrame, left: Sequence[Left] = ()
+    rows: pd.DataFrame,
+    directory: Path,
+    related: pd.DataFrame,
+    without: pd.DataFrame,
+    left: Sequence[Left] = (),
 ) -> None:
     """`printed.csv`: the rows with a printed value, and the columns that identify them.
 
-    Relations of two values follow. `left` come last: what is printed and not computed has no value
-    but the reason.
+    Relations of two values follow, then what is printed `without` a value in this run. `left` come
+    last: what is printed and not computed has no value but the reason.
     """
     columns = ["printed", "sweep", "reading", "level", *POINT, "metric", "unit", "value"]
     columns += ["ci95_low", "ci95_high", "published", "relative_difference", "reason"]
     columns += ["bound"] if (rows["bound"] != "").any() else []
     shown = rows[columns].dropna(axis="columns", how="all")
-    for more in (related, _not_computed(left)):
+    for more in (related, without, _not_computed(left)):
         if not more.empty:
             shown = pd.concat([shown, more], ignore_index=True)
     shown = shown.round({"value": 6, "ci95_low": 3, "ci95_high": 3, "relative_difference": 5})

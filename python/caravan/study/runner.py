@@ -18,7 +18,7 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import compute, output, relations, results
+from caravan.study import compute, output, relations, results, unrun
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.compute import HERE, MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
@@ -118,18 +118,28 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows += _carried(rows)
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
-    printed = headline(study, table)
-    related = relations.beside(study, table)
-    if study.left or not printed.empty or not related.empty:
-        results.write_printed(printed, directory, related, study.left)
+    rest = _write_printed(study, choice, table, directory)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows, directory)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"
     provenance["time"] = f"{seconds:.1f} s"
+    provenance |= {output.REST: rest} if rest else {}
     if without_source:
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
     return Outcome(study, table, provenance)
+
+
+def _write_printed(study: Study, choice: Choice, table: pd.DataFrame, directory: Path) -> str:
+    """Write `printed.csv` if something is printed; returns the command that runs what is not
+    there yet, or nothing."""
+    printed = headline(study, table)
+    related = relations.beside(study, table)
+    rest = unrun.command(study, directory, choice.seed)
+    without = unrun.unrun(study, table, rest)
+    if study.left or not (printed.empty and related.empty and without.empty):
+        results.write_printed(printed, directory, related, without, study.left)
+    return "" if without.empty else rest
 
 
 def _for_cluster(levels: Sequence[str]) -> str:

@@ -16,6 +16,8 @@ from caravan.study.metrics import AXES, BOUND_WORDS, is_known
 from caravan.study.parsed import LEVELS, Study
 from caravan.study.places import COLUMNS, PLACE, parts
 
+ABSENT = "(not run)"
+
 
 def fill(text: str, rows: pd.DataFrame) -> str:
     """Fill our values into the text, from the highest level that was run unless it names one."""
@@ -47,7 +49,7 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
         else:
             return f"(no axis {axis})"
     if found.empty:
-        return "(not run)"
+        return ABSENT
     ranked = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
     row = ranked.sort_values("rank", kind="stable").iloc[0]
     cited = row[column]
