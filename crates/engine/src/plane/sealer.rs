@@ -253,6 +253,14 @@ impl Sealer {
         }
     }
 
+    /// Our address, if it is a tunnel of Mobile IPv4.
+    pub(crate) fn tunnel_start(&self) -> Option<Ipv4Addr> {
+        match (self.encapsulation(), self.path.local.ip()) {
+            (Some(_), IpAddr::V4(own)) => Some(own),
+            _ => None,
+        }
+    }
+
     /// Whether the SA reaches its soft limit: true only once.
     pub(crate) fn reach_soft_limit(&mut self) -> bool {
         self.soft_limit.reach(self.sequence, self.bytes)

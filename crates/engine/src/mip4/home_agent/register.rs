@@ -298,6 +298,10 @@ impl HomeAgent {
         let node = &self.nodes[&request.home_address];
         asked.check_aaa(it.payload, node.aaa.as_ref())?;
         let encapsulation = check::grantable(&self.config, request)?;
+        // Its packets would come back to us, and to the care-of address of that node.
+        if request.lifetime > 0 && self.nodes.contains_key(&request.care_of_address) {
+            return Err(Code::HomeBadRequest);
+        }
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         let care_of = request.care_of_address;
         let named = asked.firewall(&self.config).map_err(|_| UNTRUSTED)?;

@@ -537,6 +537,26 @@ fn care_of_addresses_that_cannot_be_one_are_refused() {
     assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
 }
 
+/// Two nodes that are at each other's home address would send packets round.
+#[test]
+fn the_home_address_of_another_node_is_no_care_of_address() {
+    let other = Ipv4Addr::new(10, 18, 3, 18);
+    let mut both = config();
+    both.clients.push(Client {
+        home_address: other,
+        nai: None,
+        aaa: None,
+        associations: associations(SPI, ReplayProtection::Timestamps),
+    });
+    let mut agent = started(both);
+    let there = Ask {
+        care_of: other,
+        ..ask(1)
+    };
+    assert_eq!(code(&mut agent, &there, 1), Code::HomeBadRequest);
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
 #[test]
 fn what_is_not_offered_is_denied_with_its_code() {
     let mut agent = started(config());
