@@ -446,6 +446,33 @@ fn senders_are_told_that_the_tunnel_leads_nowhere() {
 }
 
 #[test]
+fn an_error_about_a_packet_that_the_tunnel_did_not_carry_is_forged() {
+    let mut pair = Pair::with_offloads(raw(Encapsulation::IpInIp), NO_OFFLOADS);
+    let inner = to_home(&udp((5, 53), b"hello"));
+    let sent = pair.seal(core::slice::from_ref(&inner))[0].bytes.clone();
+    let mut is_told = |quoted: &[u8]| {
+        let report = Undelivered {
+            remote: (ip(CARE_OF), 0).into(),
+            via: Via::Raw,
+            unreachable: Unreached::Code(1),
+            quoted,
+        };
+        pair.sender.undelivered(&report, NOW);
+        pair.datagrams.clear();
+        pair.sender
+            .seal(&mut inner.clone(), NOW, &mut pair.datagrams);
+        pair.datagrams.replies().next().is_some()
+    };
+    let guessed = numbered(&sent, be16(&sent, 4) ^ 1);
+    assert!(!is_told(&guessed));
+    let mut of_another = sent.clone();
+    of_another[20 + 16..][..4].copy_from_slice(&[10, 18, 3, 99]);
+    assert!(!is_told(&of_another));
+    assert!(is_told(&sent));
+    assert_eq!(pair.sent_drops(DropReason::ForgedReport), 2);
+}
+
+#[test]
 fn only_the_home_address_of_the_tunnel_is_taken() {
     // The home agent's reverse tunnels from two nodes behind one foreign agent.
     let from = |home: &str, number| {
