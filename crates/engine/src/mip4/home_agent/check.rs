@@ -32,6 +32,9 @@ pub enum Refusal {
     UntrustedFirewall(Ipv4Addr),
     /// A revocation, or an acknowledgment of one, that changed nothing.
     Revocation(Fault),
+    /// The same request came from two places, for a tunnel in UDP to where it came from. It was
+    /// denied.
+    CopiedRequest,
     /// A keepalive of a tunnel that waits for none.
     UnexpectedKeepalive,
     /// Denied with this code. In a reply, unless the request came from where its node is not.

@@ -912,6 +912,51 @@ fn a_node_comes_home_where_a_reverse_tunnel_is_required() {
     assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
 }
 
+/// Who hears a request may send a copy from elsewhere, before or after it.
+#[test]
+fn a_copied_request_gets_no_udp_tunnel() {
+    let (nat, copier) = (
+        Ipv4Addr::new(198, 51, 100, 1),
+        Ipv4Addr::new(203, 0, 113, 66),
+    );
+    let mut agent = started(config());
+    let own = with_udp(1, nat, UDP);
+    let copy = Ask {
+        from: copier,
+        ..own.clone()
+    };
+    assert_eq!(code(&mut agent, &copy, 1), Code::Accepted);
+    let outputs = tell(&mut agent, &own, 2);
+    let is_refused = |it: &Output| {
+        let why = Refusal::CopiedRequest;
+        matches!(it, Output::Refused { why: said, .. } if *said == why)
+    };
+    assert!(outputs.iter().any(is_refused));
+    let ended = Output::Tunnels {
+        home_address: HOME,
+        tunnels: vec![],
+        why: Change::Copied,
+    };
+    assert!(outputs.contains(&ended));
+    let said = reply(&outputs, &own).0;
+    assert_eq!(said.code, Code::IdentificationMismatch);
+    // The node asks anew.
+    let again = with_udp(3, nat, UDP);
+    assert_eq!(code(&mut agent, &again, 3), Code::Accepted);
+    // The same request from there gets the same answer, and a late copy changes nothing.
+    assert_eq!(code(&mut agent, &again, 4), Code::Accepted);
+    let late = Ask {
+        from: copier,
+        ..again
+    };
+    assert_eq!(code(&mut agent, &late, 60), Code::IdentificationMismatch);
+    let ends: Vec<_> = agent.bindings(HOME).map(|it| it.tunnel.udp).collect();
+    assert_eq!(
+        ends,
+        [Some(late.source()).map(|it| SocketAddrV4::new(nat, it.port()))]
+    );
+}
+
 /// A reply may be lost, so a repeated request gets the same one.
 #[test]
 fn a_repeated_request_gets_the_same_answer() {
