@@ -178,10 +178,12 @@ pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulat
     let (home, mask) = network(config.address);
     let care_of = request.care_of_address;
     let is_end = |address: Ipv4Addr| [home, home | !mask].contains(&address.to_bits());
-    let is_unusable = care_of.is_unspecified()
-        || care_of.is_broadcast()
-        || care_of.is_multicast()
+    let is_unusable = care_of.is_multicast()
         || care_of.is_loopback()
+        || care_of.is_link_local()
+        // This network, and what is reserved.
+        || care_of.octets()[0] == 0
+        || care_of.octets()[0] >= 240
         || care_of == config.address
         || config.prefix_len < 31 && is_end(care_of);
     // A care-of address that is the home address makes a tunnel that ends in itself.

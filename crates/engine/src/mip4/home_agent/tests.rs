@@ -523,6 +523,9 @@ fn care_of_addresses_that_cannot_be_one_are_refused() {
         Ipv4Addr::BROADCAST,
         Ipv4Addr::LOCALHOST,
         Ipv4Addr::new(224, 0, 0, 11),
+        Ipv4Addr::new(240, 0, 0, 1),
+        Ipv4Addr::new(0, 1, 2, 3),
+        Ipv4Addr::new(169, 254, 1, 1),
         Ipv4Addr::new(10, 18, 3, 0),
         Ipv4Addr::new(10, 18, 3, 255),
     ];
