@@ -388,6 +388,10 @@ impl ForeignAgent {
         if pending.request.care_of_address != self.config.care_of {
             return Ok(());
         }
+        // This host may have got the address since the request.
+        if self.is_taken(home_address) {
+            return Err(Code::ForeignProhibited);
+        }
         if visit.is_none() && self.visits.len() >= self.config.max_visitors {
             return Err(Code::ForeignResources);
         }
