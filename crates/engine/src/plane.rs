@@ -15,6 +15,7 @@ mod ends;
 pub mod hold;
 pub mod inbound;
 mod inner;
+mod layers;
 mod limit;
 mod opener;
 pub mod outbound;

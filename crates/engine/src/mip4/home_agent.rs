@@ -150,6 +150,8 @@ pub enum Change {
     Revoked,
     /// The node's first keepalive has come.
     Completed,
+    /// Its request has come from two places, one of which is not the node's.
+    Copied,
 }
 
 /// A home agent.

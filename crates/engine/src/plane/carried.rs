@@ -158,6 +158,19 @@ fn quoted(rest: &[u8], heading: Heading) -> Option<Ipv4Addr> {
     }
 }
 
+/// Whether an ICMP error quotes a packet to somebody other than its own sender: it is a router's,
+/// not that of the packet's destination.
+pub(crate) fn is_about_another(inner: &Inner, packet: &[u8]) -> bool {
+    let flow = &inner.flow;
+    let rest = packet.get(flow.transport..flow.total_len).unwrap_or(&[]);
+    if inner.is_v6() || flow.protocol != protocol::ICMP || flow.is_later_fragment {
+        return false;
+    }
+    let quoted = rest.get(QUOTED_AT..).and_then(|quoted| address(quoted, 16));
+    let is_other = |to: Ipv4Addr| flow.source != to;
+    is_error(rest) && quoted.is_some_and(is_other)
+}
+
 fn address(octets: &[u8], at: usize) -> Option<Ipv4Addr> {
     let four: [u8; 4] = octets.get(at..at + 4)?.try_into().ok()?;
     Some(four.into())

@@ -14,6 +14,7 @@ use self::encapsulate::Capsule;
 pub(crate) use self::in_line::InLineSealer;
 use self::in_line::headers_before;
 use self::protect::{Protector, last_sequence};
+use self::recent::Recent;
 use crate::counters::DropReason;
 use crate::plane::SaReport;
 use crate::plane::checksum;
@@ -253,6 +254,14 @@ impl Sealer {
         }
     }
 
+    /// Our address, if it is a tunnel of Mobile IPv4.
+    pub(crate) fn tunnel_start(&self) -> Option<Ipv4Addr> {
+        match (self.encapsulation(), self.path.local.ip()) {
+            (Some(_), IpAddr::V4(own)) => Some(own),
+            _ => None,
+        }
+    }
+
     /// Whether the SA reaches its soft limit: true only once.
     pub(crate) fn reach_soft_limit(&mut self) -> bool {
         self.soft_limit.reach(self.sequence, self.bytes)
@@ -269,12 +278,21 @@ impl Sealer {
         }
     }
 
-    /// Whether one of the last large packets of a tunnel or of SKIP bore this identification.
+    /// Whether one of the last packets of a tunnel or of SKIP bore this identification.
     pub(crate) fn has_sent(&self, id: u16) -> bool {
+        self.sent().is_some_and(|sent| sent.has(id))
+    }
+
+    /// Whether one of the last large packets did.
+    pub(crate) fn has_sent_large(&self, id: u16) -> bool {
+        self.sent().is_some_and(|sent| sent.has_large(id))
+    }
+
+    fn sent(&self) -> Option<&Recent> {
         match &self.wrap {
-            Wrap::Ipsec(_) => false,
-            Wrap::Tunnel(capsule) => capsule.sent.has(id),
-            Wrap::Skip(in_line) => in_line.sent.has(id),
+            Wrap::Ipsec(_) => None,
+            Wrap::Tunnel(capsule) => Some(&capsule.sent),
+            Wrap::Skip(in_line) => Some(&in_line.sent),
         }
     }
 

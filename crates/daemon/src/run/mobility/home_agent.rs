@@ -352,6 +352,7 @@ impl HomeAgentPart {
             Change::Expired => "its lifetime has ended",
             Change::Revoked => "revoked",
             Change::Completed => "its keepalive has come",
+            Change::Copied => "its request has come from two places",
         };
         info!(home = %home_address, care_of = places.join(", "), "binding: {reason}");
         let ends = tunnels
@@ -440,6 +441,7 @@ fn reason(why: Refusal) -> String {
         Refusal::UnknownNode => "unknown-node".to_owned(),
         Refusal::NotAuthenticated => "not-authenticated".to_owned(),
         Refusal::UnexpectedForeignAuthenticator => "unexpected-foreign-authenticator".to_owned(),
+        Refusal::CopiedRequest => "copied-request".to_owned(),
         Refusal::UnexpectedKeepalive => "unexpected-keepalive".to_owned(),
         Refusal::Denied(code) => format!("denied-{}", code.number()),
         Refusal::UntrustedFirewall(_) => "untrusted-firewall".to_owned(),

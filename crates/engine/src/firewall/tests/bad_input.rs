@@ -185,11 +185,26 @@ fn an_authentic_node_writes_no_address_but_its_own() {
             DropReason::ForgedSource,
         );
     }
+    // It reports what became of packets to itself alone.
+    let unreachable = |to| {
+        let quoted = in_tunnel(&data(CORRESPONDENT, mine), (AGENT, to));
+        let message = [&[3, 1, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
+        let mut error = in_tunnel(&message, (CARE_OF, AGENT));
+        error[9] = protocol::ICMP;
+        set_checksum(&mut error);
+        sealed(&key, CARE_OF, &error, now)
+    };
+    let about_another = unreachable(Ipv4Addr::new(198, 51, 100, 77));
+    refuses(&mut world, true, about_another, DropReason::ForgedSource);
+    let forged = world.wall_drops(DropReason::ForgedSource);
+    world.inject(true, unreachable(CARE_OF));
+    assert_eq!(world.wall_drops(DropReason::ForgedSource), forged);
     // Registrations, tunnels, SKIP and ICMP are all that it sends to its home agent.
     let plain = sealed(&key, CARE_OF, &data(CARE_OF, AGENT), now);
     refuses(&mut world, true, plain, DropReason::SelectorMismatch);
     world.inject(true, from(CARE_OF, mine));
-    assert_eq!(world.at_correspondent, [data(mine, CORRESPONDENT)]);
+    let arrived = world.at_correspondent.last();
+    assert_eq!(arrived, Some(&data(mine, CORRESPONDENT)));
 }
 
 /// The same for a node that also sends ordinary packets to networks inside, with and without a

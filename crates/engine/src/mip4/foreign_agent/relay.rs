@@ -422,6 +422,10 @@ impl ForeignAgent {
         if pending.request.care_of_address != self.config.care_of {
             return Ok(());
         }
+        // This host may have got the address since the request.
+        if self.is_taken(home_address) {
+            return Err(Code::ForeignProhibited);
+        }
         if visit.is_none() {
             if !self.has_place(is_provable) {
                 return Err(Code::ForeignResources);

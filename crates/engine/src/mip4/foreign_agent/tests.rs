@@ -736,6 +736,19 @@ fn a_visitor_whose_address_this_host_gets_leaves() {
 }
 
 #[test]
+fn a_node_whose_address_this_host_gets_before_the_reply_does_not_come() {
+    let (mut trio, good) = request(config());
+    let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1));
+    trio.foreign
+        .set_local(vec![TrafficSelector::subnet(HOME.into(), 24)]);
+    for output in relayed {
+        trio.carry_from_foreign(output);
+    }
+    trio.carry();
+    assert_eq!(trio.foreign.visitors().count(), 0);
+}
+
+#[test]
 fn a_home_agent_that_is_not_named_is_refused() {
     let asked = |networks: Vec<TrafficSelector>| {
         let (mut trio, good) = request(Config {

@@ -13,6 +13,8 @@ pub struct Binding {
     pub tunnel: Tunnel,
     /// Of the accepted request.
     pub identification: u64,
+    /// When that was accepted.
+    pub accepted: Instant,
     /// When it ends; never, if None.
     pub end: Option<Instant>,
     /// Where the accepted request came from.

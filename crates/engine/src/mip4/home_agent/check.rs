@@ -34,6 +34,9 @@ pub enum Refusal {
     UntrustedFirewall(Ipv4Addr),
     /// A revocation, or an acknowledgment of one, that changed nothing.
     Revocation(Fault),
+    /// The same request came from two places, for a tunnel in UDP to where it came from. It was
+    /// denied.
+    CopiedRequest,
     /// A keepalive of a tunnel that waits for none.
     UnexpectedKeepalive,
     /// Denied with this code. In a reply, unless the request came from where its node is not.
@@ -174,6 +177,10 @@ pub(super) fn grantable(config: &Config, request: &Request) -> Result<Encapsulat
     let care_of = request.care_of_address;
     let is_end = [home.first, home.last].contains(&care_of.into());
     let is_unusable = !is_unicast(&care_of.into())
+        || care_of.is_link_local()
+        // This network, and what is reserved.
+        || care_of.octets()[0] == 0
+        || care_of.octets()[0] >= 240
         || care_of == config.address
         || config.prefix_len < 31 && is_end;
     // A care-of address that is the home address makes a tunnel that ends in itself.

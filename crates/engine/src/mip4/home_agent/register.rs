@@ -13,7 +13,7 @@ use super::check::{self, Asked, Refusal};
 use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
 use crate::mip4::firewall::Outside;
-use crate::mip4::identification::Verdict;
+use crate::mip4::identification::{TOLERANCE, Verdict};
 use crate::mip4::revocation::{self, Agreement};
 use crate::mip4::tunnel::Tunnel;
 use crate::sa::Encapsulation;
@@ -90,6 +90,7 @@ impl HomeAgent {
             ..asked
         };
         let is_proven = foreign.is_ok();
+        let is_copied = self.is_copied(&asked.request, it.from);
         let answer = self.answer(&asked, it, is_proven, now);
         let (spi, answer) = answer.map_err(|code| Denied {
             home_address: Some(home_address),
@@ -98,6 +99,7 @@ impl HomeAgent {
         self.send(&asked, it, (spi, &answer), now);
         let why = match (answer.code, asked.firewall(&self.config)) {
             (code, _) if code.is_accepted() => return Ok(()),
+            (Code::IdentificationMismatch, _) if is_copied => Refusal::CopiedRequest,
             (UNTRUSTED, Err(untrusted)) => untrusted,
             (code, _) => Refusal::Denied(code),
         };
@@ -173,7 +175,7 @@ impl HomeAgent {
             Verdict::Fresh(reply) => reply,
             Verdict::Mismatch(reply) => return denied(Code::IdentificationMismatch, reply),
             Verdict::Repeated(reply) => {
-                let answer = self.answer_again(request, spi, reply, now);
+                let answer = self.answer_again(request, it.from, (spi, reply), now);
                 let answer = answer.unwrap_or(deny(Code::IdentificationMismatch, mismatch));
                 return Ok((spi, answer));
             }
@@ -210,14 +212,18 @@ impl HomeAgent {
     }
 
     /// The answer to the last request of an association, which was repeated. None if what it was
-    /// granted has ended.
+    /// granted has ended, or led to another place than this one.
     fn answer_again(
-        &self,
+        &mut self,
         request: &Request,
-        spi: u32,
-        identification: u64,
+        from: SocketAddrV4,
+        (spi, identification): (u32, u64),
         now: Instant,
     ) -> Option<Answer> {
+        if self.is_copied(request, from) {
+            self.end_copied(request, now);
+            return None;
+        }
         let (code, udp) = *self.nodes.get(&request.home_address)?.answers.get(&spi)?;
         let lifetime = match code.is_accepted() {
             true => self.remaining(request, now)?,
@@ -234,6 +240,37 @@ impl HomeAgent {
                 .filter(|_| code.is_accepted() && lifetime > 0)
                 .and_then(|it| it.revocation),
         })
+    }
+
+    /// Whether a repeated request has brought its node a tunnel in UDP to somewhere else. Whoever
+    /// hears a request may send a copy first, and nothing proves the address and port of either.
+    fn is_copied(&self, request: &Request, from: SocketAddrV4) -> bool {
+        let node = self.nodes.get(&request.home_address);
+        let binding = node.and_then(|node| node.bindings.of(request.care_of_address));
+        binding.is_some_and(|it| {
+            it.identification == request.identification
+                && it.tunnel.udp.is_some()
+                && it.source != from
+        })
+    }
+
+    /// Ends a binding whose request has come from two places at about the same time: one of them
+    /// is not its node's. A copy that comes later ends nothing: the node had its answer before.
+    fn end_copied(&mut self, request: &Request, now: Instant) {
+        let home_address = request.home_address;
+        let care_of = request.care_of_address;
+        let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        let accepted = node.bindings.of(care_of).map(|it| it.accepted);
+        if accepted.is_none_or(|accepted| now.since(accepted) >= TOLERANCE) {
+            return;
+        }
+        node.bindings.unbind(Some(care_of));
+        let tunnels = node.bindings.tunnels();
+        self.put(Output::Tunnels {
+            home_address,
+            tunnels,
+            why: Change::Copied,
+        });
     }
 
     /// Code 1 says that we keep one binding only.
@@ -302,6 +339,10 @@ impl HomeAgent {
         let node = &self.nodes[&request.home_address];
         asked.check_aaa(it.payload, node.aaa.as_ref())?;
         let encapsulation = check::grantable(&self.config, request)?;
+        // Its packets would come back to us, and to the care-of address of that node.
+        if request.lifetime > 0 && self.nodes.contains_key(&request.care_of_address) {
+            return Err(Code::HomeBadRequest);
+        }
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
         let care_of = request.care_of_address;
         let named = asked.firewall(&self.config).map_err(|_| UNTRUSTED)?;
@@ -427,6 +468,7 @@ impl HomeAgent {
             let binding = Binding {
                 tunnel: grant.tunnel,
                 identification: request.identification,
+                accepted: now,
                 end: (lifetime != INFINITE).then(|| now + span),
                 source,
                 revocation: grant.revocation,

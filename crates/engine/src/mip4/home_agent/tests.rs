@@ -540,6 +540,9 @@ fn care_of_addresses_that_cannot_be_one_are_refused() {
         Ipv4Addr::BROADCAST,
         Ipv4Addr::LOCALHOST,
         Ipv4Addr::new(224, 0, 0, 11),
+        Ipv4Addr::new(240, 0, 0, 1),
+        Ipv4Addr::new(0, 1, 2, 3),
+        Ipv4Addr::new(169, 254, 1, 1),
         Ipv4Addr::new(10, 18, 3, 0),
         Ipv4Addr::new(10, 18, 3, 255),
     ];
@@ -551,6 +554,26 @@ fn care_of_addresses_that_cannot_be_one_are_refused() {
         let code = code(&mut agent, &one, second);
         assert_eq!(code, Code::HomeBadRequest, "{care_of}");
     }
+    assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
+}
+
+/// Two nodes that are at each other's home address would send packets round.
+#[test]
+fn the_home_address_of_another_node_is_no_care_of_address() {
+    let other = Ipv4Addr::new(10, 18, 3, 18);
+    let mut both = config();
+    both.clients.push(Client {
+        home_address: other,
+        nai: None,
+        aaa: None,
+        associations: associations(SPI, ReplayProtection::Timestamps),
+    });
+    let mut agent = started(both);
+    let there = Ask {
+        care_of: other,
+        ..ask(1)
+    };
+    assert_eq!(code(&mut agent, &there, 1), Code::HomeBadRequest);
     assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
 }
 
@@ -909,6 +932,51 @@ fn a_node_comes_home_where_a_reverse_tunnel_is_required() {
     assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
 }
 
+/// Who hears a request may send a copy from elsewhere, before or after it.
+#[test]
+fn a_copied_request_gets_no_udp_tunnel() {
+    let (nat, copier) = (
+        Ipv4Addr::new(198, 51, 100, 1),
+        Ipv4Addr::new(203, 0, 113, 66),
+    );
+    let mut agent = started(config());
+    let own = with_udp(1, nat, UDP);
+    let copy = Ask {
+        from: copier,
+        ..own.clone()
+    };
+    assert_eq!(code(&mut agent, &copy, 1), Code::Accepted);
+    let outputs = tell(&mut agent, &own, 2);
+    let is_refused = |it: &Output| {
+        let why = Refusal::CopiedRequest;
+        matches!(it, Output::Refused { why: said, .. } if *said == why)
+    };
+    assert!(outputs.iter().any(is_refused));
+    let ended = Output::Tunnels {
+        home_address: HOME,
+        tunnels: vec![],
+        why: Change::Copied,
+    };
+    assert!(outputs.contains(&ended));
+    let said = reply(&outputs, &own).0;
+    assert_eq!(said.code, Code::IdentificationMismatch);
+    // The node asks anew.
+    let again = with_udp(3, nat, UDP);
+    assert_eq!(code(&mut agent, &again, 3), Code::Accepted);
+    // The same request from there gets the same answer, and a late copy changes nothing.
+    assert_eq!(code(&mut agent, &again, 4), Code::Accepted);
+    let late = Ask {
+        from: copier,
+        ..again
+    };
+    assert_eq!(code(&mut agent, &late, 60), Code::IdentificationMismatch);
+    let ends: Vec<_> = agent.bindings(HOME).map(|it| it.tunnel.udp).collect();
+    assert_eq!(
+        ends,
+        [Some(late.source()).map(|it| SocketAddrV4::new(nat, it.port()))]
+    );
+}
+
 /// A reply may be lost, so a repeated request gets the same one.
 #[test]
 fn a_repeated_request_gets_the_same_answer() {
@@ -1137,7 +1205,6 @@ fn a_replaced_key_ends_the_bindings_that_were_made_with_the_former_one() {
         at(3),
     );
     assert_eq!(agent.bindings(HOME).count(), 0);
-    assert_eq!(code(&mut agent, &ask(4), 4), Code::HomeMobileAuthentication);
 }
 
 #[test]

@@ -139,6 +139,23 @@ fn what_carries_no_home_address_is_told_from_what_hides_it() {
 }
 
 #[test]
+fn an_error_from_another_than_the_quoted_destination_is_told() {
+    let to_node = packet((AGENT, CARE_OF), IPV4, &all_forms()[0].1);
+    let error = |kind, from, quoted: &[u8]| {
+        let message = [&[kind, 1, 0, 0, 0, 0, 0, 0][..], quoted].concat();
+        let error = packet((from, AGENT), ICMP, &message);
+        is_about_another(&Inner::parse(&error).expect("a packet"), &error)
+    };
+    let router = Ipv4Addr::new(198, 51, 100, 8);
+    for kind in [3, 4, 5, 11, 12] {
+        assert!(!error(kind, CARE_OF, &to_node));
+        assert!(error(kind, router, &to_node));
+        assert!(error(kind, router, &to_node[..28]));
+    }
+    assert!(!error(8, router, &to_node), "an echo");
+}
+
+#[test]
 fn only_a_whole_packet_is_taken_out() {
     let inside_it = packet((CORRESPONDENT, HOME), 253, &[1; 30]);
     let whole = packet((AGENT, CARE_OF), IPV4, &inside_it);

@@ -6,7 +6,7 @@ use wire::ip::protocol;
 use wire::skip::{Name, Nsid};
 
 use crate::counters::DropReason;
-use crate::plane::carried::{Carried, Heading, carried};
+use crate::plane::carried::{Carried, Heading, carried, is_about_another};
 use crate::plane::inner::Inner;
 use crate::sa::{InLine, Mobile, Sender};
 use crate::selector::TrafficSelector;
@@ -138,6 +138,10 @@ impl Mobile {
         let IpAddr::V4(source) = flow.source else {
             return Err(DropReason::SelectorMismatch);
         };
+        // Nothing between the node and us can send what its key protects.
+        if is_about_another(inner, packet) {
+            return Err(DropReason::ForgedSource);
+        }
         let is_plain = match carried(inner, packet, Heading::FromNode) {
             Carried::Unreadable => return Err(DropReason::BadInnerPacket),
             Carried::Home(home) if own.is_some_and(|own| own != home) => {

@@ -7,6 +7,7 @@ use wire::vnet::VnetHeader;
 use super::{Child, OutboundPlane};
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
+use crate::plane::layers;
 use crate::plane::policy::Slot;
 use crate::plane::sealer::{OUTER_TTL, Sealer};
 use crate::plane::{Datagrams, MAX_NESTED, Verdict};
@@ -83,6 +84,12 @@ impl OutboundPlane {
         self.warn(slot, inner, packet, now, out);
         let child = self.children[slot as usize].as_ref();
         let sealer = child.and_then(|child| child.sealers.last());
+        // Tunnels that this plane itself puts around a packet are meant.
+        if depth == 0
+            && let Some(own) = sealer.and_then(|sealer| sealer.tunnel_start())
+        {
+            layers::check(inner, packet, own)?;
+        }
         if !sealer.is_some_and(|sealer| sealer.is_nested) {
             return self.seal_by(slot, offload, inner, packet, now, out);
         }

@@ -90,13 +90,15 @@ impl OutboundPlane {
             self.report.drops.count(DropReason::ForgedReport);
         }
         let mut newest = tunnels.iter().filter_map(|child| self.newest(*child));
-        let why = match newest.any(|sealer| sealer.has_sent(id)) {
+        let why = match newest.any(|sealer| sealer.has_sent_large(id)) {
             true => Why::Report,
             false => Why::Claim,
         };
         let mut is_lowered = false;
         for child in tunnels {
-            let sent = self.newest(child).is_some_and(|sealer| sealer.has_sent(id));
+            let sent = self
+                .newest(child)
+                .is_some_and(|sealer| sealer.has_sent_large(id));
             let is_smaller = self.lower(child, report.mtu, why, now);
             if is_smaller && sent {
                 self.relay(child, report.quoted);
@@ -129,18 +131,36 @@ impl OutboundPlane {
     }
 
     /// Takes an ICMP report that a datagram did not reach the other end of a tunnel of Mobile
-    /// IPv4. Senders of later packets are told (RFC 2003 §5). Other reports are ignored.
+    /// IPv4. Senders of later packets are told (RFC 2003 §5). One that quotes a packet which the
+    /// tunnel did not carry lately is counted as a drop. Other reports are ignored.
     pub fn undelivered(&mut self, report: &Undelivered<'_>, now: Instant) {
         let quoted = quoted_raw(report.via, report.quoted);
-        let form = quoted.and_then(|(protocol, _)| Encapsulation::of(protocol));
-        if report.via == Via::Raw && form.is_none() {
+        let raw = quoted.and_then(|(protocol, id)| Some((Encapsulation::of(protocol)?, id)));
+        if report.via == Via::Raw && raw.is_none() {
             return;
         }
-        for child in self.tunnels_to(report.remote, form) {
+        let mut children = self.tunnels_to(report.remote, raw.map(|(form, _)| form));
+        // Of a tunnel in UDP, the ports prove as much as an identification does.
+        if let Some((_, id)) = raw {
+            children.retain(|child| self.has_carried(*child, id, report.quoted));
+            if children.is_empty() {
+                self.report.drops.count(DropReason::ForgedReport);
+            }
+        }
+        for child in children {
             if let Some(child) = self.child_mut(child) {
                 child.trouble = Trouble::new(report.unreachable, now).map(Box::new);
             }
         }
+    }
+
+    /// Whether a tunnel may have sent the packet that a report quotes. Routers may quote too little
+    /// to show what was inside (RFC 792).
+    fn has_carried(&self, child: ChildId, id: u16, quoted: &[u8]) -> bool {
+        let inner = quoted_inner(quoted).and_then(parse_cut);
+        let is_its_own = |child: &Child| inner.is_none_or(|inner| child.admits(&inner));
+        self.newest(child).is_some_and(|sealer| sealer.has_sent(id))
+            && self.known(child).is_some_and(is_its_own)
     }
 
     /// Children whose packets travel to `remote` in tunnels of this form.
@@ -164,7 +184,7 @@ impl OutboundPlane {
         children.retain(|child| self.newest(*child).is_some_and(is_skip));
         if children.is_empty() {
             children = self.sizes.of_peer((Ipv4Addr::UNSPECIFIED, 0).into());
-            let has_sent = |sealer: &Sealer| is_skip(sealer) && sealer.has_sent(id);
+            let has_sent = |sealer: &Sealer| is_skip(sealer) && sealer.has_sent_large(id);
             children.retain(|child| self.newest(*child).is_some_and(has_sent));
         }
         children

@@ -8,7 +8,7 @@ use crate::plane::inner::{be16, put16};
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
 use crate::plane::sealer::finish_ip_header;
 use crate::plane::trouble::{TELL_INTERVAL, TROUBLE_HOLDS, Unreached};
-use crate::plane::{InboundChange, Notice, OutboundChange, TooBig, Undelivered};
+use crate::plane::{InboundChange, MAX_NESTED, Notice, OutboundChange, TooBig, Undelivered};
 use crate::sa::{ChildId, Direction, Encapsulation, Layer, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::work::Task;
@@ -446,6 +446,33 @@ fn senders_are_told_that_the_tunnel_leads_nowhere() {
 }
 
 #[test]
+fn an_error_about_a_packet_that_the_tunnel_did_not_carry_is_forged() {
+    let mut pair = Pair::with_offloads(raw(Encapsulation::IpInIp), NO_OFFLOADS);
+    let inner = to_home(&udp((5, 53), b"hello"));
+    let sent = pair.seal(core::slice::from_ref(&inner))[0].bytes.clone();
+    let mut is_told = |quoted: &[u8]| {
+        let report = Undelivered {
+            remote: (ip(CARE_OF), 0).into(),
+            via: Via::Raw,
+            unreachable: Unreached::Code(1),
+            quoted,
+        };
+        pair.sender.undelivered(&report, NOW);
+        pair.datagrams.clear();
+        pair.sender
+            .seal(&mut inner.clone(), NOW, &mut pair.datagrams);
+        pair.datagrams.replies().next().is_some()
+    };
+    let guessed = numbered(&sent, be16(&sent, 4) ^ 1);
+    assert!(!is_told(&guessed));
+    let mut of_another = sent.clone();
+    of_another[20 + 16..][..4].copy_from_slice(&[10, 18, 3, 99]);
+    assert!(!is_told(&of_another));
+    assert!(is_told(&sent));
+    assert_eq!(pair.sent_drops(DropReason::ForgedReport), 2);
+}
+
+#[test]
 fn only_the_home_address_of_the_tunnel_is_taken() {
     // The home agent's reverse tunnels from two nodes behind one foreign agent.
     let from = |home: &str, number| {
@@ -502,6 +529,62 @@ fn a_packet_from_the_tunnels_other_end_does_not_enter_it() {
     // Encapsulated by somebody else (RFC 5944 §4.2.3).
     let forwarded = packet("198.51.100.8", HOME, 4, &inner);
     assert_eq!(pair.seal(&[forwarded]).len(), 1);
+}
+
+/// In a tunnel of this form.
+fn wrapped(form: Encapsulation, (from, to): (&str, &str), inner: &[u8]) -> Vec<u8> {
+    let name = (Direction::Outbound, CHILD, 1);
+    let sa = Sa::tunnel(name, form, raw_path(from, to), everything(), everything());
+    let mut pair = Pair::with_offloads(sa, NO_OFFLOADS);
+    pair.seal(&[inner.to_vec()]).remove(0).bytes
+}
+
+/// In a tunnel in UDP.
+fn wrapped_in_udp((from, to): (&str, &str), inner: &[u8]) -> Vec<u8> {
+    let message = [&[4, 4, 0, 0], inner].concat();
+    packet(from, to, UDP, &udp((434, 434), &message))
+}
+
+#[test]
+fn a_packet_that_comes_back_from_another_home_agent_does_not_go_round() {
+    const OTHER: &str = "203.0.113.2";
+    let mut pair = Pair::with_offloads(raw(Encapsulation::IpInIp), NO_OFFLOADS);
+    let inner = to_home(&udp((5, 53), b"hello"));
+    let (first, back) = ((HOME_AGENT, CARE_OF), (OTHER, HOME));
+    let mut rounds: Vec<Vec<u8>> = FORMS
+        .iter()
+        .flat_map(|one| FORMS.iter().map(move |other| (*one, *other)))
+        .map(|(one, other)| wrapped(other, back, &wrapped(one, first, &inner)))
+        .collect();
+    rounds.push(wrapped_in_udp(back, &wrapped_in_udp(first, &inner)));
+    // Through a third one. A fragment shows as much as a whole packet.
+    let once = wrapped(Encapsulation::IpInIp, first, &inner);
+    let third = wrapped(Encapsulation::IpInIp, ("203.0.113.3", OTHER), &once);
+    rounds.push(wrapped(Encapsulation::Gre, back, &third));
+    let mut fragment = rounds[0].clone();
+    put16(&mut fragment, 6, 0x2000);
+    finish_ip_header(&mut fragment[..20], rounds[0].len());
+    rounds.push(fragment);
+    let count = rounds.len() as u64;
+    assert_eq!(pair.seal(&rounds).len(), 0);
+    assert_eq!(pair.sent_drops(DropReason::RoutingLoop), count);
+    // So many tunnels are read, no more.
+    let mut nested = inner.clone();
+    for depth in 0..=MAX_NESTED {
+        let from = format!("192.0.2.{depth}");
+        nested = wrapped(Encapsulation::IpInIp, (&from, HOME), &nested);
+        let is_read = depth < MAX_NESTED;
+        assert_eq!(pair.seal(&[nested.clone()]).len(), usize::from(is_read));
+    }
+    assert_eq!(pair.sent_drops(DropReason::NestedTooDeep), 1);
+}
+
+#[test]
+fn a_packet_that_this_host_has_put_into_a_tunnel_enters_another() {
+    let mut pair = Pair::with_offloads(raw(Encapsulation::IpInIp), NO_OFFLOADS);
+    let inner = to_home(&udp((5, 53), b"hello"));
+    let own = packet(HOME_AGENT, HOME, 4, &inner);
+    assert_eq!(pair.seal(&[own]).len(), 1);
 }
 
 #[test]
