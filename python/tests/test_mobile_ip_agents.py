@@ -81,7 +81,7 @@ def test_an_interface_that_comes_later_is_used(output: Path) -> None:
             for _ in range(2):
                 network.ms.connect("usb0", network.links, "ms-usb0", 1500)
                 # The agent gives nobody's visit to another link-layer address.
-                network.ms.run("ip link set usb0 address 02:00:00:00:00:07".split())
+                network.ms.run(["ip", "link", "set", "usb0", "address", "02:00:00:00:00:07"])
                 network.links.plug("ms-usb0", AGENT.bridge)
                 network.links.link_down("ms-eth0")
                 ms.wait_at(AGENT)
