@@ -52,7 +52,7 @@ pub enum Request {
     /// Apply these routes and resolvers.
     Apply {
         /// Routes and addresses.
-        desired: Desired,
+        desired: Box<Desired>,
         /// Resolvers; empty: restore the former ones.
         resolvers: Vec<IpAddr>,
     },

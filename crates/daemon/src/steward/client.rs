@@ -99,6 +99,7 @@ impl Steward {
         desired: Desired,
         resolvers: Vec<IpAddr>,
     ) -> Result<(), StewardError> {
+        let desired = Box::new(desired);
         self.order(&Request::Apply { desired, resolvers }).await
     }
 

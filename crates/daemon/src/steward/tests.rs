@@ -202,6 +202,7 @@ fn request() -> impl Strategy<Value = Request> {
                 blocks: [(name, hosts.collect())].into(),
                 ..Desired::default()
             };
+            let desired = Box::new(desired);
             Request::Apply { desired, resolvers }
         }),
         (list.clone(), list).prop_map(|(peers, named)| Request::Ways { peers, named }),

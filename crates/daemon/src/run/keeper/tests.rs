@@ -39,7 +39,10 @@ impl Played {
     /// The routes and blocks of the next request, which is to apply a state.
     async fn applies(&mut self) -> HostState {
         match self.request().await {
-            Request::Apply { desired, resolvers } => HostState { desired, resolvers },
+            Request::Apply { desired, resolvers } => HostState {
+                desired: *desired,
+                resolvers,
+            },
             other => panic!("{other:?}"),
         }
     }
