@@ -28,6 +28,8 @@ from caravan.testbed.nat import Nat, NatConfig
 
 SHOWN_S, STAYS_S = 10.0, 1.5
 OTHER_KEY = "31" * 16
+NO_ROUTE, NO_FORWARDING = "this host has no route inside to 10.18.3.1", "net.ipv4.ip_forward is 0"
+LACKS = (NO_ROUTE, NO_FORWARDING)
 
 
 def quiet(_: Mvpn) -> None:
@@ -53,6 +55,8 @@ class Trouble:
     association: dict[str, Any] = field(default_factory=dict)
     through: dict[str, Any] = field(default_factory=dict)
     change: Callable[[Mvpn], None] = quiet
+    warning: str = ""
+    """How the firewall's own warning begins."""
 
 
 def words(*all_words: str) -> frozenset[str]:
@@ -68,9 +72,14 @@ TROUBLES = {
         words("not bound"), through={"networks": [INSIDE_NETWORKS, "203.0.113.0/24"]}
     ),
     "no route home": Trouble(
-        words("send-failed"), change=lambda it: it.fw.remove_route(INSIDE_NETWORKS, "192.168.4.254")
+        words("send-failed"),
+        change=lambda it: it.fw.remove_route(INSIDE_NETWORKS, "192.168.4.254"),
+        warning=NO_ROUTE,
     ),
-    "no forwarding": Trouble(change=lambda it: it.fw.sysctl("net.ipv4.ip_forward", "0")),
+    "no forwarding": Trouble(
+        change=lambda it: it.fw.sysctl("net.ipv4.ip_forward", "0"),
+        warning=NO_FORWARDING,
+    ),
     "no default route": Trouble(change=lambda it: it.ha.remove_route("default", HOME_ROUTER)),
     "another secret": Trouble(agent=words("denied-131"), association={"key": OTHER_KEY}),
     "another firewall": Trouble(
@@ -119,6 +128,9 @@ def test_status_shows_what_the_page_says(trouble: Trouble, output: Path) -> None
                 time.sleep(STAYS_S)
                 assert shown(fw, ha) == (trouble.firewall, trouble.agent)
                 assert ms.mobility()["state"] == "registering"
+                warnings = [it for it in fw.status()["warnings"] if it.startswith(LACKS)]
+                assert len(warnings) == bool(trouble.warning), warnings
+                assert all(it.startswith(trouble.warning) for it in warnings), warnings
 
 
 def wait_shown(trouble: Trouble, fw: Role, ha: Role) -> None:

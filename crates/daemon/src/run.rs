@@ -57,6 +57,7 @@ use entropy::Entropy;
 use host::Host;
 use inbox::Inbox;
 use keeper::KeeperEvent;
+pub use mobility::surroundings::misplaced;
 use mobility::{Input as MobileInput, MobilePart};
 use quota::Quota;
 use readiness::Progress;

@@ -305,6 +305,9 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .chain(&stays_root)
         .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
         .collect();
+    if let Some(sentence) = loaded.mobility.as_ref().and_then(run::misplaced) {
+        text += &format!("warning: {sentence}\n");
+    }
     for sentence in loaded.descriptions() {
         text += &format!("note: {sentence}\n");
     }

@@ -3,6 +3,7 @@
 
 mod credentials;
 mod exposed;
+mod mobile_ip;
 mod resolvers;
 mod shared_addresses;
 
@@ -66,6 +67,7 @@ pub(super) fn values(file: &ConfigFile) -> Vec<KeyFault> {
     for (name, table) in &file.connections {
         faults.extend(connection(name, &format!("connections.{name}"), table));
     }
+    faults.extend(mobile_ip::values(file));
     faults
 }
 
@@ -326,6 +328,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     warnings.extend(exposed::exposed(folder, path, file));
     warnings.extend(idle_tables(file));
     warnings.extend(unguarded(file));
+    warnings.extend(mobile_ip::unwise(file));
     warnings.extend(host_bits(file));
     for connection in &loaded.engine.connections {
         let pools = &loaded.engine.pools;

@@ -191,6 +191,12 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether an address is in it.
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        let rest = u32::MAX.checked_shr(self.bits.into()).unwrap_or(0);
+        address.to_bits() & !rest == self.first.to_bits()
+    }
+
     fn of(text: &str) -> Option<Self> {
         let (first, bits) = text.split_once('/')?;
         let (first, bits) = (first.parse::<Ipv4Addr>().ok()?, bits.parse().ok()?);

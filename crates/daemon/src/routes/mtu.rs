@@ -17,7 +17,8 @@ use super::ask::{self, ask, open};
 /// How a packet leaves this host: through this device, to this router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextHop {
-    device: Option<u32>,
+    /// The number of the device.
+    pub device: Option<u32>,
     router: Option<RouteAddress>,
 }
 

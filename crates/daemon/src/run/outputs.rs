@@ -1,14 +1,16 @@
 //! Feeds one input to the node and executes all outputs that follow.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::report::LineLimit;
 use super::{Process, report};
+use crate::config::Mobility;
 use crate::planes::Report;
 use crate::routes::Desired;
 
@@ -156,10 +158,18 @@ impl Process {
         if let Some(line) = self.progress.unsent(path.remote, &error) {
             self.options.ready.note(&line);
         }
-        if self.quota.takes(self.clock.now()) {
+        if self.is_between_links(&error) {
+            debug!(remote = %path.remote, "cannot send yet: {error}");
+        } else if self.quota.takes(self.clock.now()) {
             warn!(remote = %path.remote, "cannot send: {error}");
         }
         false
+    }
+
+    /// Whether this is what each move of a mobile node brings: for a moment it has no network.
+    fn is_between_links(&self, error: &io::Error) -> bool {
+        let is_mobile = matches!(self.loaded.mobility, Some(Mobility::MobileNode(_)));
+        is_mobile && error.kind() == io::ErrorKind::NetworkUnreachable
     }
 
     /// Adds the keys of an SA to the capture.

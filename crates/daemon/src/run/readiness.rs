@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use super::Process;
 use super::mobility::MobilePart;
+use super::mobility::surroundings::closed;
 use crate::config;
 use crate::options::Role;
 use crate::routes::reach;
@@ -398,6 +399,19 @@ impl Process {
             }
         };
         info!("{line}");
+        // After the service manager's start it may forward: no cause for alarm yet.
+        let (forwarding, routes) = self
+            .loaded
+            .mobility
+            .as_ref()
+            .map(closed)
+            .unwrap_or_default();
+        if let Some(text) = forwarding {
+            info!("the filter stands, but {text}");
+        }
+        if let Some(text) = routes {
+            warn!("{text}");
+        }
         Ok(self.options.ready.up(&line)?)
     }
 

@@ -12,7 +12,7 @@ use tracing::{Level, debug, enabled, info, warn};
 
 use super::keeper::{self, Ask};
 use super::mobility::Input as MobileInput;
-use super::mobility::surroundings::{missing, unrouted};
+use super::mobility::surroundings::{closed, missing, unrouted};
 use super::{Process, sessions};
 use crate::console;
 use crate::options::Role;
@@ -70,6 +70,11 @@ impl Process {
         report.warnings.extend(self.host.warnings());
         let part = self.loaded.mobility.as_ref();
         report.warnings.extend(part.into_iter().flat_map(missing));
+        let (forwarding, routes) = part
+            .filter(|_| self.is_ready)
+            .map(closed)
+            .unwrap_or_default();
+        report.warnings.extend(forwarding.into_iter().chain(routes));
         report
             .warnings
             .extend(report.mobility.iter().flat_map(unrouted));

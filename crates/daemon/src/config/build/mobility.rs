@@ -473,6 +473,10 @@ impl Builder<'_> {
             );
             return Err(self.value(&format!("{table}.key"), &text));
         }
+        if octets.iter().all(|octet| *octet == 0) && !octets.is_empty() {
+            let text = "all zeros, which everybody guesses: `openssl rand -hex 32` makes a key";
+            return Err(self.value(&key, text));
+        }
         Ok(octets)
     }
 

@@ -266,8 +266,10 @@ impl ForeignAgentPart {
                 common.effects.push_back(Effect::Host);
             }
             Output::Refused { from, why } => {
-                debug!(%from, "not served: {why:?}");
-                common.refuse(reason(why));
+                let said = format!("{why:?}");
+                let word = reason(why);
+                debug!(%from, "not served, {word}: {said}");
+                common.refuse(word);
             }
         }
     }

@@ -331,8 +331,10 @@ impl HomeAgentPart {
                 let home = home_address
                     .map(|home| home.to_string())
                     .unwrap_or_default();
-                debug!(%from, home, "registration refused: {why:?}");
-                common.refuse(reason(why));
+                let said = format!("{why:?}");
+                let word = reason(why);
+                debug!(%from, home, "registration refused, {word}: {said}");
+                common.refuse(word);
             }
         }
     }

@@ -61,7 +61,7 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
             texts.extend(routes::forwarding_warning(false));
             texts.extend(routes::source_check_warning(&it.interface, "visitors"));
         }
-        // One that forwards before its filter stands would be open: it is told to do so later.
+        // `closed` says the rest. One that forwards before its filter stands would be open.
         Mobility::Firewall(it) => {
             need("firewall.inside", it.config.inside, None);
             let (outside, link) = (it.config.outside, Some(it.outside_interface.as_str()));
@@ -92,6 +92,57 @@ pub(super) fn other_source(home: Ipv4Addr, to: &[Ipv4Addr]) -> Option<String> {
     ))
 }
 
+/// What a firewall whose filter stands lacks to let anything through: forwarding, and routes to who
+/// is behind it.
+pub(in crate::run) fn closed(mobility: &Mobility) -> (Option<String>, Option<String>) {
+    let Mobility::Firewall(it) = mobility else {
+        return (None, None);
+    };
+    let behind = it.config.home_agents.iter().chain(&it.config.end_to_end);
+    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    // A default route leads outside. With one link for both sides, every route leads there.
+    let is_one_link = is_there(&found, it.config.inside, Some(&it.outside_interface));
+    let outside = nix::net::if_::if_nametoindex(it.outside_interface.as_str()).ok();
+    let leads_inside = |end: Ipv4Addr| {
+        let hop = next_hop(end.into(), None);
+        hop.is_some_and(|hop| is_one_link || hop.device != outside)
+    };
+    let lost = behind.filter(|it| !leads_inside(**it)).take(NAMED_MAX);
+    let lost: Vec<String> = lost.map(Ipv4Addr::to_string).collect();
+    let routes = (!lost.is_empty()).then(|| {
+        format!(
+            "this host has no route inside to {}, where nodes send to: `ip route add NETWORK via \
+             ROUTER` adds one",
+            lost.join(", ")
+        )
+    });
+    (routes::forwarding_warning(false), routes)
+}
+
+/// Interfaces of the file that this host has without the address beside it, or the address without
+/// them. A host that has neither is another one: the file may be checked anywhere.
+pub fn misplaced(mobility: &Mobility) -> Option<String> {
+    let (key, address, link) = match mobility {
+        Mobility::HomeAgent(it) => ("home_agent", it.config.address, &it.interface),
+        Mobility::ForeignAgent(it) => ("foreign_agent", it.config.address, &it.interface),
+        Mobility::Firewall(it) => ("firewall", it.config.outside, &it.outside_interface),
+        Mobility::MobileNode(_) => return None,
+    };
+    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let holders = || found.iter().filter(|it| has(it, address));
+    if holders().any(|it| it.interface_name == *link) {
+        return None;
+    }
+    if let Some(other) = holders().next() {
+        let other = &other.interface_name;
+        return Some(format!(
+            "{key}: on this host {other} has {address}, not {link}"
+        ));
+    }
+    let is_link = found.iter().any(|it| it.interface_name == *link);
+    is_link.then(|| format!("{key}: on this host {link} does not have the address {address}"))
+}
+
 /// Bindings whose care-of addresses this host has no route to.
 pub(in crate::run) fn unrouted(status: &MobilityStatus) -> Vec<String> {
     let bindings = status.bindings.iter().take(LOOKED_UP_MAX);
@@ -116,9 +167,13 @@ pub(super) fn local(interface: &str) -> Vec<TrafficSelector> {
 
 /// Whether this interface, or any, has the address.
 fn is_there(found: &[InterfaceAddress], address: Ipv4Addr, link: Option<&str>) -> bool {
-    found.iter().any(|it| {
-        let own = it.address.as_ref().and_then(|it| it.as_sockaddr_in());
-        link.is_none_or(|link| it.interface_name == link)
-            && own.is_some_and(|own| own.ip() == address)
-    })
+    found
+        .iter()
+        .any(|it| link.is_none_or(|link| it.interface_name == link) && has(it, address))
+}
+
+/// Whether this entry is that of the address.
+fn has(entry: &InterfaceAddress, address: Ipv4Addr) -> bool {
+    let own = entry.address.as_ref().and_then(|it| it.as_sockaddr_in());
+    own.is_some_and(|own| own.ip() == address)
 }

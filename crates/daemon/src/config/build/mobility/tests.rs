@@ -341,6 +341,14 @@ fn each_key_of_a_mobile_node_is_taken_and_checked() {
 }
 
 #[test]
+fn a_key_of_zeros_is_none() {
+    let zeros = KEY.replace("30313233343536373839616263646566", &"00".repeat(16));
+    let said = built(&format!("{MOBILE_NODE}{zeros}")).err();
+    let said = said.unwrap_or_default();
+    assert!(said.contains("mobile.association.key: all zeros"), "{said}");
+}
+
+#[test]
 fn a_process_has_one_part_which_stays_where_it_is() {
     let two = format!("{HOME_AGENT}{FOREIGN_AGENT}{NODE}{KEY}");
     let said = built(&two).err().unwrap_or_default();
