@@ -98,8 +98,8 @@ pub enum NftError {
     },
     /// The filter of an earlier run stands, and this one would remove it.
     #[error(
-        "a packet filter of an earlier run stands, and this file loads none, so this host would be open: \
-         `caravan down {0}` removes the filter; then start again"
+        "a packet filter of an earlier run stands, and this file loads none, so this host would be \
+         open: `caravan down {0}` removes the filter; then start again"
     )]
     Standing(String),
     /// The footprint cannot be written.

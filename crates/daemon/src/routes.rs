@@ -461,8 +461,8 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     })
 }
 
-/// Warns if the kernel drops what these hosts send on this interface: routes to their addresses lead
-/// elsewhere.
+/// Warns if the kernel drops what these hosts send on this interface: routes to their addresses
+/// lead elsewhere.
 pub fn source_check_warning(interface: &str, hosts: &str) -> Option<String> {
     let of = |name: &str| {
         let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

@@ -88,8 +88,8 @@ fn is_near(setup: &MobileSetup, address: Ipv4Addr) -> bool {
 }
 
 /// The best link: the first interface with an address, or on which the home agent was `heard`;
-/// otherwise the first with an address that leads nowhere, whose route may still come; otherwise the
-/// first that runs.
+/// otherwise the first with an address that leads nowhere, whose route may still come; otherwise
+/// the first that runs.
 pub(super) fn best(setup: &MobileSetup, interfaces: &[Interface], heard: Option<usize>) -> Link {
     let home = setup.config.home_address;
     let running = interfaces

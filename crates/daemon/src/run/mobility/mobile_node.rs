@@ -55,8 +55,8 @@ pub(super) struct MobileNodePart {
     is_moving: bool,
     /// The interface on which the home agent has advertised itself last, and until when that holds.
     home_heard: Option<(usize, Instant)>,
-    /// A link was left for one on which only advertisements say that it is home: until when the home
-    /// agent must have answered there.
+    /// A link was left for one on which only advertisements say that it is home: until when the
+    /// home agent must have answered there.
     trial: Option<Instant>,
     /// Such an interface where nobody answered, and how often it had lost its link then.
     doubted: Option<(usize, Option<u32>)>,

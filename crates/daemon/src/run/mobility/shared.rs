@@ -1,5 +1,5 @@
-//! Notices that two nodes have one home address: each takes it from the other when it registers, and
-//! then hears nothing until its own renewal.
+//! Notices that two nodes have one home address: each takes it from the other when it registers,
+//! and that one then hears nothing until its own renewal.
 //!
 //! One node that goes back and forth between two links looks the same, so this is only a warning.
 
