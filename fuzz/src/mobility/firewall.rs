@@ -188,7 +188,7 @@ impl Stage {
                     let ip = Ipv4::new(&packet[..]).expect("a packet");
                     assert_eq!((ip.source(), ip.destination()), (HOST, SERVER));
                 }
-                Effect::StoreN(..) => panic!("the draft's n is the hour"),
+                Effect::StoreN(..) | Effect::KeepN(..) => panic!("the draft's n is the hour"),
                 Effect::Event(_) => {}
             }
         }
@@ -219,6 +219,7 @@ fn config(choice: u8) -> Config {
         inside,
         home_address: None,
         stored_n: 0,
+        heard_n: 0,
     };
     let server = TrafficSelector::host(SERVER.into());
     Config {

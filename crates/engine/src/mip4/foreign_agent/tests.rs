@@ -739,8 +739,8 @@ fn a_visitor_whose_address_this_host_gets_leaves() {
 fn a_node_whose_address_this_host_gets_before_the_reply_does_not_come() {
     let (mut trio, good) = request(config());
     let relayed = tell(&mut trio.foreign, NODE_MAC, 255, &good, at(1));
-    trio.foreign
-        .set_local(vec![TrafficSelector::subnet(HOME.into(), 24)]);
+    let taken = vec![TrafficSelector::subnet(HOME.into(), 24)];
+    trio.foreign.set_local(taken, trio.now);
     for output in relayed {
         trio.carry_from_foreign(output);
     }
