@@ -38,10 +38,10 @@ fuzz_target!(|octets: &[u8]| {
         keys(eapol.body);
     }
     keys(octets);
-    if let Ok(rsn) = Rsn::parse(octets) {
-        if octets.len() <= 255 {
-            assert_eq!(Rsn::parse(&written(|w| rsn.write(w))[2..]), Ok(rsn));
-        }
+    if let Ok(rsn) = Rsn::parse(octets)
+        && octets.len() <= 255
+    {
+        assert_eq!(Rsn::parse(&written(|w| rsn.write(w))[2..]), Ok(rsn));
     }
     let mut len = 0;
     for element in Elements::new(octets).flatten() {
@@ -56,12 +56,12 @@ fuzz_target!(|octets: &[u8]| {
         assert_eq!(written(|w| message.write(w)), octets);
     }
     for is_hash_to_element in [false, true] {
-        if let Ok(parts) = CommitParts::parse(octets, is_hash_to_element) {
-            if parts.token.len() < 255 {
-                let again = written(|w| parts.write(is_hash_to_element, w));
-                let read = CommitParts::parse(&again, is_hash_to_element);
-                assert_eq!(read, Ok(parts));
-            }
+        if let Ok(parts) = CommitParts::parse(octets, is_hash_to_element)
+            && parts.token.len() < 255
+        {
+            let again = written(|w| parts.write(is_hash_to_element, w));
+            let read = CommitParts::parse(&again, is_hash_to_element);
+            assert_eq!(read, Ok(parts));
         }
     }
 });

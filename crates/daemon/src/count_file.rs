@@ -2,9 +2,9 @@
 //! and none that is older than what was heard is accepted again.
 //!
 //! In the folder of the network process's user, one line `BOUND PAIR` for what was sent, and one
-//! `N heard KEY PAIR` for what was heard. A pair is what [`engine::skip::Association::names`] shows,
-//! and the addresses if a name is an address. A peer that has a new key starts at 0 again, so KEY
-//! tells its keys apart ([`Association::fingerprint`]).
+//! `N heard KEY PAIR` for what was heard. A pair is what [`engine::skip::Association::names`]
+//! shows, and the addresses if a name is an address. A peer that has a new key starts at 0 again,
+//! so KEY tells its keys apart ([`Association::fingerprint`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -67,8 +67,8 @@ impl CountFile {
         }
     }
 
-    /// Every n that was sent to this pair is below it; or the highest that was heard, under the name
-    /// that [`heard`] gives. 0: none was.
+    /// Every n that was sent to this pair is below it; or the highest that was heard, under the
+    /// name that [`heard`] gives. 0: none was.
     pub fn bound(&self, pair: &str) -> u32 {
         self.bounds.get(pair).copied().unwrap_or(0)
     }

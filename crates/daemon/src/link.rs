@@ -84,7 +84,8 @@ pub struct Args {
     /// Time that the medium takes for each datagram besides its bytes, such as 810us. Needs a rate.
     #[arg(long, value_parser = parse_delay, default_value = "0ms", requires = "rate")]
     pub access_time: Duration,
-    /// Both directions share one medium: one sends at a time, in the order of arrival. Needs a rate.
+    /// Both directions share one medium: one sends at a time, in the order of arrival. Needs a
+    /// rate.
     #[arg(long, requires = "rate")]
     pub half_duplex: bool,
     /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1. Needs a

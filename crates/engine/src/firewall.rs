@@ -61,7 +61,8 @@ pub const FIRST_CHILD: u32 = 0x4000_0000;
 ///   out of SKIP and goes into the tunnel to its home agent, and back. The tunnel's own packets are
 ///   the host's, so they are not routed there: a rule on the incoming device tells them apart.
 /// - At a restart it makes a new machine with the bounds that were stored, and what
-///   [`Output::KeepN`] has said. The bindings are lost: each node's next packet makes its own again.
+///   [`Output::KeepN`] has said. The bindings are lost: each node's next packet makes its own
+///   again.
 ///
 /// [`InboundPlane::report`]: crate::plane::InboundPlane::report
 pub struct Firewall {

@@ -6,10 +6,10 @@
 //! schedules real frames with it. So a simulated and a real link with the same [`Shape`] differ
 //! only by what the operating system adds.
 //!
-//! Each packet is charged by its IP length, the link's framing and its access time. Loss comes after transmission,
-//! as on radio: a lost packet has used the link. Left out: loss in bursts, and fragmenting packets
-//! that are too big, which needs their octets. What a wireless link does to a frame's octets is in
-//! [`wireless`].
+//! Each packet is charged by its IP length, the link's framing and its access time. Loss comes
+//! after transmission, as on radio: a lost packet has used the link. Left out: loss in bursts, and
+//! fragmenting packets that are too big, which needs their octets. What a wireless link does to a
+//! frame's octets is in [`wireless`].
 
 pub mod chance;
 pub mod recording;

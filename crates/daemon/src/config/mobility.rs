@@ -99,8 +99,8 @@ pub struct ForeignAgentTable {
     pub care_of: Option<Ipv4Addr>,
     /// The longest lifetime that we relay.
     pub max_lifetime: Span,
-    /// Visitors at a time. If they are all there, one that proves itself takes the place of one that does
-    /// not.
+    /// Visitors at a time. If they are all there, one that proves itself takes the place of one
+    /// that does not.
     pub max_visitors: usize,
     /// Encapsulations that we offer beside IP in IP. Default: "minimal" and "gre".
     pub encapsulations: Option<Vec<Encapsulation>>,

@@ -50,7 +50,7 @@ pub fn lift(file: &mut FootprintFile) -> Result<(), NftError> {
     Ok(())
 }
 
-/// The input of `nft -f -`: one transaction. Every link that is not known to be inside is treated as
+/// The input of `nft -f -`: one transaction. Every link that is not known to be inside is taken for
 /// the one outside: that may have been renamed, or come again as another one.
 fn text(table: &str, tun: &str, (setup, links): (&FirewallSetup, &Links)) -> String {
     let link = &setup.outside_interface;
@@ -90,29 +90,28 @@ fn text(table: &str, tun: &str, (setup, links): (&FirewallSetup, &Links)) -> Str
     let own = format!("{outside}, {inside}, 0.0.0.0");
     let _ = writeln!(text, "    ip saddr != {{ {own} }} counter drop");
     text += "  }\n  chain through {\n    type filter hook forward priority filter;\n";
-    let through = [
+    through(&mut text, &passages, (tun, link, &inside_links));
+    text + "  }\n}\n"
+}
+
+/// What passes between devices.
+fn through(text: &mut String, passages: &[Passage], (tun, link, inside): (&str, &str, &str)) {
+    let ways = [
         (
             Way::Returned,
             format!("iifname \"{tun}\" oifname \"{tun}\" "),
         ),
-        (
-            Way::Opened,
-            format!("iifname \"{tun}\" oifname {inside_links} "),
-        ),
-        (
-            Way::Sealed,
-            format!("iifname {inside_links} oifname \"{tun}\" "),
-        ),
+        (Way::Opened, format!("iifname \"{tun}\" oifname {inside} ")),
+        (Way::Sealed, format!("iifname {inside} oifname \"{tun}\" ")),
     ];
-    for (way, devices) in &through {
-        pass(&mut text, &passages, *way, devices);
+    for (way, devices) in &ways {
+        pass(text, passages, *way, devices);
     }
-    forward(&mut text, &passages, (link, &inside_links));
+    forward(text, passages, (link, inside));
     let _ = writeln!(
         text,
-        "    iifname {inside_links} oifname {inside_links} accept\n    counter drop"
+        "    iifname {inside} oifname {inside} accept\n    counter drop"
     );
-    text + "  }\n}\n"
 }
 
 /// Home agents, and hosts that packets go to and come from inside, are not outside: what says

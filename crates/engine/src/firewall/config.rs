@@ -69,7 +69,8 @@ pub struct Template {
     pub home_address: Option<Ipv4Addr>,
     /// Of `skip-paper`: the bound of n that was stored last ([`super::Output::StoreN`]).
     pub stored_n: u32,
-    /// Of `skip-paper`: the highest n that was heard ([`super::Output::KeepN`]), 0 if none is known.
+    /// Of `skip-paper`: the highest n that was heard ([`super::Output::KeepN`]), 0 if none is
+    /// known.
     pub heard_n: u32,
 }
 

@@ -55,8 +55,8 @@ pub struct Carrier {
     pub carried_by: Option<ChildId>,
 }
 
-/// A care-of address and the firewall through which it is reached. Two private networks may have the
-/// same addresses, each behind a firewall of its own.
+/// A care-of address and the firewall through which it is reached. Two private networks may have
+/// the same addresses, each behind a firewall of its own.
 pub type Traversal = (Ipv4Addr, Ipv4Addr);
 
 /// Whose a carrier is.
@@ -189,9 +189,9 @@ impl HomeCarriers {
     }
 
     /// A reply goes to this care-of address through this firewall
-    /// ([`super::home_agent::Output::Send`]), unless the configuration names a firewall before it, or
-    /// all go into another SA. The way of a binding does not count: it is for the packets of that
-    /// binding alone. The last such way is kept.
+    /// ([`super::home_agent::Output::Send`]), unless the configuration names a firewall before it,
+    /// or all go into another SA. The way of a binding does not count: it is for the packets of
+    /// that binding alone. The last such way is kept.
     pub fn reply(&mut self, care_of: Ipv4Addr, firewall: Ipv4Addr) -> Vec<Change> {
         let is_known = self.knows_way(care_of);
         let way = Carrier {

@@ -47,8 +47,8 @@ pub struct Config {
     pub care_of: Ipv4Addr,
     /// The longest lifetime that we relay, in seconds.
     pub max_lifetime: u16,
-    /// Visitors at a time. If they are all there, one that proves itself takes the place of one that
-    /// does not.
+    /// Visitors at a time. If they are all there, one that proves itself takes the place of one
+    /// that does not.
     pub max_visitors: usize,
     /// Encapsulations beside IP in IP.
     pub encapsulations: BTreeSet<Encapsulation>,

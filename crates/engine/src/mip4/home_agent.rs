@@ -199,16 +199,16 @@ impl HomeAgent {
     }
 
     /// The configuration has changed, but not our address and network. Bindings of nodes that keep
-    /// their associations remain as they are. Those of others end: somebody else may know a key that
-    /// was replaced.
+    /// their associations remain as they are. Those of others end: who knows a key that was
+    /// replaced may have made them.
     pub fn configure(&mut self, config: Config, now: Instant) {
-        let stays: BTreeSet<Ipv4Addr> = config.clients.iter().map(|it| it.home_address).collect();
+        let clients = config.clients.iter();
+        let stays: BTreeMap<_, _> = clients
+            .map(|it| (it.home_address, &it.associations))
+            .collect();
         let is_trusted = |home_address: &Ipv4Addr, node: &Node| {
-            let mut clients = config.clients.iter();
-            let client = clients.find(|it| it.home_address == *home_address);
-            let has = |one: &Association| {
-                client.is_some_and(|it| it.associations.get(one.spi()) == Some(one))
-            };
+            let kept = stays.get(home_address);
+            let has = |one: &Association| kept.is_some_and(|it| it.get(one.spi()) == Some(one));
             node.associations.iter().all(has)
         };
         let nodes = self
@@ -220,7 +220,7 @@ impl HomeAgent {
             self.revoke(home_address, now);
         }
         let mut former = std::mem::take(&mut self.nodes);
-        former.retain(|home_address, _| stays.contains(home_address));
+        former.retain(|home_address, _| stays.contains_key(home_address));
         self.config = config;
         self.admit(former, now);
     }

@@ -49,8 +49,8 @@ pub struct Skip {
     pub short_form: Option<Ipv4Addr>,
     /// Of `skip-paper`: every n that was ever sent is below this.
     pub stored_n: u32,
-    /// Of `skip-paper`: the highest n that was heard ([`crate::plane::Notice::HeardN`]), 0 if none is
-    /// known.
+    /// Of `skip-paper`: the highest n that was heard ([`crate::plane::Notice::HeardN`]), 0 if none
+    /// is known.
     pub heard_n: u32,
 }
 

@@ -1,8 +1,8 @@
 //! What a tunnel of Mobile IPv4 knows about the reachability of its other end (RFC 2003 §5): for
 //! some time after an ICMP error, packets still leave, and their senders are told.
 //!
-//! No more than 16 bits prove such an error, so it changes nothing else. Left out: relaying the error at once,
-//! as the packet that it quotes is usually cut off before its own sender is named.
+//! No more than 16 bits prove such an error, so it changes nothing else. Left out: relaying the
+//! error at once, as the packet that it quotes is usually cut off before its own sender is named.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -147,7 +147,8 @@ fn what_claims_to_come_from_a_home_agent_does_not_come_from_outside() {
     let with = written(&setup);
     assert!(chain(&with, "from-outside").contains(&forged), "{with}");
     // Nor does its tunnel leave there, if the route inside is gone.
-    let inside = "oifname { \"caravan0\", \"eth1\", \"lo\" } accept\n    ip daddr { 10.18.3.1 } counter drop";
+    let inside = "oifname { \"caravan0\", \"eth1\", \"lo\" } accept\n    \
+                  ip daddr { 10.18.3.1 } counter drop";
     assert!(chain(&with, "to-outside").contains(inside), "{with}");
     // With one leg, inside is where outside is.
     setup.config.inside = setup.config.outside;

@@ -1,7 +1,7 @@
-//! Storms from a seed: moves, losses, restarts of the firewall and of nodes, NATs that change, clocks
-//! that jump, and a stranger who repeats what he has recorded. Outside nothing is ever in clear, and
-//! with right clocks `skip-x25519` never leads to the stranger. After calm, packets reach every node
-//! within one lifetime of a registration.
+//! Storms from a seed: moves, losses, restarts of the firewall and of nodes, NATs that change,
+//! clocks that jump, and a stranger who repeats what he has recorded. Outside nothing is ever in
+//! clear, and with right clocks `skip-x25519` never leads to the stranger. After calm, packets
+//! reach every node within one lifetime of a registration.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};

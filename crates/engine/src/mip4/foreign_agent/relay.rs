@@ -176,19 +176,12 @@ impl ForeignAgent {
             return Err(Code::ForeignResources);
         }
         let key = key(request.home_address, request.identification);
-        if self
-            .pending
-            .get(&key)
-            .is_some_and(|one| one.visitor.mac != mac)
-        {
-            // Somebody repeats a neighbour's request to get its reply.
-            return Err(Code::ForeignProhibited);
-        }
-        if self
-            .visits
-            .get(&request.home_address)
-            .is_some_and(|one| one.forbids(request, mac, self.is_provable(request)))
-        {
+        // Somebody may repeat a neighbour's request to get its reply.
+        let pending = self.pending.get(&key);
+        let is_repeated = pending.is_some_and(|one| one.visitor.mac != mac);
+        let is_provable = self.is_provable(request);
+        let visit = self.visits.get(&request.home_address);
+        if is_repeated || visit.is_some_and(|one| one.forbids(request, mac, is_provable)) {
             return Err(Code::ForeignProhibited);
         }
         self.pending.remove(&key);

@@ -153,8 +153,8 @@ impl HomeAgent {
         };
         let ntp = self.clock.ntp(now);
         let home_address = request.home_address;
-        // Whoever hears a request may send a copy from elsewhere, first. It changes nothing, and gets
-        // no authentic denial, which the node would take for the answer to its own.
+        // Whoever hears a request may send a copy from elsewhere, first. It changes nothing, and
+        // gets no authentic denial, which the node would take for the answer to its own.
         let is_answered = self.is_place_of(request, *it.from.ip());
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
         let proven = node.associations.proven(it.payload, asked.authenticator);
@@ -190,25 +190,33 @@ impl HomeAgent {
                 false => Err(code),
             };
         }
-        let answer = match self.grant(asked, it, now) {
-            Ok(grant) => {
-                let lifetime = request.lifetime.min(self.config.max_lifetime);
-                self.change(request, &grant, it.from, lifetime, now);
-                Answer {
-                    code: self.accepted(),
-                    lifetime,
-                    identification: reply,
-                    udp: grant.udp,
-                    revocation: grant.revocation,
-                }
-            }
-            Err(code) => deny(code, reply),
-        };
+        let answer = self.accept(asked, it, reply, now);
+        let answer = answer.unwrap_or_else(|code| deny(code, reply));
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
         let guard = node.guards.get_mut(&spi).expect("one for each association");
         guard.accept(request.identification, reply);
         node.answers.insert(spi, (answer.code, answer.udp));
         Ok((spi, answer))
+    }
+
+    /// Does what an authentic request asks, if it may.
+    fn accept(
+        &mut self,
+        asked: &Asked<'_>,
+        it: Datagram<'_>,
+        identification: u64,
+        now: Instant,
+    ) -> Result<Answer, Code> {
+        let grant = self.grant(asked, it, now)?;
+        let lifetime = asked.request.lifetime.min(self.config.max_lifetime);
+        self.change(&asked.request, &grant, it.from, lifetime, now);
+        Ok(Answer {
+            code: self.accepted(),
+            lifetime,
+            identification,
+            udp: grant.udp,
+            revocation: grant.revocation,
+        })
     }
 
     /// The answer to the last request of an association, which was repeated. None if what it was

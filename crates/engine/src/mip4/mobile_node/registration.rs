@@ -37,8 +37,8 @@ impl Pending {
         self.denied.is_none()
     }
 
-    /// Whether a reply may be the answer. A denial is not the last word: whoever hears a request can
-    /// send a copy first, or one with a wrong authenticator, and pass its denial on.
+    /// Whether a reply may be the answer. A denial is not the last word: whoever hears a request
+    /// can send a copy first, or one with a wrong authenticator, and pass its denial on.
     fn awaits(&self, code: Code) -> bool {
         match self.denied {
             None => true,
