@@ -455,7 +455,9 @@ def test_a_relay_has_the_whole_numbers_of_the_simulation() -> None:
     assert config == LinkConfig(
         rate="2001bit", rate_back="1bit", delay="400ns", queue="1501b", overhead=21
     )
-    shared = scenario(Question("handover", ("link.cell-a.link=wifi-11b", "link.cell-a.rate=")))
+    shared = scenario(
+        Question("handover", ("link.cell-a.link=wifi-11b", "link.cell-a.rate=", "link.cell-a.mtu="))
+    )
     options = link_config(shared["graph"]["links"][0], {})
     assert options is not None
     assert options.arguments()[-3:] == ["--access-time", "810000ns", "--half-duplex"]
