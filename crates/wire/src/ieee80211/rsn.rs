@@ -69,6 +69,10 @@ pub struct Rsn {
 }
 
 const VERSION: u16 = 1;
+/// Most suites of a list, and most PMKIDs: with them an element with every field still has at most
+/// 255 octets, also one whose missing fields have their defaults.
+const MOST_SUITES: u16 = 16;
+const MOST_PMKIDS: u16 = 6;
 
 impl Rsn {
     /// Reads the body of an element with the identifier 48.
@@ -99,6 +103,9 @@ impl Rsn {
         }
         if !r.is_empty() {
             let count = r.u16_le("number of PMKIDs")?;
+            if count > MOST_PMKIDS {
+                return Err(Malformed::TooMany("PMKIDs"));
+            }
             for _ in 0..count {
                 rsn.pmkids.push(r.array("PMKID")?);
             }
@@ -110,7 +117,7 @@ impl Rsn {
         Ok(rsn)
     }
 
-    /// Appends the element. Panics if it would have more than 255 octets.
+    /// Appends the element. Panics if it would have more than 255 octets, as none has that was read.
     pub fn write(&self, w: &mut Writer) {
         let mut body = Writer::new();
         body.u16_le(VERSION);
@@ -135,9 +142,11 @@ impl Rsn {
     }
 }
 
-/// A list cannot be longer than its element, which has at most 255 octets.
 fn read_suites<T: From<u32>>(r: &mut Reader<'_>) -> Result<Vec<T>, Malformed> {
     let count = r.u16_le("number of suites")?;
+    if count > MOST_SUITES {
+        return Err(Malformed::TooMany("suites"));
+    }
     (0..count)
         .map(|_| r.u32("suite").map(T::from))
         .collect::<Result<_, _>>()

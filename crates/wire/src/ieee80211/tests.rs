@@ -191,8 +191,24 @@ fn an_rsn_element_may_end_after_each_field() {
     assert_eq!(short.akms, [AkmSuite::Ieee8021x]);
     let version = Err(Malformed::Value("RSN version"));
     assert_eq!(Rsn::parse(&[2, 0]), version);
-    let many = hex("0100000fac04ffff000fac04");
-    assert!(Rsn::parse(&many).is_err());
+    let many = hex("0100000fac041100000fac04");
+    assert_eq!(Rsn::parse(&many), Err(Malformed::TooMany("suites")));
+    let many = [&full[..24], &[7, 0]].concat();
+    assert_eq!(Rsn::parse(&many), Err(Malformed::TooMany("PMKIDs")));
+}
+
+/// The longest that is read, without the fields that have defaults, can be written.
+#[test]
+fn the_longest_rsn_element_is_written() {
+    let suites = [[16, 0].as_slice(), &[0, 0x0f, 0xac, 4].repeat(16)].concat();
+    let pmkids = [[0, 0, 6, 0].as_slice(), &[1; 96], &[0, 0x0f, 0xac, 6]].concat();
+    let front = [&hex("0100000fac04"), &suites[..]].concat();
+    let whole = [&front[..], &suites, &pmkids].concat();
+    for body in [&front[..], &whole] {
+        let rsn = Rsn::parse(body).unwrap();
+        let again = written(|w| rsn.write(w));
+        assert_eq!(Rsn::parse(&again[2..]), Ok(rsn));
+    }
 }
 
 #[test]
