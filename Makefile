@@ -4,7 +4,7 @@ SHELL := bash
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 PYTHON := .venv/bin/python
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 # The folders of `make install`, below DESTDIR; units name the program by PREFIX alone.
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -32,7 +32,7 @@ bench: setup release ## measures Caravan, wireguard-go, boringtun, strongSwan, a
 	@tools/bench-peers
 	$(PYTHON) -m caravan.bench
 
-fuzz: ## fuzzes every parser and the packet planes for FUZZ_SECONDS (20) each
+fuzz: ## fuzzes every parser and the packet planes for FUZZ_SECONDS (10) each
 	@tools/setup build
 	fuzz/run.sh all $(FUZZ_SECONDS)
 
