@@ -109,14 +109,14 @@ fn handshake(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
     let mut queue: Vec<(bool, Vec<u8>)> = out.packets.drain(..).map(|it| (true, it)).collect();
     let (mut of_station, mut of_access_point) = (Vec::new(), Vec::new());
     for &[what, at, bits] in steps {
-        if queue.is_empty() {
-            if let Some(deadline) = access_point.deadline() {
-                assert!(deadline.at >= now);
-                now = deadline.at;
-                access_point.fire(now, &mut out);
-                queue.extend(out.packets.drain(..).map(|it| (true, it)));
-                of_access_point.append(&mut out.facts);
-            }
+        if queue.is_empty()
+            && let Some(deadline) = access_point.deadline()
+        {
+            assert!(deadline.at >= now);
+            now = deadline.at;
+            access_point.fire(now, &mut out);
+            queue.extend(out.packets.drain(..).map(|it| (true, it)));
+            of_access_point.append(&mut out.facts);
         }
         let (is_down, mut packet) = match what % 5 {
             3 if !all.is_empty() => all[usize::from(at) % all.len()].clone(),

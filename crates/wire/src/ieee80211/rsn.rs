@@ -117,7 +117,8 @@ impl Rsn {
         Ok(rsn)
     }
 
-    /// Appends the element. Panics if it would have more than 255 octets, as none has that was read.
+    /// Appends the element. Panics if it would have more than 255 octets, as none has that was
+    /// read.
     pub fn write(&self, w: &mut Writer) {
         let mut body = Writer::new();
         body.u16_le(VERSION);
