@@ -57,7 +57,7 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
 
 def test_the_page_of_status_has_each_state_of_a_mobile_node_and_the_codes_as_they_are() -> None:
     crates = DOCS.parent / "crates"
-    node = (crates / "daemon/src/run/mobility/mobile_node.rs").read_text()
+    node = (crates / "daemon/src/run/mobility/mobile_node/report.rs").read_text()
     word = node.split("fn state_word")[1].split("\n    }\n")[0]
     (page,) = re.findall(r"^## Mobile IP\n(.*?)^## ", STATUS.read_text(), re.M | re.S)
     states = re.findall(r'=> "([^"]+)"', word)
