@@ -110,6 +110,22 @@ def test_a_link_outside_under_another_name_stays_closed(is_port: bool, output: P
         assert "interface out0 does not have the address" in said
 
 
+@pytest.mark.parametrize("name", ["eth0x", "in0"])
+def test_a_file_that_names_another_link_outside_opens_no_firewall(name: str, output: Path) -> None:
+    """The table of an earlier run stands, and the start that is refused replaces it."""
+    with Mvpn(output) as network:
+        keys, fw, r1 = Keys(network), network.fw, network.r1
+        with firewall(network, keys) as right:
+            right.wait_ready()
+        fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        r1.run(["ip", "route", "replace", "10.0.0.0/8", "via", OUTSIDE])
+        wrong = firewall(network, keys, Settings({"outside_interface": name}))
+        assert wrong.process.wait(10).code != 0
+        assert f"no interface {name} has the address {OUTSIDE}" in wrong.process.stderr()
+        for address in (CORRESPONDENT, HOME_AGENT, OUTSIDE):
+            assert ping(r1, address, 2, timeout_s=0.5).received == 0, address
+
+
 def test_a_node_is_filtered_on_a_link_that_gets_another_name(output: Path) -> None:
     with Mvpn(output) as network, all_roles(network) as it:
         walk(network, it.ms, VISITED)
