@@ -282,6 +282,7 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1400,
         is_nested: false,
+        is_sent_on: false,
         carried_by: None,
         removes_header: false,
     }

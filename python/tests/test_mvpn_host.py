@@ -126,6 +126,42 @@ def test_a_file_that_names_another_link_outside_opens_no_firewall(name: str, out
             assert ping(r1, address, 2, timeout_s=0.5).received == 0, address
 
 
+def test_before_the_link_outside_has_its_address_no_link_counts_as_inside(output: Path) -> None:
+    """The file names another link, and DHCP is late."""
+    with Mvpn(output) as network:
+        keys, fw, r1 = Keys(network), network.fw, network.r1
+        fw.run(["ip", "address", "del", f"{OUTSIDE}/24", "dev", "out0"])
+        wrong = firewall(network, keys, Settings({"outside_interface": "in0"}))
+        assert wrong.process.wait(10).code != 0
+        assert f"no interface has {OUTSIDE}, so each may be" in wrong.process.stderr()
+        fw.run(["ip", "address", "add", f"{OUTSIDE}/24", "dev", "out0"])
+        fw.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        r1.run(["ip", "route", "replace", "10.0.0.0/8", "via", OUTSIDE])
+        for address in (CORRESPONDENT, HOME_AGENT, OUTSIDE):
+            assert ping(r1, address, 2, timeout_s=0.5).received == 0, address
+
+
+def test_nobody_outside_learns_by_arp_that_the_firewall_has_an_inside_address(
+    output: Path,
+) -> None:
+    with Mvpn(output) as network:
+        keys, r1 = Keys(network), network.r1
+
+        def answers(address: str) -> bool:
+            r1.run(["ip", "neigh", "flush", "all"])
+            r1.run(["ip", "route", "replace", f"{address}/32", "dev", "fw0"])
+            ping(r1, address, 1, timeout_s=1)
+            return "lladdr" in r1.run(["ip", "neigh", "show", address]).stdout
+
+        assert answers(INSIDE), "Linux answers for all of its addresses"
+        with firewall(network, keys) as role:
+            role.wait_ready()
+            assert answers(OUTSIDE)
+            assert not answers(INSIDE)
+        order(network.fw, "down", "firewall").check()
+        assert answers(INSIDE), "the setting is taken back"
+
+
 def test_a_node_is_filtered_on_a_link_that_gets_another_name(output: Path) -> None:
     with Mvpn(output) as network, all_roles(network) as it:
         walk(network, it.ms, VISITED)

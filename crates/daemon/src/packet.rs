@@ -307,6 +307,7 @@ impl Association {
             is_nested: false,
             carried_by: None,
             removes_header: false,
+            is_sent_on: false,
         })
     }
 }

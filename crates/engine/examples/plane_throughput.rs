@@ -163,6 +163,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1500,
         is_nested: false,
+        is_sent_on: false,
         carried_by: None,
         removes_header: false,
     }

@@ -169,6 +169,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
         is_nested: false,
         carried_by: None,
         removes_header: false,
+        is_sent_on: false,
     }
 }
 

@@ -250,10 +250,16 @@ impl Mobility {
             Self::MobileNode(it) => it.config.wants_broadcasts,
             _ => false,
         };
+        let quiet = match self {
+            Self::HomeAgent(_) | Self::ForeignAgent(_) => Vec::new(),
+            Self::Firewall(it) => vec![it.outside_interface.clone()],
+            Self::MobileNode(_) => self.interfaces(),
+        };
         Part {
             home,
             hears_broadcasts,
             interfaces,
+            quiet,
         }
     }
 }

@@ -13,8 +13,10 @@ use nix::net::if_::if_nameindex;
 pub struct Links(BTreeSet<String>);
 
 impl Links {
-    /// Those of this host now, but none that has this address.
+    /// Those of this host now, but none that has this address. Where none has it, nobody knows yet
+    /// which one it will be on, and so there are none.
     pub fn now(without: Option<Ipv4Addr>) -> nix::Result<Self> {
+        let mut is_found = without.is_none();
         let names = if_nameindex()?;
         let names = names.iter().filter_map(|it| it.name().to_str().ok());
         let mut links: BTreeSet<String> = names.filter(|it| is_plain(it)).map(Into::into).collect();
@@ -22,7 +24,11 @@ impl Links {
             let own = one.address.as_ref().and_then(|it| it.as_sockaddr_in());
             if own.is_some_and(|it| Some(it.ip()) == without) {
                 links.remove(&one.interface_name);
+                is_found = true;
             }
+        }
+        if !is_found {
+            links.clear();
         }
         Ok(Self(links))
     }
@@ -30,6 +36,11 @@ impl Links {
     /// These.
     pub fn of(names: &[String]) -> Self {
         Self(names.iter().cloned().collect())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The words of a rule that is about these links and others, as nft writes a set.
@@ -60,6 +71,8 @@ mod tests {
         let all = Links::now(None).expect("links");
         let others = Links::now(Some(local)).expect("links");
         assert!(all.0.contains("lo") && !others.0.contains("lo"), "{all:?}");
+        let nowhere = Ipv4Addr::new(192, 0, 2, 1);
+        assert!(Links::now(Some(nowhere)).expect("links").is_empty());
     }
 
     #[test]

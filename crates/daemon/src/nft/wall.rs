@@ -38,6 +38,22 @@ pub fn keep(loaded: &Loaded, links: &Links, file: &mut FootprintFile) -> Result<
     put(&NFT, &table, &text, file)
 }
 
+/// Says that no link counts as inside, where neither the file nor an address tells which are.
+pub fn all_outside(loaded: &Loaded, links: &Links) -> Option<String> {
+    let Some(Mobility::Firewall(setup)) = &loaded.mobility else {
+        return None;
+    };
+    let is_told = !setup.inside_interfaces.is_empty() || !links.is_empty();
+    let outside = setup.config.outside;
+    (!is_told).then(|| {
+        format!(
+            "firewall.outside: no interface has {outside}, so each may be the one outside, and all \
+             are filtered until the next start: give one the address, or name those inside \
+             (firewall.inside_interfaces)"
+        )
+    })
+}
+
 /// Removes the packet filters that a footprint names. Only `caravan down`, run by root, calls it:
 /// the process that reads packets of strangers cannot ask for it.
 pub fn lift(file: &mut FootprintFile) -> Result<(), NftError> {

@@ -228,6 +228,12 @@ impl Inbound {
                 Err(_) => self.io.refused += 1,
             }
         }
+        for slice in self.packets.returned() {
+            let bytes = &buffers.of(slice.buffer)[slice.range.clone()];
+            // If the queue is full, the packet is lost as in any other.
+            let order = OutboundOrder::Packet(bytes.to_vec());
+            self.io.refused += u64::from(!self.outbound.offer(order));
+        }
         for control in self.packets.control() {
             let bytes = &buffers.of(control.slice.buffer)[control.slice.range.clone()];
             let message = News::Message {

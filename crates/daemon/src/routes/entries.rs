@@ -43,6 +43,9 @@ pub struct Part {
     pub hears_broadcasts: bool,
     /// Interfaces of a mobile node, or that of a foreign agent's visitors.
     pub interfaces: Vec<String>,
+    /// Interfaces that answer ARP for their own addresses alone: those of a mobile node, so that
+    /// nobody abroad learns its home address (RFC 5944 §4.6), and the one outside of a firewall.
+    pub quiet: Vec<String>,
 }
 
 /// A host that is reached on one link, at this link-layer address.

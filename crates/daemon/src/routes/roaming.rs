@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
 use serde::{Deserialize, Serialize};
 
 use super::entries::{LinkRoute, Neighbour, Part, RoamingFootprint};
@@ -86,10 +87,9 @@ pub struct Router {
 pub struct Visitor {
     /// Its link-layer address.
     pub mac: Mac,
-    /// Its packets go into the tunnel.
+    /// Its packets go into the tunnel, except those that it encapsulates to us: they never were on
+    /// the TUN device.
     pub is_reverse: bool,
-    /// They come in a tunnel to us.
-    pub encapsulates: bool,
 }
 
 /// The addresses of this host, and the networks of this interface: no visitor has one of them.
@@ -105,6 +105,25 @@ pub fn local(interface: &str) -> BTreeSet<Prefix> {
         if let Some(mask) = mask.filter(|_| it.interface_name == interface) {
             let length = mask.ip().to_bits().count_ones() as u8;
             all.insert(Prefix::around(own.into(), length));
+        }
+    }
+    all
+}
+
+/// The addresses of this host, and on each of its links those of the network and of all its hosts.
+pub fn reserved() -> BTreeSet<Ipv4Addr> {
+    let mut all = BTreeSet::new();
+    for it in getifaddrs().into_iter().flatten() {
+        let address = |it: Option<SockaddrStorage>| Some(it?.as_sockaddr_in()?.ip());
+        let Some(own) = address(it.address) else {
+            continue;
+        };
+        all.insert(own);
+        let mask = address(it.netmask).map_or(u32::MAX, Ipv4Addr::to_bits);
+        // RFC 3021: a network of two addresses has two hosts.
+        if mask.count_ones() < 31 {
+            let network = own.to_bits() & mask;
+            all.extend([network, network | !mask].map(Ipv4Addr::from_bits));
         }
     }
     all
@@ -144,9 +163,9 @@ impl Roaming {
             all.insert(Purpose::Arrived { link: tun });
         }
         let reverse = self.visitors.iter().filter(|(_, one)| one.is_reverse);
-        all.extend(reverse.map(|(home, one)| Purpose::Visitor {
+        all.extend(reverse.map(|(home, _)| Purpose::Visitor {
             home: *home,
-            link: if one.encapsulates { tun } else { visited },
+            link: visited,
         }));
         let both = [true, false].into_iter();
         all.extend(both.flat_map(|is_source| {
@@ -227,8 +246,8 @@ pub(super) async fn apply(
         footprint.roaming.routes.extend(&routes);
     })
     .map_err(RouteError::Footprint)?;
+    quieten(part, file)?;
     if let Some(place) = &wanted.place {
-        quieten(part, file)?;
         place_home(netlink, place, part).await?;
         lead_broadcasts(netlink, place, part, tun).await?;
     }
@@ -270,10 +289,9 @@ pub(super) async fn undo(netlink: &Netlink, file: &mut FootprintFile) -> Result<
         .map_err(RouteError::Footprint)
 }
 
-/// Abroad nobody answers ARP for the home address (RFC 5944 §4.6), although it is on the TUN
-/// device.
+/// Without it Linux answers ARP for the addresses of all interfaces, such as the TUN device.
 fn quieten(part: &Part, file: &mut FootprintFile) -> Result<(), RouteError> {
-    for name in &part.interfaces {
+    for name in &part.quiet {
         let path = arp_ignore(name);
         let former = std::fs::read_to_string(&path).ok();
         let former = former.and_then(|text| text.trim().parse::<u8>().ok());
@@ -371,16 +389,12 @@ mod tests {
     #[test]
     fn only_what_comes_out_of_a_tunnel_goes_to_a_visitor() {
         let home = Ipv4Addr::new(10, 18, 3, 17);
-        let visitor = |is_reverse, encapsulates| Visitor {
-            mac: [2, 0, 0, 0, 0, 1],
-            is_reverse,
-            encapsulates,
-        };
-        for (one, reverse) in [
-            (visitor(false, false), None),
-            (visitor(true, false), Some(LINK)),
-            (visitor(true, true), Some(TUN)),
-        ] {
+        for is_reverse in [false, true] {
+            let one = Visitor {
+                mac: [2, 0, 0, 0, 0, 1],
+                is_reverse,
+            };
+            let reverse = is_reverse.then_some(LINK);
             let roaming = Roaming {
                 visitors: [(home, one)].into(),
                 ..Roaming::default()
@@ -397,6 +411,11 @@ mod tests {
         let all = local("lo");
         let [own, network] = ["127.0.0.1/32", "127.0.0.0/8"].map(|it| it.parse().unwrap());
         assert!(all.contains(&own) && all.contains(&network), "{all:?}");
+        let ends = ["127.0.0.0", "127.0.0.1", "127.255.255.255"];
+        let ends: Vec<Ipv4Addr> = ends.map(|it| it.parse().unwrap()).into();
+        let reserved = reserved();
+        assert!(ends.iter().all(|it| reserved.contains(it)), "{reserved:?}");
+        assert!(!reserved.contains(&Ipv4Addr::new(127, 0, 0, 2)));
         let other = local("none");
         assert!(
             other.contains(&own) && !other.contains(&network),

@@ -131,6 +131,9 @@ impl Server {
             _ => None,
         };
         let links = Links::now(outside).context("cannot list the interfaces of this host")?;
+        if let Some(text) = nft::wall::all_outside(&loaded, &links) {
+            warn!("{text}");
+        }
         let mut filter = None;
         // Nobody knows yet where the node is, and what comes next can fail or take long.
         nft::node::follow((&loaded, &links, true), &mut filter, &mut file)?;

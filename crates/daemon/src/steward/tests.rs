@@ -419,7 +419,6 @@ fn visited(home: &str, mac: [u8; 6]) -> impl FnOnce(&mut Desired) {
         let visitor = Visitor {
             mac,
             is_reverse: true,
-            encapsulates: false,
         };
         desired.roaming.visitors.insert(home, visitor);
     }

@@ -53,6 +53,8 @@ pub struct Carrier {
     pub is_nested: bool,
     /// If it is nested: its packets go into the carrier of this child, and no other.
     pub carried_by: Option<ChildId>,
+    /// What comes out of it goes into another tunnel of ours, or nowhere.
+    pub is_sent_on: bool,
 }
 
 /// A care-of address and the firewall through which it is reached. Two private networks may have
@@ -291,6 +293,7 @@ impl Carrier {
             let mut sa = Sa::tunnel(named, self.encapsulation, self.path, local, remote);
             sa.is_nested = self.is_nested;
             sa.carried_by = self.carried_by;
+            sa.is_sent_on = self.is_sent_on;
             Box::new(sa)
         };
         let inbound = self.inbound.as_ref().map(|traffic| {
@@ -345,6 +348,7 @@ fn of_bindings(
             carried_by: tunnel
                 .firewall
                 .and_then(|it| ways.get(&(tunnel.care_of, it)).copied()),
+            is_sent_on: false,
         });
         if tunnel.has_broadcasts && !tunnel.is_colocated {
             carriers.push(Carrier::of_broadcasts(own, home));
@@ -371,6 +375,7 @@ fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
         outbound: None,
         is_nested: false,
         carried_by: None,
+        is_sent_on: false,
     });
     each.collect()
 }
@@ -411,6 +416,7 @@ pub fn of_node(
             }),
             is_nested: false,
             carried_by: None,
+            is_sent_on: false,
         }];
     };
     let mut carriers = Vec::new();
@@ -425,6 +431,7 @@ pub fn of_node(
             }),
             is_nested: false,
             carried_by: None,
+            is_sent_on: false,
         });
     }
     if tunnel.has_broadcasts {
@@ -438,6 +445,7 @@ pub fn of_node(
             outbound: None,
             is_nested: false,
             carried_by: None,
+            is_sent_on: false,
         });
     }
     carriers
@@ -462,6 +470,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
         }),
         is_nested: false,
         carried_by: None,
+        is_sent_on: false,
     }];
     if visitor.encapsulates_delivery {
         carriers.push(Carrier {
@@ -474,6 +483,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
             outbound: None,
             is_nested: false,
             carried_by: None,
+            is_sent_on: true,
         });
     }
     carriers
@@ -493,6 +503,7 @@ impl Carrier {
             }),
             is_nested: true,
             carried_by: None,
+            is_sent_on: false,
         }
     }
 
@@ -509,6 +520,7 @@ impl Carrier {
             outbound: Some(traffic),
             is_nested: false,
             carried_by: None,
+            is_sent_on: false,
         }
     }
 }

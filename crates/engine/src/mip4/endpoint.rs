@@ -274,6 +274,10 @@ impl Endpoint {
             self.effects.push_back(Effect::Opened(packet));
         }
         self.heed(packets.notices(), now);
+        for slice in packets.returned() {
+            // As from a TUN device, whose header of zeros says that nothing is left to do.
+            self.send(&mut octets[slice.range.clone()], now);
+        }
         for message in packets.control() {
             self.take(message.path, &octets[message.slice.range.clone()], now);
         }

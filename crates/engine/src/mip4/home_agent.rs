@@ -8,6 +8,7 @@ mod beacon;
 mod bindings;
 mod check;
 mod keepalive;
+mod quota;
 mod register;
 mod revoke;
 
@@ -30,6 +31,7 @@ pub use beacon::Beacon;
 pub use bindings::Binding;
 use bindings::Bindings;
 pub use check::Refusal;
+use quota::Quota;
 use register::UdpAnswer;
 
 /// Replies and refusals that wait for the owner, who takes them after each input. Tunnels are never
@@ -161,6 +163,8 @@ pub struct HomeAgent {
     random: Stream,
     by_nai: BTreeMap<Vec<u8>, Ipv4Addr>,
     nodes: BTreeMap<Ipv4Addr, Node>,
+    /// No care-of address.
+    reserved: BTreeSet<Ipv4Addr>,
     /// No binding ends before. So a message costs no look at all nodes.
     first_end: Option<Instant>,
     revocations: Outbox,
@@ -178,6 +182,7 @@ struct Node {
     bindings: Bindings,
     /// The last revocation by a foreign agent.
     revoked: Option<Past>,
+    quota: Quota,
 }
 
 impl HomeAgent {
@@ -190,6 +195,7 @@ impl HomeAgent {
             random,
             by_nai: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            reserved: BTreeSet::new(),
             first_end: None,
             revocations: Outbox::default(),
             outputs: VecDeque::new(),
@@ -251,9 +257,16 @@ impl HomeAgent {
                 answers,
                 bindings,
                 revoked,
+                quota: Quota::default(),
             };
             self.nodes.insert(client.home_address, node);
         }
+    }
+
+    /// All addresses of this host, and those of its links that are no host's. None is a care-of
+    /// address: what is sent there comes back, or goes to everybody. Bindings remain.
+    pub fn set_reserved(&mut self, reserved: BTreeSet<Ipv4Addr>) {
+        self.reserved = reserved;
     }
 
     /// The calendar time was set. Our time does not go back: a request of the right time would be

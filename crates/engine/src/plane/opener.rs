@@ -41,6 +41,8 @@ pub(crate) struct Opener {
     pub(crate) path: Path,
     /// Its packets come in those of another SA alone.
     pub(crate) is_nested: bool,
+    /// See [`Sa::is_sent_on`].
+    pub(crate) is_sent_on: bool,
     /// The address under which our own stack knows the peer of a transport-mode SA. It does not
     /// come from the packets' source, which the peer can choose freely.
     pub(crate) peer: IpAddr,
@@ -118,6 +120,7 @@ impl Opener {
             largest,
             path: sa.path,
             is_nested: sa.is_nested,
+            is_sent_on: sa.is_sent_on,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,

@@ -43,6 +43,7 @@ pub struct Packets {
     pub(crate) used: usize,
     pub(crate) control: Vec<Control>,
     pub(crate) notices: Vec<Notice>,
+    pub(crate) returned: Vec<Slice>,
 }
 
 /// A write in the making; its memory is reused.
@@ -64,6 +65,7 @@ impl Packets {
         self.used = 0;
         self.control.clear();
         self.notices.clear();
+        self.returned.clear();
     }
 
     /// What to write to the TUN device, in order.
@@ -77,6 +79,14 @@ impl Packets {
     /// IKE messages.
     pub fn control(&self) -> &[Control] {
         &self.control
+    }
+
+    /// Whole IP packets for the outbound plane, which sends them into a tunnel or drops them. A
+    /// host has encapsulated them to us, so that we send them into its reverse tunnel (RFC 3024
+    /// §5.2). Whoever sees them on the TUN device cannot tell them from packets that others say are
+    /// from there.
+    pub fn returned(&self) -> &[Slice] {
+        &self.returned
     }
 
     /// What control must know.

@@ -13,7 +13,7 @@ use crate::plane::coalesce::Delivery;
 use crate::plane::ends::OwnEnds;
 use crate::plane::inner::{Inner, be16, put16};
 use crate::plane::opener::Opener;
-use crate::plane::packets::Packets;
+use crate::plane::packets::{Packets, Slice};
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
 use crate::plane::{Offloads, policy};
 use crate::sa::{Mode, Path, Via};
@@ -85,6 +85,14 @@ impl Unwrap<'_> {
         decapsulate_ecn(ip, &inner, outer_class)?;
         if own.take(&inner) {
             return Ok(Some(inner));
+        }
+        if self.opener.is_sent_on {
+            count_hop(ip, &inner)?;
+            out.returned.push(Slice {
+                buffer: self.buffer,
+                range: self.start..self.start + inner.flow.total_len,
+            });
+            return Ok(None);
         }
         let delivery = Delivery {
             inner: &inner,
@@ -253,6 +261,18 @@ fn decapsulate_ecn(ip: &mut [u8], inner: &Inner, outer_class: u8) -> Result<(), 
         let sum = update(be16(ip, 10), old, new);
         put16(ip, 10, sum);
     }
+    Ok(())
+}
+
+/// One hop less for a packet of IPv4, as a router that sends it on.
+fn count_hop(ip: &mut [u8], inner: &Inner) -> Result<(), DropReason> {
+    if inner.ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    let old = be16(ip, 8);
+    ip[8] -= 1;
+    let sum = update(be16(ip, 10), old, be16(ip, 8));
+    put16(ip, 10, sum);
     Ok(())
 }
 

@@ -144,8 +144,7 @@ impl ForeignAgentPart {
         let visitors = self.agent.visitors().map(|one| {
             let visitor = Visitor {
                 mac: one.mac.0,
-                is_reverse: one.is_reverse,
-                encapsulates: one.encapsulates_delivery,
+                is_reverse: one.is_reverse && !one.encapsulates_delivery,
             };
             (one.home_address, visitor)
         });

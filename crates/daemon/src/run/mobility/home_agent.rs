@@ -21,7 +21,7 @@ use super::{Common, Effect, Input, surroundings};
 use crate::config::HomeAgentSetup;
 use crate::count_file::CountFile;
 use crate::ether::{ALL_HOSTS, Heard, Mac};
-use crate::routes::{Desired, Prefix};
+use crate::routes::{Desired, Prefix, roaming};
 use crate::status::{BindingStatus, MobilityStatus};
 
 /// How often a change of link-layer address is announced, and how far apart: a frame may be lost
@@ -103,6 +103,8 @@ impl HomeAgentPart {
             carriers.nest_all();
         }
         let begun = carriers.begin(&config.trusts_traversal);
+        let mut agent = HomeAgent::new(config.clone(), clock, now, random);
+        agent.set_reserved(roaming::reserved());
         let part = Self {
             beacon,
             carriers,
@@ -110,7 +112,7 @@ impl HomeAgentPart {
             network: TrafficSelector::subnet(config.address.into(), config.prefix_len),
             broadcasts: Rate::default(),
             homes: config.clients.iter().map(|it| it.home_address).collect(),
-            agent: HomeAgent::new(config, clock, now, random),
+            agent,
             away: BTreeSet::new(),
             homecomings: Homecomings::default(),
             places: Places::default(),
@@ -145,8 +147,8 @@ impl HomeAgentPart {
                     self.agent.revoke(*home, now);
                 }
             }
+            Input::Look => self.agent.set_reserved(roaming::reserved()),
             Input::Unreachable(..)
-            | Input::Look
             | Input::Applied
             | Input::Unsent
             | Input::Notice(_)

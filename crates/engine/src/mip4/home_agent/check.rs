@@ -39,7 +39,8 @@ pub enum Refusal {
     CopiedRequest,
     /// A keepalive of a tunnel that waits for none.
     UnexpectedKeepalive,
-    /// Denied with this code. In a reply, unless the request came from where its node is not.
+    /// Denied with this code. In a reply, unless the request came from where its node is not, or
+    /// after too many others.
     Denied(Code),
 }
 

@@ -10,6 +10,7 @@ use wire::mip4::{
 
 use super::bindings::Binding;
 use super::check::{self, Asked, Refusal};
+use super::quota::Freshness;
 use super::{Change, Datagram, HomeAgent, Output};
 use crate::mip4::association::Associations;
 use crate::mip4::firewall::Outside;
@@ -33,6 +34,8 @@ pub(super) struct Denied {
 
 /// What a reply says.
 struct Answer {
+    /// What is known of the request.
+    freshness: Freshness,
     code: Code,
     lifetime: u16,
     identification: u64,
@@ -96,7 +99,11 @@ impl HomeAgent {
             home_address: Some(home_address),
             why: Refusal::Denied(code),
         })?;
-        self.send(&asked, it, (spi, &answer), now);
+        let node = self.nodes.get_mut(&home_address).expect("a node of ours");
+        let identification = asked.request.identification;
+        if node.quota.spend(answer.freshness, identification, now) {
+            self.send(&asked, it, (spi, &answer), now);
+        }
         let why = match (answer.code, asked.firewall(&self.config)) {
             (code, _) if code.is_accepted() => return Ok(()),
             (Code::IdentificationMismatch, _) if is_copied => Refusal::CopiedRequest,
@@ -144,7 +151,8 @@ impl HomeAgent {
         now: Instant,
     ) -> Result<(u32, Answer), Code> {
         let request = &asked.request;
-        let deny = |code, identification| Answer {
+        let deny = |freshness, code, identification| Answer {
+            freshness,
             code,
             lifetime: request.lifetime,
             identification,
@@ -165,19 +173,22 @@ impl HomeAgent {
             }
             // The preferred association is the one that the node most likely has.
             let spi = node.associations.first().spi();
-            return Ok((spi, deny(code, request.identification)));
+            let answer = deny(Freshness::Unproven, code, request.identification);
+            return Ok((spi, answer));
         };
         let spi = association.spi();
-        let denied = |code, identification| Ok((spi, deny(code, identification)));
+        let stale = |identification| {
+            let code = Code::IdentificationMismatch;
+            deny(Freshness::Stale, code, identification)
+        };
         let guard = node.guards.get_mut(&spi).expect("one for each association");
         let mismatch = guard.mismatch(request.identification, ntp);
         let reply = match guard.judge(request.identification, ntp, &mut self.random) {
             Verdict::Fresh(reply) => reply,
-            Verdict::Mismatch(reply) => return denied(Code::IdentificationMismatch, reply),
+            Verdict::Mismatch(reply) => return Ok((spi, stale(reply))),
             Verdict::Repeated(reply) => {
                 let answer = self.answer_again(request, it.from, (spi, reply), now);
-                let answer = answer.unwrap_or(deny(Code::IdentificationMismatch, mismatch));
-                return Ok((spi, answer));
+                return Ok((spi, answer.unwrap_or(stale(mismatch))));
             }
         };
         let deliverer = match is_agent_proven {
@@ -186,12 +197,12 @@ impl HomeAgent {
         };
         if let Err(code) = deliverer {
             return match is_answered {
-                true => denied(code, reply),
+                true => Ok((spi, deny(Freshness::Stale, code, reply))),
                 false => Err(code),
             };
         }
         let answer = self.accept(asked, it, reply, now);
-        let answer = answer.unwrap_or_else(|code| deny(code, reply));
+        let answer = answer.unwrap_or_else(|code| deny(Freshness::Fresh, code, reply));
         let node = self.nodes.get_mut(&home_address).expect("a node of ours");
         let guard = node.guards.get_mut(&spi).expect("one for each association");
         guard.accept(request.identification, reply);
@@ -211,6 +222,7 @@ impl HomeAgent {
         let lifetime = asked.request.lifetime.min(self.config.max_lifetime);
         self.change(&asked.request, &grant, it.from, lifetime, now);
         Ok(Answer {
+            freshness: Freshness::Fresh,
             code: self.accepted(),
             lifetime,
             identification,
@@ -240,6 +252,7 @@ impl HomeAgent {
         let node = self.nodes.get(&request.home_address)?;
         let binding = node.bindings.of(request.care_of_address);
         Some(Answer {
+            freshness: Freshness::Stale,
             code,
             lifetime,
             identification,
@@ -347,12 +360,14 @@ impl HomeAgent {
         let node = &self.nodes[&request.home_address];
         asked.check_aaa(it.payload, node.aaa.as_ref())?;
         let encapsulation = check::grantable(&self.config, request)?;
-        // Its packets would come back to us, and to the care-of address of that node.
-        if request.lifetime > 0 && self.nodes.contains_key(&request.care_of_address) {
+        let care_of = request.care_of_address;
+        // Packets to the home address of a node would come back to us, and so to its care-of
+        // address.
+        let is_ours = self.nodes.contains_key(&care_of) || self.reserved.contains(&care_of);
+        if request.lifetime > 0 && is_ours {
             return Err(Code::HomeBadRequest);
         }
         let is_colocated = request.flags.has(RequestFlags::DECAPSULATES);
-        let care_of = request.care_of_address;
         let named = asked.firewall(&self.config).map_err(|_| UNTRUSTED)?;
         let tunnel = Tunnel {
             care_of,

@@ -364,6 +364,49 @@ fn a_repeated_request_gets_what_is_left_and_a_replayed_one_nothing() {
     assert_eq!(care_of_addresses(&agent), [] as [Ipv4Addr; 0]);
 }
 
+/// How many replies a thousand requests get within a second, each changed by a function.
+fn replies_to_a_flood(agent: &mut HomeAgent, second: u64, change: impl Fn(u64) -> Ask) -> usize {
+    let sent = (0..1000).map(|index| {
+        let now = at(second) + Duration::from_millis(index);
+        let one = change(index);
+        let outputs = deliver(agent, &one, &one.datagram(), now);
+        let is_sent = |it: &&Output| matches!(it, Output::Send { .. });
+        outputs.iter().filter(is_sent).count()
+    });
+    sent.sum()
+}
+
+/// Anybody can send forged requests, and copies of those that he has heard, from any address.
+#[test]
+fn floods_of_forged_and_copied_requests_get_a_few_replies() {
+    let mut agent = started(config());
+    let (first, newest) = (ask(1), ask(10));
+    assert_eq!(code(&mut agent, &first, 1), Code::Accepted);
+    assert_eq!(code(&mut agent, &newest, 10), Code::Accepted);
+    let forged = |index| Ask {
+        key: b"another key of 16".to_vec(),
+        identification: newest.identification + index,
+        ..newest.clone()
+    };
+    assert_eq!(replies_to_a_flood(&mut agent, 20, forged), 4);
+    // One copied request, from anywhere: no sooner than a node repeats it.
+    let copied = |index: u64| Ask {
+        from: Ipv4Addr::from_bits(0xc000_0200 + index as u32),
+        ..first.clone()
+    };
+    assert_eq!(replies_to_a_flood(&mut agent, 30, copied), 2);
+    let many = |index| ask(index % 9);
+    assert_eq!(replies_to_a_flood(&mut agent, 40, many), 4);
+    // The node itself still registers, and what was silenced lasts a second.
+    assert_eq!(code(&mut agent, &ask(40), 40), Code::Accepted);
+    assert_eq!(code(&mut agent, &first, 42), Code::IdentificationMismatch);
+    let forged = forged(5000);
+    assert_eq!(
+        code(&mut agent, &forged, 42),
+        Code::HomeMobileAuthentication
+    );
+}
+
 #[test]
 fn a_request_with_a_wrong_clock_learns_the_right_time() {
     let mut agent = started(config());
@@ -533,7 +576,10 @@ fn a_foreign_agent_with_an_association_must_prove_itself_and_another_must_not_pr
 #[test]
 fn care_of_addresses_that_cannot_be_one_are_refused() {
     let mut agent = started(config());
+    let other_own = Ipv4Addr::new(203, 0, 113, 5);
+    agent.set_reserved([other_own].into());
     let unusable = [
+        other_own,
         HOME,
         OURS,
         Ipv4Addr::UNSPECIFIED,

@@ -139,6 +139,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
         is_nested: false,
         carried_by: None,
         removes_header: false,
+        is_sent_on: false,
     }
 }
 

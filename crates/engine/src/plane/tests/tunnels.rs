@@ -8,7 +8,10 @@ use crate::plane::inner::{be16, put16};
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
 use crate::plane::sealer::finish_ip_header;
 use crate::plane::trouble::{TELL_INTERVAL, TROUBLE_HOLDS, Unreached};
-use crate::plane::{InboundChange, MAX_NESTED, Notice, OutboundChange, TooBig, Undelivered};
+use crate::plane::{
+    InboundChange, InboundPlane, MAX_NESTED, Notice, OutboundChange, Packets, Received, TooBig,
+    Undelivered,
+};
 use crate::sa::{ChildId, Direction, Encapsulation, Layer, Path, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::work::Task;
@@ -638,6 +641,56 @@ fn a_newer_tunnel_of_the_same_child_takes_over() {
     let sent = pair.seal(&[to_home(&udp((5, 53), b"hello"))]);
     assert_eq!(sent.len(), 1);
     assert_eq!(sent[0].path, raw_path(HOME_AGENT, "192.0.2.77"));
+}
+
+/// A foreign agent: its visitor encapsulates to it what is to go home (RFC 3024 §5.2), and its
+/// home agent sends it what may say that it is from any host.
+#[test]
+fn what_a_sender_encapsulates_itself_is_returned_and_is_not_on_the_device() {
+    const AGENT: &str = "203.0.113.9";
+    let from = |end: &str, number, remote: Vec<TrafficSelector>| {
+        let name = (Direction::Inbound, CHILD, number);
+        let form = Encapsulation::IpInIp;
+        Sa::tunnel(name, form, raw_path(AGENT, end), everything(), remote)
+    };
+    let mut plane = InboundPlane::new(NO_OFFLOADS);
+    let mut delivery = from(HOME, 1, vec![host(HOME)]);
+    delivery.is_sent_on = true;
+    for sa in [delivery, from(HOME_AGENT, 2, everything())] {
+        plane.apply(InboundChange::Install(Box::new(sa)));
+    }
+    let mut out = Packets::new();
+    let mut take = |end: &str, inner: &[u8]| {
+        let mut octets = wrapped(Encapsulation::IpInIp, (end, AGENT), inner);
+        let received = Received {
+            path: raw_path(AGENT, end),
+            traffic_class: 0,
+            segment_bytes: octets.len(),
+            bytes: &mut octets,
+        };
+        out.clear();
+        let dropped = plane.open(0, received, NOW, &mut out);
+        let returned = out.returned().iter();
+        let returned: Vec<Vec<u8>> = returned
+            .map(|it| octets[it.range.clone()].to_vec())
+            .collect();
+        (returned, out.writes().count(), dropped)
+    };
+    let own = packet(HOME, CORRESPONDENT, UDP, &udp((5, 53), b"hello"));
+    let mut onward = own.clone();
+    onward[8] -= 1;
+    finish_ip_header(&mut onward[..20], own.len());
+    assert_eq!(take(HOME, &own), (vec![onward], 0, None));
+    // From the home agent: the same packet, or one from anywhere, is for the device.
+    assert_eq!(take(HOME_AGENT, &own), (vec![], 1, None));
+    let others = packet(CORRESPONDENT, HOME, UDP, &udp((53, 5), b"hello"));
+    let mismatch = Some(DropReason::SelectorMismatch);
+    assert_eq!(take(HOME, &others), (vec![], 0, mismatch));
+    let mut last = own;
+    last[8] = 1;
+    let length = last.len();
+    finish_ip_header(&mut last[..20], length);
+    assert_eq!(take(HOME, &last), (vec![], 0, Some(DropReason::TtlExpired)));
 }
 
 #[test]
