@@ -67,6 +67,8 @@ pub(super) struct HomeAgentPart {
     /// Nodes that are away.
     away: BTreeSet<Ipv4Addr>,
     homecomings: Homecomings,
+    /// Ends of tunnels that this host has no route to, by home address.
+    unrouted: BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>>,
     /// Where nodes have registered.
     pub(super) places: Places,
     /// Announcements that are still to be made: when, where the address is if not here, and how
@@ -115,6 +117,7 @@ impl HomeAgentPart {
             agent,
             away: BTreeSet::new(),
             homecomings: Homecomings::default(),
+            unrouted: BTreeMap::new(),
             places: Places::default(),
             announcements: BTreeMap::new(),
             own_skip,
@@ -362,8 +365,14 @@ impl HomeAgentPart {
         let ends = tunnels
             .iter()
             .map(|it| it.udp.map_or(it.care_of, |udp| *udp.ip()));
-        for end in ends.filter(|end| !surroundings::is_routed(*end)) {
+        let lost: BTreeSet<Ipv4Addr> = ends.filter(|it| !surroundings::is_routed(*it)).collect();
+        // A renewal says nothing new.
+        let known = self.unrouted.remove(&home_address).unwrap_or_default();
+        for end in lost.difference(&known) {
             warn!(home = %home_address, "this host has no route to {end}");
+        }
+        if !lost.is_empty() {
+            self.unrouted.insert(home_address, lost);
         }
         let changes = self.carriers.follow(home_address, tunnels);
         common.plane(changes);

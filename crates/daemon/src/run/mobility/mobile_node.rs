@@ -367,7 +367,7 @@ impl MobileNodePart {
                 Output::Revoked => info!("the home agent has ended the registration"),
                 Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
-                    warn!("registration denied: {code:?}");
+                    warn!("{}", report::refused(code));
                     self.denied = Some(code);
                     common.refuse(format!("denied-{}", code.number()));
                 }

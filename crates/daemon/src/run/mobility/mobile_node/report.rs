@@ -3,6 +3,7 @@
 use engine::mip4::firewall::Side;
 use engine::mip4::mobile_node::State;
 use engine::time::Instant;
+use wire::mip4::Code;
 
 use super::MobileNodePart;
 use crate::run::mobility::surroundings::is_routed;
@@ -83,11 +84,7 @@ impl MobileNodePart {
         let outside = self.node.outside().and(self.setup.firewall.as_ref());
         let peer = outside.map_or(config.home_agent, |it| it.first.outside);
         if let Some(code) = self.denied {
-            let who = match code.is_from_foreign_agent() {
-                true => "the foreign agent",
-                false => "the home agent",
-            };
-            format!("{who} refuses the registration: denied-{}", code.number())
+            refused(code)
         } else if self.node.ignored().unauthenticated > 0 {
             "an answer came whose authenticator is wrong: the keys of `association` differ, or \
              somebody forges answers"
@@ -105,4 +102,13 @@ impl MobileNodePart {
             format!("the home agent {peer} does not answer on {interface}")
         }
     }
+}
+
+/// Who has refused the registration, and with which code, by the name that drops have.
+pub(super) fn refused(code: Code) -> String {
+    let who = match code.is_from_foreign_agent() {
+        true => "the foreign agent",
+        false => "the home agent",
+    };
+    format!("{who} refuses the registration: denied-{}", code.number())
 }
