@@ -220,6 +220,7 @@ fn open_from(
     let received = Received {
         path,
         traffic_class: 3,
+        interface: 0,
         segment_bytes: segment.min(length).max(1),
         bytes,
     };
@@ -282,7 +283,7 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1400,
         is_nested: false,
-        is_sent_on: false,
+        sent_on_from: None,
         carried_by: None,
         removes_header: false,
     }

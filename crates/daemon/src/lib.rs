@@ -22,6 +22,7 @@ pub mod dns;
 pub mod ether;
 pub mod files;
 pub mod footprint;
+pub mod interfaces;
 pub mod leases;
 pub mod link;
 pub mod nft;

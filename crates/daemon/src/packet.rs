@@ -223,6 +223,7 @@ impl TwoEnds {
         let received = Received {
             path: self.path.reversed(),
             traffic_class: 0,
+            interface: 0,
             segment_bytes: bytes.len(),
             bytes: &mut bytes,
         };
@@ -307,7 +308,7 @@ impl Association {
             is_nested: false,
             carried_by: None,
             removes_header: false,
-            is_sent_on: false,
+            sent_on_from: None,
         })
     }
 }

@@ -16,6 +16,7 @@ mod threads;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -36,8 +37,11 @@ use crate::sys::datagram::QueuedError;
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
 
-/// Changes that may wait for a packet thread. When the queue is full, control waits.
+/// Orders that may wait for a packet thread. When the queue is full, control waits.
 const ORDERS: usize = 4096;
+/// Octets of returned packets that may wait for the outbound direction: a burst of full ones, but
+/// no more than passes while control waits for a change.
+const RETURNED_BYTES: usize = 256 << 10;
 /// Messages and notices that may wait for control.
 const NEWS: usize = 1024;
 
@@ -71,6 +75,7 @@ struct Devices {
     tap: Option<Tap>,
     clock: Clock,
     news: mpsc::Sender<News>,
+    returned: Returned,
 }
 
 /// Both threads, running. Dropping it stops them.
@@ -130,6 +135,8 @@ pub struct IoReport {
     pub calls: u64,
     /// Datagrams or frames that the kernel refused.
     pub refused: u64,
+    /// Packets from a tunnel into another one that found too many waiting.
+    pub overflowed: u64,
     /// Datagrams that were empty, or larger than their buffer.
     pub truncated: u64,
     /// Messages and notices lost because control was busy.
@@ -153,10 +160,16 @@ enum OutboundOrder {
     Change(OutboundChange),
     /// A whole IP packet of control's own, to send as if it came from the TUN device.
     Packet(Vec<u8>),
+    /// One that came out of a tunnel, likewise. It counts in [`Returned`].
+    Returned(Vec<u8>),
     Report(oneshot::Sender<Report>),
     Icmp(IcmpReport),
     Stop,
 }
+
+/// Octets of returned packets that wait for the outbound direction.
+#[derive(Clone, Default)]
+struct Returned(Arc<AtomicUsize>);
 
 /// An ICMP report passed from one direction to the other, with the packet that it quotes.
 struct IcmpReport {
@@ -205,6 +218,7 @@ impl Planes {
             tap: parts.tap,
             clock: parts.clock,
             news: news.clone(),
+            returned: Returned::default(),
         };
         let (to_outbound, outbound_queue) = orders()?;
         let (to_inbound, inbound_queue) = orders()?;
@@ -322,6 +336,23 @@ impl<O> Orders<O> {
     /// Wakes the thread that serves the direction.
     fn ring(&self) -> Result<(), Gone> {
         self.bell.write(1).map(drop).map_err(|_| Gone)
+    }
+}
+
+impl Returned {
+    /// Whether one more packet of this length may wait, which then counts. One thread asks.
+    fn take(&self, length: usize) -> bool {
+        let waiting = self.0.load(Ordering::Relaxed);
+        let is_room = waiting + length <= RETURNED_BYTES;
+        if is_room {
+            self.0.fetch_add(length, Ordering::Relaxed);
+        }
+        is_room
+    }
+
+    /// It no longer waits.
+    fn give_back(&self, length: usize) {
+        self.0.fetch_sub(length, Ordering::Relaxed);
     }
 }
 

@@ -100,6 +100,7 @@ fn measure(name: &str, protection: Protection, rounds: usize) {
             let received = Received {
                 path: run.path.reversed(),
                 traffic_class: run.traffic_class,
+                interface: 0,
                 segment_bytes: run.segment_bytes,
                 bytes: &mut buffers[number],
             };
@@ -163,7 +164,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
         copies_df: true,
         path_mtu: 1500,
         is_nested: false,
-        is_sent_on: false,
+        sent_on_from: None,
         carried_by: None,
         removes_header: false,
     }

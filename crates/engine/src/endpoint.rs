@@ -144,6 +144,7 @@ impl Endpoint {
         let received = Received {
             path,
             traffic_class: 0,
+            interface: 0,
             segment_bytes: octets.len(),
             bytes: &mut *octets,
         };

@@ -307,9 +307,9 @@ pub struct Sa {
     pub carried_by: Option<ChildId>,
     /// Outbound: the outer header of packets that are IP in IP is left out before they are sealed.
     pub removes_header: bool,
-    /// Inbound: its packets are for the outbound plane ([`crate::plane::Packets::returned`]), not
-    /// for the TUN device.
-    pub is_sent_on: bool,
+    /// Inbound: its packets come in by the interface of this index (0: by any), and are for the
+    /// outbound plane ([`crate::plane::Packets::returned`]), not for the TUN device.
+    pub sent_on_from: Option<u32>,
 }
 
 impl Sa {
@@ -344,7 +344,7 @@ impl Sa {
             is_nested: false,
             carried_by: None,
             removes_header: false,
-            is_sent_on: false,
+            sent_on_from: None,
         }
     }
 

@@ -273,6 +273,7 @@ impl Pair {
                 let taken = Received {
                     path: run.path.reversed(),
                     traffic_class: run.traffic_class,
+                    interface: 0,
                     segment_bytes: run.segment_bytes,
                     bytes,
                 };
@@ -346,7 +347,7 @@ fn sa(
         copies_df: true,
         path_mtu: 1500,
         is_nested: false,
-        is_sent_on: false,
+        sent_on_from: None,
         carried_by: None,
         removes_header: false,
     }

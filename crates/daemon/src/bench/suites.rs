@@ -105,6 +105,7 @@ impl Ends {
             let received = Received {
                 path: *path,
                 traffic_class: 0,
+                interface: 0,
                 segment_bytes: bytes.len(),
                 bytes,
             };
@@ -169,7 +170,7 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
         is_nested: false,
         carried_by: None,
         removes_header: false,
-        is_sent_on: false,
+        sent_on_from: None,
     }
 }
 

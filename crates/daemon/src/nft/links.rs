@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nameindex;
+
+use crate::interfaces::entries;
 
 /// Names of links.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +21,9 @@ impl Links {
         let names = if_nameindex()?;
         let names = names.iter().filter_map(|it| it.name().to_str().ok());
         let mut links: BTreeSet<String> = names.filter(|it| is_plain(it)).map(Into::into).collect();
-        for one in getifaddrs()? {
-            let own = one.address.as_ref().and_then(|it| it.as_sockaddr_in());
-            if own.is_some_and(|it| Some(it.ip()) == without) {
-                links.remove(&one.interface_name);
+        for one in entries()? {
+            if without.is_some() && one.v4() == without {
+                links.remove(&one.interface);
                 is_found = true;
             }
         }

@@ -12,7 +12,7 @@ use wire::mip4::TunnelHeader;
 use super::news::Line;
 use super::{
     Clock, Devices, IcmpReport, InboundOrder, IoReport, News, OrderQueue, Orders, OutboundOrder,
-    Report,
+    Report, Returned,
 };
 use crate::capture::Tap;
 use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
@@ -39,6 +39,7 @@ pub(super) struct Inbound {
     clock: Clock,
     orders: OrderQueue<InboundOrder>,
     outbound: Orders<OutboundOrder>,
+    returned: Returned,
     line: Line,
     io: IoReport,
     packets: Packets,
@@ -78,6 +79,7 @@ impl Inbound {
             clock: devices.clock,
             orders,
             outbound,
+            returned: devices.returned.clone(),
             line: Line::new(devices.news.clone()),
             io: IoReport::default(),
             packets: Packets::new(),
@@ -230,9 +232,14 @@ impl Inbound {
         }
         for slice in self.packets.returned() {
             let bytes = &buffers.of(slice.buffer)[slice.range.clone()];
-            // If the queue is full, the packet is lost as in any other.
-            let order = OutboundOrder::Packet(bytes.to_vec());
-            self.io.refused += u64::from(!self.outbound.offer(order));
+            let has_room = self.returned.take(bytes.len());
+            if has_room && self.outbound.offer(OutboundOrder::Returned(bytes.to_vec())) {
+                continue;
+            }
+            self.io.overflowed += 1;
+            if has_room {
+                self.returned.give_back(bytes.len());
+            }
         }
         for control in self.packets.control() {
             let bytes = &buffers.of(control.slice.buffer)[control.slice.range.clone()];
@@ -304,6 +311,7 @@ fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Rec
     Received {
         path,
         traffic_class: incoming.traffic_class,
+        interface: incoming.interface,
         segment_bytes: incoming.segment(),
         bytes,
     }
@@ -328,6 +336,7 @@ fn take_raw<'a>(
     Received {
         path: Path::raw(incoming.local, incoming.remote.ip()),
         traffic_class: incoming.traffic_class,
+        interface: incoming.interface,
         segment_bytes: bytes.len(),
         bytes,
     }

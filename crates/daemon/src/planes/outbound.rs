@@ -7,7 +7,9 @@ use engine::plane::{Datagrams, Notice, OutboundChange, OutboundPlane, Run, TooBi
 use engine::sa::{Direction, Via};
 
 use super::news::Line;
-use super::{Clock, Devices, IcmpReport, IoReport, News, OrderQueue, OutboundOrder, Report};
+use super::{
+    Clock, Devices, IcmpReport, IoReport, News, OrderQueue, OutboundOrder, Report, Returned,
+};
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
@@ -29,6 +31,7 @@ pub(super) struct Outbound {
     clock: Clock,
     orders: OrderQueue<OutboundOrder>,
     line: Line,
+    returned: Returned,
     io: IoReport,
     frame: Vec<u8>,
     out: Datagrams,
@@ -64,6 +67,7 @@ impl Outbound {
             clock: devices.clock,
             orders,
             line: Line::new(devices.news.clone()),
+            returned: devices.returned.clone(),
             io: IoReport::default(),
             frame: vec![0; FRAME_BYTES],
             out: Datagrams::new(),
@@ -101,6 +105,10 @@ impl Outbound {
             && let Some(order) = self.orders.take()
         {
             self.is_over = self.obey(order);
+            // Returned packets may be many and long.
+            if self.out.len() >= TURN_BYTES {
+                self.flush();
+            }
         }
     }
 
@@ -160,6 +168,10 @@ impl Outbound {
                 self.tell(told);
                 self.ask_links();
                 self.plane.release(now, &mut self.out);
+            }
+            OutboundOrder::Returned(packet) => {
+                self.returned.give_back(packet.len());
+                return self.obey(OutboundOrder::Packet(packet));
             }
             OutboundOrder::Packet(packet) => {
                 // A header of zeros says that nothing is left to do. The buffer of frames may hold

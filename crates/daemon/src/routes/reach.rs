@@ -7,11 +7,11 @@ use engine::config::{Child, Connection};
 use engine::ike::{NotReached, Unreachable};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
-use nix::ifaddrs::getifaddrs;
 use wire::ip::protocol::UDP;
 
 use super::Prefix;
 use super::prefix::number;
+use crate::interfaces::entries;
 
 /// The DNS port (RFC 1035 §4.2.1).
 const DOMAIN_PORT: u16 = 53;
@@ -95,16 +95,13 @@ fn is_everything(selector: &TrafficSelector) -> bool {
 /// The addresses and networks of this host's links except `tun`, by link. Excludes loopback and
 /// link-local addresses, but a gateway may have another address on its loopback device.
 pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
-    let Ok(found) = getifaddrs() else {
-        return Vec::new();
-    };
-    let usable = found.filter(|it| it.interface_name != tun);
+    let found = entries().unwrap_or_default().into_iter();
+    let usable = found.filter(|it| it.interface != tun);
     let mut all: Vec<_> = usable
         .filter_map(|it| {
-            let address = ip(it.address.as_ref()?)?;
-            let mask = ip(it.netmask.as_ref()?)?;
-            let length = number(mask).count_ones() as u8;
-            Some((it.interface_name, address, Prefix::around(address, length)))
+            let address = it.address?;
+            let length = number(it.mask?).count_ones() as u8;
+            Some((it.interface, address, Prefix::around(address, length)))
         })
         .filter(|(_, address, _)| !address.is_loopback() && !is_link_local(*address))
         .collect();
@@ -135,11 +132,6 @@ pub fn seen_from_here(
         false => NotReached::NextHop,
     };
     Unreachable { why, ..what }
-}
-
-fn ip(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
-    let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
-    v4.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
 }
 
 fn is_link_local(address: IpAddr) -> bool {

@@ -11,8 +11,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::SockaddrStorage;
 use serde::{Deserialize, Serialize};
 
 use super::entries::{LinkRoute, Neighbour, Part, RoamingFootprint};
@@ -21,6 +19,7 @@ use super::netlink::Netlink;
 use super::{Prefix, RouteError};
 use crate::ether::Mac;
 use crate::footprint::FootprintFile;
+use crate::interfaces::entries;
 
 /// Routes of host and router on a link: better than those into the tunnel.
 const LINK_METRIC: u32 = 50;
@@ -87,25 +86,18 @@ pub struct Router {
 pub struct Visitor {
     /// Its link-layer address.
     pub mac: Mac,
-    /// Its packets go into the tunnel, except those that it encapsulates to us: they never were on
-    /// the TUN device.
-    pub is_reverse: bool,
+    /// What comes from it on the link goes into the tunnel. What it encapsulates to us does
+    /// without this.
+    pub is_led_into_tunnel: bool,
 }
 
 /// The addresses of this host, and the networks of this interface: no visitor has one of them.
 pub fn local(interface: &str) -> BTreeSet<Prefix> {
     let mut all = BTreeSet::new();
-    for it in getifaddrs().into_iter().flatten() {
-        let own = it.address.as_ref().and_then(|it| it.as_sockaddr_in());
-        let Some(own) = own.map(|it| it.ip()) else {
-            continue;
-        };
-        all.insert(Prefix::host(own.into()));
-        let mask = it.netmask.as_ref().and_then(|it| it.as_sockaddr_in());
-        if let Some(mask) = mask.filter(|_| it.interface_name == interface) {
-            let length = mask.ip().to_bits().count_ones() as u8;
-            all.insert(Prefix::around(own.into(), length));
-        }
+    for it in entries().unwrap_or_default() {
+        all.extend(it.v4().map(|own| Prefix::host(own.into())));
+        let network = it.v4_network().filter(|_| it.interface == interface);
+        all.extend(network.map(|(own, length)| Prefix::around(own.into(), length)));
     }
     all
 }
@@ -113,17 +105,13 @@ pub fn local(interface: &str) -> BTreeSet<Prefix> {
 /// The addresses of this host, and on each of its links those of the network and of all its hosts.
 pub fn reserved() -> BTreeSet<Ipv4Addr> {
     let mut all = BTreeSet::new();
-    for it in getifaddrs().into_iter().flatten() {
-        let address = |it: Option<SockaddrStorage>| Some(it?.as_sockaddr_in()?.ip());
-        let Some(own) = address(it.address) else {
-            continue;
-        };
-        all.insert(own);
-        let mask = address(it.netmask).map_or(u32::MAX, Ipv4Addr::to_bits);
+    for it in entries().unwrap_or_default() {
+        all.extend(it.v4());
         // RFC 3021: a network of two addresses has two hosts.
-        if mask.count_ones() < 31 {
-            let network = own.to_bits() & mask;
-            all.extend([network, network | !mask].map(Ipv4Addr::from_bits));
+        if let Some((own, length)) = it.v4_network().filter(|(_, length)| *length < 31) {
+            let hosts = u32::MAX >> length;
+            let ends = [own.to_bits() & !hosts, own.to_bits() | hosts];
+            all.extend(ends.map(Ipv4Addr::from_bits));
         }
     }
     all
@@ -162,7 +150,10 @@ impl Roaming {
         if !self.visitors.is_empty() {
             all.insert(Purpose::Arrived { link: tun });
         }
-        let reverse = self.visitors.iter().filter(|(_, one)| one.is_reverse);
+        let reverse = self
+            .visitors
+            .iter()
+            .filter(|(_, one)| one.is_led_into_tunnel);
         all.extend(reverse.map(|(home, _)| Purpose::Visitor {
             home: *home,
             link: visited,
@@ -181,7 +172,7 @@ impl Roaming {
 
     /// Whether rules lead to the next table, and that into the tunnel.
     pub fn needs_next_table(&self) -> bool {
-        self.visitors.values().any(|one| one.is_reverse) || !self.returned.is_empty()
+        self.visitors.values().any(|one| one.is_led_into_tunnel) || !self.returned.is_empty()
     }
 
     fn neighbours(&self, part: &Part) -> Result<BTreeSet<Neighbour>, RouteError> {
@@ -356,12 +347,10 @@ async fn lead_broadcasts(
 
 /// The interfaces with this address, and the length of its prefix there.
 fn with_address(address: Ipv4Addr) -> Vec<(String, u8)> {
-    let all = getifaddrs().into_iter().flatten();
+    let all = entries().unwrap_or_default().into_iter();
     let found = all.filter_map(|it| {
-        let own = it.address.as_ref()?.as_sockaddr_in()?.ip();
-        let mask = it.netmask.as_ref()?.as_sockaddr_in()?.ip();
-        let length = mask.to_bits().count_ones() as u8;
-        (own == address).then_some((it.interface_name, length))
+        let (own, length) = it.v4_network()?;
+        (own == address).then_some((it.interface, length))
     });
     found.collect()
 }
@@ -389,12 +378,12 @@ mod tests {
     #[test]
     fn only_what_comes_out_of_a_tunnel_goes_to_a_visitor() {
         let home = Ipv4Addr::new(10, 18, 3, 17);
-        for is_reverse in [false, true] {
+        for is_led_into_tunnel in [false, true] {
             let one = Visitor {
                 mac: [2, 0, 0, 0, 0, 1],
-                is_reverse,
+                is_led_into_tunnel,
             };
-            let reverse = is_reverse.then_some(LINK);
+            let reverse = is_led_into_tunnel.then_some(LINK);
             let roaming = Roaming {
                 visitors: [(home, one)].into(),
                 ..Roaming::default()

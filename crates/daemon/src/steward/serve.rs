@@ -209,6 +209,18 @@ impl Server {
         Ok(self.file.close()?)
     }
 
+    /// Looks which links are inside, if at the start none had the firewall's address outside: it may
+    /// have come since.
+    fn find_links(&mut self) -> anyhow::Result<()> {
+        if nft::wall::all_outside(&self.loaded, &self.links).is_none() {
+            return Ok(());
+        }
+        if let Some(Mobility::Firewall(setup)) = &self.loaded.mobility {
+            self.links = Links::now(Some(setup.config.outside))?;
+        }
+        Ok(nft::wall::keep(&self.loaded, &self.links, &mut self.file)?)
+    }
+
     async fn obey(&mut self, request: Request) -> Reply {
         let done = match request {
             Request::Device { mtu } | Request::Resize { mtu } if mtu < MTU_MIN => {
@@ -281,6 +293,7 @@ impl Server {
     }
 
     async fn apply(&mut self, desired: &Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
+        self.find_links()?;
         let routes = self.routes.as_mut().context("there is no device yet")?;
         let refusing = |file: &FootprintFile| {
             let footprint = &file.footprint;

@@ -418,7 +418,7 @@ fn visited(home: &str, mac: [u8; 6]) -> impl FnOnce(&mut Desired) {
     move |desired| {
         let visitor = Visitor {
             mac,
-            is_reverse: true,
+            is_led_into_tunnel: true,
         };
         desired.roaming.visitors.insert(home, visitor);
     }

@@ -43,6 +43,8 @@ pub struct Incoming {
     pub remote: SocketAddr,
     /// Our address that received it.
     pub local: IpAddr,
+    /// Index of the interface, 0 if the kernel did not say.
+    pub interface: u32,
     /// TOS or traffic class, 0 if the kernel did not say.
     pub traffic_class: u8,
     /// IPv6 hop limit, 0 if the kernel did not say.
@@ -283,6 +285,7 @@ impl Batch {
         let mut incoming = Incoming {
             remote,
             local: unspecified(remote),
+            interface: 0,
             traffic_class: 0,
             hop_limit: 0,
             segment_bytes: None,
@@ -322,10 +325,16 @@ impl Incoming {
                 if let Some(octets) = octets::<4>(data, 4) {
                     self.local = IpAddr::V4(Ipv4Addr::from(octets));
                 }
+                if let Some(octets) = octets::<4>(data, 0) {
+                    self.interface = u32::from_ne_bytes(octets);
+                }
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                 if let Some(octets) = octets::<16>(data, 0) {
                     self.local = IpAddr::V6(Ipv6Addr::from(octets));
+                }
+                if let Some(octets) = octets::<4>(data, 16) {
+                    self.interface = u32::from_ne_bytes(octets);
                 }
             }
             (libc::IPPROTO_IP, libc::IP_TOS) => {

@@ -53,8 +53,9 @@ pub struct Carrier {
     pub is_nested: bool,
     /// If it is nested: its packets go into the carrier of this child, and no other.
     pub carried_by: Option<ChildId>,
-    /// What comes out of it goes into another tunnel of ours, or nowhere.
-    pub is_sent_on: bool,
+    /// What comes out of it goes into another tunnel of ours, or nowhere; only what comes in by the
+    /// interface of this index does (0: by any).
+    pub sent_on_from: Option<u32>,
 }
 
 /// A care-of address and the firewall through which it is reached. Two private networks may have
@@ -293,7 +294,7 @@ impl Carrier {
             let mut sa = Sa::tunnel(named, self.encapsulation, self.path, local, remote);
             sa.is_nested = self.is_nested;
             sa.carried_by = self.carried_by;
-            sa.is_sent_on = self.is_sent_on;
+            sa.sent_on_from = self.sent_on_from;
             Box::new(sa)
         };
         let inbound = self.inbound.as_ref().map(|traffic| {
@@ -348,7 +349,7 @@ fn of_bindings(
             carried_by: tunnel
                 .firewall
                 .and_then(|it| ways.get(&(tunnel.care_of, it)).copied()),
-            is_sent_on: false,
+            sent_on_from: None,
         });
         if tunnel.has_broadcasts && !tunnel.is_colocated {
             carriers.push(Carrier::of_broadcasts(own, home));
@@ -375,7 +376,7 @@ fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
         outbound: None,
         is_nested: false,
         carried_by: None,
-        is_sent_on: false,
+        sent_on_from: None,
     });
     each.collect()
 }
@@ -416,7 +417,7 @@ pub fn of_node(
             }),
             is_nested: false,
             carried_by: None,
-            is_sent_on: false,
+            sent_on_from: None,
         }];
     };
     let mut carriers = Vec::new();
@@ -431,7 +432,7 @@ pub fn of_node(
             }),
             is_nested: false,
             carried_by: None,
-            is_sent_on: false,
+            sent_on_from: None,
         });
     }
     if tunnel.has_broadcasts {
@@ -445,14 +446,19 @@ pub fn of_node(
             outbound: None,
             is_nested: false,
             carried_by: None,
-            is_sent_on: false,
+            sent_on_from: None,
         });
     }
     carriers
 }
 
-/// A foreign agent's carriers of one visitor. `address` is its own on the visitors' link.
-pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Vec<Carrier> {
+/// A foreign agent's carriers of one visitor. `address` is its own on the visitors' link, whose
+/// index is `link` (0: not known).
+pub fn of_visitor(
+    (address, link): (Ipv4Addr, u32),
+    care_of: Ipv4Addr,
+    visitor: &Visitor,
+) -> Vec<Carrier> {
     let home = host(visitor.home_address);
     let mut carriers = vec![Carrier {
         encapsulation: visitor.encapsulation,
@@ -470,7 +476,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
         }),
         is_nested: false,
         carried_by: None,
-        is_sent_on: false,
+        sent_on_from: None,
     }];
     if visitor.encapsulates_delivery {
         carriers.push(Carrier {
@@ -483,7 +489,7 @@ pub fn of_visitor(address: Ipv4Addr, care_of: Ipv4Addr, visitor: &Visitor) -> Ve
             outbound: None,
             is_nested: false,
             carried_by: None,
-            is_sent_on: true,
+            sent_on_from: Some(link),
         });
     }
     carriers
@@ -503,7 +509,7 @@ impl Carrier {
             }),
             is_nested: true,
             carried_by: None,
-            is_sent_on: false,
+            sent_on_from: None,
         }
     }
 
@@ -520,7 +526,7 @@ impl Carrier {
             outbound: Some(traffic),
             is_nested: false,
             carried_by: None,
-            is_sent_on: false,
+            sent_on_from: None,
         }
     }
 }

@@ -62,7 +62,13 @@ impl Tunnels {
             let opener = self.openers[*slot].as_ref();
             opener.is_some_and(|it| policy::admits(inner, &it.remote, &it.local, false))
         });
-        let Some(slot) = found.min() else {
+        // A host that sends its own packets through a tunnel of its own may have claimed any
+        // address, so the tunnel that is for that address comes first.
+        let is_own = |slot: &usize| {
+            let opener = self.openers[*slot].as_ref();
+            opener.is_some_and(|it| it.sent_on_from.is_some())
+        };
+        let Some(slot) = found.min_by_key(|slot| (is_own(slot), *slot)) else {
             return Err(match self.has(ends) {
                 true => DropReason::SelectorMismatch,
                 false => DropReason::UnknownTunnel,

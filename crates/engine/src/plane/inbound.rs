@@ -39,6 +39,8 @@ pub struct Received<'a> {
     pub path: Path,
     /// TOS or traffic class of the outer header, 0 if unknown.
     pub traffic_class: u8,
+    /// Index of the interface that it came in by, 0 if unknown.
+    pub interface: u32,
     /// Octets of each datagram but the last, which may have fewer (UDP_GRO's control message);
     /// `bytes.len()` for one datagram.
     pub segment_bytes: usize,
@@ -74,6 +76,7 @@ struct Datagram<'a> {
     start: usize,
     path: Path,
     traffic_class: u8,
+    interface: u32,
     /// It was inside another packet.
     is_inside: bool,
     bytes: &'a mut [u8],
@@ -154,6 +157,7 @@ impl InboundPlane {
                 start: number * segment,
                 path: received.path,
                 traffic_class: received.traffic_class,
+                interface: received.interface,
                 is_inside: false,
                 bytes,
             };
@@ -346,6 +350,7 @@ impl<'a> Datagram<'a> {
             start: self.start + start,
             path: Path::raw(inner.flow.destination, inner.flow.source),
             traffic_class: inner.traffic_class,
+            interface: self.interface,
             is_inside: true,
             bytes: &mut self.bytes[start..start + inner.flow.total_len],
         }

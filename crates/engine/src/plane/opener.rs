@@ -41,8 +41,8 @@ pub(crate) struct Opener {
     pub(crate) path: Path,
     /// Its packets come in those of another SA alone.
     pub(crate) is_nested: bool,
-    /// See [`Sa::is_sent_on`].
-    pub(crate) is_sent_on: bool,
+    /// See [`Sa::sent_on_from`].
+    pub(crate) sent_on_from: Option<u32>,
     /// The address under which our own stack knows the peer of a transport-mode SA. It does not
     /// come from the packets' source, which the peer can choose freely.
     pub(crate) peer: IpAddr,
@@ -120,7 +120,7 @@ impl Opener {
             largest,
             path: sa.path,
             is_nested: sa.is_nested,
-            is_sent_on: sa.is_sent_on,
+            sent_on_from: sa.sent_on_from,
             peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,

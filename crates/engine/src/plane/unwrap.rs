@@ -86,7 +86,7 @@ impl Unwrap<'_> {
         if own.take(&inner) {
             return Ok(Some(inner));
         }
-        if self.opener.is_sent_on {
+        if self.opener.sent_on_from.is_some() {
             count_hop(ip, &inner)?;
             out.returned.push(Slice {
                 buffer: self.buffer,

@@ -13,7 +13,7 @@ const OTHERS_WRITE: u32 = 0o022;
 pub(super) fn exposed(folder: &Path, path: &Path, file: &ConfigFile) -> Vec<(String, String)> {
     let mut warnings = Vec::new();
     for (place, what, secret) in secrets(path, file) {
-        let secret = folder.join(secret);
+        let secret = place_of(folder, path, secret);
         if may(&secret, OTHERS_READ) {
             let text = format!(
                 "{what}everybody on this machine can read {0}, which holds a secret: `chmod 600 \
@@ -25,7 +25,7 @@ pub(super) fn exposed(folder: &Path, path: &Path, file: &ConfigFile) -> Vec<(Str
     }
     let own = path.to_owned();
     for named in file.files().chain([&own]) {
-        let named = folder.join(named);
+        let named = place_of(folder, path, named.clone());
         if may(&named, OTHERS_WRITE) {
             let text = format!(
                 "other users can change {0}, and we do what it says: `chmod go-w {0}`",
@@ -67,6 +67,14 @@ fn secrets(path: &Path, file: &ConfigFile) -> Vec<(String, String, PathBuf)> {
         );
     }
     all
+}
+
+/// Where a file is: a file that names others in its own folder.
+fn place_of(folder: &Path, own: &Path, named: PathBuf) -> PathBuf {
+    match named == own {
+        true => named,
+        false => folder.join(named),
+    }
 }
 
 fn may(file: &Path, bits: u32) -> bool {

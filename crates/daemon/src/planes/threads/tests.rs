@@ -6,7 +6,7 @@ use engine::plane::{InboundPlane, OutboundPlane};
 use engine::sa::{Direction, Via};
 use tokio::sync::mpsc;
 
-use super::super::{Devices, News, OutboundOrder, orders};
+use super::super::{Devices, News, OutboundOrder, Returned, orders};
 use super::*;
 use crate::tun::Tun;
 use crate::udp::UdpConfig;
@@ -65,6 +65,7 @@ impl Broken {
             tap: None,
             clock,
             news,
+            returned: Returned::default(),
         };
         let (to_outbound, outbound_queue) = orders().expect("a queue");
         let (to_inbound, inbound_queue) = orders().expect("a queue");

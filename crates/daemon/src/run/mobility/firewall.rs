@@ -7,6 +7,7 @@ use engine::firewall::access::{EntryId, Origin};
 use engine::firewall::{Event, Firewall, Output};
 use engine::mip4::carriers::Change;
 use engine::time::{Deadline, Instant};
+use nix::net::if_::if_nametoindex;
 use tracing::{info, warn};
 
 use super::surroundings;
@@ -20,6 +21,8 @@ use crate::status::{EntryStatus, MobilityStatus};
 pub(super) struct FirewallPart {
     firewall: Firewall,
     setup: FirewallSetup,
+    /// The index of the link outside: one that comes again is set up again.
+    outside: Option<u32>,
 }
 
 impl FirewallPart {
@@ -34,6 +37,7 @@ impl FirewallPart {
         }
         Ok(Self {
             firewall: Firewall::new(config)?,
+            outside: if_nametoindex(setup.outside_interface.as_str()).ok(),
             setup: setup.clone(),
         })
     }
@@ -47,10 +51,16 @@ impl FirewallPart {
                 self.firewall.n_is_stored(entry, *bound);
             }
             Input::Wake => self.firewall.handle_timeout(now),
+            Input::Look => {
+                let outside = if_nametoindex(self.setup.outside_interface.as_str()).ok();
+                if outside != self.outside {
+                    self.outside = outside;
+                    common.effects.push_back(Effect::Host);
+                }
+            }
             Input::Datagram { .. }
             | Input::Frame(..)
             | Input::Unreachable(..)
-            | Input::Look
             | Input::Applied
             | Input::Unsent
             | Input::Leave => {}
@@ -118,6 +128,7 @@ impl FirewallPart {
         let config = &self.setup.config;
         // Without an address the device's reverse path filter would drop what comes out of it.
         desired.addresses.insert(config.inside.into());
+        desired.roaming.links = self.outside.into_iter().collect();
         desired.roaming.returned = config.home_agents.iter().copied().collect();
         let tunnel = |prefix: Prefix| (prefix, None);
         let fixed = config

@@ -11,6 +11,7 @@ use engine::mip4::foreign_agent as agent;
 use engine::mip4::foreign_agent::{Config, Datagram, ForeignAgent, Mac, Output, Refusal};
 use engine::mip4::identification::Clock;
 use engine::time::{Deadline, Duration, Instant};
+use nix::net::if_::if_nametoindex;
 use tracing::{debug, info};
 use wire::mip4::{Code, Message, PORT, is_solicitation};
 
@@ -144,7 +145,7 @@ impl ForeignAgentPart {
         let visitors = self.agent.visitors().map(|one| {
             let visitor = Visitor {
                 mac: one.mac.0,
-                is_reverse: one.is_reverse && !one.encapsulates_delivery,
+                is_led_into_tunnel: one.is_reverse && !one.encapsulates_delivery,
             };
             (one.home_address, visitor)
         });
@@ -213,7 +214,9 @@ impl ForeignAgentPart {
             None => self.kept.remove(&visitor.home_address),
         };
         let (address, care_of) = (self.config.address, self.config.care_of);
-        let wanted = carriers::of_visitor(address, care_of, &visitor);
+        // Without its link the agent has no visitors.
+        let link = if_nametoindex(self.interface.as_str()).unwrap_or(u32::MAX);
+        let wanted = carriers::of_visitor((address, link), care_of, &visitor);
         let owner = Owner::Home(visitor.home_address);
         let changes = self.carriers.follow(owner, wanted);
         common.plane(changes);

@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 
 use engine::selector::TrafficSelector;
-use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
 use crate::config::MobileSetup;
+use crate::interfaces::{Entry, entries};
 use crate::routes::link_losses;
 
 /// One interface.
@@ -49,14 +49,11 @@ impl Link {
 
 /// The interfaces of a mobile node, in its order.
 pub(super) fn interfaces(names: &[String]) -> Vec<Interface> {
-    let found: Vec<_> = getifaddrs().into_iter().flatten().collect();
+    let found = entries().unwrap_or_default();
     let one = |name: &String| {
-        let own = found.iter().filter(|it| it.interface_name == *name);
+        let own = found.iter().filter(|it| it.interface == *name);
         let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
-        let addresses = own.clone().filter_map(|it| {
-            let address = it.address.as_ref()?.as_sockaddr_in()?;
-            Some(address.ip())
-        });
+        let addresses = own.clone().filter_map(Entry::v4);
         Interface {
             is_running: own.clone().any(|it| it.flags.contains(running)),
             losses: link_losses(name),

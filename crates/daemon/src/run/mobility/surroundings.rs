@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use engine::selector::TrafficSelector;
-use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 use crate::config::{FirewallSetup, Mobility};
+use crate::interfaces::{Entry, entries};
 use crate::routes::watch::address_towards;
 use crate::routes::{self, next_hop, roaming};
 use crate::status::MobilityStatus;
@@ -13,7 +13,7 @@ use crate::status::MobilityStatus;
 /// Under another name, or without its address, nothing would be told apart outside: refuse to run.
 pub(super) fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
     let (link, outside) = (&setup.outside_interface, setup.config.outside);
-    let found: Vec<InterfaceAddress> = getifaddrs()?.collect();
+    let found = entries()?;
     anyhow::ensure!(
         is_there(&found, outside, Some(link)),
         "firewall.outside_interface: no interface {link} has the address {outside}: `ip address` \
@@ -30,7 +30,7 @@ const NAMED_MAX: usize = 8;
 
 /// What is missing. It may still come: addresses often do after a start.
 pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
-    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let found = entries().unwrap_or_default();
     let mut texts = Vec::new();
     let mut need = |key: &str, address, link: Option<&str>| {
         if !is_there(&found, address, link) {
@@ -99,7 +99,7 @@ pub(in crate::run) fn closed(mobility: &Mobility) -> (Option<String>, Option<Str
         return (None, None);
     };
     let behind = it.config.home_agents.iter().chain(&it.config.end_to_end);
-    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let found = entries().unwrap_or_default();
     // A default route leads outside. With one link for both sides, every route leads there.
     let is_one_link = is_there(&found, it.config.inside, Some(&it.outside_interface));
     let outside = nix::net::if_::if_nametoindex(it.outside_interface.as_str()).ok();
@@ -128,18 +128,18 @@ pub fn misplaced(mobility: &Mobility) -> Option<String> {
         Mobility::Firewall(it) => ("firewall", it.config.outside, &it.outside_interface),
         Mobility::MobileNode(_) => return None,
     };
-    let found: Vec<InterfaceAddress> = getifaddrs().into_iter().flatten().collect();
+    let found = entries().unwrap_or_default();
     let holders = || found.iter().filter(|it| has(it, address));
-    if holders().any(|it| it.interface_name == *link) {
+    if holders().any(|it| it.interface == *link) {
         return None;
     }
     if let Some(other) = holders().next() {
-        let other = &other.interface_name;
+        let other = &other.interface;
         return Some(format!(
             "{key}: on this host {other} has {address}, not {link}"
         ));
     }
-    let is_link = found.iter().any(|it| it.interface_name == *link);
+    let is_link = found.iter().any(|it| it.interface == *link);
     is_link.then(|| format!("{key}: on this host {link} does not have the address {address}"))
 }
 
@@ -166,14 +166,13 @@ pub(super) fn local(interface: &str) -> Vec<TrafficSelector> {
 }
 
 /// Whether this interface, or any, has the address.
-fn is_there(found: &[InterfaceAddress], address: Ipv4Addr, link: Option<&str>) -> bool {
+fn is_there(found: &[Entry], address: Ipv4Addr, link: Option<&str>) -> bool {
     found
         .iter()
-        .any(|it| link.is_none_or(|link| it.interface_name == link) && has(it, address))
+        .any(|it| link.is_none_or(|link| it.interface == link) && has(it, address))
 }
 
 /// Whether this entry is that of the address.
-fn has(entry: &InterfaceAddress, address: Ipv4Addr) -> bool {
-    let own = entry.address.as_ref().and_then(|it| it.as_sockaddr_in());
-    own.is_some_and(|own| own.ip() == address)
+fn has(entry: &Entry, address: Ipv4Addr) -> bool {
+    entry.v4() == Some(address)
 }

@@ -323,7 +323,7 @@ fn a_visitor_has_its_tunnel_and_encapsulating_delivery() {
         keepalive: 0,
     };
     let address = Ipv4Addr::new(203, 0, 113, 1);
-    let carriers = of_visitor(address, CARE_OF, &visitor);
+    let carriers = of_visitor((address, 0), CARE_OF, &visitor);
     assert_eq!(
         said(&Carriers::default().follow(Owner::Home(HOME), carriers)),
         [
@@ -337,7 +337,7 @@ fn a_visitor_has_its_tunnel_and_encapsulating_delivery() {
         encapsulates_delivery: false,
         ..visitor
     };
-    let carriers = of_visitor(address, CARE_OF, &behind);
+    let carriers = of_visitor((address, 0), CARE_OF, &behind);
     assert_eq!(
         said(&Carriers::default().follow(Owner::Home(HOME), carriers)),
         [

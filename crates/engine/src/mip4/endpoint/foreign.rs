@@ -65,7 +65,7 @@ impl Endpoint {
             let own = SocketAddrV4::new(*address, PORT);
             let changes = match &output {
                 Output::Came(visitor) => {
-                    let wanted = of_visitor(*address, *care_of, visitor);
+                    let wanted = of_visitor((*address, 0), *care_of, visitor);
                     carriers.follow(Owner::Home(visitor.home_address), wanted)
                 }
                 Output::Left(home) => carriers.follow(Owner::Home(*home), Vec::new()),

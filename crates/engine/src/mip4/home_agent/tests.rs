@@ -389,20 +389,32 @@ fn floods_of_forged_and_copied_requests_get_a_few_replies() {
         ..newest.clone()
     };
     assert_eq!(replies_to_a_flood(&mut agent, 20, forged), 4);
-    // One copied request, from anywhere: no sooner than a node repeats it.
+    // One copied request, from anywhere.
     let copied = |index: u64| Ask {
         from: Ipv4Addr::from_bits(0xc000_0200 + index as u32),
         ..first.clone()
     };
-    assert_eq!(replies_to_a_flood(&mut agent, 30, copied), 2);
-    let many = |index| ask(index % 9);
-    assert_eq!(replies_to_a_flood(&mut agent, 40, many), 4);
+    // The first time, it is new to those that are stale.
+    assert_eq!(replies_to_a_flood(&mut agent, 30, copied), 5);
+    for second in 2..9 {
+        tell(&mut agent, &ask(second), 31 + second);
+    }
+    let many = |index| ask(1 + index % 8);
+    assert_eq!(replies_to_a_flood(&mut agent, 50, many), 4);
+    // Within the flood, a stale request that only the node can have written is answered.
+    let behind = Ask {
+        identification: 7,
+        ..ask(1)
+    };
+    for own in [ask(90), behind] {
+        assert_eq!(code(&mut agent, &own, 50), Code::IdentificationMismatch);
+    }
     // The node itself still registers, and what was silenced lasts a second.
-    assert_eq!(code(&mut agent, &ask(40), 40), Code::Accepted);
-    assert_eq!(code(&mut agent, &first, 42), Code::IdentificationMismatch);
+    assert_eq!(code(&mut agent, &ask(50), 50), Code::Accepted);
+    assert_eq!(code(&mut agent, &first, 52), Code::IdentificationMismatch);
     let forged = forged(5000);
     assert_eq!(
-        code(&mut agent, &forged, 42),
+        code(&mut agent, &forged, 52),
         Code::HomeMobileAuthentication
     );
 }

@@ -182,6 +182,6 @@ pub(super) fn association(
         is_nested: false,
         carried_by: None,
         removes_header: false,
-        is_sent_on: false,
+        sent_on_from: None,
     }
 }

@@ -55,6 +55,12 @@ impl InboundPlane {
         if opener.is_nested && !datagram.is_inside {
             return Err(DropReason::ClearPacket);
         }
+        // Anybody can write a visitor's address, but not on the visitors' link.
+        if let Some(link) = opener.sent_on_from
+            && (datagram.is_inside || ![0, datagram.interface].contains(&link))
+        {
+            return Err(DropReason::ForgedSource);
+        }
         opener.count(inner.flow.total_len, now);
         if let Some(task) = opener.task() {
             self.report.work.count(task, inner.flow.total_len as u64);

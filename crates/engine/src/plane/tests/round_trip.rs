@@ -137,6 +137,7 @@ fn a_gro_buffer_of_many_datagrams_is_opened_in_one_call() {
     let received = crate::plane::Received {
         path: sent[0].path.reversed(),
         traffic_class: 0,
+        interface: 0,
         segment_bytes: sent[0].bytes.len(),
         bytes: &mut bytes,
     };

@@ -139,7 +139,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
         is_nested: false,
         carried_by: None,
         removes_header: false,
-        is_sent_on: false,
+        sent_on_from: None,
     }
 }
 
@@ -277,6 +277,7 @@ impl Pair {
             let received = Received {
                 path: sent.path.reversed(),
                 traffic_class: sent.traffic_class,
+                interface: 0,
                 segment_bytes: buffer.len(),
                 bytes: buffer,
             };

@@ -655,16 +655,17 @@ fn what_a_sender_encapsulates_itself_is_returned_and_is_not_on_the_device() {
     };
     let mut plane = InboundPlane::new(NO_OFFLOADS);
     let mut delivery = from(HOME, 1, vec![host(HOME)]);
-    delivery.is_sent_on = true;
+    delivery.sent_on_from = Some(7);
     for sa in [delivery, from(HOME_AGENT, 2, everything())] {
         plane.apply(InboundChange::Install(Box::new(sa)));
     }
     let mut out = Packets::new();
-    let mut take = |end: &str, inner: &[u8]| {
+    let mut take_from = |interface: u32, end: &str, inner: &[u8]| {
         let mut octets = wrapped(Encapsulation::IpInIp, (end, AGENT), inner);
         let received = Received {
             path: raw_path(AGENT, end),
             traffic_class: 0,
+            interface,
             segment_bytes: octets.len(),
             bytes: &mut octets,
         };
@@ -677,6 +678,10 @@ fn what_a_sender_encapsulates_itself_is_returned_and_is_not_on_the_device() {
         (returned, out.writes().count(), dropped)
     };
     let own = packet(HOME, CORRESPONDENT, UDP, &udp((5, 53), b"hello"));
+    // Whoever is elsewhere can write the visitor's address.
+    let forged = Some(DropReason::ForgedSource);
+    assert_eq!(take_from(8, HOME, &own), (vec![], 0, forged));
+    let mut take = |end: &str, inner: &[u8]| take_from(7, end, inner);
     let mut onward = own.clone();
     onward[8] -= 1;
     finish_ip_header(&mut onward[..20], own.len());
