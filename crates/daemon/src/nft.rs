@@ -33,6 +33,8 @@ use crate::routes::full::Lan;
 use names::PREFIX;
 
 /// Where nft is if PATH lacks the administrator's folders.
+/// How often a table is loaded while other programs change nftables.
+const LOADS_MAX: usize = 5;
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
 
 /// Packets that may come unencrypted although their answer would go into the tunnel: IKE, ESP and
@@ -334,11 +336,28 @@ fn put(
     text: &str,
     file: &mut FootprintFile,
 ) -> Result<(), NftError> {
-    run(programs, table, text)?;
     // Without a listing somebody has just removed it, and the watch finds that.
-    let listed = watch::listing(table).unwrap_or_default();
+    let listed = settle(programs, table, text)?.unwrap_or_default();
     file.listings.insert(table.to_owned(), listed);
     Ok(())
+}
+
+/// Loads a table and returns how nft lists it. What another program changes between the two must
+/// not count as right: either no generation of nftables came in between, or two listings in a row
+/// are the same, each after a load of its own. None if that does not happen.
+fn settle(programs: &[&str], table: &str, text: &str) -> Result<Option<String>, NftError> {
+    let mut former = None;
+    for _ in 0..LOADS_MAX {
+        let before = watch::generation();
+        run(programs, table, text)?;
+        let listed = watch::listing(table);
+        let is_alone = before.is_some_and(|it| watch::generation() == Some(it.wrapping_add(1)));
+        if listed.is_some() && (is_alone || listed == former) {
+            return Ok(listed);
+        }
+        former = listed;
+    }
+    Ok(None)
 }
 
 fn forget(table: &str, file: &mut FootprintFile) -> Result<(), NftError> {

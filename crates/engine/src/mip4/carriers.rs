@@ -381,16 +381,13 @@ fn short_forms(own: HomeNetwork, home: Ipv4Addr, tunnels: &[Tunnel]) -> Vec<Carr
     each.collect()
 }
 
-/// A mobile node's carriers. `own` is its home address with the prefix of its home network;
-/// `encapsulates_delivery` as its configuration says.
-pub fn of_node(
-    own: HomeNetwork,
-    home_agent: Ipv4Addr,
-    encapsulates_delivery: bool,
-    state: &State,
-) -> Vec<Carrier> {
+/// A mobile node's carriers. `own` is its home address with the prefix of its home network.
+pub fn of_node(own: HomeNetwork, home_agent: Ipv4Addr, state: &State) -> Vec<Carrier> {
     let State::Registered {
-        tunnel, through, ..
+        tunnel,
+        through,
+        encapsulates_delivery,
+        ..
     } = state
     else {
         return Vec::new();
@@ -421,7 +418,7 @@ pub fn of_node(
         }];
     };
     let mut carriers = Vec::new();
-    if tunnel.is_reverse && encapsulates_delivery {
+    if *encapsulates_delivery {
         carriers.push(Carrier {
             encapsulation: Encapsulation::IpInIp,
             path: Path::raw(own.address.into(), agent.into()),

@@ -50,7 +50,6 @@ enum Machine {
         node: Box<MobileNode>,
         own: HomeNetwork,
         home_agent: Ipv4Addr,
-        encapsulates_delivery: bool,
         carriers: Carriers,
         layer: SecurityLayer,
     },
@@ -126,13 +125,11 @@ impl Endpoint {
             prefix_len,
         };
         let home_agent = config.home_agent;
-        let encapsulates_delivery = config.encapsulates_delivery;
         let node = MobileNode::new(config, clock, seed.stream("mobile-node", 0));
         let machine = Machine::Node {
             node: Box::new(node),
             own,
             home_agent,
-            encapsulates_delivery,
             carriers: Carriers::default(),
             layer: SecurityLayer::new(Security::None, home_agent),
         };
@@ -451,14 +448,13 @@ impl Endpoint {
                     node,
                     own,
                     home_agent,
-                    encapsulates_delivery,
                     carriers,
                     layer,
                 } => {
                     let Some(output) = node.poll() else { return };
                     let mut changes = Vec::new();
                     if let mobile_node::Output::State(state) = &output {
-                        let mut wanted = of_node(*own, *home_agent, *encapsulates_delivery, state);
+                        let mut wanted = of_node(*own, *home_agent, state);
                         layer.nest(&mut wanted);
                         changes = carriers.follow(Owner::Home(own.address), wanted);
                     }

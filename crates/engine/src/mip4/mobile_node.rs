@@ -88,6 +88,8 @@ pub enum State {
         tunnel: Tunnel,
         /// The foreign agent, unless the node is the tunnel's end.
         through: Option<Ipv4Addr>,
+        /// Packets go to the foreign agent in a tunnel (RFC 3024 §5.2).
+        encapsulates_delivery: bool,
         /// Seconds between keepalives in UDP; 0 if there are none.
         keepalive: u16,
     },

@@ -218,10 +218,11 @@ impl MobileNodePart {
         }
         let state = self.node.state();
         let is_tunnelled = match &state {
-            State::Registered { tunnel, .. } => {
-                let config = &self.setup.config;
-                tunnel.is_reverse && (tunnel.is_colocated || config.encapsulates_delivery)
-            }
+            State::Registered {
+                tunnel,
+                encapsulates_delivery,
+                ..
+            } => tunnel.is_reverse && (tunnel.is_colocated || *encapsulates_delivery),
             _ => false,
         };
         if is_tunnelled {
@@ -457,8 +458,7 @@ impl MobileNodePart {
             address: config.home_address,
             prefix_len: self.setup.prefix,
         };
-        let (agent, encapsulates) = (config.home_agent, config.encapsulates_delivery);
-        let mut wanted = carriers::of_node(own, agent, encapsulates, &state);
+        let mut wanted = carriers::of_node(own, config.home_agent, &state);
         self.layer.nest(&mut wanted);
         let changes = self.carriers.follow(Owner::Home(own.address), wanted);
         common.plane(changes);

@@ -277,6 +277,7 @@ fn a_node_has_carriers_only_while_it_is_registered() {
     let registered = |tunnel, through| State::Registered {
         tunnel,
         through,
+        encapsulates_delivery: through.is_some(),
         keepalive: 0,
     };
     let own = HomeNetwork {
@@ -284,7 +285,7 @@ fn a_node_has_carriers_only_while_it_is_registered() {
         prefix_len: 24,
     };
     let of = |state: &State| {
-        let carriers = of_node(own, AGENT, true, state);
+        let carriers = of_node(own, AGENT, state);
         said(&Carriers::default().follow(Owner::Home(HOME), carriers))
     };
     assert!(of(&State::Unreachable).is_empty());

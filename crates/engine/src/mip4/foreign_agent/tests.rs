@@ -279,6 +279,7 @@ fn a_visitor_comes_renews_and_leaves() {
             trio.node.state(),
             State::Registered {
                 through: Some(ADDRESS),
+                encapsulates_delivery: true,
                 ..
             }
         ));

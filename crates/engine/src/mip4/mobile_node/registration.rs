@@ -366,6 +366,9 @@ impl MobileNode {
                 is_colocated: flags.has(RequestFlags::DECAPSULATES),
             },
             through: self.through,
+            encapsulates_delivery: self.through.is_some()
+                && flags.has(RequestFlags::REVERSE_TUNNEL)
+                && self.config.encapsulates_delivery,
             keepalive: udp.map_or(0, |it| keepalive(it.keepalive)),
         });
         if udp.is_some() && self.through.is_some() {
