@@ -163,6 +163,11 @@ impl Header {
         }
     }
 
+    /// Whether it is a management frame.
+    pub const fn is_management(&self) -> bool {
+        self.control & control::TYPE == 0
+    }
+
     /// Whether the body is encrypted.
     pub const fn is_protected(&self) -> bool {
         self.control & control::PROTECTED != 0

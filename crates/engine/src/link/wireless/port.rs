@@ -119,6 +119,15 @@ impl Port {
         has_room
     }
 
+    /// A station goes to an access point, without a pairwise or group key. A shared key stays.
+    /// Panics at an access point.
+    pub fn associate(&mut self, access_point: Address) {
+        assert!(matches!(self.role, Role::Station(_)), "only stations move");
+        self.role = Role::Station(access_point);
+        self.peers = BTreeMap::from([(access_point, Peer::default())]);
+        self.groups = [const { None }; 4];
+    }
+
     /// A station leaves an access point. A station itself keeps its access point, but no key.
     pub fn leave(&mut self, peer: Address) {
         match self.role {
