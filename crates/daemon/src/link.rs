@@ -271,7 +271,8 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-fn unopened(interface: &str, fault: &io::Error) -> io::Error {
+/// What to do about an interface that cannot be opened.
+pub(crate) fn unopened(interface: &str, fault: &io::Error) -> io::Error {
     let text = match fault.raw_os_error() {
         Some(libc::ENODEV) => {
             format!("there is no interface {interface:?} here: `ip link` lists those that are")
