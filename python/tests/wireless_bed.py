@@ -37,6 +37,7 @@ HEADER_BYTES = 24
 TIMEOUT_S = 60
 FIELDS = (
     "wlan.fc.type",
+    "wlan.ra",
     "wlan.fc.protected",
     "icmp.type",
     "eapol.type",
@@ -129,6 +130,7 @@ class AirFrame:
     """What tshark reads in a frame of 802.11."""
 
     is_data: bool
+    is_to_group: bool
     is_protected: bool
     is_echo: bool
     is_eapol: bool
@@ -146,11 +148,12 @@ def read_air(path: Path, keys: Sequence[tuple[str, str]]) -> list[AirFrame]:
     done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     found = []
     for line in done.stdout.splitlines():
-        kind, protected, icmp, eapol, llc, severity = line.split("\t")
+        kind, receiver, protected, icmp, eapol, llc, severity = line.split("\t")
         is_echo = bool(icmp) and int(icmp) in ECHOES
         found.append(
             AirFrame(
                 is_data=int(kind) == DATA,
+                is_to_group=bool(octets(receiver)[0] & 1),
                 is_protected=protected in ("1", "True"),
                 is_echo=is_echo,
                 is_eapol=bool(eapol),
