@@ -145,7 +145,7 @@ pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
 
 impl WirelessTable {
     fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
-        let fault = |key: &str, what: String| Err(item.fault_of(&[key], what));
+        let fault = |key: &str, what: String| Err(at(item, key, what));
         if self.ssid.len() > MAX_SSID_LEN {
             return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
         }
@@ -193,11 +193,15 @@ impl WirelessTable {
             Kind::Open | Kind::DynamicWep => false,
         };
         if !has_secret && self.secret_file.is_some() {
-            return Err(item.fault_of(&["secret_file"], "with this security there is no secret"));
+            return Err(at(
+                item,
+                "secret_file",
+                "with this security there is no secret",
+            ));
         }
         if self.security == Kind::Open {
             return match self.cipher {
-                Some(_) => Err(item.fault_of(&["cipher"], "without security there is no cipher")),
+                Some(_) => Err(at(item, "cipher", "without security there is no cipher")),
                 None => Ok(Security::Open),
             };
         }
@@ -225,12 +229,15 @@ impl WirelessTable {
         });
         if is_wep != matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104) {
             let what = format!("{} does not go with this security", cipher.name());
-            return Err(item.fault_of(&["cipher"], what));
+            return Err(at(item, "cipher", what));
         }
         let permitted = cipher.permit(self.legacy);
         permitted.map_err(|fault| {
-            let keys = ["legacy", if is_wep { "security" } else { "cipher" }];
-            item.fault_of(&keys, fault.to_string())
+            at(
+                item,
+                if is_wep { "security" } else { "cipher" },
+                fault.to_string(),
+            )
         })
     }
 
@@ -248,7 +255,7 @@ impl WirelessTable {
                 "a key of {} is {digits} hexadecimal digits",
                 cipher.cipher().name()
             );
-            item.fault_of(&["secret_file"], what)
+            at(item, "secret_file", what)
         })
     }
 
@@ -265,7 +272,7 @@ impl WirelessTable {
                 }
                 if !PASSPHRASE_LEN.contains(&text.len()) {
                     let what = "a passphrase has 8 to 63 octets, a key 64 hexadecimal digits";
-                    return Err(item.fault_of(&["secret_file"], what));
+                    return Err(at(item, "secret_file", what));
                 }
                 let master = MasterKey::of_passphrase(text.as_bytes(), ssid, &mut work);
                 Ok(Credential::Master(master))
@@ -283,12 +290,12 @@ impl WirelessTable {
 
     /// The secret in its file, which others may not read, without the line's end.
     fn secret(&self, item: &Item, folder: &Path) -> Result<Zeroizing<String>, Fault> {
-        let fault = |what: String| item.fault_of(&["secret_file"], what);
+        let fault = |what: String| at(item, "secret_file", what);
         let needed = "this security needs a file with its secret: secret_file = \"wlan.secret\"";
         let path = self
             .secret_file
             .as_ref()
-            .ok_or_else(|| fault(needed.to_owned()))?;
+            .ok_or_else(|| at(item, "security", needed))?;
         let path = folder.join(path);
         let name = path.display();
         let unreadable = |error: std::io::Error| fault(format!("cannot read {name}: {error}"));
@@ -307,6 +314,13 @@ impl WirelessTable {
             false => Ok(secret),
         }
     }
+}
+
+/// An error at a key, or at the file if the key is not there.
+fn at(item: &Item, key: &str, what: impl Into<String>) -> Fault {
+    let mut fault = item.fault(what);
+    fault.place = item.place_of(key).clone();
+    fault
 }
 
 /// Octets of hexadecimal digits.

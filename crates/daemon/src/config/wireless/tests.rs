@@ -86,7 +86,7 @@ fn what_is_wrong_has_a_place_and_a_remedy() {
         ),
         (
             "security = \"psk\"",
-            "secret_file: this security needs a file",
+            "line 4: security: this security needs a file",
         ),
         (
             "security = \"owe\"\nsecret_file = \"secret\"",
