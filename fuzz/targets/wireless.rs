@@ -88,11 +88,10 @@ fn joining(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
         assert!(air.access_point.stations().len() <= steps.len());
     }
     for _ in 0..MOST_CALM {
-        air.wait();
         match air.queue.pop_front() {
             Some(frame) => drop(air.deliver(frame)),
             None if air.carries() => return,
-            None => {}
+            None => air.wait(),
         }
     }
     panic!(

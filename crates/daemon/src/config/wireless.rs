@@ -90,9 +90,9 @@ struct WirelessTable {
     cipher: Option<LinkCipher>,
     legacy: bool,
     secret_file: Option<PathBuf>,
-    key_id: u8,
-    hunting_and_pecking: bool,
-    relay: bool,
+    key_id: Option<u8>,
+    hunting_and_pecking: Option<bool>,
+    relay: Option<bool>,
     mtu: u16,
 }
 
@@ -110,7 +110,7 @@ impl ReadTable for WirelessTable {
             secret_file: keys.given("secret_file")?,
             key_id: keys.given("key_id")?,
             hunting_and_pecking: keys.given("hunting_and_pecking")?,
-            relay: keys.or("relay", true)?,
+            relay: keys.given("relay")?,
             mtu: keys.or("mtu", DEFAULT_MTU)?,
         })
     }
@@ -155,8 +155,29 @@ impl WirelessTable {
                 format!("{} is outside {MIN_MTU} to {MAX_MTU}", self.mtu),
             );
         }
-        if self.key_id > 3 {
-            return fault("key_id", format!("{} is outside 0 to 3", self.key_id));
+        if self.key_id.is_some_and(|it| it > 3) {
+            return fault("key_id", "a number is outside 0 to 3".to_owned());
+        }
+        let of_others = [
+            ("relay", self.relay.is_some() && self.role == End::Station),
+            (
+                "key_id",
+                self.key_id.is_some() && self.security != Kind::Wep,
+            ),
+            (
+                "hunting_and_pecking",
+                self.hunting_and_pecking.is_some() && self.security != Kind::Rsn(Akm::Sae),
+            ),
+        ];
+        let belongs = [
+            "an access point",
+            "security = \"wep\"",
+            "security = \"sae\"",
+        ];
+        for ((key, is_there), of) in of_others.into_iter().zip(belongs) {
+            if is_there {
+                return fault(key, format!("this belongs to {of}"));
+            }
         }
         let words = [("air", &self.air), ("device", &self.device)];
         for (key, name) in words {
@@ -181,7 +202,7 @@ impl WirelessTable {
                 security,
             },
             security: word.map_or("", |(word, _)| word),
-            relay: self.relay,
+            relay: self.relay.unwrap_or(true),
             mtu: self.mtu,
         })
     }
@@ -211,7 +232,7 @@ impl WirelessTable {
             Kind::DynamicWep => Security::DynamicWep(cipher),
             Kind::Wep => Security::StaticWep {
                 key: self.wep_key(cipher, item, folder)?,
-                key_id: self.key_id,
+                key_id: self.key_id.unwrap_or(0),
             },
             Kind::Rsn(akm) => Security::Rsn {
                 akm,
@@ -279,10 +300,12 @@ impl WirelessTable {
             }
             Akm::Sae => {
                 let password = Password::new(self.secret(item, folder)?.as_bytes());
-                Ok(Credential::Password(match self.hunting_and_pecking {
-                    true => Method::HuntingAndPecking(password),
-                    false => Method::HashToElement(password.token(ssid, b"", &mut work)),
-                }))
+                Ok(Credential::Password(
+                    match self.hunting_and_pecking.unwrap_or(false) {
+                        true => Method::HuntingAndPecking(password),
+                        false => Method::HashToElement(password.token(ssid, b"", &mut work)),
+                    },
+                ))
             }
             Akm::Ieee8021x | Akm::Ieee8021xSha256 | Akm::Owe => Ok(Credential::None),
         }
