@@ -276,7 +276,7 @@ def test_an_end_says_what_is_wrong_and_keeps_no_capability(output: Path) -> None
         assert len(sets) == 4 and not any(int(one, 16) for one in sets)
         with pytest.raises(NamespaceError, match="this is no order"):
             end.order("dance")
-        with pytest.raises(NamespaceError, match="has not joined"):
+        with pytest.raises(NamespaceError, match="takes no key of EAP"):
             end.give_key(bytes(64))
         report = end.stop()
         assert report["usable"] is False and report["air_sent"]["frames"] > 0
