@@ -118,6 +118,11 @@ const SLACK_S: f64 = 0.05;
 
 /// Refuses what no element simulates: an advertisement reaches one node.
 fn check_roles(scenario: &Scenario, graph: &Graph) -> Result<(), Fault> {
+    if let Some(index) = scenario.with_role(Role::AccessPoint).next() {
+        let key = format!("node.{}.role", scenario.nodes[index].name);
+        let what = "the event kernel has no access points";
+        return Err(scenario.fault(&[&key], what));
+    }
     for index in scenario.with_role(Role::ForeignAgent) {
         for port in graph.ports_of(index).filter(|port| !port.is_near) {
             let mobile = |node: usize| scenario.mobile.iter().any(|it| it.station == node);

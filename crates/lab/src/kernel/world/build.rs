@@ -201,7 +201,7 @@ impl<'a> Builder<'a> {
             | Role::ForeignAgent
             | Role::Firewall => Element::Host(Box::new(self.host(index, node))),
             // a relay has no element: this one takes its index and no packet
-            Role::Relay => Element::Sink(crate::kernel::Sink::default()),
+            Role::Relay | Role::AccessPoint => Element::Sink(crate::kernel::Sink::default()),
             Role::Router => Element::Fork(self.router(index, node)),
             Role::Nat => self.nat(index, node),
         }
