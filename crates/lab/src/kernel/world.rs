@@ -6,6 +6,8 @@
 //! server's port; in tunnel mode to the server's. Outer and inner packets may have different
 //! families.
 
+mod access;
+pub mod admitted;
 mod blueprint;
 mod build;
 pub mod flows;
