@@ -67,7 +67,7 @@ pub struct HostConfig {
     /// Whether it forwards between its links.
     pub is_router: bool,
     /// What the tunnels of a router protect.
-    pub protects: Protects,
+    pub protects: Vec<Protects>,
     /// The dialogues of stations whose access points ask it, by number of the station.
     pub radius: BTreeMap<u32, Script>,
 }

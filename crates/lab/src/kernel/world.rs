@@ -19,6 +19,7 @@ mod skip;
 #[cfg(test)]
 pub(super) mod tests;
 mod tunnel;
+mod ways;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,6 +35,7 @@ pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use tunnel::{Proof, Tunnel};
+pub(crate) use ways::{Said, Way};
 
 use build::Elements;
 

@@ -28,6 +28,8 @@ pub struct Log {
     pub sent_bytes: u64,
     /// Registrations that were sent.
     pub sent: u64,
+    /// Octets of the last message of an agent to all.
+    pub heard_bytes: u32,
     /// When the first of them left at the present place.
     pub asked: Option<Instant>,
     /// The codes and reasons of what was denied or refused, each a word: the first ones.
@@ -213,6 +215,7 @@ impl Mobile {
 
     /// Takes a message that it [`Mobile::hears`].
     pub(super) fn hear(&mut self, octets: &[u8], flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        self.log.heard_bytes = octets.len() as u32;
         if let IpAddr::V4(from) = flow.source {
             let message = &octets[flow.transport..flow.total_len];
             self.endpoint.hear(from, message, now);

@@ -13,8 +13,17 @@ use crate::kernel::dialogue::{CLIENT_PORT, RADIUS_PORT, is_radius, radius, read_
 use crate::kernel::{Port, ip};
 use crate::scenario::Network;
 
-/// What a router's tunnels protect: sources and destinations.
-pub type Protects = Vec<(Network, Network)>;
+/// What a tunnel of a router protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protects {
+    /// Sources of packets into it.
+    pub from: Network,
+    /// Their destinations.
+    pub to: Network,
+    /// Whether its other end is a station. Registrations go past it, for they prove themselves (RFC
+    /// 5944 §5), and nodes send them before they have a tunnel.
+    pub is_of_station: bool,
+}
 
 impl Host {
     /// Handles a packet that came to a router, for `next` on its segment if that is not the one
@@ -67,14 +76,15 @@ impl Host {
 
     /// Sends a packet on: into a tunnel that protects it, otherwise as it is.
     fn forward(&mut self, octets: Vec<u8>, flow: &Flow, now: Instant) -> f64 {
-        // Registrations prove themselves (RFC 5944 §5): nodes send them before they have a tunnel.
         let is_registration = flow.protocol == protocol::UDP
             && flow
                 .ports
                 .is_some_and(|(from, to)| [from, to].contains(&PORT));
-        let mut protects = self.config.protects.iter().filter(|_| !is_registration);
-        let is_protected =
-            protects.any(|(from, to)| from.has(flow.source) && to.has(flow.destination));
+        let mut protects = self.config.protects.iter();
+        let is_protected = protects.any(|one| {
+            let is_past = is_registration && one.is_of_station;
+            !is_past && one.from.has(flow.source) && one.to.has(flow.destination)
+        });
         let Part::Control(control) = &mut self.part else {
             self.sends.push(Send::Out(octets));
             return 0.0;

@@ -14,9 +14,9 @@ use crate::cost::Device;
 use crate::exchange::Exchange;
 use crate::kernel::cpu::PacketCosts;
 use crate::kernel::dialogue::{Script, Step};
-use crate::kernel::host::{Entrance, Supplicant};
+use crate::kernel::host::{Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
-use crate::scenario::{Access, Catalogue, Kind, Network, Node, Role, Scenario, Uncomputable};
+use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Uncomputable};
 
 /// When measured stations ask for access: the tunnels of all others are up by then.
 const BEGINS: Duration = Duration::from_secs(10);
@@ -187,13 +187,18 @@ pub(super) fn entrance(blueprint: &Blueprint, index: usize, mtu: u32) -> Entranc
 
 impl Blueprint {
     /// Whether a link is the radio of an access point.
-    pub(super) fn is_radio(&self, joint: usize) -> bool {
+    pub(in crate::kernel) fn is_radio(&self, joint: usize) -> bool {
         self.nodes[self.joints[joint].far].role == Role::AccessPoint
     }
 
     /// The link behind an access point.
-    pub(super) fn behind(&self, point: usize) -> Option<usize> {
+    pub(in crate::kernel) fn behind(&self, point: usize) -> Option<usize> {
         self.joints.iter().position(|it| it.near.contains(&point))
+    }
+
+    /// Whether there is an access point.
+    pub(super) fn has_radio(&self) -> bool {
+        (0..self.joints.len()).any(|joint| self.is_radio(joint))
     }
 
     /// Whether an access point is at one of a link's ends.
@@ -206,9 +211,8 @@ impl Blueprint {
     /// Whether the way of a station onto its link is measured: that of each flow's station, in a
     /// world with access points.
     pub(super) fn is_measured(&self, station: usize) -> bool {
-        let has_radio = (0..self.joints.len()).any(|joint| self.is_radio(joint));
         let mut programs = self.programs.iter();
-        has_radio && programs.any(|program| program.station == station)
+        self.has_radio() && programs.any(|program| program.station == station)
     }
 
     /// A mobile node's home address.
@@ -219,7 +223,7 @@ impl Blueprint {
     }
 
     /// The home address of a node that is a guest on a link.
-    pub(super) fn visitor(&self, station: usize, joint: usize) -> Option<IpAddr> {
+    pub(in crate::kernel) fn visitor(&self, station: usize, joint: usize) -> Option<IpAddr> {
         let mut mobile = self.setup.mobile.iter();
         let own = mobile.find(|it| it.layer.station == station)?;
         let segment = |link: usize| {
@@ -283,13 +287,20 @@ impl Blueprint {
         ends.any(|node| *node != router && self.nodes[*node].ends_tunnels)
     }
 
-    /// What the tunnels of a router protect: sources and destinations.
-    pub(super) fn protects(&self, router: usize) -> Vec<(Network, Network)> {
+    /// What the tunnels of a router protect.
+    pub(super) fn protects(&self, router: usize) -> Vec<Protects> {
         let sets = self.setup.tunnels.iter();
-        let own = sets.filter_map(|set| match router {
-            it if it == set.from => Some((set.pool, set.inside)),
-            it if it == set.to => Some((set.inside, set.pool)),
-            _ => None,
+        let own = sets.filter_map(|set| {
+            let (from, to) = match router {
+                it if it == set.from => (set.pool, set.inside),
+                it if it == set.to => (set.inside, set.pool),
+                _ => return None,
+            };
+            Some(Protects {
+                from,
+                to,
+                is_of_station: !self.nodes[set.from].ends_tunnels,
+            })
         });
         own.collect()
     }

@@ -150,9 +150,14 @@ fn check_roles(scenario: &Scenario, graph: &Graph) -> Result<(), Fault> {
     }
     for index in scenario.with_role(Role::ForeignAgent) {
         for port in graph.ports_of(index) {
-            let mobile = |node: usize| scenario.mobile.iter().any(|it| it.station == node);
-            let visitors = graph.near(port.link).filter(|near| mobile(near.node));
-            let visitors = visitors.filter(|near| near.is_first);
+            let is_visitor = |station: usize, agent: usize| {
+                let home = graph.ports_of(agent).next().map(|port| port.segment);
+                let mut ports = graph.ports.iter();
+                let is_there = ports.any(|it| (it.node, it.segment) == (station, port.segment));
+                is_there && home != Some(port.segment)
+            };
+            let mobile = scenario.mobile.iter();
+            let visitors = mobile.filter(|it| is_visitor(it.station, it.agent));
             if visitors.count() > 1 {
                 let key = format!("node.{}.role", scenario.nodes[index].name);
                 let what = "in the event kernel, a foreign agent has one mobile node on a link";

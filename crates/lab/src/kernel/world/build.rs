@@ -398,7 +398,10 @@ impl<'a> Builder<'a> {
                 None => Part::Plain,
             },
         };
-        let stack = Stack::new(address, mtu, blueprint.seed);
+        let mut stack = Stack::new(address, mtu, blueprint.seed);
+        if blueprint.has_radio() {
+            stack.fill_segments();
+        }
         Host::new(host, part, Some(stack), entrance)
     }
 
