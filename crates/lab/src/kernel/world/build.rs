@@ -244,6 +244,7 @@ impl<'a> Builder<'a> {
     fn router(&self, index: usize, node: &NodeBlueprint) -> Fork {
         let mut fork = Fork::default();
         let graph = &self.blueprint.graph;
+        fork.own = graph.ports_of(index).map(|port| port.address).collect();
         if node.filters_sources {
             let is_own = |link: usize| self.blueprint.joints[link].far == index;
             let own = graph
