@@ -82,7 +82,7 @@ pub(crate) fn script(
             };
             steps.push(Step {
                 is_from_station: message.is_from_node,
-                frame_bytes: bytes - exchange.framing,
+                frame_bytes: bytes - message.framing,
                 relayed_bytes: message.relayed,
                 station_s: seconds(&station, &message.work),
                 server_s: seconds(other, &message.peer_work),
