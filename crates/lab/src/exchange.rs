@@ -7,18 +7,23 @@
 //! title = "for people"
 //! knows = 1                      # the peer sends to the new address after this message; absent:
 //!                                # after the last message, or after the first data without any
+//! framing = 32                   # octets of each message that are the link's own header and LLC:
+//!                                # a frame without its FCS, not an IP packet; absent: 0
 //! [[message]]
 //! from = "node"                  # or peer
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
+//! relayed = 196                  # octets of the IP packet in which an access point hands it on to
+//!                                # a server behind it, or gets it from there; absent: it does not
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
+//! peer_work = ["rsa2048-sign"]   # the same of the peer, or of the server behind it
 //! [data]                         # what the protocol does to an IP packet of data; absent: nothing
 //! added = 60
 //! block = 16                     # the packet is filled up to whole blocks; absent: 1
 //! source = "document and section"
 //! ```
-//! Left out: losses, and the time that the peer computes.
+//! Left out: losses.
 
 use document::{Fault, Item, parse};
 use serde::Serialize;
@@ -63,10 +68,19 @@ pub struct Message {
     pub says: String,
     /// Where the protocol says so.
     pub source: String,
-    /// Octets of its IP packet.
+    /// Octets of its IP packet, or of its frame without the check sum.
     pub bytes: Option<u32>,
+    /// Octets of these that are the link's own header.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub framing: u32,
+    /// Octets of the IP packet between an access point and the server behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<u32>,
     /// What the node computes before it sends this message or after it has received it.
     pub work: Vec<String>,
+    /// The same of the peer, or of the server behind it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peer_work: Vec<String>,
 }
 
 /// A path for messages.
@@ -76,8 +90,12 @@ pub struct Way<'a> {
     pub link: &'a Link,
     /// Octets on the wire of an IP packet of messages and data.
     pub size: Staircase,
+    /// The links behind the peer, if it is an access point, to the server that it relays messages to.
+    pub behind: &'a [Link],
     /// The node's device; none: its work takes no time.
     pub device: Option<&'a Device>,
+    /// The device of the peer, or of the server behind it.
+    pub peer: Option<&'a Device>,
     /// Seconds from the loss of the old address until the node knows its new one.
     pub detection_s: f64,
     /// Octets of the first data packet in each direction, an IP packet.
@@ -104,6 +122,8 @@ pub struct Taken {
 const ENDS: [(&str, bool); 2] = [("node", true), ("peer", false)];
 /// More messages than any exchange has.
 const MESSAGES_MAX: u64 = 64;
+/// The largest header of a link.
+const FRAMING_MAX: u64 = 64;
 /// More octets than any protocol adds to a packet.
 const ADDED_MAX: u64 = 4096;
 
@@ -112,8 +132,10 @@ impl Exchange {
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
         let document = parse(file, text)?;
         let table = document.table()?;
+        let framing = table.or("framing", 0, octets(0, FRAMING_MAX))?;
+        let read = |item| Message::read(item, framing);
         let messages = match table.find("message") {
-            Some(item) => item.list()?.iter().map(Message::read).collect(),
+            Some(item) => item.list()?.iter().map(read).collect(),
             None => Ok(Vec::new()),
         }?;
         let most = messages.len() as u64;
@@ -134,8 +156,24 @@ impl Exchange {
             let what = "this must be the number of a message from the node";
             return Err(table.fault_of(&["knows"], what));
         }
+        let mut sizes = exchange.messages.iter().filter_map(|one| one.bytes);
+        if sizes.any(|bytes| bytes <= framing) {
+            let what = "a message has no octet besides the framing";
+            return Err(table.fault_of(&["framing"], what));
+        }
         table.finish()?;
         Ok(exchange)
+    }
+
+    /// This exchange and then another. What it does to data, and when the peer knows the node, is
+    /// as the other one says.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        let before = self.messages.len();
+        self.messages.extend(other.messages);
+        self.knows = other.knows.map(|knows| before + knows);
+        self.data = other.data.or(self.data);
+        self
     }
 
     /// How often the node waits for the peer before its first data.
@@ -176,13 +214,17 @@ impl Exchange {
         let (mut node_s, mut peer_s) = (way.detection_s, 0.0_f64);
         let mut known_s = None;
         for (index, (message, bytes)) in self.messages.iter().zip(sizes).enumerate() {
-            let work_s = way.work_s(&message.work)?;
+            let own_s = work_s(way.device, &message.work)?;
+            let other_s = work_s(way.peer, &message.peer_work)?;
+            let bytes = way.on_link(bytes, message.framing);
             if message.is_from_node {
-                node_s += work_s + way.sends_s(bytes, Direction::Up);
+                node_s += own_s + way.sends_s(bytes, Direction::Up);
                 peer_s = peer_s.max(node_s + way.link.delay_s);
+                peer_s += way.relays_s(message) + other_s;
             } else {
+                peer_s += other_s + way.relays_s(message);
                 peer_s += way.sends_s(bytes, Direction::Down);
-                node_s = node_s.max(peer_s + way.link.delay_s) + work_s;
+                node_s = node_s.max(peer_s + way.link.delay_s) + own_s;
             }
             if self.knows == Some(index + 1) {
                 known_s = Some(peer_s);
@@ -205,26 +247,42 @@ impl Way<'_> {
         self.link.sends_s(bytes, direction)
     }
 
-    fn work_s(&self, work: &[String]) -> Result<f64, Missing> {
-        let Some(device) = self.device else {
-            return Ok(0.0);
-        };
-        work.iter().map(|name| device.operation(name)).sum()
+    /// Octets of a message as the link's overhead finds them: it has the framing in it already, if
+    /// the link counts that.
+    fn on_link(&self, bytes: f64, framing: u32) -> f64 {
+        bytes - f64::from(framing).min(self.link.overhead_bytes)
     }
+
+    /// Seconds of a message on the links behind an access point.
+    fn relays_s(&self, message: &Message) -> f64 {
+        let Some(bytes) = message.relayed else {
+            return 0.0;
+        };
+        let direction = match message.is_from_node {
+            true => Direction::Up,
+            false => Direction::Down,
+        };
+        let links = self.behind.iter();
+        links
+            .map(|link| link.sends_s(f64::from(bytes), direction) + link.delay_s)
+            .sum()
+    }
+}
+
+/// Seconds of operations on a device; none: they take no time.
+fn work_s(device: Option<&Device>, work: &[String]) -> Result<f64, Missing> {
+    let Some(device) = device else {
+        return Ok(0.0);
+    };
+    work.iter().map(|name| device.operation(name)).sum()
 }
 
 impl Data {
     fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
-        let whole = |least, most| {
-            move |item: &Item| {
-                let octets = item.whole(least, most)?;
-                Ok(u32::try_from(octets).expect("the limit is below"))
-            }
-        };
         let data = Self {
-            added: whole(0, ADDED_MAX)(table.need("added")?)?,
-            block: table.or("block", 1, whole(1, ADDED_MAX))?,
+            added: octets(0, ADDED_MAX)(table.need("added")?)?,
+            block: table.or("block", 1, octets(1, ADDED_MAX))?,
             source: table.need("source")?.text()?.to_owned(),
         };
         table.finish()?;
@@ -247,7 +305,7 @@ impl Data {
 }
 
 impl Message {
-    fn read(item: &Item) -> Result<Self, Fault> {
+    fn read(item: &Item, framing: u32) -> Result<Self, Fault> {
         let table = item.table()?;
         let work = |item: &Item| {
             let names = item.list()?.iter();
@@ -255,20 +313,37 @@ impl Message {
                 .map(|name| known_work(name).map(str::to_owned))
                 .collect()
         };
+        let most = u64::from(crate::IP_BYTES_MAX);
         let message = Self {
             is_from_node: table.need("from")?.choice("end", &ENDS)?,
             says: table.need("says")?.text()?.to_owned(),
             source: table.need("source")?.text()?.to_owned(),
-            bytes: table.or("bytes", None, |item| {
-                let most = u64::from(crate::IP_BYTES_MAX);
-                Ok(Some(
-                    u32::try_from(item.whole(20, most)?).expect("the limit is below"),
-                ))
+            bytes: table.or("bytes", None, |item| octets(1, most)(item).map(Some))?,
+            framing,
+            relayed: table.or("relayed", None, |item| {
+                octets(RELAYED_MIN, most)(item).map(Some)
             })?,
             work: table.or("work", Vec::new(), work)?,
+            peer_work: table.or("peer_work", Vec::new(), work)?,
         };
         table.finish()?;
         Ok(message)
+    }
+}
+
+/// The smallest packet of RADIUS: headers of IP and UDP, and its own (RFC 2865 §3).
+const RELAYED_MIN: u64 = 20 + 8 + 20;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(octets: &u32) -> bool {
+    *octets == 0
+}
+
+/// A whole number of octets.
+fn octets(least: u64, most: u64) -> impl Fn(&Item) -> Result<u32, Fault> {
+    move |item| {
+        let octets = item.whole(least, most)?;
+        Ok(u32::try_from(octets).expect("the limit is below"))
     }
 }
 

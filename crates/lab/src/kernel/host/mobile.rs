@@ -28,6 +28,10 @@ pub struct Log {
     pub sent_bytes: u64,
     /// Registrations that were sent.
     pub sent: u64,
+    /// Octets of the last message of an agent to all.
+    pub heard_bytes: u32,
+    /// When the first of them left at the present place.
+    pub asked: Option<Instant>,
     /// The codes and reasons of what was denied or refused, each a word: the first ones.
     pub failures: Vec<String>,
     /// The first places of a node.
@@ -62,6 +66,8 @@ pub struct Mobile {
     meter: Meter,
     /// Addresses that this host claims by ARP, or gives up.
     claims: Vec<(Ipv4Addr, bool)>,
+    /// When it came to a radio that has not let it in yet.
+    came: Option<Instant>,
     /// The events so far.
     pub log: Log,
 }
@@ -118,6 +124,7 @@ impl Mobile {
             datagrams: Datagrams::default(),
             meter: Meter::default(),
             claims: Vec::new(),
+            came: None,
             log: Log::default(),
         }
     }
@@ -148,6 +155,12 @@ impl Mobile {
         }
     }
 
+    /// Whether packets for its home address reach it.
+    pub fn is_reachable(&self) -> bool {
+        let last = self.log.states.last();
+        last.is_some_and(|(_, state)| *state != State::Unreachable)
+    }
+
     pub(super) fn due(&self) -> Option<Instant> {
         self.endpoint.deadline().map(|deadline| deadline.at)
     }
@@ -167,6 +180,11 @@ impl Mobile {
         self.drain(now, sends);
     }
 
+    /// The host has come to a radio, which may let it in later.
+    pub(super) fn come(&mut self, now: Instant) {
+        self.came = Some(now);
+    }
+
     /// The host has this address on its present link.
     pub(super) fn attach(&mut self, address: IpAddr, now: Instant, sends: &mut Vec<Send>) {
         let IpAddr::V4(care_of) = address else {
@@ -177,9 +195,10 @@ impl Mobile {
         }
         let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
         self.is_home = self.home.is_some_and(is_home);
+        self.log.asked = None;
         if self.log.places.len() < LOG_ENTRIES {
             self.log.places.push(Stay {
-                since: now,
+                since: self.came.take().unwrap_or(now),
                 address,
                 heard: None,
             });
@@ -204,6 +223,7 @@ impl Mobile {
 
     /// Takes a message that it [`Mobile::hears`].
     pub(super) fn hear(&mut self, octets: &[u8], flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        self.log.heard_bytes = octets.len() as u32;
         if let IpAddr::V4(from) = flow.source {
             let message = &octets[flow.transport..flow.total_len];
             self.endpoint.hear(from, message, now);
@@ -298,6 +318,7 @@ impl Mobile {
                     ttl,
                 } => {
                     self.log.sent += 1;
+                    self.log.asked.get_or_insert(now);
                     self.log.sent_bytes += payload.len() as u64;
                     let mut packet = self.datagrams.packet(
                         ((*from.ip()).into(), from.port()),
