@@ -8,7 +8,8 @@ stations --- air1 --- ap1 ---.
 An air is a bridge that learns no addresses and whose station ports cannot reach each other: as in
 an infrastructure network of IEEE 802.11, all stations hear the access point, which alone hears
 them, and reflects what is for another station there. Airs and lans are bridges in one namespace,
-`links`.
+`links`. With a `LinkConfig` each air has its rate and airtime, of all stations and the access point
+together, by a relay between its bridge and the access point.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
+from caravan.testbed.relay import LinkConfig, Relay
 
 MTU_BYTES = 1500
 RADIUS_ADDRESS = "10.81.0.1"
@@ -32,10 +34,12 @@ EAPOL_FORWARDED = 1 << 3
 class Airs(Network):
     """A network with `access_points` by role, each with an air of its own."""
 
-    def __init__(self, output: Path | None = None) -> None:
+    def __init__(self, output: Path | None = None, air: LinkConfig | None = None) -> None:
         super().__init__(output)
         self.access_points: dict[str, Host] = {}
         self.links = self.host("links")
+        self.relays: dict[str, Relay] = {}
+        self._air = air
 
     def plug(self, station: Host, at: str) -> None:
         """Move a station to the air of an access point."""
@@ -60,7 +64,7 @@ class Airs(Network):
         host = self.host(role)
         self.links.bridge(_air(role), [])
         self.links.forward_groups(_air(role), EAPOL_FORWARDED)
-        host.connect(RADIO, self.links, role, MTU_BYTES)
+        self._reach_air(host)
         host.connect(UPLINK, self.links, f"{role}-{UPLINK}", MTU_BYTES)
         self.links.plug(role, _air(role))
         self.links.set_port(role, learning=0)
@@ -70,6 +74,17 @@ class Airs(Network):
         host.set_port(RADIO, mode=1)
         host.add_address("br0", address)
         self.access_points[role] = host
+
+
+    def _reach_air(self, host: Host) -> None:
+        """Give an access point its radio port."""
+        if self._air is None:
+            host.connect(RADIO, self.links, host.role, MTU_BYTES)
+            return
+        medium = self.host(f"medium-{host.role}")
+        medium.connect("stations", self.links, host.role, MTU_BYTES)
+        host.connect(RADIO, medium, "ap", MTU_BYTES)
+        self.relays[host.role] = Relay(medium, self._air, "stations", "ap")
 
 
 class WirelessLan(Airs):

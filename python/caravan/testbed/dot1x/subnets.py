@@ -3,14 +3,14 @@ GLOBECOM 2004).
 
 ```
 mn1 mn2 fn1 --- air --- ap1 --- lan1 --- r1 --- wan --- r2 --- lan2 --- ap2 --- air --- mn3
-                  ha1 fa1 cn1 ---'                      `--- ha2 fa2 cn2
+              gw1 ha1 fa1 cn1 ---'                      `--- gw2 ha2 fa2 cn2
 ```
 
-A router is IPsec gateway and RADIUS server of its subnet. An IPsec tunnel joins both routers and so
-the home agents. Where it differs from the paper: home agent and foreign agent are hosts beside
-their router, because both use UDP port 434 of their host, and because what a process of Caravan
-sends goes past the tunnels of the others on its host. Left out: link ciphers, and the tunnels of
-single nodes, which belong to a policy.
+A router is RADIUS server of its subnet. An IPsec tunnel joins both routers and so the home agents.
+Where it differs from the paper: home agent, foreign agent and the gateway of the nodes' own tunnels
+are hosts beside their router, because both agents use UDP port 434 of their host, and because what
+a process of Caravan sends goes past the tunnels of the others on its host. Left out: link ciphers,
+and the tunnels of single nodes, which belong to a policy (`ipsec`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import ASSOCIATION, Role
+from caravan.testbed.relay import LinkConfig
 
 REGISTRATION_PORT = 434
 REQUEST, REPLY, ACCEPTED = 1, 3, 0
@@ -68,6 +69,11 @@ class Subnet:
     def foreign_agent(self) -> str:
         """Of the foreign agent, and the care-of address of its visitors."""
         return f"{self._first}.2"
+
+    @property
+    def gateway(self) -> str:
+        """Of the gateway of its nodes' tunnels."""
+        return f"{self._first}.4"
 
     @property
     def correspondent(self) -> str:
@@ -159,10 +165,11 @@ SCENARIOS = (
 
 
 class TwoSubnets(Airs):
-    """The hosts: `links`, and in each subnet N `rN`, `haN`, `faN`, `cnN`, `apN` and its nodes."""
+    """The hosts: `links`, and in each subnet N `rN`, `haN`, `faN`, `gwN`, `cnN`, `apN` and its
+    nodes."""
 
-    def __init__(self, output: Path | None = None) -> None:
-        super().__init__(output)
+    def __init__(self, output: Path | None = None, air: LinkConfig | None = None) -> None:
+        super().__init__(output, air)
         try:
             self.links.bridge("wan", [])
             self.roles = {host.role: host for host in self._subnets()}
@@ -183,6 +190,7 @@ class TwoSubnets(Airs):
             for role, address in (
                 (f"ha{subnet.number}", subnet.home_agent),
                 (f"fa{subnet.number}", subnet.foreign_agent),
+                (f"gw{subnet.number}", subnet.gateway),
                 (f"cn{subnet.number}", subnet.correspondent),
             ):
                 host = self.host(role)
@@ -279,7 +287,10 @@ def visit(
         node.wait_for(
             lambda it: bool(it["state"] == "registered"), f"registered with {SECOND.foreign_agent}"
         )
-        asked_s, answered_s = _registration(tap.read())
+        found = granted(tap.read())
+        if found is None:
+            raise NamespaceError("no registration was granted")
+        asked_s, answered_s = found
         after_s = echoes.wait_for_one(answered_s)
         before_s = max(moment for moment in echoes.times() if moment < opened_s)
     associated_s = authentication.exchange.began_s - authentication.start_s
@@ -292,8 +303,8 @@ def visit(
     )
 
 
-def _registration(frames: Sequence[Frame]) -> tuple[float, float]:
-    """When the first answer came that grants a registration, and when its request had gone.
+def granted(frames: Sequence[Frame]) -> tuple[float, float] | None:
+    """When a request had gone that was granted first, and when its answer came; None: none was.
 
     Both have an identification of 64 bits, of which the low half is the same (RFC 5944 §5.7).
     """
@@ -306,7 +317,7 @@ def _registration(frames: Sequence[Frame]) -> tuple[float, float]:
             requests[message[20:24]] = frame.time_s
         elif message[0] == REPLY and message[1] == ACCEPTED and message[16:20] in requests:
             return requests[message[16:20]], frame.time_s
-    raise NamespaceError("no registration was granted")
+    return None
 
 
 def mobile_node(network: TwoSubnets, node: Node) -> Role:

@@ -1,0 +1,240 @@
+"""The end of flows on a host: it answers every other end, and begins the flows that it is told.
+
+Run by path; it starts at once because it imports nothing of Caravan. `traffic_end.py [CERTIFICATE
+KEY AUTHORITY]` prints `ready`, and then an answer as JSON for each line of its standard input:
+
+- `tcp ADDRESS SECONDS` sends by TCP for so long, `tls-1.2` and `tls-1.3` the same by TLS. The other
+  end tells how many bytes came, and in how many seconds from the first to the last of them.
+  `setup_s` is what the handshake of TLS took.
+- `udp ADDRESS SECONDS BYTES` sends datagrams with so much payload, and waits while `WINDOW` of them
+  are under way, so that no queue overflows: the rate is that at which the path carries them.
+- `echo ADDRESS COUNT BYTES` sends datagrams, each when the last one has come back, and tells the
+  seconds of each; one that does not come back in `LOST_S` is None.
+
+Left out: more than one flow at a time to one end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import selectors
+import socket
+import ssl
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+TCP_PORT, UDP_PORT = 5001, 5002
+TLS_PORTS = {"tls-1.2": (5012, ssl.TLSVersion.TLSv1_2), "tls-1.3": (5013, ssl.TLSVersion.TLSv1_3)}
+CHUNK = bytes(1 << 15)
+CHUNK_BYTES = 1 << 16
+BUFFER_BYTES = 1 << 16
+"""What a sender's kernel may hold: not more than a slow link carries in a moment."""
+SEGMENT_BYTES, TIMESTAMP_BYTES = 1200, 12
+"""Data in a full segment of TCP: it fits every tunnel in every other, so no path has to be learned.
+"""
+WINDOW, REPORTED = 64, 32
+"""Datagrams under way, and how often the other end tells what came."""
+LOST_S = 0.25
+SILENT_S = 5.0
+TRIES = 20
+DATA, END, ECHO = 1, 2, 3
+HEAD, REPORT = struct.Struct("!BxxxIQ"), struct.Struct("!IIQQQQQ")
+"""Kind, flow and number of a datagram; whether a report answers an end, flow, last number,
+datagrams, bytes, and when the first and the last one came, in nanoseconds."""
+Answer = dict[str, Any]
+
+
+class Server:
+    """What answers other ends."""
+
+    def __init__(self, credentials: list[str]) -> None:
+        self.selector = selectors.DefaultSelector()
+        self._flow: list[int] = [0] * 6
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self._udp.bind(("", UDP_PORT))
+        self.selector.register(self._udp, selectors.EVENT_READ, self._datagram)
+        self._listen(TCP_PORT, None)
+        for port, version in TLS_PORTS.values() if credentials else ():
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = context.maximum_version = version
+            context.load_cert_chain(*credentials[:2])
+            self._listen(port, context)
+
+    def _listen(self, port: int, context: ssl.SSLContext | None) -> None:
+        listener = socket.create_server(("", port))
+
+        def accept() -> None:
+            link, _ = listener.accept()
+            link.settimeout(SILENT_S)
+            with contextlib.suppress(OSError), link:
+                take(link, context)
+
+        self.selector.register(listener, selectors.EVENT_READ, accept)
+
+    def _datagram(self) -> None:
+        payload, sender = self._udp.recvfrom(CHUNK_BYTES)
+        moment = time.monotonic_ns()
+        if len(payload) < HEAD.size:
+            return
+        kind, flow, number = HEAD.unpack_from(payload)
+        if kind == ECHO:
+            self._udp.sendto(payload, sender)
+            return
+        if kind == DATA:
+            if flow != self._flow[0]:
+                self._flow = [flow, 0, 0, 0, moment, moment]
+            at = self._flow
+            at[1], at[2], at[3], at[5] = max(at[1], number), at[2] + 1, at[3] + len(payload), moment
+        if (kind == END or number % REPORTED == 0) and flow == self._flow[0]:
+            self._udp.sendto(REPORT.pack(kind == END, *self._flow), sender)
+
+
+def take(link: socket.socket, context: ssl.SSLContext | None) -> None:
+    """Take what comes until its end, and tell the sender about it."""
+    own = link if context is None else context.wrap_socket(link, server_side=True)
+    count, first, last = 0, 0, 0
+    while chunk := own.recv(CHUNK_BYTES):
+        last = time.monotonic_ns()
+        first = first or last
+        # What came with the first one was under way before the time began.
+        count += len(chunk) if first != last else 0
+        if context is not None and chunk.endswith(b"\1"):
+            break
+    own.sendall(json.dumps({"bytes": count, "seconds": (last - first) / 1e9}).encode())
+    own.shutdown(socket.SHUT_WR)
+
+
+def tcp(address: str, seconds: str, version: str, credentials: list[str]) -> Answer:
+    """Send by TCP, or by TLS in TCP."""
+    port, _ = TLS_PORTS.get(version, (TCP_PORT, None))
+    link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES + TIMESTAMP_BYTES)
+    link.settimeout(SILENT_S)
+    link.connect((address, port))
+    began = time.monotonic()
+    with link if version == "tcp" else sealed(link, version, credentials) as own:
+        setup_s = time.monotonic() - began
+        until = time.monotonic() + float(seconds)
+        while time.monotonic() < until:
+            own.sendall(CHUNK)
+        if version == "tcp":
+            own.shutdown(socket.SHUT_WR)
+        else:
+            own.sendall(b"\1")
+        told = b""
+        while chunk := own.recv(CHUNK_BYTES):
+            told += chunk
+    return {**json.loads(told), "setup_s": setup_s}
+
+
+def sealed(link: socket.socket, version: str, credentials: list[str]) -> ssl.SSLSocket:
+    """The end of a client of TLS."""
+    context = ssl.create_default_context(cafile=credentials[2])
+    context.minimum_version = context.maximum_version = TLS_PORTS[version][1]
+    context.check_hostname = False
+    return context.wrap_socket(link, suppress_ragged_eofs=True)
+
+
+def udp(address: str, seconds: str, size: str) -> Answer:
+    """Send datagrams."""
+    flow = time.monotonic_ns() & 0xFFFF_FFFF or 1
+    rest = bytes(int(size) - HEAD.size)
+    number = told = stalls = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.connect((address, UDP_PORT))
+        link.settimeout(LOST_S)
+        until = time.monotonic() + float(seconds)
+        while time.monotonic() < until:
+            if number - told < WINDOW:
+                number += 1
+                link.send(HEAD.pack(DATA, flow, number) + rest)
+                continue
+            try:
+                told = max(told, report(link, flow)[2])
+            except TimeoutError:
+                stalls, told = stalls + 1, number
+        *_, count, total, began, ended = ask(link, flow)
+    size_bytes = total - int(size)
+    lost = number - count
+    return {"bytes": size_bytes, "seconds": (ended - began) / 1e9, "lost": lost, "stalls": stalls}
+
+
+def ask(link: socket.socket, flow: int) -> tuple[int, ...]:
+    """End a flow: the report of everything that came."""
+    for _ in range(TRIES):
+        link.send(HEAD.pack(END, flow, 0))
+        with contextlib.suppress(TimeoutError):
+            while not (found := report(link, flow))[0]:
+                pass
+            return found
+    raise OSError("the other end has not told what came")
+
+
+def report(link: socket.socket, flow: int) -> tuple[int, ...]:
+    """The next report of a flow."""
+    while True:
+        payload = link.recv(CHUNK_BYTES)
+        if len(payload) == REPORT.size and (found := REPORT.unpack(payload))[1] == flow:
+            return found
+
+
+def echo(address: str, count: str, size: str) -> Answer:
+    """Send datagrams that come back."""
+    flow = time.monotonic_ns() & 0xFFFF_FFFF
+    found: list[float | None] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.connect((address, UDP_PORT))
+        link.settimeout(LOST_S)
+        for number in range(int(count)):
+            payload = HEAD.pack(ECHO, flow, number).ljust(int(size), b"\0")
+            began = time.monotonic_ns()
+            try:
+                link.send(payload)
+                while link.recv(CHUNK_BYTES) != payload:
+                    pass
+                found.append((time.monotonic_ns() - began) / 1e9)
+            except OSError:
+                found.append(None)
+                time.sleep(0.01)
+    return {"seconds": found}
+
+
+def obey(line: str, credentials: list[str]) -> Answer:
+    """Carry an order out."""
+    command, *words = line.split()
+    try:
+        if command == "udp":
+            return udp(*words)
+        if command == "echo":
+            return echo(*words)
+        return tcp(*words, command, credentials)
+    except (OSError, ValueError) as fault:
+        return {"fault": f"{command}: {fault}"}
+
+
+def main(*credentials: str) -> None:
+    """Answer, and obey."""
+    server = Server(list(credentials))
+
+    def order() -> None:
+        line = sys.stdin.readline()
+        if not line:
+            raise SystemExit
+        print(json.dumps(obey(line, list(credentials))), flush=True)
+
+    server.selector.register(sys.stdin, selectors.EVENT_READ, order)
+    print("ready", flush=True)
+    while True:
+        for key, _ in server.selector.select():
+            call: Callable[[], None] = key.data
+            call()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
