@@ -221,7 +221,7 @@ def order(host: Host, *arguments: str, timeout_s: float = 30, instance: str = ""
 
 
 def environment(host: Host, instance: str = "") -> dict[str, str]:
-    """The environment of every `caravan` on a host, or of one `instance`: directories of its own."""
+    """The environment of every `caravan` on a host: directories of its own, and of `instance`."""
     # The path of a Unix socket has at most 107 bytes, so it is not below the output directory.
     runtime = Path("/run") / f"caravan-{host.namespace}{instance and f'-{instance}'}"
     runtime.mkdir(mode=0o755, exist_ok=True)

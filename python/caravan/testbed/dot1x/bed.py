@@ -142,10 +142,14 @@ class Bed:
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
         self.servers: Servers = self._running.enter_context(serving(self.network, config))
         self.keys = Ends(
-            {one.number: PublicKey(authority.issue(f"gw{one.number}.example"), authority)
-             for one in SUBNETS},
-            {one.role: PublicKey(authority.issue(f"{one.role}.example"), authority)
-             for one in NODES},
+            {
+                one.number: PublicKey(authority.issue(f"gw{one.number}.example"), authority)
+                for one in SUBNETS
+            },
+            {
+                one.role: PublicKey(authority.issue(f"{one.role}.example"), authority)
+                for one in NODES
+            },
         )
         self.gateways = {one.number: self._gateway(one) for one in SUBNETS}
         for node in NODES:
@@ -164,8 +168,8 @@ class Bed:
 
     def _gateway(self, subnet: Subnet) -> Daemon:
         host = self.network.roles[f"gw{subnet.number}"]
-        nodes = {node.role: node.address for node in NODES if node.home == subnet}
-        file = gateway_file(host, subnet.gateway, nodes, self.keys)
+        nodes = [node for node in NODES if node.home == subnet]
+        file = gateway_file(host, subnet, nodes, self.keys)
         return self._running.enter_context(Daemon(host, "gateway", file)).wait_ready()
 
     def close(self) -> None:
@@ -199,8 +203,11 @@ class Bed:
                 if node.role == scenario.correspondent:
                     cell.arrive(node, node.home)
                     cell.make_tunnel(node)
-            if scenario.is_roaming and policy.integrity and not is_renewed:
+            is_kept = scenario.is_roaming and not is_renewed
+            if policy.method is not None or (policy.integrity and is_kept):
+                # The first exchange of a supplicant also starts its TLS up.
                 cell.arrive(MN1, FIRST)
+            if is_kept:
                 cell.make_tunnel(MN1)
             arrival = cell.arrive(MN1, scenario.at)
             cell.arrival = replace(arrival, exchange_s=cell.make_tunnel(MN1))
@@ -255,6 +262,12 @@ class Cell:
         """A flow from the mobile node to its correspondent, in the words of `traffic_end`."""
         return self.bed.end.order(" ".join(map(str, (command, self.scenario.address, *words))))
 
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time so far of what protects packets, in seconds: `ipsec`, the processes of
+        the tunnels and their gateways."""
+        gateways = self.bed.gateways.values() if self.policy.integrity else ()
+        return {"ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways))}
+
     def arrive(self, node: Node, at: Subnet) -> Arrival:
         """Plug a node in, with its authentication, its registration, and no new tunnel."""
         host, point = self.bed.network.roles[node.role], self.bed.point(at)
@@ -285,9 +298,7 @@ class Cell:
         host = roles[node.role]
         neighbours = [roles[f"{name}{home.number}"] for name in ("r", "ha", "cn")]
         gateway = roles[f"gw{home.number}"]
-        file = node_file(
-            host, node.address, home.gateway, self._proof, self.policy.integrity, self.bed.keys
-        )
+        file = node_file(host, node, self._proof, self.policy.integrity, self.bed.keys)
         self._running.enter_context(led(host, node.address, gateway, neighbours))
         tunnel = NodeTunnel(host, file)
         self._running.enter_context(tunnel)

@@ -20,6 +20,7 @@ from typing import Any
 
 from caravan.testbed.caravan import HANDSHAKE_EVENT, Daemon, order, toml, write_credentials
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.dot1x.subnets import Node, Subnet
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
@@ -63,48 +64,46 @@ def esp(integrity: str, group: str) -> str:
     return f"3des-{integrity}-{group}"
 
 
-def gateway_file(host: Host, address: str, nodes: Mapping[str, str], ends: Ends) -> Path:
-    """Write the gateway's configuration; `nodes`: home addresses by role."""
+def gateway_file(host: Host, subnet: Subnet, nodes: Sequence[Node], ends: Ends) -> Path:
+    """Write the configuration of a subnet's gateway for its nodes."""
     tables: dict[str, dict[str, Any]] = {}
-    for role, home in nodes.items():
+    for node in nodes:
         for is_signed in (False, True):
-            name = f"{role}-{'rsa' if is_signed else 'psk'}"
+            name = f"{node.role}-{'rsa' if is_signed else 'psk'}"
             tables[f"connections.{name}"] = _phase_1(is_signed, GROUPS) | {
-                "local_addrs": [address],
+                "local_addrs": [subnet.gateway],
                 # Nodes without a tunnel, of other policies, are reached in clear.
                 "on_failure": "pass",
                 "local": _own(is_signed, host.role),
-                "remote": _peer(is_signed, role),
+                "remote": _peer(is_signed, node.role),
             }
             proposals = [esp(integrity, group) for integrity in INTEGRITIES for group in GROUPS]
             tables[f"connections.{name}.children.net"] = {
                 "local_ts": [NETWORKS],
-                "remote_ts": [f"{home}/32"],
+                "remote_ts": [f"{node.address}/32"],
                 "esp_proposals": proposals,
             }
-    return _write(host, tables, ends.gateways[int(address.split(".")[2])])
+    return _write(host, tables, ends.gateways[subnet.number])
 
 
-def node_file(
-    host: Host, home: str, gateway: str, proof: Proof, integrity: str, ends: Ends
-) -> Path:
+def node_file(host: Host, node: Node, proof: Proof, integrity: str, ends: Ends) -> Path:
     """Write a node's configuration."""
     tables: dict[str, dict[str, Any]] = {
         "daemon": {"tun": TUN, "fwmark": MARK, "table": TABLE, "user": "root"},
         "connections.ipsec": _phase_1(proof.is_signed, (proof.group,))
         | {
-            "local_addrs": [home],
-            "remote_addrs": [gateway],
-            "local": _own(proof.is_signed, host.role),
-            "remote": _peer(proof.is_signed, f"gw{gateway.split('.')[2]}"),
+            "local_addrs": [node.address],
+            "remote_addrs": [node.home.gateway],
+            "local": _own(proof.is_signed, node.role),
+            "remote": _peer(proof.is_signed, f"gw{node.home.number}"),
         },
         "connections.ipsec.children.net": {
-            "local_ts": [f"{home}/32"],
+            "local_ts": [f"{node.address}/32"],
             "remote_ts": [NETWORKS],
             "esp_proposals": [esp(integrity, proof.group)],
         },
     }
-    return _write(host, tables, ends.nodes[host.role])
+    return _write(host, tables, ends.nodes[node.role])
 
 
 class NodeTunnel(Daemon):

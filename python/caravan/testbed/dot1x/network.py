@@ -75,7 +75,6 @@ class Airs(Network):
         host.add_address("br0", address)
         self.access_points[role] = host
 
-
     def _reach_air(self, host: Host) -> None:
         """Give an access point its radio port."""
         if self._air is None:
