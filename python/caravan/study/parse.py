@@ -342,6 +342,7 @@ class _Inside:
             says=table.text("says"),
             tests=self._tests(table),
             comment=self.words(table, "comment", ""),
+            counts_spread=table.flag("spread"),
         )
 
     def relation(self, table: Table) -> Relation:

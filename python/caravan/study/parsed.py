@@ -169,12 +169,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the publication, and comparisons of our values, one or more for each part."""
+    """A sentence of the publication, and comparisons of our values, one or more for each part.
+
+    `counts_spread`: two values that are no further apart than their intervals do not decide it.
+    """
 
     printed: str
     says: str
     tests: tuple[ClaimTest, ...]
     comment: str
+    counts_spread: bool = False
 
 
 @dataclass(frozen=True)
