@@ -58,7 +58,7 @@ class Server:
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self._udp.bind(("", UDP_PORT))
-        self.selector.register(self._udp, selectors.EVENT_READ, self._datagram)
+        self.selector.register(self._udp, selectors.EVENT_READ, self._datagrams)
         self._listen(TCP_PORT, None)
         for port, version in TLS_PORTS.values() if credentials else ():
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -80,8 +80,12 @@ class Server:
 
         self.selector.register(listener, selectors.EVENT_READ, accept)
 
-    def _datagram(self) -> None:
-        payload, sender = self._udp.recvfrom(CHUNK_BYTES)
+    def _datagrams(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._datagram(*self._udp.recvfrom(CHUNK_BYTES, socket.MSG_DONTWAIT))
+
+    def _datagram(self, payload: bytes, sender: tuple[str, int]) -> None:
         moment = time.monotonic_ns()
         if len(payload) < HEAD.size:
             return
