@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::service::{self, Outcome, Ready};
-use crate::{bench, config, console, link, packet, pki, steward};
+use crate::{bench, config, console, link, packet, pki, steward, wireless};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
@@ -220,6 +220,13 @@ enum Command {
     Bench(bench::Args),
     /// Emulate a link with rate, delay, loss and queue
     Link(link::Args),
+    /// Run a station or an access point of a wireless link without a radio
+    #[command(
+        after_help = "Example:\n  caravan wireless -c station.toml --capture air.pcap\n\n\
+        It makes a TAP device, protects what the host sends there, and carries it as frames of\n\
+        802.11 over another interface, the air. docs/vpn-wireless.md shows how."
+    )]
+    Wireless(wireless::Args),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
@@ -352,6 +359,10 @@ impl Cli {
             }
             Command::Link(args) => {
                 link::run(&args)?;
+                String::new()
+            }
+            Command::Wireless(args) => {
+                wireless::run(&args)?;
                 String::new()
             }
             Command::Steward(args) => {

@@ -15,6 +15,7 @@ mod parts;
 mod read;
 pub mod skip;
 pub mod values;
+pub mod wireless;
 
 use std::collections::BTreeMap;
 use std::fs::File;

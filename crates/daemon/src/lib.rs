@@ -43,3 +43,4 @@ pub mod sys;
 pub mod token;
 pub mod tun;
 pub mod udp;
+pub mod wireless;

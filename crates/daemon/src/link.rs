@@ -4,8 +4,8 @@
 //! Packet sockets receive and send the frames. Super-frames are split, so that each datagram on the
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
-//! IP length. Frames without IP (ARP) pass at once and free. With `--control` a running link takes
-//! changes (`control`).
+//! IP length. Frames without IP (ARP) pass at once and free, or are charged too with
+//! `--all-frames`. With `--control` a running link takes changes (`control`).
 
 mod control;
 pub mod split;
@@ -88,6 +88,10 @@ pub struct Args {
     /// rate.
     #[arg(long, requires = "rate")]
     pub half_duplex: bool,
+    /// Charge every frame by its length without the Ethernet header. Without this, ARP, EAPOL and
+    /// all other frames without IP pass at once and free.
+    #[arg(long)]
+    pub all_frames: bool,
     /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1. Needs a
     /// rate or a trace.
     #[arg(long, value_parser = parse_loss, default_value_t = 0.0, requires = "carrier")]
@@ -120,7 +124,7 @@ pub struct Passed {
     pub longest_queue: usize,
     /// Datagrams dropped because too many bytes were in flight for the memory limit.
     pub beyond_memory: u64,
-    /// Frames without IP.
+    /// Frames without IP that were not charged.
     pub free_frames: u64,
     /// Frames that could not be split.
     pub malformed: u64,
@@ -178,6 +182,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     let clock = Clock::start();
     let threads = [forth, back].map(|mut relay| {
         relay.line.medium.clone_from(&medium);
+        relay.line.charges_all = args.all_frames;
         std::thread::spawn(move || {
             let ended = relay.run(clock);
             if ended.is_err() {
@@ -271,7 +276,8 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-fn unopened(interface: &str, fault: &io::Error) -> io::Error {
+/// What to do about an interface that cannot be opened.
+pub(crate) fn unopened(interface: &str, fault: &io::Error) -> io::Error {
     let text = match fault.raw_os_error() {
         Some(libc::ENODEV) => {
             format!("there is no interface {interface:?} here: `ip link` lists those that are")
@@ -304,6 +310,7 @@ struct Line {
     under_way: VecDeque<(Instant, Vec<u8>)>,
     under_way_bytes: usize,
     most_under_way_bytes: usize,
+    charges_all: bool,
     pool: Vec<Vec<u8>>,
     free: Vec<Vec<u8>>,
     passed: Passed,
@@ -403,6 +410,7 @@ impl Line {
             under_way: VecDeque::new(),
             under_way_bytes: 0,
             most_under_way_bytes,
+            charges_all: false,
             pool: Vec::new(),
             free: Vec::new(),
             passed: Passed::default(),
@@ -412,7 +420,7 @@ impl Line {
     fn take(&mut self, received: &mut [u8], now: Instant) -> Result<(), BadRecording> {
         let mut broken = None;
         let done = split::split(received, |frame| {
-            if !is_ip(frame) {
+            if !self.charges_all && !is_ip(frame) {
                 self.passed.free_frames += 1;
                 self.free.push(frame.to_vec());
                 return;
@@ -421,7 +429,7 @@ impl Line {
                 self.passed.beyond_memory += 1;
                 return;
             }
-            let bytes = (frame.len() - ETHERNET_BYTES) as u32;
+            let bytes = frame.len().saturating_sub(ETHERNET_BYTES) as u32;
             match self.offer(bytes, now) {
                 Ok(Fate::Arrives(at)) => {
                     let mut kept = self.pool.pop().unwrap_or_default();

@@ -67,7 +67,7 @@ fn taken(fault: io::Error) -> io::Error {
 }
 
 /// Explains what to do if the machine has no TUN devices.
-fn missing(fault: io::Error) -> io::Error {
+pub(crate) fn missing(fault: io::Error) -> io::Error {
     if !matches!(fault.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) {
         return fault;
     }

@@ -1,7 +1,7 @@
 //! Frames of IEEE 802.11-2020 as a wireless link carries them, and EAPOL of IEEE 802.1X-2020.
 //!
-//! Data frames and the management frames of SAE and OWE have three addresses; frames between
-//! access points, with four, are refused. The frame check sequence is the radio's, so frames end
+//! Data frames and the management frames by which stations join have three addresses; frames
+//! between access points, with four, are refused. The frame check sequence is the radio's, so frames end
 //! before it. Left out: fragments, aggregation, control frames, fast transition (802.11r).
 
 mod address;
@@ -13,6 +13,7 @@ mod iv;
 mod kde;
 mod key_frame;
 mod llc;
+mod management;
 mod rc4_key;
 mod rsn;
 
@@ -25,6 +26,10 @@ pub use iv::{EXTENDED_IV_LEN, ExtendedIv, WEP_IV_LEN, WepIv};
 pub use kde::{Gtk, KeyData, KeyDatum, pad_key_data, write_gtk, write_mac, write_pmkid};
 pub use key_frame::{Descriptor, KEY_FRAME_LEN, KeyFrame, MIC_LEN, NONCE_LEN, key_information};
 pub use llc::{ETHERNET_LEN, EthernetHeader, SNAP_LEN, snap};
+pub use management::{
+    AssociationRequest, AssociationResponse, Beacon, OPEN_ALGORITHM, capability, find_element,
+    find_extension, read_reason, reason, status, write_diffie_hellman, write_rates, write_ssid,
+};
 pub use rc4_key::{RC4_KEY_LEN, Rc4KeyFrame};
 pub use rsn::{AkmSuite, CipherSuite, Rsn};
 

@@ -175,6 +175,10 @@ class Host:
         self._netlink.link("set", index=index, master=self.index(bridge))
         self._netlink.link("set", index=index, state="up")
 
+    def unplug(self, interface: str) -> None:
+        """Take an interface out of its bridge."""
+        self._netlink.link("set", index=self.index(interface), master=0)
+
     def set_port(self, interface: str, **settings: int) -> None:
         """Change what an interface does as a port of its bridge, such as `isolated=1`."""
         self._netlink.brport("set", index=self.index(interface), **settings)

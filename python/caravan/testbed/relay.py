@@ -33,7 +33,7 @@ class LinkConfig:
     per line, in ms; it replaces the rate. `overhead`: bytes that the link adds to each datagram.
     `reorder`: the share of datagrams that others overtake, from 0 to 1. `access_time`: what the
     medium takes for each datagram besides its bytes, as `810us`. `is_half_duplex`: both directions
-    share it.
+    share it. `has_all_frames`: ARP, EAPOL and all others without IP are charged too.
     """
 
     rate: str | None = None
@@ -46,6 +46,7 @@ class LinkConfig:
     reorder: float = 0.0
     access_time: str | None = None
     is_half_duplex: bool = False
+    has_all_frames: bool = False
 
     def arguments(self) -> list[str]:
         """The options of `caravan link`."""
@@ -70,6 +71,8 @@ class LinkConfig:
             options += ["--access-time", self.access_time]
         if self.is_half_duplex:
             options += ["--half-duplex"]
+        if self.has_all_frames:
+            options += ["--all-frames"]
         return options
 
 

@@ -41,6 +41,7 @@ pub mod feature {
 const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
+const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
 
 /// Attaches an open `/dev/net/tun` to an interface of this name (the kernel replaces a `%d` in it)
 /// and returns the actual name.
@@ -70,6 +71,27 @@ pub fn set_offload(tun: BorrowedFd<'_>, bits: u32) -> io::Result<()> {
 pub fn set_header_bytes(tun: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     // SAFETY: the argument is a live int, which is what this ioctl reads.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const bytes) })
+}
+
+/// Tells the host whether the device's link is usable.
+pub fn set_carrier(tun: BorrowedFd<'_>, has_carrier: bool) -> io::Result<()> {
+    let value = i32::from(has_carrier);
+    // SAFETY: the argument is a live int, which is what this ioctl reads.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETCARRIER as _, &raw const value) })
+}
+
+/// Sets an interface's Ethernet address.
+pub fn set_hardware_address(name: &str, address: [u8; 6]) -> io::Result<()> {
+    let mut request = named(name)?;
+    let mut value = libc::sockaddr {
+        sa_family: libc::ARPHRD_ETHER,
+        sa_data: [0; 14],
+    };
+    for (to, from) in value.sa_data.iter_mut().zip(address) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_hwaddr = value;
+    interface_request(libc::SIOCSIFHWADDR, &mut request)
 }
 
 /// Sets an interface's MTU.

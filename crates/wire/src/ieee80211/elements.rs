@@ -6,6 +6,8 @@ use crate::codec::{Malformed, Reader, Writer};
 pub mod element_id {
     /// The network's name.
     pub const SSID: u8 = 0;
+    /// Supported rates.
+    pub const RATES: u8 = 1;
     /// RSN.
     pub const RSN: u8 = 48;
     /// Vendor specific: key data encapsulations, and WPA of 2003.

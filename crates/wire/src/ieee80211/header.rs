@@ -14,10 +14,18 @@ pub mod control {
     pub const ASSOCIATION_REQUEST: u16 = 0x0000;
     /// Association response.
     pub const ASSOCIATION_RESPONSE: u16 = 0x0010;
+    /// Probe request.
+    pub const PROBE_REQUEST: u16 = 0x0040;
+    /// Probe response.
+    pub const PROBE_RESPONSE: u16 = 0x0050;
     /// Beacon.
     pub const BEACON: u16 = 0x0080;
+    /// Disassociation.
+    pub const DISASSOCIATION: u16 = 0x00a0;
     /// Authentication.
     pub const AUTHENTICATION: u16 = 0x00b0;
+    /// Deauthentication.
+    pub const DEAUTHENTICATION: u16 = 0x00c0;
     /// Data.
     pub const DATA: u16 = 0x0008;
     /// Data with quality of service.
@@ -153,6 +161,11 @@ impl Header {
             Direction::ToAccessPoint => self.third,
             _ => self.receiver,
         }
+    }
+
+    /// Whether it is a management frame.
+    pub const fn is_management(&self) -> bool {
+        self.control & control::TYPE == 0
     }
 
     /// Whether the body is encrypted.

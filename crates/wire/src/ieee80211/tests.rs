@@ -349,3 +349,65 @@ proptest! {
         prop_assert_eq!(ExtendedIv::read_tkip(&mut Reader::new(&iv.tkip_octets())), Ok(iv));
     }
 }
+
+#[test]
+fn bodies_of_management_frames_come_back() {
+    let mut elements = Writer::new();
+    write_ssid(b"caravan", &mut elements);
+    write_rates(&mut elements);
+    write_diffie_hellman(&[19, 0, 7], &mut elements);
+    let elements = elements.into_vec();
+    let beacon = Beacon {
+        timestamp: 0x0102_0304,
+        interval: 100,
+        capabilities: capability::ESS,
+        elements: &elements,
+    };
+    let mut w = Writer::new();
+    beacon.write(&mut w);
+    assert_eq!(Beacon::parse(w.as_slice()), Ok(beacon));
+    let request = AssociationRequest {
+        capabilities: capability::ESS | capability::PRIVACY,
+        listen_interval: 1,
+        elements: &elements,
+    };
+    let mut w = Writer::new();
+    request.write(&mut w);
+    assert_eq!(AssociationRequest::parse(w.as_slice()), Ok(request));
+    for len in 0..4 {
+        assert!(AssociationRequest::parse(&w.as_slice()[..len]).is_err());
+    }
+    let response = AssociationResponse {
+        capabilities: 0,
+        status: status::NO_ROOM,
+        association_id: 2007,
+        elements: &elements,
+    };
+    let mut w = Writer::new();
+    response.write(&mut w);
+    assert_eq!(w.as_slice()[4..6], [0xd7, 0xc7]);
+    assert_eq!(AssociationResponse::parse(w.as_slice()), Ok(response));
+    assert_eq!(read_reason(&[7, 0]), Ok(reason::NOT_ASSOCIATED));
+    assert!(read_reason(&[7]).is_err());
+}
+
+#[test]
+fn elements_are_found_whole_and_not_beyond_a_malformed_one() {
+    let mut w = Writer::new();
+    write_ssid(b"net", &mut w);
+    write_diffie_hellman(&[19, 0, 7], &mut w);
+    w.bytes(&[element_id::RATES, 1, 0x82]);
+    let all = w.into_vec();
+    assert_eq!(
+        find_element(&all, element_id::SSID),
+        Some(&b"\0\x03net"[..])
+    );
+    assert_eq!(find_element(&all, element_id::RATES), Some(&all[11..]));
+    assert_eq!(find_element(&all, element_id::RSN), None);
+    let public = find_extension(&all, extension::DIFFIE_HELLMAN);
+    assert_eq!(public, Some(&[19, 0, 7][..]));
+    assert_eq!(find_extension(&all, extension::ANTI_CLOGGING_TOKEN), None);
+    for len in 0..all.len() {
+        assert_eq!(find_element(&all[..len], element_id::RATES), None, "{len}");
+    }
+}

@@ -121,6 +121,10 @@ class Tap:
         self._socket.bind((interface, ETH_P_ALL))
         _await_kernel_times(host)
 
+    def fileno(self) -> int:
+        """Of the socket, to wait for frames."""
+        return self._socket.fileno()
+
     def read(self) -> list[Frame]:
         """The frames since the last call; `NamespaceError` if the buffer was too small."""
         found = []

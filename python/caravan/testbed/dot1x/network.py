@@ -15,10 +15,14 @@ together, by a relay between its bridge and the access point.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
-from caravan.testbed.relay import LinkConfig, Relay
+from caravan.testbed.relay import LinkConfig, Relay, software_checksums
+
+if TYPE_CHECKING:
+    from caravan.testbed.dot1x.wireless import WirelessCipher
 
 MTU_BYTES = 1500
 RADIUS_ADDRESS = "10.81.0.1"
@@ -32,26 +36,49 @@ EAPOL_FORWARDED = 1 << 3
 
 
 class Airs(Network):
-    """A network with `access_points` by role, each with an air of its own."""
+    """A network with `access_points` and `stations` by role; each access point has its own air.
 
-    def __init__(self, output: Path | None = None, air: LinkConfig | None = None) -> None:
+    `airtime`: each air is one link of this kind for all its stations and both directions.
+    """
+
+    def __init__(self, output: Path | None = None, airtime: LinkConfig | None = None) -> None:
         super().__init__(output)
         self.access_points: dict[str, Host] = {}
+        self.stations: dict[str, Host] = {}
+        self.airtimes: dict[str, Relay] = {}
+        self.cipher: WirelessCipher | None = None
+        """What protects frames in the airs, if something does."""
+        self._airtime = airtime
         self.links = self.host("links")
-        self.relays: dict[str, Relay] = {}
-        self._air = air
+
+    @property
+    def radio(self) -> str:
+        """The port of an access point at which its stations are."""
+        return RADIO if self.cipher is None else self.cipher.device
+
+    @property
+    def station_interface(self) -> str:
+        """The interface of a station that has its address."""
+        return STATION_INTERFACE if self.cipher is None else self.cipher.device
 
     def plug(self, station: Host, at: str) -> None:
         """Move a station to the air of an access point."""
         port = f"at-{station.role}"
         self.links.plug(port, _air(at))
         self.links.set_port(port, isolated=1, learning=0)
+        if self.cipher is not None:
+            self.cipher.moved(station, at)
 
     def _station(self, role: str, address: str, at: str) -> Host:
         host = self.host(role)
         host.connect(STATION_INTERFACE, self.links, f"at-{role}", MTU_BYTES)
         host.add_address(STATION_INTERFACE, address)
-        self.plug(host, at)
+        self.stations[role] = host
+        port = f"at-{role}"
+        self.links.plug(port, _air(at))
+        self.links.set_port(port, isolated=1, learning=0)
+        if self.cipher is not None:
+            self.cipher.add(host)
         return host
 
     def _wire(self, host: Host, interface: str, lan: str, address: str) -> None:
@@ -64,7 +91,7 @@ class Airs(Network):
         host = self.host(role)
         self.links.bridge(_air(role), [])
         self.links.forward_groups(_air(role), EAPOL_FORWARDED)
-        self._reach_air(host)
+        self._connect_radio(host, role)
         host.connect(UPLINK, self.links, f"{role}-{UPLINK}", MTU_BYTES)
         self.links.plug(role, _air(role))
         self.links.set_port(role, learning=0)
@@ -75,23 +102,25 @@ class Airs(Network):
         host.add_address("br0", address)
         self.access_points[role] = host
 
-    def _reach_air(self, host: Host) -> None:
-        """Give an access point its radio port."""
-        if self._air is None:
-            host.connect(RADIO, self.links, host.role, MTU_BYTES)
+    def _connect_radio(self, host: Host, role: str) -> None:
+        if self._airtime is None:
+            host.connect(RADIO, self.links, role, MTU_BYTES)
             return
-        medium = self.host(f"medium-{host.role}")
-        medium.connect("stations", self.links, host.role, MTU_BYTES)
-        host.connect(RADIO, medium, "ap", MTU_BYTES)
-        self.relays[host.role] = Relay(medium, self._air, "stations", "ap")
+        medium = self.host(f"medium-{role}")
+        host.connect(RADIO, medium, "left", MTU_BYTES)
+        medium.connect("right", self.links, role, MTU_BYTES)
+        # Its queue must not stand in for checksums: both ends send frames as on a wire.
+        for end, interface in ((host, RADIO), (self.links, role)):
+            software_checksums(end, interface)
+        self.airtimes[role] = Relay(medium, self._airtime, "left", "right")
 
 
 class WirelessLan(Airs):
     """One subnet: the hosts `radius` and `server` behind `ap1` and `ap2`; stations come by
     `station()`."""
 
-    def __init__(self, output: Path | None = None) -> None:
-        super().__init__(output)
+    def __init__(self, output: Path | None = None, airtime: LinkConfig | None = None) -> None:
+        super().__init__(output, airtime)
         try:
             self._build()
         except BaseException:
@@ -112,9 +141,9 @@ class WirelessLan(Airs):
         Station and server need no ARP, which Linux repeats only after a second.
         """
         host = self._station(role, f"{address}/24", at)
-        mine = host.hardware_address(STATION_INTERFACE)
+        mine = host.hardware_address(self.station_interface)
         theirs = self.server.hardware_address("eth0")
-        host.add_neighbour(STATION_INTERFACE, SERVER_ADDRESS, theirs)
+        host.add_neighbour(self.station_interface, SERVER_ADDRESS, theirs)
         self.server.add_neighbour("eth0", address, mine)
         return host
 

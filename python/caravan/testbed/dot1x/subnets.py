@@ -9,8 +9,9 @@ mn1 mn2 fn1 --- air --- ap1 --- lan1 --- r1 --- wan --- r2 --- lan2 --- ap2 --- 
 A router is RADIUS server of its subnet. An IPsec tunnel joins both routers and so the home agents.
 Where it differs from the paper: home agent, foreign agent and the gateway of the nodes' own tunnels
 are hosts beside their router, because both agents use UDP port 434 of their host, and because what
-a process of Caravan sends goes past the tunnels of the others on its host. Left out: link ciphers,
-and the tunnels of single nodes, which belong to a policy (`ipsec`).
+a process of Caravan sends goes past the tunnels of the others on its host. Left out: the
+tunnels of single nodes, which belong to a policy (`ipsec`); link ciphers are those of
+`wireless.WirelessCipher`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from caravan.testbed.dot1x.authenticator import Authenticator, RadiusClient
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.measurement import Authentication, Echoes, Meter
 from caravan.testbed.dot1x.method import ServerConfig
-from caravan.testbed.dot1x.network import RADIO, STATION_INTERFACE, UPLINK, Airs
+from caravan.testbed.dot1x.network import UPLINK, Airs
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
@@ -168,8 +169,8 @@ class TwoSubnets(Airs):
     """The hosts: `links`, and in each subnet N `rN`, `haN`, `faN`, `gwN`, `cnN`, `apN` and its
     nodes."""
 
-    def __init__(self, output: Path | None = None, air: LinkConfig | None = None) -> None:
-        super().__init__(output, air)
+    def __init__(self, output: Path | None = None, airtime: LinkConfig | None = None) -> None:
+        super().__init__(output, airtime)
         try:
             self.links.bridge("wan", [])
             self.roles = {host.role: host for host in self._subnets()}
@@ -236,8 +237,10 @@ def serving(network: TwoSubnets, config: ServerConfig) -> Iterator[Servers]:
             servers.radius[number] = running.enter_context(server)
             client = RadiusClient(subnet.router, RADIUS_SECRET, subnet.access_point)
             at = network.access_points[subnet.access_point_role]
-            authenticator = Authenticator(at, RADIO, UPLINK, client)
+            authenticator = Authenticator(at, network.radio, UPLINK, client)
             servers.access_points[number] = running.enter_context(authenticator)
+            if network.cipher is not None:
+                running.enter_context(network.cipher.keys(authenticator, RADIUS_SECRET))
             home_agent = Role(network.roles[f"ha{number}"], "home-agent", _home_agent(subnet))
             servers.home_agents[number] = running.enter_context(home_agent)
             agent = Role(network.roles[f"fa{number}"], "foreign-agent", _foreign_agent(subnet))
@@ -275,7 +278,7 @@ def visit(
     with (
         Echoes(correspondent, address) as echoes,
         Meter(station, there) as meter,
-        Tap(station.host, STATION_INTERFACE, port=REGISTRATION_PORT) as tap,
+        Tap(station.host, station.interface, port=REGISTRATION_PORT) as tap,
     ):
         echoes.wait_for_one(since_s=0.0)
         began_s = time.time()
@@ -326,7 +329,7 @@ def mobile_node(network: TwoSubnets, node: Node) -> Role:
         "home_address": node.address,
         "prefix": 24,
         "home_agent": node.home.home_agent,
-        "interfaces": [STATION_INTERFACE],
+        "interfaces": [network.station_interface],
         "association": ASSOCIATION,
     }
     return Role(network.roles[node.role], "up", toml({"mobile": own}))

@@ -7,7 +7,9 @@ when the program ends.
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -20,22 +22,37 @@ READY_S = 10.0
 OPEN_S = 15.0
 SUCCESS, FAILURE = "CTRL-EVENT-EAP-SUCCESS", "CTRL-EVENT-EAP-FAILURE"
 REFUSED_CERTIFICATE = "CTRL-EVENT-EAP-TLS-CERT-ERROR"
+DERIVED_KEY = re.compile(r"EAP-\w+: Derived key - hexdump\(len=64\): ([0-9a-f ]+)")
 INNER_METHODS = {Method.PEAP: "auth=MSCHAPV2", Method.TTLS: "auth=PAP"}
 
 
 class Supplicant:
-    """wpa_supplicant on one interface of a host."""
+    """wpa_supplicant on one interface of a host.
 
-    def __init__(self, host: Host, interface: str, login: Login) -> None:
+    `take_key` gets EAP's key (MSK) after each exchange whose method has one. wpa_supplicant gives
+    it to nobody but its driver, and the wired one wants none; so with `take_key` it writes its
+    debug log with keys (`-d -K`), and the method writes it there before the exchange ends.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        interface: str,
+        login: Login,
+        take_key: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.host = host
         self.interface = interface
         self.login = login
+        self._take_key = take_key
         self._changing = threading.Lock()
         self._port = SupplicantPort(host, interface)
         path = self._sockets / interface
         # One that was killed has left it.
         path.unlink(missing_ok=True)
         argv = ["wpa_supplicant", "-t", "-Dwired", f"-i{interface}", "-c", str(self._write())]
+        if take_key is not None:
+            argv += ["-d", "-K"]
         self.process = host.popen(argv, name="wpa_supplicant")
         self.process.wait_for(path.is_socket, "control socket", READY_S)
         self.control = Control(path)
@@ -102,6 +119,10 @@ class Supplicant:
 
     def _hear(self, event: Event) -> None:
         if event.name in (SUCCESS, FAILURE):
+            if event.name == SUCCESS and self._take_key is not None:
+                keys = DERIVED_KEY.findall(self.process.stdout())
+                if keys:
+                    self._take_key(bytes.fromhex(keys[-1]))
             with self._changing:
                 self._port.set_open(event.name == SUCCESS)
 

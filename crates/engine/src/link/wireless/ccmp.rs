@@ -3,10 +3,10 @@
 use core::ops::Range;
 
 use crypto::ccm::{CcmKey, MIC_LEN, NONCE_LEN};
-use wire::codec::Reader;
 use wire::ieee80211::{EXTENDED_IV_LEN, ExtendedIv, Header};
 
 use super::aad::{aad, next, number_octets, priority};
+use super::protection::fresh_number;
 use crate::counters::DropReason;
 
 pub(super) struct CcmpSealer {
@@ -68,17 +68,13 @@ impl CcmpOpener {
         header: &Header,
         body: &mut [u8],
     ) -> Result<Range<usize>, DropReason> {
-        let iv = ExtendedIv::read(&mut Reader::new(body));
-        let iv = iv.map_err(|_| DropReason::Truncated)?;
-        if iv.number <= self.last_number {
-            return Err(DropReason::Replayed);
-        }
+        let number = fresh_number(body, ExtendedIv::read, self.last_number)?;
         let (aad, len) = aad(header);
-        let nonce = nonce(header, iv.number);
+        let nonce = nonce(header, number);
         let data = &mut body[EXTENDED_IV_LEN..];
         let opened = self.key.open(&nonce, &aad[..len], data);
         opened.map_err(|_| DropReason::BadIcv)?;
-        self.last_number = iv.number;
+        self.last_number = number;
         Ok(EXTENDED_IV_LEN..body.len() - MIC_LEN)
     }
 }

@@ -5,11 +5,11 @@
 use core::ops::Range;
 
 use crypto::aead::{Aead, AeadKey, ICV_LEN, IV_LEN, SALT_LEN};
-use wire::codec::Reader;
 use wire::ieee80211::{Address, EXTENDED_IV_LEN, ExtendedIv, Header};
 use zeroize::Zeroizing;
 
 use super::aad::{aad, next, number_octets};
+use super::protection::fresh_number;
 use crate::counters::DropReason;
 
 pub(super) struct GcmpSealer {
@@ -81,17 +81,13 @@ impl GcmpOpener {
         header: &Header,
         body: &mut [u8],
     ) -> Result<Range<usize>, DropReason> {
-        let iv = ExtendedIv::read(&mut Reader::new(body));
-        let iv = iv.map_err(|_| DropReason::Truncated)?;
-        if iv.number <= self.last_number {
-            return Err(DropReason::Replayed);
-        }
+        let number = fresh_number(body, ExtendedIv::read, self.last_number)?;
         let (aad, len) = aad(header);
-        let nonce = self.key.iv(iv.number);
+        let nonce = self.key.iv(number);
         let data = &mut body[EXTENDED_IV_LEN..];
         let opened = self.key.key.open(nonce, &aad[..len], data);
         opened.map_err(|_| DropReason::BadIcv)?;
-        self.last_number = iv.number;
+        self.last_number = number;
         Ok(EXTENDED_IV_LEN..body.len() - ICV_LEN)
     }
 }

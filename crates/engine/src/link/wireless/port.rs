@@ -3,7 +3,8 @@
 //! Frames to a station are protected by its pairwise key, frames to groups by the group key; a
 //! shared key of WEP stands for both. EAPOL alone passes in the clear, as it brings the keys: it is
 //! always accepted, and sent so until there is a pairwise key, or in answer to EAPOL in the clear,
-//! which comes from a peer that has not installed its key yet. Who joins, leaves and forwards
+//! which comes from a peer that has not installed its key yet. A key of WEP never protects EAPOL:
+//! nothing tells when the other end has it. Who joins, leaves and forwards
 //! between stations is the owner's concern.
 
 use core::ops::Range;
@@ -78,6 +79,12 @@ struct Pair {
     opener: Opener,
 }
 
+impl Pair {
+    fn is_wep(&self) -> bool {
+        matches!(self.sealer, Sealer::Wep(..))
+    }
+}
+
 /// A frame from the air.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
@@ -117,6 +124,15 @@ impl Port {
             self.peers.insert(station, Peer::default());
         }
         has_room
+    }
+
+    /// A station goes to an access point, without a pairwise or group key. A shared key stays.
+    /// Panics at an access point.
+    pub fn associate(&mut self, access_point: Address) {
+        assert!(matches!(self.role, Role::Station(_)), "only stations move");
+        self.role = Role::Station(access_point);
+        self.peers = BTreeMap::from([(access_point, Peer::default())]);
+        self.groups = [const { None }; 4];
     }
 
     /// A station leaves an access point. A station itself keeps its access point, but no key.
@@ -215,10 +231,8 @@ impl Port {
             Some(peer) => {
                 let peer = self.peers.get_mut(&peer);
                 let peer = peer.ok_or(DropReason::LinkUnknownStation)?;
-                let pair = peer
-                    .pair
-                    .as_mut()
-                    .filter(|_| !(is_eapol && peer.wants_clear_eapol));
+                let is_clear = |pair: &Pair| is_eapol && (peer.wants_clear_eapol || pair.is_wep());
+                let pair = peer.pair.as_mut().filter(|pair| !is_clear(pair));
                 pair.map(|pair| &mut pair.sealer)
             }
             None => self.group.as_mut(),

@@ -1,3 +1,4 @@
+mod networks;
 mod ports;
 mod vectors;
 

@@ -7,10 +7,10 @@ use core::ops::Range;
 use crypto::hash::is_equal;
 use crypto::tkip::{MIC_LEN, MichaelKey, TEMPORAL_KEY_LEN, TkipKey};
 use crypto::wep::ICV_LEN;
-use wire::codec::Reader;
 use wire::ieee80211::{Address, EXTENDED_IV_LEN, ExtendedIv, Header};
 
 use super::aad::{next, priority};
+use super::protection::fresh_number;
 use crate::counters::DropReason;
 
 pub(super) struct TkipSealer {
@@ -99,23 +99,19 @@ impl TkipOpener {
         header: &Header,
         body: &mut [u8],
     ) -> Result<Range<usize>, DropReason> {
-        let iv = ExtendedIv::read_tkip(&mut Reader::new(body));
-        let iv = iv.map_err(|_| DropReason::Truncated)?;
-        if iv.number <= self.last_number {
-            return Err(DropReason::Replayed);
-        }
+        let number = fresh_number(body, ExtendedIv::read_tkip, self.last_number)?;
         let end = body.len().checked_sub(MIC_LEN + ICV_LEN);
         let end = end.filter(|end| *end >= EXTENDED_IV_LEN);
         let end = end.ok_or(DropReason::Truncated)?;
         let data = &mut body[EXTENDED_IV_LEN..];
-        let opened = self.keys.key.open(iv.number, data);
+        let opened = self.keys.key.open(number, data);
         opened.map_err(|_| DropReason::BadIcv)?;
         let clear = EXTENDED_IV_LEN..end;
         let mic = self.keys.sign(header, &body[clear.clone()]);
         if !is_equal(&mic, &body[end..end + MIC_LEN]) {
             return Err(DropReason::LinkBadMic);
         }
-        self.last_number = iv.number;
+        self.last_number = number;
         Ok(clear)
     }
 }

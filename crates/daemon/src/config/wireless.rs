@@ -1,0 +1,323 @@
+//! The file of `caravan wireless`: one end of a wireless link, and what protects it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use document::{Fault, Item};
+use engine::link::wireless::handshake::{Akm, MasterKey};
+use engine::link::wireless::sae::{Method, Password};
+use engine::link::wireless::{
+    Credential, LinkCipher, MAX_SSID_LEN, Network, PermittedCipher, Security, TemporalKey,
+};
+use engine::work::Work;
+use zeroize::Zeroizing;
+
+use super::read::{Keys, Read, ReadTable};
+use super::{ConfigError, Origin, read};
+
+/// Largest MTU: the service data unit of 802.11 less LLC and SNAP (IEEE 802.11-2020 §9.2.4.8).
+const MAX_MTU: u16 = 2_296;
+/// The least of IPv4 (RFC 791).
+const MIN_MTU: u16 = 576;
+const DEFAULT_MTU: u16 = 1_500;
+/// Octets of a file with a secret.
+const MAX_SECRET: u64 = 4_096;
+const OTHERS: u32 = 0o077;
+const PASSPHRASE_LEN: std::ops::RangeInclusive<usize> = 8..=63;
+
+/// Which end of the link it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// It looks for an access point and joins it.
+    Station,
+    /// Stations join it.
+    AccessPoint,
+}
+
+/// Where keys come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Open,
+    Wep,
+    DynamicWep,
+    Rsn(Akm),
+}
+
+const KINDS: [(&str, Kind); 9] = [
+    ("open", Kind::Open),
+    ("wep", Kind::Wep),
+    ("dynamic-wep", Kind::DynamicWep),
+    ("psk", Kind::Rsn(Akm::Psk)),
+    ("psk-sha256", Kind::Rsn(Akm::PskSha256)),
+    ("802.1x", Kind::Rsn(Akm::Ieee8021x)),
+    ("802.1x-sha256", Kind::Rsn(Akm::Ieee8021xSha256)),
+    ("sae", Kind::Rsn(Akm::Sae)),
+    ("owe", Kind::Rsn(Akm::Owe)),
+];
+
+impl Read for End {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let ends = [
+            ("station", Self::Station),
+            ("access-point", Self::AccessPoint),
+        ];
+        item.choice("end", &ends)
+    }
+}
+
+impl Read for Kind {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("security", &KINDS)
+    }
+}
+
+impl Read for LinkCipher {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("cipher", &LinkCipher::ALL.map(|it| (it.name(), it)))
+    }
+}
+
+/// The file as written.
+struct WirelessTable {
+    role: End,
+    air: String,
+    device: String,
+    ssid: String,
+    security: Kind,
+    cipher: Option<LinkCipher>,
+    legacy: bool,
+    secret_file: Option<PathBuf>,
+    key_id: u8,
+    hunting_and_pecking: bool,
+    relay: bool,
+    mtu: u16,
+}
+
+impl ReadTable for WirelessTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        let example = "the interface that is the air: air = \"sta0\"";
+        Ok(Self {
+            role: keys.needed("role", "role = \"station\" or \"access-point\"")?,
+            air: keys.needed("air", example)?,
+            device: keys.or("device", "wlan0".to_owned())?,
+            ssid: keys.needed("ssid", "the name of the network: ssid = \"office\"")?,
+            security: keys.needed("security", "such as security = \"psk\"")?,
+            cipher: keys.given("cipher")?,
+            legacy: keys.given("legacy")?,
+            secret_file: keys.given("secret_file")?,
+            key_id: keys.given("key_id")?,
+            hunting_and_pecking: keys.given("hunting_and_pecking")?,
+            relay: keys.or("relay", true)?,
+            mtu: keys.or("mtu", DEFAULT_MTU)?,
+        })
+    }
+}
+
+/// A checked file.
+pub struct WirelessConfig {
+    /// Which end.
+    pub role: End,
+    /// The interface that is the air.
+    pub air: String,
+    /// The TAP device to make.
+    pub device: String,
+    /// The network, with its secrets.
+    pub network: Network,
+    /// The word of the file for its security.
+    pub security: &'static str,
+    /// An access point sends frames between stations and to all back into the air by itself.
+    pub relay: bool,
+    /// Of the TAP device, in octets.
+    pub mtu: u16,
+}
+
+/// Reads and checks a file, and the file with its secret.
+pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
+    let text = read(path, Origin::Files)?;
+    let item = document::parse("", &text).map_err(|fault| ConfigError::of_fault(path, fault))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let checked = WirelessTable::read(&item).and_then(|table| table.check(&item, folder));
+    checked.map_err(|fault| ConfigError::of_fault(path, fault))
+}
+
+impl WirelessTable {
+    fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
+        let fault = |key: &str, what: String| Err(item.fault_of(&[key], what));
+        if self.ssid.len() > MAX_SSID_LEN {
+            return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
+        }
+        if !(MIN_MTU..=MAX_MTU).contains(&self.mtu) {
+            return fault(
+                "mtu",
+                format!("{} is outside {MIN_MTU} to {MAX_MTU}", self.mtu),
+            );
+        }
+        if self.key_id > 3 {
+            return fault("key_id", format!("{} is outside 0 to 3", self.key_id));
+        }
+        let words = [("air", &self.air), ("device", &self.device)];
+        for (key, name) in words {
+            if name.len() > 15 || name.contains(['/', ' ', '%']) {
+                return fault(key, format!("{name:?} is not the name of an interface"));
+            }
+        }
+        if self.air == self.device {
+            return fault(
+                "device",
+                "this is the air: the TAP device has another name".to_owned(),
+            );
+        }
+        let security = self.secure(item, folder)?;
+        let word = KINDS.iter().find(|(_, kind)| *kind == self.security);
+        Ok(WirelessConfig {
+            role: self.role,
+            air: self.air,
+            device: self.device,
+            network: Network {
+                ssid: self.ssid.into_bytes(),
+                security,
+            },
+            security: word.map_or("", |(word, _)| word),
+            relay: self.relay,
+            mtu: self.mtu,
+        })
+    }
+
+    fn secure(&self, item: &Item, folder: &Path) -> Result<Security, Fault> {
+        let has_secret = match self.security {
+            Kind::Wep => true,
+            Kind::Rsn(akm) => matches!(akm, Akm::Psk | Akm::PskSha256 | Akm::Sae),
+            Kind::Open | Kind::DynamicWep => false,
+        };
+        if !has_secret && self.secret_file.is_some() {
+            return Err(item.fault_of(&["secret_file"], "with this security there is no secret"));
+        }
+        if self.security == Kind::Open {
+            return match self.cipher {
+                Some(_) => Err(item.fault_of(&["cipher"], "without security there is no cipher")),
+                None => Ok(Security::Open),
+            };
+        }
+        let cipher = self.permit(item)?;
+        Ok(match self.security {
+            Kind::Open => Security::Open,
+            Kind::DynamicWep => Security::DynamicWep(cipher),
+            Kind::Wep => Security::StaticWep {
+                key: self.wep_key(cipher, item, folder)?,
+                key_id: self.key_id,
+            },
+            Kind::Rsn(akm) => Security::Rsn {
+                akm,
+                cipher,
+                credential: self.credential(akm, item, folder)?,
+            },
+        })
+    }
+
+    fn permit(&self, item: &Item) -> Result<PermittedCipher, Fault> {
+        let is_wep = matches!(self.security, Kind::Wep | Kind::DynamicWep);
+        let cipher = self.cipher.unwrap_or(match is_wep {
+            true => LinkCipher::Wep104,
+            false => LinkCipher::Ccmp128,
+        });
+        if is_wep != matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104) {
+            let what = format!("{} does not go with this security", cipher.name());
+            return Err(item.fault_of(&["cipher"], what));
+        }
+        let permitted = cipher.permit(self.legacy);
+        permitted.map_err(|fault| {
+            let keys = ["legacy", if is_wep { "security" } else { "cipher" }];
+            item.fault_of(&keys, fault.to_string())
+        })
+    }
+
+    fn wep_key(
+        &self,
+        cipher: PermittedCipher,
+        item: &Item,
+        folder: &Path,
+    ) -> Result<TemporalKey, Fault> {
+        let text = self.secret(item, folder)?;
+        let octets = octets_of(&text).and_then(|it| TemporalKey::new(cipher, &it));
+        octets.ok_or_else(|| {
+            let digits = 2 * cipher.cipher().key_len();
+            let what = format!(
+                "a key of {} is {digits} hexadecimal digits",
+                cipher.cipher().name()
+            );
+            item.fault_of(&["secret_file"], what)
+        })
+    }
+
+    fn credential(&self, akm: Akm, item: &Item, folder: &Path) -> Result<Credential, Fault> {
+        let mut work = Work::default();
+        let ssid = self.ssid.as_bytes();
+        match akm {
+            Akm::Psk | Akm::PskSha256 => {
+                let text = self.secret(item, folder)?;
+                if let Some(key) = octets_of(&text)
+                    && let Ok(key) = <&[u8; 32]>::try_from(&key[..])
+                {
+                    return Ok(Credential::Master(MasterKey::new(key)));
+                }
+                if !PASSPHRASE_LEN.contains(&text.len()) {
+                    let what = "a passphrase has 8 to 63 octets, a key 64 hexadecimal digits";
+                    return Err(item.fault_of(&["secret_file"], what));
+                }
+                let master = MasterKey::of_passphrase(text.as_bytes(), ssid, &mut work);
+                Ok(Credential::Master(master))
+            }
+            Akm::Sae => {
+                let password = Password::new(self.secret(item, folder)?.as_bytes());
+                Ok(Credential::Password(match self.hunting_and_pecking {
+                    true => Method::HuntingAndPecking(password),
+                    false => Method::HashToElement(password.token(ssid, b"", &mut work)),
+                }))
+            }
+            Akm::Ieee8021x | Akm::Ieee8021xSha256 | Akm::Owe => Ok(Credential::None),
+        }
+    }
+
+    /// The secret in its file, which others may not read, without the line's end.
+    fn secret(&self, item: &Item, folder: &Path) -> Result<Zeroizing<String>, Fault> {
+        let fault = |what: String| item.fault_of(&["secret_file"], what);
+        let needed = "this security needs a file with its secret: secret_file = \"wlan.secret\"";
+        let path = self
+            .secret_file
+            .as_ref()
+            .ok_or_else(|| fault(needed.to_owned()))?;
+        let path = folder.join(path);
+        let name = path.display();
+        let unreadable = |error: std::io::Error| fault(format!("cannot read {name}: {error}"));
+        let file = File::open(&path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+        if mode & OTHERS != 0 {
+            let what = format!("others may read or change {name}, a secret: `chmod 600 {name}`");
+            return Err(fault(what));
+        }
+        let mut text = Zeroizing::new(String::new());
+        let read = file.take(MAX_SECRET).read_to_string(&mut text);
+        read.map_err(unreadable)?;
+        let secret = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
+        match secret.is_empty() {
+            true => Err(fault(format!("{name} is empty"))),
+            false => Ok(secret),
+        }
+    }
+}
+
+/// Octets of hexadecimal digits.
+pub fn octets_of(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| {
+        let text = core::str::from_utf8(pair).ok().filter(|it| it.len() == 2)?;
+        let is_plain = text.bytes().all(|it| it.is_ascii_hexdigit());
+        u8::from_str_radix(text, 16).ok().filter(|_| is_plain)
+    });
+    pairs.collect::<Option<Vec<u8>>>().map(Zeroizing::new)
+}
+
+#[cfg(test)]
+mod tests;

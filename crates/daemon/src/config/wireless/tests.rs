@@ -1,0 +1,153 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A folder of its own with a secret that only we can read.
+fn folder(name: &str, secret: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("caravan-{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("secret");
+    fs::write(&path, secret).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    folder
+}
+
+fn read(folder: &Path, text: &str) -> Result<WirelessConfig, String> {
+    let path = folder.join("wlan.toml");
+    let start = "role = \"station\"\nair = \"sta0\"\nssid = \"caravan\"\n";
+    fs::write(&path, format!("{start}{text}")).unwrap();
+    load(&path).map_err(|fault| {
+        let text = fault.to_string();
+        text.strip_prefix(&format!("{}: ", path.display()))
+            .unwrap_or(&text)
+            .to_owned()
+    })
+}
+
+fn refused(folder: &Path, text: &str) -> String {
+    read(folder, text).err().expect("it is refused")
+}
+
+#[test]
+fn every_security_has_its_cipher_and_its_secret() {
+    let place = folder("kinds", "0102030405060708090a0b0c0d\n");
+    let cipher = |text: &str| {
+        let config = read(&place, text).unwrap();
+        config.network.security.cipher().map(LinkCipher::name)
+    };
+    assert_eq!(cipher("security = \"open\""), None);
+    let wep = "security = \"wep\"\nlegacy = true\nsecret_file = \"secret\"";
+    assert_eq!(cipher(wep), Some("wep-104"));
+    assert_eq!(
+        cipher("security = \"dynamic-wep\"\nlegacy = true"),
+        Some("wep-104")
+    );
+    // 26 digits are a passphrase too.
+    let psk = "security = \"psk\"\nsecret_file = \"secret\"";
+    assert_eq!(cipher(psk), Some("ccmp-128"));
+    let sae = "security = \"sae\"\nsecret_file = \"secret\"\ncipher = \"gcmp-256\"";
+    assert_eq!(cipher(sae), Some("gcmp-256"));
+    for security in ["802.1x", "802.1x-sha256", "owe"] {
+        assert_eq!(
+            cipher(&format!("security = {security:?}")),
+            Some("ccmp-128")
+        );
+    }
+    let config = read(&place, psk).unwrap();
+    assert_eq!(
+        (config.role, config.security, config.mtu),
+        (End::Station, "psk", 1500)
+    );
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn what_is_wrong_has_a_place_and_a_remedy() {
+    let place = folder("wrong", "short");
+    let cases = [
+        ("security = \"wpa\"", "line 4: security: "),
+        ("security = \"open\"\ncolour = 1", "line 5: colour: "),
+        (
+            "security = \"wep\"\nsecret_file = \"secret\"",
+            "line 4: security: legacy = true is needed for wep-104",
+        ),
+        (
+            "security = \"psk\"\ncipher = \"tkip\"",
+            "line 5: cipher: legacy = true is needed for tkip",
+        ),
+        (
+            "security = \"psk\"\ncipher = \"wep-40\"",
+            "line 5: cipher: wep-40 does not go",
+        ),
+        (
+            "security = \"open\"\ncipher = \"tkip\"",
+            "line 5: cipher: without security",
+        ),
+        (
+            "security = \"psk\"",
+            "secret_file: this security needs a file",
+        ),
+        (
+            "security = \"owe\"\nsecret_file = \"secret\"",
+            "line 5: secret_file: with this security",
+        ),
+        (
+            "security = \"psk\"\nsecret_file = \"none\"",
+            "line 5: secret_file: cannot read",
+        ),
+        (
+            "security = \"psk\"\nsecret_file = \"secret\"",
+            "line 5: secret_file: a passphrase has 8 to 63",
+        ),
+        (
+            "security = \"wep\"\nlegacy = true\nsecret_file = \"secret\"",
+            "line 6: secret_file: a key of wep-104 is 26",
+        ),
+        (
+            "security = \"open\"\nmtu = 9000",
+            "line 5: mtu: 9000 is outside",
+        ),
+        (
+            "security = \"open\"\nkey_id = 4",
+            "line 5: key_id: 4 is outside",
+        ),
+        (
+            "security = \"open\"\ndevice = \"sta0\"",
+            "line 5: device: this is the air",
+        ),
+        (
+            "security = \"open\"\ndevice = \"wlan%d\"",
+            "line 5: device: \"wlan%d\" is not",
+        ),
+    ];
+    for (text, expected) in cases {
+        let found = refused(&place, text);
+        assert!(found.starts_with(expected), "{text}: {found}");
+    }
+    assert!(refused(&place, "").contains("security: "));
+    let long = format!("security = \"open\"\nssid = \"{}\"", "x".repeat(33));
+    assert!(!refused(&place, &long).is_empty());
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn a_secret_that_others_may_read_is_refused() {
+    let place = folder("mode", "a long secret");
+    let text = "security = \"psk\"\nsecret_file = \"secret\"";
+    for mode in [0o640, 0o604, 0o620] {
+        fs::set_permissions(place.join("secret"), fs::Permissions::from_mode(mode)).unwrap();
+        let found = refused(&place, text);
+        assert!(found.contains("chmod 600"), "{found}");
+    }
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn digits_are_octets() {
+    assert_eq!(octets_of("01fF").as_deref(), Some(&vec![1, 0xff]));
+    for bad in ["0", "+1", "0g", "é1"] {
+        assert!(octets_of(bad).is_none(), "{bad}");
+    }
+    assert_eq!(octets_of("").as_deref(), Some(&vec![]));
+}

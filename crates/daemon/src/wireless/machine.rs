@@ -1,0 +1,103 @@
+//! The engine's machine of either end, as the loop sees it.
+
+use crypto::rand::Seed;
+use engine::counters::{DropCounters, DropReason};
+use engine::link::wireless::{AccessPoint, AirOutbox, Received, SessionFault, Station, Way};
+use engine::time::Instant;
+use wire::ieee80211::Address;
+
+use crate::config::wireless::{End, WirelessConfig};
+
+/// One end.
+pub(super) enum Machine {
+    Station(Box<Station>),
+    /// Whether it relays, and the machine.
+    AccessPoint(bool, Box<AccessPoint>),
+}
+
+impl Machine {
+    pub(super) fn new(config: &WirelessConfig, own: Address, seed: Seed, now: Instant) -> Self {
+        let network = config.network.clone();
+        match config.role {
+            End::Station => Self::Station(Box::new(Station::new(network, own, seed, now))),
+            End::AccessPoint => {
+                let it = AccessPoint::new(network, own, seed);
+                Self::AccessPoint(config.relay, Box::new(it))
+            }
+        }
+    }
+
+    pub(super) fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
+        match self {
+            Self::Station(it) => it.protect(frame, air),
+            Self::AccessPoint(_, it) => it.protect(frame, air),
+        }
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        air: &mut [u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Received {
+        match self {
+            Self::Station(it) => it.receive(air, now, out),
+            Self::AccessPoint(_, it) => it.receive(air, now, out),
+        }
+    }
+
+    /// Where a frame from the air goes.
+    pub(super) fn way_of(&self, frame: &[u8]) -> Way {
+        match self {
+            Self::AccessPoint(true, it) => it.way_of(frame),
+            _ => Way {
+                up: true,
+                back: false,
+            },
+        }
+    }
+
+    /// `station`: whose key it is, at an access point.
+    pub(super) fn session(
+        &mut self,
+        station: Option<Address>,
+        key: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), SessionFault> {
+        match (self, station) {
+            (Self::Station(it), None) => it.session(key, now, out),
+            (Self::AccessPoint(_, it), Some(station)) => it.session(station, key, now, out),
+            _ => Err(SessionFault::NotJoined),
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadline = match self {
+            Self::Station(it) => it.deadline(),
+            Self::AccessPoint(_, it) => it.deadline(),
+        };
+        deadline.map(|it| it.at)
+    }
+
+    pub(super) fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
+        match self {
+            Self::Station(it) => it.fire(now, out),
+            Self::AccessPoint(_, it) => it.fire(now, out),
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Instant, out: &mut AirOutbox) {
+        match self {
+            Self::Station(it) => it.close(now, out),
+            Self::AccessPoint(_, it) => it.close(out),
+        }
+    }
+
+    pub(super) fn drops(&self) -> DropCounters {
+        match self {
+            Self::Station(it) => it.drops(),
+            Self::AccessPoint(_, it) => it.drops(),
+        }
+    }
+}

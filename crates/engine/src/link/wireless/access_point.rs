@@ -1,0 +1,351 @@
+//! An access point: it answers probes, lets stations join, agrees keys with each, and carries
+//! frames.
+//!
+//! Whoever has the network's name may join; without keys it sends and gets EAPOL alone. Stations
+//! without keys make room for others. A station that joins again has no key, as if it had come for
+//! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
+//! stations, renewal of group keys, more than one network.
+
+mod join;
+mod keys;
+
+use std::collections::BTreeMap;
+
+use crypto::rand::{Seed, Stream};
+use wire::ieee80211::{Address, ETHERNET_LEN, Header, reason};
+
+use super::cipher::{GroupKey, PermittedCipher, TemporalKey};
+use super::dynamic_wep::SessionKey;
+use super::handshake::{Authenticator, MasterKey, Outbox};
+use super::network::{Network, Security};
+use super::outbox::{AirOutbox, LinkFailure, Received};
+use super::port::{Port, Role};
+use super::sae::{Sae, SaeKeys, SaeOutbox, TokenGate};
+use super::session::SessionFault;
+use super::station::is_key_packet;
+use crate::counters::{DropCounters, DropReason};
+use crate::time::{Deadline, Duration, Instant};
+use crate::work::Work;
+
+/// Exchanges of SAE from which on stations must show that they receive.
+const FREE_EXCHANGES: usize = 4;
+/// Most exchanges of SAE.
+const MOST_EXCHANGES: usize = 64;
+/// From the first commit to the association.
+const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two answers to strangers' data.
+const PACE: Duration = Duration::from_millis(100);
+/// Time units between beacons, if there were some.
+const BEACON_INTERVAL: u16 = 100;
+const GROUP_KEY_ID: u8 = 1;
+
+/// An access point.
+pub struct AccessPoint {
+    network: Network,
+    own: Address,
+    seed: Seed,
+    streams: u64,
+    port: Port,
+    group: Option<GroupKey>,
+    members: BTreeMap<Address, Member>,
+    exchanges: BTreeMap<Address, Exchange>,
+    gate: TokenGate,
+    /// When a stranger may be told again that it has not joined.
+    next_answer: Instant,
+    drops: DropCounters,
+    work: Work,
+}
+
+/// A station that has joined.
+struct Member {
+    association_id: u16,
+    rsn: Vec<u8>,
+    handshake: Option<Box<Authenticator>>,
+    /// Not before the key of EAP has come.
+    is_secured: bool,
+    joined: u64,
+    traffic: Traffic,
+}
+
+/// What a station of an access point has sent and received since it has joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Frames from it.
+    pub received_frames: u64,
+    /// Octets of these Ethernet frames.
+    pub received_octets: u64,
+    /// Frames to it alone.
+    pub sent_frames: u64,
+    /// Octets of these Ethernet frames.
+    pub sent_octets: u64,
+    /// Frames from it that were dropped.
+    pub dropped: u64,
+}
+
+struct Exchange {
+    sae: Sae,
+    began: Instant,
+    keys: Option<SaeKeys>,
+}
+
+/// Where a frame of a station goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// To what is behind the access point.
+    pub up: bool,
+    /// Into the air again, to another station or to all.
+    pub back: bool,
+}
+
+impl AccessPoint {
+    /// An access point with this address.
+    pub fn new(network: Network, own: Address, seed: Seed) -> Self {
+        let mut port = Port::new(Role::AccessPoint, own, network.security.privacy());
+        let group = match &network.security {
+            Security::Open => None,
+            Security::StaticWep { key, key_id } => {
+                port.install_shared(key, *key_id);
+                None
+            }
+            Security::DynamicWep(cipher) | Security::Rsn { cipher, .. } => Some(GroupKey {
+                key: random_key(*cipher, &mut seed.stream("group key", 0)),
+                key_id: GROUP_KEY_ID,
+                last_number: 0,
+            }),
+        };
+        if let Some(group) = &group {
+            port.install_group(group);
+        }
+        let gate = TokenGate::new(FREE_EXCHANGES, &mut seed.stream("tokens", 0));
+        Self {
+            network,
+            own,
+            seed,
+            streams: 0,
+            port,
+            group,
+            members: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
+            gate,
+            next_answer: Instant(0),
+            drops: DropCounters::default(),
+            work: Work::default(),
+        }
+    }
+
+    /// Turns an Ethernet frame into one for the air, as [`Port::protect`].
+    pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
+        let len = self.port.protect(frame, air)?;
+        let receiver = frame.first_chunk().map(|octets| Address(*octets));
+        if let Some(member) = receiver.and_then(|it| self.members.get_mut(&it)) {
+            member.traffic.sent_frames += 1;
+            member.traffic.sent_octets += frame.len() as u64;
+        }
+        Ok(len)
+    }
+
+    /// Takes a frame from the air.
+    pub fn receive(&mut self, air: &mut [u8], now: Instant, out: &mut AirOutbox) -> Received {
+        let Ok((header, len)) = Header::parse(air) else {
+            self.drops.count(DropReason::LinkUnsupportedFrame);
+            return Received::Dropped(DropReason::LinkUnsupportedFrame);
+        };
+        let from = header.transmitter;
+        if header.is_management() {
+            return match self.manage(&header, &air[len..], now, out) {
+                Ok(()) => Received::Taken,
+                Err(reason) => {
+                    self.drops.count(reason);
+                    Received::Dropped(reason)
+                }
+            };
+        }
+        match self.port.unprotect(air, now) {
+            Ok(opened) => {
+                let frame = &air[opened.frame.clone()];
+                if self.network.security.has_key_packets() && is_key_packet(frame) {
+                    let packet = frame[ETHERNET_LEN..].to_vec();
+                    self.key_packet(from, &packet, now, out);
+                    return Received::Taken;
+                }
+                if let Some(member) = self.members.get_mut(&from) {
+                    member.traffic.received_frames += 1;
+                    member.traffic.received_octets += opened.frame.len() as u64;
+                }
+                Received::Frame {
+                    frame: opened.frame,
+                    is_protected: opened.is_protected,
+                }
+            }
+            Err(reason) => {
+                self.note_drop(from, reason, now, out);
+                Received::Dropped(reason)
+            }
+        }
+    }
+
+    fn note_drop(&mut self, from: Address, reason: DropReason, now: Instant, out: &mut AirOutbox) {
+        if let Some(member) = self.members.get_mut(&from) {
+            member.traffic.dropped += 1;
+        }
+        if reason == DropReason::LinkUnknownStation && self.next_answer <= now {
+            self.next_answer = now + PACE;
+            self.dismiss(from, reason::NOT_ASSOCIATED, out);
+        }
+        let is_attacked = self.port.mic_failures().are_active(now);
+        if reason == DropReason::LinkBadMic && is_attacked {
+            for station in self.stations() {
+                self.leave(
+                    station,
+                    reason::MIC_FAILURE,
+                    LinkFailure::Countermeasures,
+                    out,
+                );
+            }
+        }
+    }
+
+    /// Where a frame from a station goes: EAPOL and frames to others go up, frames to stations back
+    /// into the air, and frames to groups both ways.
+    pub fn way_of(&self, frame: &[u8]) -> Way {
+        let to = frame
+            .first_chunk()
+            .map_or(self.own, |octets| Address(*octets));
+        let is_eapol = frame.get(12..14) == Some(&wire::ieee80211::ETHERTYPE_EAPOL.to_be_bytes());
+        let is_to_station = self.members.contains_key(&to);
+        Way {
+            up: is_eapol || !is_to_station,
+            back: !is_eapol && (is_to_station || to.is_group()),
+        }
+    }
+
+    /// Takes EAP's key for a station, of 64 octets or more, and gives the station keys.
+    pub fn session(
+        &mut self,
+        station: Address,
+        key: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), SessionFault> {
+        if !self.network.security.wants_session() {
+            return Err(SessionFault::NotOfEap);
+        }
+        if !self.members.contains_key(&station) {
+            return Err(SessionFault::NotJoined);
+        }
+        if let Security::DynamicWep(cipher) = self.network.security {
+            let session = SessionKey::new(key).ok_or(SessionFault::Short)?;
+            self.give(station, session, cipher, out);
+        } else {
+            let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
+            self.begin(station, master, None, now, out);
+        }
+        Ok(())
+    }
+
+    /// Ends the link to a station. False if it has not joined.
+    pub fn end(&mut self, station: Address, out: &mut AirOutbox) -> bool {
+        let is_member = self.members.contains_key(&station);
+        if is_member {
+            self.leave(station, reason::LEAVING, LinkFailure::Told, out);
+        }
+        is_member
+    }
+
+    /// Ends all links.
+    pub fn close(&mut self, out: &mut AirOutbox) {
+        for station in self.stations() {
+            self.end(station, out);
+        }
+    }
+
+    /// The stations that have joined.
+    pub fn stations(&self) -> Vec<Address> {
+        self.members.keys().copied().collect()
+    }
+
+    /// Whether a station has its keys, and what it has sent and received.
+    pub fn station(&self, station: Address) -> Option<(bool, Traffic)> {
+        let member = self.members.get(&station)?;
+        Some((member.is_secured, member.traffic))
+    }
+
+    /// When to call [`Self::fire`].
+    pub fn deadline(&self) -> Option<Deadline> {
+        let members = self.members.values();
+        let handshakes = members.filter_map(|it| it.handshake.as_ref()?.deadline());
+        let exchanges = self.exchanges.values().map(|it| {
+            let end = Deadline {
+                at: it.began + EXCHANGE_PATIENCE,
+                why: "forget an exchange of SAE",
+            };
+            let next = it.sae.deadline().filter(|next| next.at < end.at);
+            next.unwrap_or(end)
+        });
+        handshakes.chain(exchanges).min_by_key(|it| it.at)
+    }
+
+    /// Does what it is time for.
+    pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
+        for station in self.stations() {
+            let member = self.members.get_mut(&station);
+            let Some(handshake) = member.and_then(|it| it.handshake.as_mut()) else {
+                continue;
+            };
+            let mut agreed = Outbox::default();
+            handshake.fire(now, &mut agreed);
+            self.agreed(station, agreed, out);
+        }
+        let exchanging: Vec<Address> = self.exchanges.keys().copied().collect();
+        for station in exchanging {
+            let Some(mut exchange) = self.exchanges.remove(&station) else {
+                continue;
+            };
+            let mut answer = SaeOutbox::default();
+            exchange.sae.fire(now, &mut answer);
+            match exchange.began + EXCHANGE_PATIENCE <= now {
+                true => self.retire_exchange(&exchange),
+                false => self.exchanged(station, exchange, answer, out),
+            }
+        }
+    }
+
+    /// Drops by reason.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.drops.clone();
+        all.merge(self.port.drops());
+        for member in self.members.values() {
+            if let Some(handshake) = &member.handshake {
+                all.merge(handshake.drops());
+            }
+        }
+        self.exchanges
+            .values()
+            .for_each(|it| all.merge(it.sae.drops()));
+        all
+    }
+
+    /// What was done so far.
+    pub fn work(&self) -> Work {
+        let mut all = self.work.clone();
+        all.merge(self.port.work());
+        for member in self.members.values() {
+            if let Some(handshake) = &member.handshake {
+                all.merge(handshake.work());
+            }
+        }
+        self.exchanges
+            .values()
+            .for_each(|it| all.merge(it.sae.work()));
+        all
+    }
+}
+
+/// A master key, with its name if it has one.
+type NamedKey = (MasterKey, Option<[u8; 16]>);
+
+fn random_key(cipher: PermittedCipher, random: &mut Stream) -> TemporalKey {
+    let mut octets = zeroize::Zeroizing::new(vec![0; cipher.cipher().key_len()]);
+    random.fill(&mut octets);
+    TemporalKey::new(cipher, &octets).expect("its length")
+}

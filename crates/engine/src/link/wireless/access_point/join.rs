@@ -1,0 +1,347 @@
+//! How stations join an access point and leave it.
+
+use wire::codec::Writer;
+use wire::ieee80211::{
+    Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
+    OPEN_ALGORITHM, SAE_ALGORITHM, control, element_id, extension, find_extension, read_reason,
+    status, write_diffie_hellman,
+};
+
+use super::{AccessPoint, BEACON_INTERVAL, Exchange, MOST_EXCHANGES, Member, NamedKey, Traffic};
+use crate::counters::DropReason;
+use crate::link::wireless::handshake::Akm;
+use crate::link::wireless::network::{Credential, Mismatch, Security, whole};
+use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
+use crate::link::wireless::owe::{OwePair, OweRole};
+use crate::link::wireless::port::{MAX_GROWTH, MAX_STATIONS};
+use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
+use crate::time::Instant;
+
+impl AccessPoint {
+    pub(super) fn manage(
+        &mut self,
+        header: &Header,
+        body: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        let kind = header.control & control::KIND;
+        if kind == control::PROBE_REQUEST {
+            return self.probed(header.transmitter, body, now, out);
+        }
+        if header.receiver != self.own {
+            return Err(DropReason::LinkNotForUs);
+        }
+        let from = header.transmitter;
+        match kind {
+            control::AUTHENTICATION => self.authenticate(from, body, now, out),
+            control::ASSOCIATION_REQUEST => {
+                let request = AssociationRequest::parse(body);
+                let request = request.map_err(|_| DropReason::MalformedMessage)?;
+                self.associate(from, &request, now, out);
+                Ok(())
+            }
+            control::DEAUTHENTICATION | control::DISASSOCIATION => {
+                if !self.members.contains_key(&from) {
+                    return Err(DropReason::LinkUnknownStation);
+                }
+                let reason = read_reason(body);
+                let reason = reason.map_err(|_| DropReason::MalformedMessage)?;
+                self.forget(from);
+                let left = LinkFailure::PeerLeft(reason);
+                out.events.push(LinkEvent::Left(from, left));
+                Ok(())
+            }
+            _ => Err(DropReason::LinkUnsupportedFrame),
+        }
+    }
+
+    pub(super) fn probed(
+        &mut self,
+        station: Address,
+        elements: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        if !self.network.is_named(elements) {
+            return Err(DropReason::LinkNotForUs);
+        }
+        if self.port.mic_failures().are_active(now) {
+            return Err(DropReason::LinkCountermeasures);
+        }
+        let mut elements = Writer::new();
+        self.network.write_name(&mut elements);
+        elements.bytes(&self.network.security.rsn());
+        let beacon = Beacon {
+            timestamp: now.0 / 1_000,
+            interval: BEACON_INTERVAL,
+            capabilities: self.network.security.capabilities(),
+            elements: elements.as_slice(),
+        };
+        let mut body = Writer::new();
+        beacon.write(&mut body);
+        self.send(control::PROBE_RESPONSE, station, body.as_slice(), out);
+        Ok(())
+    }
+
+    pub(super) fn authenticate(
+        &mut self,
+        station: Address,
+        body: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        let message = Authentication::parse(body);
+        let message = message.map_err(|_| DropReason::MalformedMessage)?;
+        match message.algorithm {
+            SAE_ALGORITHM if self.network.security.is_sae() => {
+                self.exchange(station, body, message.transaction, now, out)
+            }
+            OPEN_ALGORITHM if !self.network.security.is_sae() && message.transaction == 1 => {
+                let answer = Authentication {
+                    algorithm: OPEN_ALGORITHM,
+                    transaction: 2,
+                    status: status::SUCCESS,
+                    fields: &[],
+                };
+                let mut body = Writer::new();
+                answer.write(&mut body);
+                self.send(control::AUTHENTICATION, station, body.as_slice(), out);
+                Ok(())
+            }
+            _ => Err(DropReason::UnexpectedMessage),
+        }
+    }
+
+    pub(super) fn exchange(
+        &mut self,
+        station: Address,
+        body: &[u8],
+        transaction: u16,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        let Security::Rsn {
+            credential: Credential::Password(method),
+            ..
+        } = &self.network.security
+        else {
+            return Err(DropReason::UnexpectedMessage);
+        };
+        let method = method.clone();
+        let mut answer = SaeOutbox::default();
+        if let Some(mut exchange) = self.exchanges.remove(&station) {
+            let handled = exchange.sae.handle(body, now, &mut answer);
+            // A station that has begun anew has forgotten the exchange that it has completed.
+            let is_new = transaction == 1 && handled == Err(DropReason::UnexpectedMessage);
+            if !(is_new && exchange.keys.is_some()) {
+                self.exchanged(station, exchange, answer, out);
+                return handled;
+            }
+            self.retire_exchange(&exchange);
+        }
+        if self.exchanges.len() >= MOST_EXCHANGES {
+            return Err(DropReason::TooManyExchanges);
+        }
+        if let Some(body) = self.gate.admit(body, station, self.exchanges.len())? {
+            self.send(control::AUTHENTICATION, station, &body, out);
+            return Ok(());
+        }
+        let config = SaeConfig {
+            method,
+            own: self.own,
+            peer: station,
+        };
+        let mut random = self.stream("sae");
+        let sae = Sae::answer(config, body, &mut random, now, &mut answer)?;
+        let exchange = Exchange {
+            sae,
+            began: now,
+            keys: None,
+        };
+        self.exchanged(station, exchange, answer, out);
+        Ok(())
+    }
+
+    /// Sends what an exchange has put out, and puts it back unless it has failed.
+    pub(super) fn exchanged(
+        &mut self,
+        station: Address,
+        mut exchange: Exchange,
+        answer: SaeOutbox,
+        out: &mut AirOutbox,
+    ) {
+        for body in answer.bodies {
+            self.send(control::AUTHENTICATION, station, &body, out);
+        }
+        match answer.result {
+            Some(Err(failure)) => {
+                self.retire_exchange(&exchange);
+                out.events.push(LinkEvent::Left(station, failure.into()));
+                return;
+            }
+            Some(Ok(keys)) => exchange.keys = Some(keys),
+            None => {}
+        }
+        self.exchanges.insert(station, exchange);
+    }
+
+    pub(super) fn retire_exchange(&mut self, exchange: &Exchange) {
+        self.drops.merge(exchange.sae.drops());
+        self.work.merge(exchange.sae.work());
+    }
+
+    pub(super) fn associate(
+        &mut self,
+        station: Address,
+        request: &AssociationRequest<'_>,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
+        let mut own = Writer::new();
+        self.network.write_name(&mut own);
+        let admitted = self.admit(station, request, now, &mut own);
+        let (status, association_id) = match &admitted {
+            Ok((id, _)) => (status::SUCCESS, *id),
+            Err(status) => (*status, 0),
+        };
+        let response = AssociationResponse {
+            capabilities: self.network.security.capabilities(),
+            status,
+            association_id,
+            elements: own.as_slice(),
+        };
+        let mut body = Writer::new();
+        response.write(&mut body);
+        self.send(control::ASSOCIATION_RESPONSE, station, body.as_slice(), out);
+        let Ok((_, master)) = admitted else {
+            return;
+        };
+        out.events.push(LinkEvent::Joined(station));
+        if !self.network.security.has_key_packets() {
+            self.secured(station, out);
+        }
+        if let Some((master, pmkid)) = master {
+            self.begin(station, master, pmkid, now, out);
+        }
+    }
+
+    /// Lets a station join: its number, and the master key if it is known. Otherwise the status.
+    pub(super) fn admit(
+        &mut self,
+        station: Address,
+        request: &AssociationRequest<'_>,
+        now: Instant,
+        own: &mut Writer,
+    ) -> Result<(u16, Option<NamedKey>), u16> {
+        if station.is_group() || station == self.own || !self.network.is_named(request.elements) {
+            return Err(status::UNSPECIFIED);
+        }
+        if self.port.mic_failures().are_active(now) {
+            return Err(status::UNSPECIFIED);
+        }
+        let security = &self.network.security;
+        let same = security.check(request.capabilities, request.elements);
+        same.map_err(|it| match it {
+            Mismatch::Element => status::INVALID_ELEMENT,
+            Mismatch::Akm => status::INVALID_AKM,
+            Mismatch::Cipher => status::INVALID_PAIRWISE_CIPHER,
+        })?;
+        let master = match security {
+            Security::Rsn { akm: Akm::Owe, .. } => {
+                let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
+                let element = element.ok_or(status::INVALID_ELEMENT)?.to_vec();
+                let mut random = self.stream("owe");
+                let pair = OwePair::generate(&mut random, &mut self.work);
+                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.work);
+                let keys = keys.map_err(|reason| {
+                    self.drops.count(reason);
+                    status::UNSUPPORTED_GROUP
+                })?;
+                write_diffie_hellman(&pair.element(), own);
+                Some((keys.master, Some(keys.pmkid)))
+            }
+            Security::Rsn {
+                credential: Credential::Password(_),
+                ..
+            } => {
+                let exchange = self.exchanges.remove(&station);
+                let exchange = exchange.ok_or(status::UNSPECIFIED)?;
+                self.retire_exchange(&exchange);
+                let keys = exchange.keys.ok_or(status::UNSPECIFIED)?;
+                Some((keys.master, Some(keys.pmkid)))
+            }
+            Security::Rsn {
+                credential: Credential::Master(master),
+                ..
+            } => Some((master.clone(), None)),
+            _ => None,
+        };
+        let id = self.make_room(station).ok_or(status::NO_ROOM)?;
+        self.forget(station);
+        self.port.join(station);
+        self.streams += 1;
+        let member = Member {
+            association_id: id,
+            rsn: whole(request.elements, element_id::RSN),
+            handshake: None,
+            is_secured: false,
+            joined: self.streams,
+            traffic: Traffic::default(),
+        };
+        self.members.insert(station, member);
+        Ok((id, master))
+    }
+
+    /// A free association identifier. If there is none, the oldest station without keys goes.
+    pub(super) fn make_room(&mut self, station: Address) -> Option<u16> {
+        if let Some(known) = self.members.get(&station) {
+            return Some(known.association_id);
+        }
+        if self.members.len() >= MAX_STATIONS {
+            let without = self.members.iter().filter(|(_, it)| !it.is_secured);
+            let oldest = without.min_by_key(|(_, it)| it.joined);
+            let oldest = *oldest?.0;
+            self.forget(oldest);
+        }
+        let mut taken = vec![false; MAX_STATIONS + 1];
+        for member in self.members.values() {
+            taken[usize::from(member.association_id)] = true;
+        }
+        (1..=MAX_STATIONS as u16).find(|id| !taken[usize::from(*id)])
+    }
+
+    pub(super) fn leave(
+        &mut self,
+        station: Address,
+        reason: u16,
+        why: LinkFailure,
+        out: &mut AirOutbox,
+    ) {
+        self.dismiss(station, reason, out);
+        self.forget(station);
+        out.events.push(LinkEvent::Left(station, why));
+    }
+
+    pub(super) fn dismiss(&mut self, station: Address, reason: u16, out: &mut AirOutbox) {
+        let kind = control::DEAUTHENTICATION;
+        self.send(kind, station, &reason.to_le_bytes(), out);
+    }
+
+    pub(super) fn forget(&mut self, station: Address) {
+        if let Some(member) = self.members.remove(&station)
+            && let Some(handshake) = &member.handshake
+        {
+            self.drops.merge(handshake.drops());
+            self.work.merge(handshake.work());
+        }
+        self.port.leave(station);
+    }
+
+    pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
+        let mut air = vec![0; body.len() + MAX_GROWTH];
+        let len = self.port.manage(kind, to, body, &mut air);
+        air.truncate(len.expect("room for a header"));
+        out.frames.push(air);
+    }
+}

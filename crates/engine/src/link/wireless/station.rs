@@ -1,0 +1,303 @@
+//! A station: it looks for its network, joins an access point, agrees keys and carries frames.
+//!
+//! It probes until an access point of its network answers, and takes the first. Authentication is
+//! open, or SAE. If the access point stops answering, refuses or leaves, it looks again. With EAP
+//! the owner gives the session's key. Left out: beacons, the strength of signals, other channels,
+//! reassociation.
+
+mod join;
+mod keys;
+
+use std::collections::VecDeque;
+
+use crypto::rand::Seed;
+use wire::ieee80211::{
+    Address, ETHERNET_LEN, ETHERTYPE_EAPOL, Eapol, EthernetHeader, Header, PacketType, reason,
+};
+
+use super::dynamic_wep::{KeyTaker, SessionKey};
+use super::handshake::{MasterKey, Outbox, Supplicant};
+use super::network::{Network, Security};
+use super::outbox::{AirOutbox, LinkFailure, Received};
+use super::owe::OwePair;
+use super::port::{MAX_GROWTH, Port, Role};
+use super::sae::{Sae, SaeOutbox};
+use super::session::SessionFault;
+use crate::counters::{DropCounters, DropReason};
+use crate::time::{Deadline, Duration, Instant};
+use crate::work::Work;
+
+/// How long the first answer is waited for; then twice as long each time, as the air may be busy.
+const TIMEOUT: Duration = Duration::from_millis(100);
+const ATTEMPTS: u32 = 5;
+/// Probes that follow each other fast, at the beginning and after a move.
+const FAST_PROBES: u32 = 20;
+const SLOW_PROBE: Duration = Duration::from_secs(1);
+/// Packets of keys that are kept until their session's key comes.
+const MOST_EARLY: usize = 4;
+const LISTEN_INTERVAL: u16 = 1;
+
+/// A station.
+pub struct Station {
+    network: Network,
+    own: Address,
+    seed: Seed,
+    streams: u64,
+    port: Port,
+    stage: Stage,
+    attempts: u32,
+    next_at: Option<Instant>,
+    access_point_rsn: Vec<u8>,
+    keys: Keys,
+    early: VecDeque<Vec<u8>>,
+    drops: DropCounters,
+    work: Work,
+}
+
+enum Stage {
+    Searching,
+    Authenticating(Address),
+    Exchanging(Address, Box<Sae>),
+    Associating(Address, Option<MasterKey>, Option<OwePair>),
+    Associated(Address),
+}
+
+/// Who takes packets of keys.
+enum Keys {
+    None,
+    Handshake(Box<Supplicant>),
+    Given(Box<KeyTaker>),
+}
+
+impl Stage {
+    const fn access_point(&self) -> Option<Address> {
+        match self {
+            Self::Searching => None,
+            Self::Authenticating(it)
+            | Self::Exchanging(it, _)
+            | Self::Associating(it, ..)
+            | Self::Associated(it) => Some(*it),
+        }
+    }
+}
+
+impl Station {
+    /// A station that begins to look for its network at the next [`Self::fire`].
+    pub fn new(network: Network, own: Address, seed: Seed, now: Instant) -> Self {
+        let privacy = network.security.privacy();
+        let mut port = Port::new(Role::Station(Address::BROADCAST), own, privacy);
+        if let Security::StaticWep { key, key_id } = &network.security {
+            port.install_shared(key, *key_id);
+        }
+        Self {
+            network,
+            own,
+            seed,
+            streams: 0,
+            port,
+            stage: Stage::Searching,
+            attempts: 0,
+            next_at: Some(now),
+            access_point_rsn: Vec::new(),
+            keys: Keys::None,
+            early: VecDeque::new(),
+            drops: DropCounters::default(),
+            work: Work::default(),
+        }
+    }
+
+    /// The access point that it has joined.
+    pub fn access_point(&self) -> Option<Address> {
+        match self.stage {
+            Stage::Associated(access_point) => Some(access_point),
+            _ => None,
+        }
+    }
+
+    /// Leaves its access point, if there is one, and looks for the network again.
+    pub fn search(&mut self, now: Instant, out: &mut AirOutbox) {
+        self.leave(reason::LEAVING, LinkFailure::Told, now, out);
+        self.next_at = Some(now);
+        self.fire(now, out);
+    }
+
+    /// Leaves its access point for good.
+    pub fn close(&mut self, now: Instant, out: &mut AirOutbox) {
+        self.leave(reason::LEAVING, LinkFailure::Told, now, out);
+        self.next_at = None;
+    }
+
+    /// Turns an Ethernet frame into one for the air, as [`Port::protect`].
+    pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
+        if !matches!(self.stage, Stage::Associated(_)) {
+            self.drops.count(DropReason::LinkUnknownStation);
+            return Err(DropReason::LinkUnknownStation);
+        }
+        self.port.protect(frame, air)
+    }
+
+    /// Takes a frame from the air.
+    pub fn receive(&mut self, air: &mut [u8], now: Instant, out: &mut AirOutbox) -> Received {
+        let Ok((header, len)) = Header::parse(air) else {
+            return self.dropped(DropReason::LinkUnsupportedFrame);
+        };
+        if header.is_management() {
+            return match self.manage(&header, &air[len..], now, out) {
+                Ok(()) => Received::Taken,
+                Err(reason) => self.dropped(reason),
+            };
+        }
+        if !matches!(self.stage, Stage::Associated(_)) {
+            return self.dropped(DropReason::LinkUnknownStation);
+        }
+        match self.port.unprotect(air, now) {
+            Ok(opened) if self.takes(&air[opened.frame.clone()]) => {
+                let packet = air[opened.frame.start + ETHERNET_LEN..opened.frame.end].to_vec();
+                self.key_packet(packet, now, out);
+                Received::Taken
+            }
+            Ok(opened) => Received::Frame {
+                frame: opened.frame,
+                is_protected: opened.is_protected,
+            },
+            Err(reason) => {
+                let failures = self.port.mic_failures();
+                if reason == DropReason::LinkBadMic && failures.are_active(now) {
+                    let failure = LinkFailure::Countermeasures;
+                    self.leave(reason::MIC_FAILURE, failure, now, out);
+                    self.next_at = failures.until();
+                }
+                Received::Dropped(reason)
+            }
+        }
+    }
+
+    /// Takes EAP's key, of 64 octets or more, after an exchange with the access point.
+    pub fn session(
+        &mut self,
+        key: &[u8],
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), SessionFault> {
+        let access_point = self.access_point().ok_or(SessionFault::NotJoined)?;
+        let keys = match &self.network.security {
+            Security::DynamicWep(cipher) => {
+                let session = SessionKey::new(key).ok_or(SessionFault::Short)?;
+                Keys::Given(Box::new(KeyTaker::new(session, *cipher)))
+            }
+            security if security.wants_session() => {
+                let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
+                self.supplicant(access_point, master, now)
+            }
+            _ => return Err(SessionFault::NotOfEap),
+        };
+        self.retire();
+        self.keys = keys;
+        for packet in core::mem::take(&mut self.early) {
+            self.key_packet(packet, now, out);
+        }
+        Ok(())
+    }
+
+    /// When to call [`Self::fire`].
+    pub fn deadline(&self) -> Option<Deadline> {
+        let why = match self.stage {
+            Stage::Searching => "look for the network",
+            _ => "ask the access point again",
+        };
+        let own = self.next_at.map(|at| Deadline { at, why });
+        let inner = match (&self.stage, &self.keys) {
+            (Stage::Exchanging(_, sae), _) => sae.deadline(),
+            (_, Keys::Handshake(supplicant)) => supplicant.deadline(),
+            _ => None,
+        };
+        own.into_iter().chain(inner).min_by_key(|it| it.at)
+    }
+
+    /// Does what it is time for.
+    pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
+        if let Stage::Exchanging(access_point, mut sae) = self.take_exchange() {
+            let mut exchanged = SaeOutbox::default();
+            sae.fire(now, &mut exchanged);
+            self.stage = Stage::Exchanging(access_point, sae);
+            self.exchanged(exchanged, now, out);
+        }
+        if let Keys::Handshake(supplicant) = &mut self.keys {
+            let mut agreed = Outbox::default();
+            supplicant.fire(now, &mut agreed);
+            self.agreed(agreed, now, out);
+        }
+        if self.next_at.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        match &self.stage {
+            Stage::Searching => self.probe(now, out),
+            Stage::Authenticating(_) | Stage::Associating(..) if self.attempts < ATTEMPTS => {
+                self.ask(now, out);
+            }
+            Stage::Authenticating(_) => {
+                self.fail(LinkFailure::NoAnswer("authentication"), now, out)
+            }
+            Stage::Associating(..) => self.fail(LinkFailure::NoAnswer("association"), now, out),
+            Stage::Exchanging(..) | Stage::Associated(_) => {}
+        }
+    }
+
+    /// Drops by reason.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.drops.clone();
+        all.merge(self.port.drops());
+        match &self.keys {
+            Keys::None => {}
+            Keys::Handshake(it) => all.merge(it.drops()),
+            Keys::Given(it) => all.merge(it.drops()),
+        }
+        all
+    }
+
+    /// What was done so far.
+    pub fn work(&self) -> Work {
+        let mut all = self.work.clone();
+        all.merge(self.port.work());
+        match &self.keys {
+            Keys::None => {}
+            Keys::Handshake(it) => all.merge(it.work()),
+            Keys::Given(it) => all.merge(it.work()),
+        }
+        all
+    }
+
+    fn dropped(&mut self, reason: DropReason) -> Received {
+        self.drops.count(reason);
+        Received::Dropped(reason)
+    }
+}
+
+/// Whether an Ethernet frame has an EAPOL-Key packet.
+pub(super) fn is_key_packet(frame: &[u8]) -> bool {
+    frame.len() > ETHERNET_LEN
+        && frame[12..ETHERNET_LEN] == ETHERTYPE_EAPOL.to_be_bytes()
+        && Eapol::parse(&frame[ETHERNET_LEN..]).is_ok_and(|it| it.kind == PacketType::Key)
+}
+
+/// Sends an EAPOL packet to a peer, protected or not as the port has it.
+pub(super) fn send_eapol(
+    port: &mut Port,
+    own: Address,
+    peer: Address,
+    packet: &[u8],
+    out: &mut AirOutbox,
+) {
+    let header = EthernetHeader {
+        destination: peer,
+        source: own,
+        ethertype: ETHERTYPE_EAPOL,
+    };
+    let frame = [&header.octets()[..], packet].concat();
+    let mut air = vec![0; frame.len() + MAX_GROWTH];
+    // A drop is counted.
+    if let Ok(len) = port.protect(&frame, &mut air) {
+        air.truncate(len);
+        out.frames.push(air);
+    }
+}

@@ -1,0 +1,122 @@
+//! How a station gets keys.
+
+use crypto::rand::Stream;
+use wire::ieee80211::Address;
+
+use super::{Keys, MOST_EARLY, Stage, Station, is_key_packet, send_eapol};
+use crate::link::wireless::cipher::GroupKey;
+use crate::link::wireless::dynamic_wep::GivenKey;
+use crate::link::wireless::handshake::{Fact, MasterKey, Outbox, Supplicant, SupplicantConfig};
+use crate::link::wireless::network::Security;
+use crate::link::wireless::outbox::{AirOutbox, LinkEvent};
+use crate::time::Instant;
+
+impl Station {
+    /// Whether an Ethernet frame is a packet of keys for us.
+    pub(super) fn takes(&self, frame: &[u8]) -> bool {
+        self.network.security.has_key_packets() && is_key_packet(frame)
+    }
+
+    pub(super) fn supplicant(
+        &mut self,
+        access_point: Address,
+        master: MasterKey,
+        now: Instant,
+    ) -> Keys {
+        let Security::Rsn { akm, cipher, .. } = &self.network.security else {
+            return Keys::None;
+        };
+        let config = SupplicantConfig {
+            akm: *akm,
+            pairwise: *cipher,
+            group: *cipher,
+            own: self.own,
+            authenticator: access_point,
+            master,
+            rsn: self.network.security.rsn(),
+            authenticator_rsn: self.access_point_rsn.clone(),
+        };
+        let random = self.stream("supplicant");
+        Keys::Handshake(Box::new(Supplicant::new(config, random, now)))
+    }
+
+    pub(super) fn key_packet(&mut self, packet: Vec<u8>, now: Instant, out: &mut AirOutbox) {
+        let is_handled = match &mut self.keys {
+            Keys::None => false,
+            Keys::Handshake(supplicant) => {
+                let mut agreed = Outbox::default();
+                let handled = supplicant.handle(&packet, &mut agreed);
+                self.agreed(agreed, now, out);
+                handled.is_ok()
+            }
+            Keys::Given(taker) => match taker.handle(&packet) {
+                Ok(given) => {
+                    self.given(given, out);
+                    true
+                }
+                Err(_) => false,
+            },
+        };
+        // It may be of the next session, whose key the owner has not given yet.
+        if !is_handled && self.network.security.wants_session() {
+            if self.early.len() == MOST_EARLY {
+                self.early.pop_front();
+            }
+            self.early.push_back(packet);
+        }
+    }
+
+    pub(super) fn given(&mut self, given: GivenKey, out: &mut AirOutbox) {
+        let Stage::Associated(access_point) = self.stage else {
+            return;
+        };
+        if given.is_unicast {
+            self.port.install_pairwise(access_point, &given.key);
+            out.events.push(LinkEvent::Secured(access_point));
+        } else {
+            self.port.install_group(&GroupKey {
+                key: given.key,
+                key_id: given.key_id,
+                last_number: 0,
+            });
+        }
+    }
+
+    /// Sends the packets first: the last message goes out before its key is installed.
+    pub(super) fn agreed(&mut self, agreed: Outbox, now: Instant, out: &mut AirOutbox) {
+        let Stage::Associated(access_point) = self.stage else {
+            return;
+        };
+        for packet in agreed.packets {
+            send_eapol(&mut self.port, self.own, access_point, &packet, out);
+        }
+        for fact in agreed.facts {
+            match fact {
+                Fact::Pairwise(key) => drop(self.port.install_pairwise(access_point, &key)),
+                Fact::Group(key) => self.port.install_group(&key),
+                Fact::Done => out.events.push(LinkEvent::Secured(access_point)),
+                Fact::Failed(failure) => self.fail(failure.into(), now, out),
+            }
+        }
+    }
+
+    /// Keeps the counts of a machine that ends.
+    pub(super) fn retire(&mut self) {
+        match core::mem::replace(&mut self.keys, Keys::None) {
+            Keys::None => {}
+            Keys::Handshake(it) => {
+                self.drops.merge(it.drops());
+                self.work.merge(it.work());
+            }
+            Keys::Given(it) => {
+                self.drops.merge(it.drops());
+                self.work.merge(it.work());
+            }
+        }
+    }
+
+    pub(super) fn stream(&mut self, name: &str) -> Stream {
+        self.streams += 1;
+        self.seed.stream(name, self.streams)
+    }
+}

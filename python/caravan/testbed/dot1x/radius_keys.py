@@ -1,0 +1,141 @@
+"""EAP's keys on their way from RADIUS to an access point (RFC 2548 §2.4.2, §2.4.3).
+
+An Access-Accept has the two halves of EAP's key as MS-MPPE-Recv-Key and MS-MPPE-Send-Key, encrypted
+with the secret that both share. hostapd's wired driver makes nothing of them, so they are read
+beside it, from the interface towards the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Self
+
+from caravan.testbed.capture import ETHER_TYPE_IPV4, RADIUS_PORT, Frame
+from caravan.testbed.dot1x.exchange import (
+    ACCESS_ACCEPT,
+    ACCESS_REQUEST,
+    CALLING_STATION_ID,
+    RADIUS_HEADER_BYTES,
+    Tap,
+    radius_attributes,
+)
+from caravan.testbed.errors import NamespaceError
+from caravan.testbed.host import Host
+
+VENDOR_SPECIFIC = 26
+MICROSOFT = 311
+SEND_KEY, RECV_KEY = 16, 17
+BLOCK_BYTES = 16
+SALT_BYTES = 2
+END_S = 5.0
+
+
+class RadiusKeys:
+    """A thread that reads RADIUS on an interface of a host.
+
+    `give` gets each station's key (MSK) of 64 octets, with the station's Ethernet address.
+    """
+
+    def __init__(
+        self, host: Host, interface: str, secret: str, give: Callable[[bytes, str], None]
+    ) -> None:
+        self._secret = secret.encode()
+        self._give = give
+        self._requests: dict[tuple[int, int], tuple[bytes, str]] = {}
+        self._tap = Tap(host, interface)
+        self._stop, self._stopped = os.pipe()
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read no more; what went wrong in the thread is raised here."""
+        os.close(self._stopped)
+        self._thread.join(END_S)
+        os.close(self._stop)
+        self._tap.close()
+        if self._fault is not None:
+            raise self._fault
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        poll = select.poll()
+        for handle in (self._tap.fileno(), self._stop):
+            poll.register(handle, select.POLLIN)
+        try:
+            while all(handle != self._stop for handle, _ in poll.poll()):
+                for frame in self._tap.read():
+                    self._hear(frame)
+        except BaseException as fault:
+            self._fault = fault
+
+    def _hear(self, frame: Frame) -> None:
+        if frame.ether_type != ETHER_TYPE_IPV4:
+            return
+        source, destination = struct.unpack_from("!HH", frame.payload)
+        packet = frame.payload[8:]
+        code, identifier = packet[:2]
+        if code == ACCESS_REQUEST and destination == RADIUS_PORT:
+            station = radius_attributes(packet).get(CALLING_STATION_ID)
+            if station is not None:
+                name = station.decode().replace("-", ":").lower()
+                self._requests[source, identifier] = packet[4:20], name
+        elif code == ACCESS_ACCEPT and source == RADIUS_PORT:
+            asked = self._requests.pop((destination, identifier), None)
+            if asked is not None:
+                authenticator, station_name = asked
+                key = session_key(packet, authenticator, self._secret)
+                if key is not None:
+                    self._give(key, station_name)
+
+
+def session_key(accept: bytes, authenticator: bytes, secret: bytes) -> bytes | None:
+    """EAP's key in an Access-Accept, or None if its method has none.
+
+    `authenticator`: that of the request. MS-MPPE-Recv-Key is the first half.
+    """
+    keys = dict(_microsoft(accept))
+    if RECV_KEY not in keys or SEND_KEY not in keys:
+        return None
+    return b"".join(decrypt(keys[kind], authenticator, secret) for kind in (RECV_KEY, SEND_KEY))
+
+
+def decrypt(value: bytes, authenticator: bytes, secret: bytes) -> bytes:
+    """The key in the value of one of the attributes: a salt, then blocks (RFC 2548 §2.4.2)."""
+    salt, blocks = value[:SALT_BYTES], value[SALT_BYTES:]
+    if len(blocks) == 0 or len(blocks) % BLOCK_BYTES != 0:
+        raise NamespaceError(f"an MS-MPPE key has {len(blocks)} octets, which are no blocks")
+    clear = b""
+    before = authenticator + salt
+    for at in range(0, len(blocks), BLOCK_BYTES):
+        pad = hashlib.md5(secret + before).digest()
+        block = blocks[at : at + BLOCK_BYTES]
+        clear += bytes(one ^ other for one, other in zip(block, pad, strict=True))
+        before = block
+    size = clear[0]
+    if size > len(clear) - 1:
+        raise NamespaceError("an MS-MPPE key is longer than its value: is the secret the same?")
+    return clear[1 : 1 + size]
+
+
+def _microsoft(packet: bytes) -> Iterator[tuple[int, bytes]]:
+    """Microsoft's attributes of a RADIUS packet, by number."""
+    at = RADIUS_HEADER_BYTES
+    while at + 2 <= len(packet) and packet[at + 1] >= 2:
+        number, length = packet[at], packet[at + 1]
+        value = packet[at + 2 : at + length]
+        if number == VENDOR_SPECIFIC and len(value) >= 6:
+            (vendor,) = struct.unpack_from("!I", value)
+            if vendor == MICROSOFT:
+                yield value[4], value[6 : 4 + value[5]]
+        at += length
