@@ -34,9 +34,9 @@ from caravan.testbed.dot1x.bed import Bed
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Proof
 from caravan.testbed.dot1x.method import Method
-from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.policies import POLICIES
 from caravan.testbed.dot1x.subnets import SCENARIOS
+from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
 from caravan.threeways import policies
@@ -76,6 +76,7 @@ value = 0
 over = { reading = ["m5", "m8"] }
 """
 AIR_BYTES_S = 11e6 / 8
+OPEN = LinkSecurity("open", "")
 REGISTRATION_PORT, IKE_PORT = 434, 500
 RUN = Run(0.2, 0.0, 1)
 
@@ -130,7 +131,7 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    with Bed(tmp_path_factory.mktemp("bed"), None) as it:
+    with Bed(tmp_path_factory.mktemp("bed"), None, OPEN) as it:
         yield it
 
 
@@ -142,7 +143,7 @@ def test_ipsec_lets_nothing_of_a_flow_be_seen(policy: str, name: str, bed: Bed) 
     host = bed.network.roles["mn1"]
     with (
         bed.cell(POLICIES[policy], scenario) as cell,
-        contextlib.closing(Tap(host, STATION_INTERFACE, has_everything=True)) as tap,
+        contextlib.closing(Tap(host, DEVICE, has_everything=True)) as tap,
     ):
         tap.read()
         assert None not in cell.order("echo", 20, 1200)["seconds"]
@@ -251,8 +252,8 @@ def test_the_air_is_that_of_the_links_file() -> None:
     found = Setting.of(request())
     assert found.air is not None
     assert found.air.arguments() == [
-        *["--rate", "11mbit", "--queue", "100", "--overhead", "36"],
-        *["--access-time", "810us", "--half-duplex"],
+        *["--rate", "11mbit", "--queue", "100", "--overhead", "4"],
+        *["--access-time", "810us", "--half-duplex", "--all-frames"],
     ]
     assert (found.scenario.name, found.policy.name, found.is_renewed) == ("m8", "pn-3", False)
     assert Setting.of(request(tunnel="renewed")).is_renewed
@@ -373,7 +374,7 @@ class Bent:
 
     built: ClassVar[list[Path]] = []
 
-    def __init__(self, output: Path, air: object) -> None:
+    def __init__(self, output: Path, air: object, security: object) -> None:
         self.built.append(output)
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
 from caravan.testbed.dot1x.ipsec import Proof
 from caravan.testbed.dot1x.policies import POLICIES, Policy
 from caravan.testbed.dot1x.subnets import SCENARIOS, Scenario
+from caravan.testbed.dot1x.wireless import FCS_BYTES, LinkSecurity, dynamic_wep, static_wep
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.traffic_end import SEGMENT_BYTES
@@ -76,7 +77,9 @@ def _air(link: Mapping[str, str] | None) -> LinkConfig | None:
     table = plain(link["file"], link["text"])
     return LinkConfig(
         rate=_joined(table["rate"]),
-        overhead=int(str(table.get("overhead", "0 B")).split()[0]),
+        # Frames of the air have their headers; what they lack is the frame check sequence.
+        overhead=FCS_BYTES,
+        has_all_frames=True,
         access_time=_joined(table["access_time"]) if "access_time" in table else None,
         delay=_joined(table["delay"]) if "delay" in table else None,
         is_half_duplex=bool(table.get("half_duplex", False)),
@@ -90,20 +93,27 @@ def _joined(value: str) -> str:
     return number + unit.removesuffix("/s").lower()
 
 
+def security_of(policy: Policy) -> LinkSecurity:
+    """What protects the frames of a policy."""
+    if not policy.has_wep:
+        return LinkSecurity("open", "")
+    return dynamic_wep() if policy.is_dynamic else static_wep()
+
+
 class Beds:
-    """The network of the last cell, which the next one uses if its air is the same."""
+    """Networks that stay for cells to come, one for each link cipher, over one air at a time."""
 
     def __init__(self, output: Path) -> None:
         self._output = output
         self._count = 0
-        self._bed: Bed | None = None
+        self._beds: dict[LinkSecurity, Bed] = {}
         self._air: LinkConfig | None = None
 
     def measure(self, setting: Setting) -> list[dict[str, Any]]:
         """The metrics of a cell. The process must have entered a private namespace."""
         for left in reversed(range(TRIES)):
             try:
-                return [asdict(value) for value in _measured(self._with(setting.air), setting)]
+                return [asdict(value) for value in _measured(self._of(setting), setting)]
             except NamespaceError:
                 # Whatever is wrong may still be there.
                 self.close()
@@ -111,17 +121,20 @@ class Beds:
                     raise
         raise AssertionError("a cell is tried at least once")
 
-    def _with(self, air: LinkConfig | None) -> Bed:
-        if self._bed is None or self._air != air:
+    def _of(self, setting: Setting) -> Bed:
+        if self._air != setting.air:
             self.close()
+            self._air = setting.air
+        security = security_of(setting.policy)
+        if security not in self._beds:
             self._count += 1
-            self._bed, self._air = Bed(self._output / str(self._count), air), air
-        return self._bed
+            self._beds[security] = Bed(self._output / str(self._count), setting.air, security)
+        return self._beds[security]
 
     def close(self) -> None:
-        """End the network."""
-        if self._bed is not None:
-            bed, self._bed = self._bed, None
+        """End the networks."""
+        beds, self._beds = list(self._beds.values()), {}
+        for bed in beds:
             bed.close()
 
     def __enter__(self) -> Self:

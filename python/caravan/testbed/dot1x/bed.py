@@ -1,10 +1,11 @@
 """The two subnets with everything that runs whatever the policy, and one cell after the other in
 them: a policy in a scenario.
 
-Servers, agents, gateways, mobile nodes and the ends of flows run all the time. A cell has its own
-supplicants, its own tunnels, and an arrival of its own: the mobile node is plugged in where the
-scenario says, is authenticated there, registers, and makes its tunnel. Left out: what is sent in a
-cell (`caravan.threeways.policies`).
+Servers, agents, gateways, mobile nodes, link ciphers and the ends of flows run all the time. The
+frames of all policies are those of IEEE 802.11, also those that nothing protects, so that what WEP
+costs is the cipher's. A cell has its own supplicants, its own tunnels, and an arrival of its own:
+the mobile node joins the access point of the scenario, is authenticated there, registers, and makes
+its tunnel. Left out: what is sent in a cell (`caravan.threeways.policies`).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from caravan.testbed.dot1x.method import (
     ServerConfig,
     ServerIdentity,
 )
-from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.policies import Policy
+from caravan.testbed.dot1x.ports import SupplicantPort
 from caravan.testbed.dot1x.subnets import (
     FIRST,
     MN1,
@@ -60,6 +61,7 @@ from caravan.testbed.dot1x.subnets import (
     serving,
 )
 from caravan.testbed.dot1x.supplicant import Supplicant
+from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher
 from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
@@ -124,22 +126,25 @@ class End:
 
 
 class Bed:
-    """Both subnets, running; a context manager. `air`: what the air of an access point carries."""
+    """Both subnets, running; a context manager. `air`: what the air of an access point carries,
+    `security`: what protects its frames."""
 
-    def __init__(self, output: Path, air: LinkConfig | None) -> None:
+    def __init__(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
         self._running = contextlib.ExitStack()
         try:
-            self._start(output, air)
+            self._start(output, air, security)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, output: Path, air: LinkConfig | None) -> None:
+    def _start(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
         folder = output / "pki"
         folder.mkdir(parents=True, exist_ok=True)
         authority = CaravanAuthority(folder)
         self.logins, config = _logins(authority)
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
+        cipher = WirelessCipher(self.network, security, has_captures=False)
+        self.cipher = self._running.enter_context(cipher)
         self.servers: Servers = self._running.enter_context(serving(self.network, config))
         self.keys = Ends(
             {
@@ -161,7 +166,10 @@ class Bed:
                 role = self._running.enter_context(mobile_node(self.network, node))
                 self.nodes[node.role] = role
         for role in self.nodes.values():
-            role.wait_ready().wait_for(lambda part: bool(part["state"] == "at home"), "at home")
+            role.wait_ready()
+            if not security.is_of_eap:
+                # With keys of EAP nobody reaches anything before its first authentication.
+                role.wait_for(lambda part: bool(part["state"] == "at home"), "at home")
         own = config.identity.credentials
         files = own.certificate, own.key, config.identity.authority
         self.ends = {role: End(self.network.roles[role], files) for role in ROLES}
@@ -225,7 +233,8 @@ class Bed:
 
     def hardware_address(self, node: Node) -> str:
         """A node's Ethernet address."""
-        return self.network.roles[node.role].hardware_address(STATION_INTERFACE)
+        interface = self.network.station_interface
+        return self.network.roles[node.role].hardware_address(interface)
 
     def leave(self, node: Node) -> None:
         """Shut the port at which a node is."""
@@ -264,19 +273,27 @@ class Cell:
 
     def cpu_s(self) -> dict[str, float]:
         """Processor time so far of what protects packets, in seconds: `ipsec`, the processes of
-        the tunnels and their gateways."""
+        the tunnels and their gateways, and `cipher`, those of stations and access points."""
         gateways = self.bed.gateways.values() if self.policy.integrity else ()
-        return {"ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways))}
+        return {
+            "ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways)),
+            "cipher": sum(one.process.cpu_s() for one in self.bed.cipher.ends.values()),
+        }
 
     def arrive(self, node: Node, at: Subnet) -> Arrival:
         """Plug a node in, with its authentication, its registration, and no new tunnel."""
         host, point = self.bed.network.roles[node.role], self.bed.point(at)
         station = self._station(node)
-        with Tap(host, STATION_INTERFACE, port=REGISTRATION_PORT) as tap:
+        interface = self.bed.network.station_interface
+        with Tap(host, interface, port=REGISTRATION_PORT) as tap:
             self.bed.leave(node)
             if station is None:
                 point.admit(self.bed.hardware_address(node))
+                # It is dormant until it has joined: of a carrier that goes and comes the kernel
+                # tells programs up to a second late.
+                port = SupplicantPort(host, interface)
                 self.bed.plug(node, at)
+                port.close()
                 authentication, opened_s = None, time.time()
             else:
                 self.bed.plug(node, at)
@@ -284,6 +301,7 @@ class Cell:
                     authentication = meter.authenticate()
                 opened_s = point.openings()[-1].opened_s
             if node.is_fixed:
+                _lead_out(host, at)
                 return Arrival(authentication, 0.0, 0.0, 0.0)
             asked_s, answered_s = _registered(tap)
         if at == node.home:
@@ -310,13 +328,13 @@ class Cell:
             return None
         if node.role not in self._stations:
             host, login = self.bed.network.roles[node.role], self.bed.logins[self.policy.method]
-            station = Supplicant(host, STATION_INTERFACE, login)
+            station = self.bed.cipher.supplicant(host, login)
             self._stations[node.role] = self._running.enter_context(station)
         return self._stations[node.role]
 
 
 def _lead_out(host: Host, home: Subnet) -> None:
-    """Give a node at home its default route, as DHCP would: a mobile node sets none."""
+    """Give a node at home its default route, as DHCP would: it was lost with the link."""
     words = ["ip", "route", "replace", "default", "via", home.router]
     deadline = time.monotonic() + READY_S
     # The home address may not be on the interface yet.
