@@ -20,7 +20,7 @@ import json
 import threading
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -31,7 +31,7 @@ from caravan.testbed.dot1x.method import Login
 from caravan.testbed.dot1x.network import RADIO, STATION_INTERFACE, Airs
 from caravan.testbed.dot1x.radius_keys import RadiusKeys
 from caravan.testbed.dot1x.supplicant import Supplicant
-from caravan.testbed.errors import NamespaceError
+from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed
 from caravan.testbed.relay import LinkConfig
@@ -126,7 +126,9 @@ def airtime(*, has_cipher: bool) -> LinkConfig:
 
 
 class LinkEnd:
-    """A running `caravan wireless` on a host: its air is `air`, its TAP device `DEVICE`."""
+    """A running `caravan wireless` on a host: its air is `air`, its TAP device `device`."""
+
+    device = DEVICE
 
     def __init__(
         self, host: Host, role: str, air: str, security: LinkSecurity, *, has_capture: bool = True
@@ -135,6 +137,8 @@ class LinkEnd:
         self.role = role
         self._ordering = threading.Lock()
         self._orders = 0
+        self.session = b""
+        """The last key of EAP that it was given."""
         directory = host.logs / "wireless"
         directory.mkdir(exist_ok=True)
         self.capture = directory / "air.pcap"
@@ -183,14 +187,21 @@ class LinkEnd:
         found: dict[str, Any] = json.loads(self.order("status"))
         return found
 
+    def wait_until(self, holds: Callable[[dict[str, Any]], bool], what: str) -> None:
+        """Wait until this holds of its report."""
+        deadline = time.monotonic() + JOIN_S
+        while not holds(found := self.status()):
+            if time.monotonic() > deadline:
+                raise TimedOut(f"{self.host.role}, wireless: no {what} in {JOIN_S} s: {found}")
+            time.sleep(0.001)
+
     def wait_for(self, key: str, value: object) -> None:
         """Wait until its report says this."""
-        self.process.wait_for(
-            lambda: self.status()[key] == value, f"{key} = {value} in its report", JOIN_S
-        )
+        self.wait_until(lambda it: bool(it[key] == value), f"{key} = {value}")
 
     def give_key(self, key: bytes, station: str | None = None) -> None:
         """Give it EAP's key, at an access point for a station."""
+        self.session = key
         self.order(" ".join(["session", *([station] if station else []), key.hex()]))
 
     def stop(self) -> dict[str, Any]:
@@ -269,8 +280,15 @@ class WirelessCipher:
 
     def supplicant(self, host: Host, login: Login) -> Supplicant:
         """wpa_supplicant on a station's TAP device; the station gets EAP's key from it."""
-        take_key = self.ends[host.role].give_key if self.security.is_of_eap else None
-        return Supplicant(host, DEVICE, login, take_key)
+        end = self.ends[host.role]
+
+        def take_key(key: bytes) -> None:
+            # Its port opens once the keys of the link are there.
+            before = end.status()["times_secured"]
+            end.give_key(key)
+            end.wait_until(lambda it: bool(it["times_secured"] > before), "keys of the link")
+
+        return Supplicant(host, DEVICE, login, take_key if self.security.is_of_eap else None)
 
     @contextlib.contextmanager
     def keys(self, authenticator: Authenticator, secret: str) -> Iterator[None]:
