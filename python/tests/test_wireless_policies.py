@@ -34,13 +34,14 @@ from caravan.testbed.dot1x.bed import Bed
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Proof
 from caravan.testbed.dot1x.method import Method
+from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.policies import POLICIES
 from caravan.testbed.dot1x.subnets import SCENARIOS
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
 from caravan.threeways import policies
-from caravan.threeways.policies import Beds, Setting
+from caravan.threeways.policies import Beds, Setting, security_of
 
 STUDY = """
 name = "slice"
@@ -52,7 +53,7 @@ title = "Over the air"
 measure = "wireless"
 seconds = 0.2
 replications = 2
-grid = { policy = ["pn-1", "pn-3", "pn-6"], link = ["wifi-11b"] }
+grid = { policy = ["pn-1", "pn-3", "pn-6", "pn-8"], link = ["wifi-11b"] }
 
 [[sweep.reading]]
 name = "m5"
@@ -101,7 +102,7 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
     study = written(tmp_path)
     rows = caravan.study.run(study, directory=tmp_path / "out", level="testbed").rows
     for reading in ("m5", "m8"):
-        for policy in ("pn-1", "pn-3", "pn-6"):
+        for policy in ("pn-1", "pn-3", "pn-6", "pn-8"):
             at = {"reading": reading, "policy": policy}
             for flow in ("tcp", "udp"):
                 assert 0 < value(rows, f"{flow}_bytes_s", **at) < AIR_BYTES_S
@@ -112,7 +113,9 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
             # At home the tunnel is new; away it was kept.
             has_ike = (policy, reading) == ("pn-3", "m5")
             assert (value(rows, "authentication_s:ike", **at) > 0) == has_ike
-            assert (value(rows, "authentication_s:eap", **at) > 0) == (policy == "pn-6")
+            assert (value(rows, "authentication_s:eap", **at) > 0) == (
+                POLICIES[policy].method is not None
+            )
             parts = rows[rows["metric"].str.startswith("authentication_s:")]
             parts = parts[(parts["reading"] == reading) & (parts["policy"] == policy)]
             assert value(rows, "authentication_s", **at) == pytest.approx(parts["value"].sum())
@@ -126,7 +129,7 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
         assert cost["value"] == pytest.approx(ends[0] - ends[1])
         assert cost["ci95_low"] < cost["value"] < cost["ci95_high"]
     again = caravan.study.run(study, directory=tmp_path / "out", level="testbed")
-    assert again.provenance["jobs"] == "6, of which 0 were computed in this run"
+    assert again.provenance["jobs"] == "8, of which 0 were computed in this run"
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +162,30 @@ def is_expected(frame: Frame) -> bool:
         ports = {int.from_bytes(frame.payload[at : at + 2]) for at in (0, 2)}
         return bool(ports & {REGISTRATION_PORT, IKE_PORT})
     return frame.protocol in (IPPROTO_ESP, IPPROTO_ICMP)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("policy", ["pn-1", "pn-2", "pn-8"])
+def test_wep_hides_in_the_air_what_an_open_network_shows(policy: str, tmp_path: Path) -> None:
+    own = POLICIES[policy]
+    with (
+        Bed(tmp_path, None, security_of(own)) as bed,
+        bed.cell(own, SCENARIOS[7]) as cell,
+        contextlib.closing(
+            Tap(bed.network.roles["mn1"], STATION_INTERFACE, has_everything=True)
+        ) as tap,
+    ):
+        before = bed.cipher.ends["mn1"].status()
+        tap.read()
+        assert None not in cell.order("echo", 20, 200)["seconds"]
+        frames = [one.data for one in tap.read()]
+        after = bed.cipher.ends["mn1"].status()
+    assert any(bytes(100) in frame for frame in frames) == (not own.has_wep)
+    security = security_of(own).security
+    assert (after["security"], after["legacy"]) == (security, own.has_wep)
+    assert security == {"pn-1": "open", "pn-8": "dynamic-wep"}.get(policy, "wep")
+    sealed = [one["sent"]["frames"] - one["clear_sent"] for one in (before, after)]
+    assert (sealed[1] - sealed[0] >= 20) == own.has_wep
 
 
 @pytest.mark.root
@@ -208,7 +235,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(tmp_pat
         time.sleep(0.05)
     kept = len(list(cells.iterdir()))
     after = caravan.study.run(study, directory=tmp_path / "out", level="testbed")
-    assert after.provenance["jobs"] == f"6, of which {6 - kept} were computed in this run"
+    assert after.provenance["jobs"] == f"8, of which {8 - kept} were computed in this run"
 
 
 def owned_by(pid: int) -> list[int]:
@@ -287,7 +314,7 @@ def test_a_run_that_cannot_be_is_named(run: Run, said: str) -> None:
     ("old", "new", "said"),
     [
         (
-            'grid = { policy = ["pn-1", "pn-3", "pn-6"], link',
+            'grid = { policy = ["pn-1", "pn-3", "pn-6", "pn-8"], link',
             "grid = { link",
             "policies of paper P",
         ),

@@ -89,6 +89,7 @@ METRICS = {
     "udp_cost_bytes_s": Metric("bytes/s", "UDP throughput lost"),
     "response_ms": Metric("ms", "Response time"),
     "ipsec_cpu_ns_byte": Metric("ns", "Processor time of IPsec for a byte"),
+    "link_cpu_ns_byte": Metric("ns", "Processor time of the wireless link for a byte"),
     "cipher_cpu_ns_byte": Metric("ns", "Processor time of the link cipher for a byte"),
     "reports": Metric("", "Reports of packets that are too large"),
     "path_bytes": Metric("bytes", "What the path was found to carry"),

@@ -272,12 +272,14 @@ class Cell:
         return self.bed.end.order(" ".join(map(str, (command, self.scenario.address, *words))))
 
     def cpu_s(self) -> dict[str, float]:
-        """Processor time so far of what protects packets, in seconds: `ipsec`, the processes of
-        the tunnels and their gateways, and `cipher`, those of stations and access points."""
+        """Processor time so far in seconds: `ipsec`, of the tunnels and their gateways; `link`, of
+        the ends of wireless links; `cipher`, the part of that in which they protect frames."""
         gateways = self.bed.gateways.values() if self.policy.integrity else ()
+        reports = self.bed.cipher.status().values()
         return {
             "ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways)),
-            "cipher": sum(one.process.cpu_s() for one in self.bed.cipher.ends.values()),
+            "link": sum(one["cpu_ns"] for one in reports) / 1e9,
+            "cipher": sum(one["protect_ns"] + one["unprotect_ns"] for one in reports) / 1e9,
         }
 
     def arrive(self, node: Node, at: Subnet) -> Arrival:
