@@ -27,6 +27,9 @@ from caravan.testbed.relay import LinkConfig
 from caravan.testbed.traffic_end import SEGMENT_BYTES
 from caravan.threeways.cases import QUANTILES, Value
 
+SLOW, FAST = (16_384, 32), (262_144, 64)
+"""Bytes in a sender's buffer of TCP, and datagrams under way by UDP: not more than the air carries
+in a moment, and enough for a path without it."""
 QUEUE = "100"
 """Frames that wait for the air; a sender by UDP has fewer under way."""
 ECHOES, ECHO_BYTES = 20, 64
@@ -156,7 +159,7 @@ def _measured(bed: Bed, setting: Setting) -> list[Value]:
             if setting.has_flows:
                 found = list(_flows(cell, setting, setups))
             elif setting.policy.transport:
-                setups.append(cell.order(setting.policy.transport, 0)["setup_s"])
+                setups.append(cell.order(setting.policy.transport, 0, SLOW[0])["setup_s"])
     return [*_authentication(arrivals, setups), *found]
 
 
@@ -193,23 +196,20 @@ def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]
     if not came:
         raise NamespaceError("no datagram came back")
     yield Value("response_ms", statistics.median(came) * 1e3, *_middle(came))
-    for name, command in (("tcp", setting.policy.transport or "tcp"), ("udp", "udp")):
-        words = (setting.seconds, SEGMENT_BYTES) if name == "udp" else (setting.seconds,)
+    buffer, window = SLOW if setting.air else FAST
+    for name, command, words in (
+        ("tcp", setting.policy.transport or "tcp", (buffer,)),
+        ("udp", "udp", (SEGMENT_BYTES, window)),
+    ):
         before = cell.cpu_s()
-        told = [cell.order(command, *words) for _ in range(setting.runs)]
+        told = [cell.order(command, setting.seconds, *words) for _ in range(setting.runs)]
         sent = sum(one["bytes"] for one in told)
-        yield _mean(f"{name}_bytes_s", [_rate(one) for one in told])
+        yield _mean(f"{name}_bytes_s", [one["bytes_s"] for one in told])
         for what, seconds in cell.cpu_s().items():
             yield Value(f"{what}_cpu_ns_byte:{name}", (seconds - before[what]) / sent * 1e9)
         setups += [one["setup_s"] for one in told if command.startswith("tls")]
         if name == "udp":
             yield Value("missing_packets", sum(one["lost"] for one in told))
-
-
-def _rate(told: Mapping[str, Any]) -> float:
-    if told["bytes"] <= 0 or told["seconds"] <= 0:
-        raise NamespaceError("a flow ended before anything came")
-    return float(told["bytes"] / told["seconds"])
 
 
 def _mean(metric: str, values: Sequence[float]) -> Value:
