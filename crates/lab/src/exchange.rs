@@ -7,18 +7,23 @@
 //! title = "for people"
 //! knows = 1                      # the peer sends to the new address after this message; absent:
 //!                                # after the last message, or after the first data without any
+//! framing = 32                   # octets of each message that are the link's own header and LLC:
+//!                                # a frame without its FCS, not an IP packet; absent: 0
 //! [[message]]
 //! from = "node"                  # or peer
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
+//! relayed = 196                  # octets of the IP packet in which an access point hands it on to
+//!                                # a server behind it, or gets it from there; absent: it does not
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
+//! peer_work = ["rsa2048-sign"]   # the same of the peer, or of the server behind it
 //! [data]                         # what the protocol does to an IP packet of data; absent: nothing
 //! added = 60
 //! block = 16                     # the packet is filled up to whole blocks; absent: 1
 //! source = "document and section"
 //! ```
-//! Left out: losses, and the time that the peer computes.
+//! Left out: losses.
 
 use document::{Fault, Item, parse};
 use serde::Serialize;
@@ -39,6 +44,9 @@ pub struct Exchange {
     /// How many of them the peer needs before it sends to the node's new address; none: all, and
     /// without messages the first data.
     pub knows: Option<usize>,
+    /// Octets of each message that are the link's own header.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub framing: u32,
     /// What the protocol does to data.
     pub data: Option<Data>,
 }
@@ -63,10 +71,16 @@ pub struct Message {
     pub says: String,
     /// Where the protocol says so.
     pub source: String,
-    /// Octets of its IP packet.
+    /// Octets of its IP packet, or of its frame without the check sum.
     pub bytes: Option<u32>,
+    /// Octets of the IP packet between an access point and the server behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<u32>,
     /// What the node computes before it sends this message or after it has received it.
     pub work: Vec<String>,
+    /// The same of the peer, or of the server behind it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peer_work: Vec<String>,
 }
 
 /// A path for messages.
@@ -104,6 +118,8 @@ pub struct Taken {
 const ENDS: [(&str, bool); 2] = [("node", true), ("peer", false)];
 /// More messages than any exchange has.
 const MESSAGES_MAX: u64 = 64;
+/// The largest header of a link.
+const FRAMING_MAX: u64 = 64;
 /// More octets than any protocol adds to a packet.
 const ADDED_MAX: u64 = 4096;
 
@@ -124,6 +140,7 @@ impl Exchange {
             name: table.need("name")?.text()?.to_owned(),
             title: table.need("title")?.text()?.to_owned(),
             messages,
+            framing: table.or("framing", 0, octets(0, FRAMING_MAX))?,
             data: table.or("data", None, |item| Data::read(item).map(Some))?,
             knows: table.or("knows", None, |item| {
                 Ok(Some(item.whole(1, most.max(1))? as usize))
@@ -133,6 +150,11 @@ impl Exchange {
         if known.is_some_and(|it| it.is_none_or(|message| !message.is_from_node)) {
             let what = "this must be the number of a message from the node";
             return Err(table.fault_of(&["knows"], what));
+        }
+        let mut sizes = exchange.messages.iter().filter_map(|one| one.bytes);
+        if sizes.any(|bytes| bytes <= exchange.framing) {
+            let what = "a message has no octet besides the framing";
+            return Err(table.fault_of(&["framing"], what));
         }
         table.finish()?;
         Ok(exchange)
@@ -216,15 +238,9 @@ impl Way<'_> {
 impl Data {
     fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
-        let whole = |least, most| {
-            move |item: &Item| {
-                let octets = item.whole(least, most)?;
-                Ok(u32::try_from(octets).expect("the limit is below"))
-            }
-        };
         let data = Self {
-            added: whole(0, ADDED_MAX)(table.need("added")?)?,
-            block: table.or("block", 1, whole(1, ADDED_MAX))?,
+            added: octets(0, ADDED_MAX)(table.need("added")?)?,
+            block: table.or("block", 1, octets(1, ADDED_MAX))?,
             source: table.need("source")?.text()?.to_owned(),
         };
         table.finish()?;
@@ -255,20 +271,36 @@ impl Message {
                 .map(|name| known_work(name).map(str::to_owned))
                 .collect()
         };
+        let most = u64::from(crate::IP_BYTES_MAX);
         let message = Self {
             is_from_node: table.need("from")?.choice("end", &ENDS)?,
             says: table.need("says")?.text()?.to_owned(),
             source: table.need("source")?.text()?.to_owned(),
-            bytes: table.or("bytes", None, |item| {
-                let most = u64::from(crate::IP_BYTES_MAX);
-                Ok(Some(
-                    u32::try_from(item.whole(20, most)?).expect("the limit is below"),
-                ))
+            bytes: table.or("bytes", None, |item| octets(1, most)(item).map(Some))?,
+            relayed: table.or("relayed", None, |item| {
+                octets(RELAYED_MIN, most)(item).map(Some)
             })?,
             work: table.or("work", Vec::new(), work)?,
+            peer_work: table.or("peer_work", Vec::new(), work)?,
         };
         table.finish()?;
         Ok(message)
+    }
+}
+
+/// The smallest packet of RADIUS: headers of IP and UDP, and its own (RFC 2865 §3).
+const RELAYED_MIN: u64 = 20 + 8 + 20;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(octets: &u32) -> bool {
+    *octets == 0
+}
+
+/// A whole number of octets.
+fn octets(least: u64, most: u64) -> impl Fn(&Item) -> Result<u32, Fault> {
+    move |item| {
+        let octets = item.whole(least, most)?;
+        Ok(u32::try_from(octets).expect("the limit is below"))
     }
 }
 

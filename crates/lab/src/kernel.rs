@@ -6,9 +6,11 @@
 //! machine. Memory grows with the packets in flight, never with simulated time. Left out:
 //! parallelism. The caller runs replications.
 
+pub mod access_point;
 pub mod capture;
 pub mod closed;
 pub mod cpu;
+pub mod dialogue;
 mod fault;
 pub mod fingerprint;
 pub mod fork;
@@ -42,6 +44,7 @@ pub use packets::{Packet, PacketId, Packets};
 pub use queue::{Event, What};
 pub use source::{Sink, Source};
 
+use access_point::AccessPoint;
 use capture::Capture;
 use fingerprint::Fingerprint;
 use fork::Fork;
@@ -85,6 +88,8 @@ pub enum Element {
     Nat(Box<Router>),
     /// Forwards packets by their address.
     Fork(Fork),
+    /// Joins a radio to the link behind it.
+    AccessPoint(Box<AccessPoint>),
     /// Runs the real node, TCP, or both.
     Host(Box<Host>),
 }
@@ -292,6 +297,9 @@ impl Kernel {
             (Element::Fork(fork), What::Yields(address, element)) => {
                 fork.forget_of(address.into(), element);
             }
+            (Element::AccessPoint(point), What::Arrives(port, packet)) => {
+                point.take(port, lane, packet, &mut self.stage);
+            }
             (Element::Host(host), _) => {
                 host.on(event, lane, &mut self.stage);
                 return self.stage.check_room(MAX_REAL_UNDER_WAY);
@@ -433,7 +441,9 @@ impl Element {
             Self::Link(_, to) => Some(*to),
             Self::Cpu(cpu) => Some(cpu.next),
             Self::Source(source) => Some(source.to),
-            Self::Sink(_) | Self::Nat(_) | Self::Fork(_) | Self::Host(_) => None,
+            Self::Sink(_) | Self::Nat(_) | Self::Fork(_) | Self::AccessPoint(_) | Self::Host(_) => {
+                None
+            }
         }
     }
 
@@ -442,6 +452,7 @@ impl Element {
         let (targets, host) = match self {
             Self::Nat(router) => (vec![router.inside, router.outside], None),
             Self::Fork(fork) => (fork.targets(), None),
+            Self::AccessPoint(point) => (point.targets().to_vec(), None),
             Self::Host(host) => (Vec::new(), Some(host.targets())),
             _ => (Vec::new(), None),
         };

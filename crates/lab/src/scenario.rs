@@ -12,9 +12,11 @@
 //! the order in which the counted packets pass them.
 
 mod address;
+mod base;
 mod catalogue;
 mod edit;
 pub mod graph;
+mod layered;
 mod layers;
 mod link;
 mod mobile;
@@ -30,6 +32,7 @@ mod topology;
 mod traffic;
 mod uncomputable;
 mod whole;
+mod wireless;
 mod work;
 mod written;
 
@@ -44,7 +47,8 @@ pub use address::Network;
 pub use catalogue::{Catalogue, Entry, Kind};
 pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use graph::Graph;
-use layers::Layers;
+pub use layered::Layered;
+use layers::{Around, Layers, Named};
 pub use link::{Link, LinkFile, Rate};
 pub use mobile::{MobileIp, Skip};
 pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
@@ -57,6 +61,7 @@ pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 pub use uncomputable::Uncomputable;
 pub use whole::{WholeLink, WholeLinkChange, WholeMove, WholeRate};
+pub use wireless::{Access, Cipher, Wireless};
 
 /// A checked scenario: everything that it names exists, and every number is within its range.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,13 +92,17 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// What changes during the run, in the order of time.
     pub moves: Vec<Move>,
-    /// The tunnels, if layers state them; otherwise each station has a tunnel to the nearest
-    /// gateway.
+    /// The tunnels that layers state; none if no layer is of IPsec.
     pub layers: Option<Vec<Tunnel>>,
+    /// The policy of the tunnels of stations that no layer names, each to the nearest gateway. None
+    /// if there are layers alone: such stations have no tunnel.
+    pub others: Option<String>,
     /// The stations that keep their address, with their home agents.
     pub mobile: Vec<MobileIp>,
     /// The stations with keys in their packets, with their firewalls.
     pub skip: Vec<Skip>,
+    /// How stations get access to radio links, and the ciphers of these.
+    pub wireless: Wireless,
     /// Whether tunnels of mobile nodes and SKIP make TCP's segments so small that they fit.
     pub clamps_mss: bool,
     /// Whether it is in the short form, with `[traffic]`.
@@ -120,16 +129,19 @@ impl Scenario {
         edits: &[&str],
         catalogue: &Catalogue,
     ) -> Result<Self, Fault> {
-        let mut document = parse(file, text)?;
+        let (mut document, bases) = base::with_bases(parse(file, text)?, catalogue)?;
         for text in edits {
             edit::apply(&mut document, text)?;
         }
-        Self::read(&document, catalogue)
+        Self::read(&document, catalogue, bases)
     }
 
-    fn read(document: &Item, catalogue: &Catalogue) -> Result<Self, Fault> {
+    fn read(
+        document: &Item,
+        catalogue: &Catalogue,
+        mut files: Vec<(String, String)>,
+    ) -> Result<Self, Fault> {
         let table = document.table()?;
-        let mut files = Vec::new();
         let is_short = table.find("flow").is_none();
         let run = table.or("run", Run::default(), Run::read)?;
         let scenario = Self {
@@ -153,8 +165,10 @@ impl Scenario {
             flows: Vec::new(),
             moves: Vec::new(),
             layers: None,
+            others: None,
             mobile: Vec::new(),
             skip: Vec::new(),
+            wireless: Wireless::default(),
             clamps_mss: table.or("clamps_mss", true, Item::boolean)?,
             is_short,
             files: Vec::new(),
@@ -165,42 +179,49 @@ impl Scenario {
             false => Self::read_graph,
         };
         let (policies, mut scenario) = read(scenario, &table, catalogue, &mut files)?;
-        for policy in &policies {
-            let name = policy.text()?;
+        for Named { name, place } in &policies {
             match catalogue.find(Kind::Policy, name) {
                 Some(entry) => files.push(entry.fingerprint()),
                 // The name of a suite is also the name of a policy.
                 None if name.parse::<Suite>().is_ok() => {}
-                None => drop(catalogue.named(Kind::Policy, policy)?),
+                None => return Err(catalogue.unknown(Kind::Policy, name, place)),
             }
         }
         files.sort();
         files.dedup();
         scenario.files = files;
         match policies.first() {
-            Some(policy) => policy.text()?.clone_into(&mut scenario.policy),
+            Some(policy) => policy.name.clone_into(&mut scenario.policy),
             // Every layer of such a scenario only moves packets.
             None => "none".clone_into(&mut scenario.policy),
         }
         if scenario.gateway().is_none()
-            && scenario.policy != "none"
-            && scenario.layers.as_ref().is_none_or(|it| !it.is_empty())
+            && let Some(named) = scenario.others.as_ref().filter(|it| *it != "none")
         {
             let what = "a policy needs a gateway at its other end: add a node with that role, or \
                         use the policy 'none'";
-            return Err(policies[0].fault(what));
+            let found = policies.iter().find(|it| it.name == *named);
+            let place = found.unwrap_or(&policies[0]).place.clone();
+            let what = what.to_owned();
+            return Err(Fault { place, what });
         }
         table.finish()?;
         Ok(scenario)
     }
 
-    fn read_chain<'a>(
+    fn read_chain(
         self,
-        table: &Table<'a>,
+        table: &Table<'_>,
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
-    ) -> Result<(Vec<&'a Item>, Self), Fault> {
+    ) -> Result<(Vec<Named>, Self), Fault> {
         let policy = table.need("policy")?;
+        let entry = catalogue.find(Kind::Policy, policy.text()?);
+        let layered = entry.map(|entry| Layered::find(entry, catalogue));
+        if layered.transpose()?.flatten().is_some() {
+            let what = "a policy of layers needs a graph, with [[flow]] instead of [traffic]";
+            return Err(policy.fault(what));
+        }
         let traffic = table.need("traffic")?;
         for key in ["move", "layer"] {
             table.refuse(
@@ -226,17 +247,18 @@ impl Scenario {
             nodes: topology.nodes,
             links: topology.links,
             flows: vec![flow],
+            others: Some(policy.text()?.to_owned()),
             ..self
         };
-        Ok((vec![policy], scenario))
+        Ok((vec![Named::of(policy)?], scenario))
     }
 
-    fn read_graph<'a>(
+    fn read_graph(
         self,
-        table: &Table<'a>,
+        table: &Table<'_>,
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
-    ) -> Result<(Vec<&'a Item>, Self), Fault> {
+    ) -> Result<(Vec<Named>, Self), Fault> {
         table.refuse("traffic", "a scenario has either [[flow]] or [traffic]")?;
         let topology = topology::graph(table, catalogue, files)?;
         let flows = motion::flows(table.need("flow")?, &topology)?;
@@ -251,27 +273,35 @@ impl Scenario {
             );
             return Err(self.fault(&[&format!("link.{name}.from"), "link"], what));
         }
+        let around = Around {
+            topology: &topology,
+            moves: &moves,
+            catalogue,
+        };
         let layers = match table.find("layer") {
-            None => Layers::of(table.need("policy")?),
-            Some(layer) => {
-                table.refuse("policy", "a scenario has either [[layer]] or policy")?;
-                Layers::read(layer, &topology)?
-            }
+            None => Layers::of(table.need("policy")?, &around)?,
+            Some(layer) => Layers::read(layer, table.find("policy"), &around)?,
         };
         let Layers {
             policies,
+            own,
             tunnels,
             mobile,
             skip,
+            wireless,
+            files: named,
         } = layers;
+        files.extend(named);
         let scenario = Self {
             nodes: topology.nodes,
             links: topology.links,
             flows,
             moves,
             layers: tunnels,
+            others: own,
             mobile,
             skip,
+            wireless,
             ..self
         };
         Ok((policies, scenario))
@@ -320,9 +350,7 @@ impl Scenario {
     /// The index in `nodes` of the first gateway. The tunnel of a chain begins at node 0, the
     /// station, and ends there.
     pub fn gateway(&self) -> Option<usize> {
-        self.nodes
-            .iter()
-            .position(|node| node.role == Role::Gateway)
+        self.nodes.iter().position(Node::is_gateway)
     }
 
     /// The resolved scenario as JSON with keys in a fixed order.

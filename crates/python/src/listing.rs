@@ -1,7 +1,7 @@
 //! Lists every device, link and policy of a catalogue, read and checked.
 
 use lab::cost::{Policy, Profile, Unit};
-use lab::scenario::{Catalogue, Entry, Kind, LinkFile};
+use lab::scenario::{Catalogue, Entry, Kind, Layered, LinkFile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,8 +25,10 @@ pub(crate) fn of(request: &str) -> Result<String, Refused> {
         .map(|entry| match request.kind {
             Kind::Device => device(entry),
             Kind::Link => link(entry),
-            Kind::Policy => policy(entry),
-            Kind::Trace => Ok(json!({ "name": entry.name, "file": entry.file })),
+            Kind::Policy => policy(entry, &catalogue),
+            Kind::Trace | Kind::Exchange | Kind::Scenario => {
+                Ok(json!({ "name": entry.name, "file": entry.file }))
+            }
         })
         .collect();
     write(&rows?)
@@ -74,7 +76,23 @@ fn link(entry: &Entry) -> Result<Value, Refused> {
     }))
 }
 
-fn policy(entry: &Entry) -> Result<Value, Refused> {
+fn policy(entry: &Entry, catalogue: &Catalogue) -> Result<Value, Refused> {
+    if let Some(layered) = Layered::find(entry, catalogue)? {
+        let is_legacy = layered.is_legacy;
+        return Ok(json!({
+            "name": entry.name,
+            "file": entry.file,
+            "title": layered.title,
+            "suite": layered.words(),
+            "layer": "layers",
+            "outer": 4,
+            "encrypts": layered.cipher.is_some() || layered.ipsec.is_some(),
+            "standing": if is_legacy { "legacy" } else { "current" },
+            "is_forbidden": false,
+            "exchange": null,
+            "reasons": if is_legacy { vec!["it says legacy = true"] } else { Vec::new() },
+        }));
+    }
     let policy = Policy::parse(&entry.file, &entry.text)?;
     let standing = policy.standing();
     Ok(json!({

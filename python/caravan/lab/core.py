@@ -58,6 +58,10 @@ ScenarioLike: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
 """A question, its request, or a scenario that is open for several questions."""
 
 
+DEPTH_MAX = 4
+"""How many files may name each other in turn."""
+
+
 def version() -> str:
     """The version of the package and its native core."""
     return _lab.version()
@@ -65,8 +69,8 @@ def version() -> str:
 
 @cache
 def catalogue() -> tuple[Entry, ...]:
-    """Every device, link and policy that the package carries."""
-    kinds = ("device", "link", "policy")
+    """Every text of the package that a scenario may name."""
+    kinds = ("device", "exchange", "link", "policy", "scenario")
     return tuple(_read(kind, path, name) for kind in kinds for name, path in files.within(kind))
 
 
@@ -85,23 +89,40 @@ def find(kind: str, name: str) -> Entry:
 
 def beside(scenario: Entry, name: str) -> Path | None:
     """The file that a scenario refers to: relative to its own folder, else to the current one."""
-    for folder in (Path(scenario.file).parent, Path()):
-        path = folder / name
-        if path.is_file():
-            return path
-    return None
+    return _first(folder / name for folder in (_folder(scenario), Path()))
 
 
-def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
-    """Devices, links, policies and traces that a scenario or its edits refer to by path."""
+def _folder(entry: Entry) -> Path:
+    """Where a file is. That of the catalogue is shown without the catalogue's own folder."""
+    path = Path(entry.file)
+    return (path if path.is_file() else files.CATALOGUE / path).parent
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _of_study(found: Entry, kind: str, name: str) -> Path | None:
+    """A file with this name in the folder of its kind, beside that of the file that names it."""
+    return _first([_folder(found).parent / files.FOLDERS[kind] / f"{name}.toml"])
+
+
+def _named_files(found: Entry, edits: Iterable[str], depth: int = 0) -> Iterator[Entry]:
+    """The files that a scenario or its edits refer to, by path or by name in its study, and those
+    that these name: the base of a scenario, the layers of a policy."""
     try:
         named = json.loads(_lab.named(found.file, found.text, list(edits)))
     except _lab.Refusal:
         return  # Invalid texts have no names; the scenario reports its error.
     for kind, name in named:
-        path = None if not name or "\0" in name else beside(found, name)
+        if not name or "\0" in name:
+            continue
+        path = beside(found, name) or _of_study(found, kind, name)
         if path is not None:
-            yield _read(kind, path, name)
+            entry = _read(kind, path, name)
+            yield entry
+            if kind in ("policy", "scenario") and depth < DEPTH_MAX:
+                yield from _named_files(entry, (), depth + 1)
 
 
 def _read(kind: str, path: Path, name: str) -> Entry:

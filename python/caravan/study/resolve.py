@@ -24,7 +24,7 @@ from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, WIRELESS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
-KINDS = ("device", "exchange", "link", "policy", "trace")
+KINDS = ("device", "exchange", "link", "policy", "scenario", "trace")
 """The kinds of files that a cell may name."""
 FREE = "none"
 """Device and cost table of a client whose computation takes no time."""
@@ -126,8 +126,7 @@ class Files:
 
     def entries(self) -> list[dict[str, str]]:
         """All texts that a scenario may name, in the native core's form."""
-        found = self.named.values()
-        return [entry.request() for entry in found if entry.kind != EXCHANGE]
+        return [entry.request() for entry in self.named.values()]
 
     def text(self, kind: str, name: str) -> dict[str, str]:
         """One text in the native core's form."""

@@ -5,6 +5,7 @@
 //! its bytes. Left out: unpublished costs. A cell without a value
 //! stays empty, and asking for it is an error with its name.
 
+pub(super) mod frames;
 pub(super) mod skip;
 
 use std::collections::BTreeMap;
@@ -327,7 +328,7 @@ const HMAC_CALLS: f64 = 2.0;
 /// GHASH's and Poly1305's.
 const MAC_BLOCK: f64 = 16.0;
 
-const PRIMITIVES: [&str; 24] = [
+const PRIMITIVES: [&str; 26] = [
     "des-cbc",
     "3des-cbc",
     "aes128-cbc",
@@ -352,4 +353,6 @@ const PRIMITIVES: [&str; 24] = [
     "rc4",
     "aes256-gcm-siv",
     "copy",
+    "crc32",
+    "michael",
 ];

@@ -2,6 +2,7 @@
 
 use crypto::cipher::Cipher;
 use crypto::dh::long_term::Group;
+use engine::link::wireless::LinkCipher;
 use engine::plane::shape::TunnelShape;
 use engine::sa::Encapsulation;
 use engine::skip::words;
@@ -12,6 +13,7 @@ use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
+use super::cycles::frames::LLC_BYTES;
 use super::cycles::skip::cipher_of;
 use super::measured::HostPath;
 use super::names;
@@ -222,6 +224,14 @@ impl Device {
             .times(1.0 / self.units_per_second)
     }
 
+    /// Seconds to protect or unprotect a frame of a wireless link, as a function of the size of the
+    /// IP packet in it.
+    pub fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Staircase, Missing> {
+        let bill = self.profile.frame(cipher, direction);
+        let bill = bill.map_err(|gap| self.profile.missing_work(cipher.name(), gap))?;
+        Ok(bill.total().times(1.0 / self.units_per_second))
+    }
+
     /// Its parts with sources and notes, in the profile's unit.
     pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
         let bill = self.profile.bill(policy, direction);
@@ -354,8 +364,12 @@ impl Device {
             | Task::WrapPacketKey(_)
             | Task::SkipCipher(_)
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
-            Task::ProtectFrame(cipher) => cell(cipher.name(), "protect"),
-            Task::UnprotectFrame(cipher) => cell(cipher.name(), "unprotect"),
+            Task::ProtectFrame(cipher) => {
+                return Ok(self.frame(cipher, Direction::Seal)?.at(bytes - LLC_BYTES));
+            }
+            Task::UnprotectFrame(cipher) => {
+                return Ok(self.frame(cipher, Direction::Open)?.at(bytes - LLC_BYTES));
+            }
             Task::Cmac => cell("aes128-cmac", "sign"),
             Task::KeyData => cell("key-data", "wrap"),
             Task::Passphrase => cell("passphrase", "derive"),

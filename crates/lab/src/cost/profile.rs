@@ -1,6 +1,7 @@
 //! A device's cost table, of one of three kinds, parsed from text.
 
 use document::{Fault, parse};
+use engine::link::wireless::LinkCipher;
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
@@ -168,6 +169,20 @@ impl Profile {
             Table::Operations(table) => table.bill(policy, direction),
             Table::Cycles(table) => table.bill(policy, direction),
             Table::Measured(table) => table.bill(policy, direction),
+        }
+    }
+
+    /// The cost of a frame of a wireless link, in the profile's unit.
+    pub(super) fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Bill, Gap> {
+        match &self.table {
+            Table::Cycles(table) => table.frame(cipher, direction),
+            Table::Operations(_) | Table::Measured(_) => {
+                let act = match direction {
+                    Direction::Seal => "protect",
+                    Direction::Open => "unprotect",
+                };
+                Err(Gap(format!("frame.{}.{act}", cipher.name())))
+            }
         }
     }
 

@@ -147,7 +147,8 @@ fn what_is_no_exchange_is_refused() {
     for (words, more, why) in [
         ("n98 p98", "knows = 2\n", "from the node"),
         ("n98", "knows = 2\n", "1"),
-        ("n19", "", "20"),
+        ("n0", "", "1"),
+        ("n98 p32", "framing = 32\n", "no octet besides the framing"),
         ("n98", "know = 1\n", "know"),
     ] {
         let fault = exchange(words, more).expect_err(more).to_string();

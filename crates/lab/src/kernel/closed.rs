@@ -9,6 +9,9 @@ use engine::plane::wire_bytes;
 use engine::time::Duration;
 use serde::Serialize;
 
+mod journey;
+pub mod radio;
+
 use super::trace::{Trace, bits_per_second};
 use super::world::{Blueprint, Exchange, Joint, NodeBlueprint, Row, SIZES_BYTES, World};
 use super::{Costs, KernelFault, ip};
@@ -74,26 +77,7 @@ pub fn model(blueprint: &Blueprint) -> Result<Closed, KernelFault> {
 
 /// The exchange of two directly connected nodes, and the time of its computation.
 fn exchange(blueprint: &Blueprint) -> Result<(Exchange, Result<f64, String>), KernelFault> {
-    let at_once = |shape: &Shape<Trace>| Shape {
-        mtu: shape.mtu,
-        overhead_bytes: shape.overhead_bytes,
-        ..Shape::at_once(Duration::ZERO)
-    };
-    let joints = blueprint.joints.iter().map(|joint| Joint {
-        up: at_once(&joint.up),
-        down: at_once(&joint.down),
-        ..joint.clone()
-    });
-    let idle = |node: &NodeBlueprint| NodeBlueprint {
-        costs: None,
-        ..node.clone()
-    };
-    let idle = Blueprint {
-        joints: joints.collect(),
-        nodes: blueprint.nodes.iter().map(idle).collect(),
-        ..blueprint.clone()
-    };
-    let (exchange, works) = World::new(idle)?.exchange_alone()?;
+    let (exchange, works) = World::new(blueprint.idle())?.exchange_alone()?;
     let mut seconds = Ok(0.0);
     for (name, work) in works {
         let node = blueprint.nodes.iter().find(|node| node.name == name);
@@ -114,6 +98,30 @@ fn sends_s(shape: &Shape<Trace>, bytes: f64) -> f64 {
 }
 
 impl Blueprint {
+    /// The same network, in which nothing takes time.
+    fn idle(&self) -> Self {
+        let at_once = |shape: &Shape<Trace>| Shape {
+            mtu: shape.mtu,
+            overhead_bytes: shape.overhead_bytes,
+            ..Shape::at_once(Duration::ZERO)
+        };
+        let joints = self.joints.iter().map(|joint| Joint {
+            up: at_once(&joint.up),
+            down: at_once(&joint.down),
+            ..joint.clone()
+        });
+        let idle = |node: &NodeBlueprint| NodeBlueprint {
+            costs: None,
+            frames: None,
+            ..node.clone()
+        };
+        Self {
+            joints: joints.collect(),
+            nodes: self.nodes.iter().map(idle).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Joints between client and gateway, where packets are protected.
     fn outer_joints(&self) -> usize {
         let gateway = self.nodes.iter().position(|one| one.role == Role::Gateway);

@@ -5,6 +5,7 @@
 //! that filters sources also drops what comes from its own networks with the source of another one
 //! (RFC 2827).
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use wire::ip::Flow;
@@ -27,6 +28,8 @@ pub struct Fork {
     sources: Option<Vec<(Port, IpAddr, IpAddr)>>,
     /// Packets with another source.
     pub foreign: u64,
+    /// Where plain packets go, by the number of their flow: frames without an IP packet.
+    pub frames: BTreeMap<u32, Target>,
 }
 
 impl Fork {
@@ -61,8 +64,9 @@ impl Fork {
         self.sources = Some(sources);
     }
 
-    /// The target of an IP packet that arrived at a port. Counts a packet without one.
-    pub fn way(&mut self, port: Port, octets: &[u8]) -> Option<Target> {
+    /// The target of an IP packet that arrived at a port, for `next` on this segment, otherwise for
+    /// its destination. Counts a packet without one.
+    pub fn way(&mut self, port: Port, octets: &[u8], next: Option<IpAddr>) -> Option<Target> {
         let flow = Flow::of(octets).ok();
         if let (Some(sources), Some(flow)) = (&self.sources, &flow)
             && port != FROM_ELSEWHERE
@@ -77,7 +81,8 @@ impl Fork {
         }
         let way = flow.and_then(|flow| {
             let mut ways = self.ways.iter();
-            ways.find(|(first, last, _)| (*first..=*last).contains(&flow.destination))
+            let to = next.unwrap_or(flow.destination);
+            ways.find(|(first, last, _)| (*first..=*last).contains(&to))
         });
         self.unrouted += u64::from(way.is_none());
         way.map(|(.., target)| *target)
@@ -85,7 +90,8 @@ impl Fork {
 
     /// All its targets.
     pub fn targets(&self) -> Vec<Target> {
-        self.ways.iter().map(|(.., target)| *target).collect()
+        let ways = self.ways.iter().map(|(.., target)| *target);
+        ways.chain(self.frames.values().copied()).collect()
     }
 }
 
@@ -105,7 +111,8 @@ mod tests {
         let mut fork = Fork::default();
         fork.lead(address(0), address(127), to(1));
         fork.lead_one(address(7), to(2));
-        let way = |fork: &mut Fork, host| fork.way(Port(0), &packet(host)).map(|to| to.element);
+        let way =
+            |fork: &mut Fork, host| fork.way(Port(0), &packet(host), None).map(|to| to.element);
         assert_eq!(
             [7, 8, 200].map(|host| way(&mut fork, host)),
             [Some(2), Some(1), None]
@@ -114,7 +121,7 @@ mod tests {
         assert_eq!(way(&mut fork, 7), Some(3));
         fork.forget(address(7));
         assert_eq!(way(&mut fork, 7), Some(1));
-        assert_eq!(fork.way(Port(0), b"no packet"), None);
+        assert_eq!(fork.way(Port(0), b"no packet", None), None);
         assert_eq!(fork.unrouted, 2);
         assert_eq!(fork.targets(), [to(1)]);
     }
@@ -131,10 +138,10 @@ mod tests {
         let range = |port, net| (Port(port), address(net, 0), address(net, 255));
         fork.filter_sources(vec![range(0, 1), range(1, 3)]);
         let packet = |net| ip::udp((address(net, 7), 1), (address(2, 1), 2), b"", 1);
-        assert_eq!(fork.way(Port(0), &packet(1)), Some(target));
-        assert_eq!(fork.way(Port(0), &packet(3)), None);
-        assert_eq!(fork.way(Port(1), &packet(3)), Some(target));
-        assert_eq!(fork.way(FROM_ELSEWHERE, &packet(4)), Some(target));
+        assert_eq!(fork.way(Port(0), &packet(1), None), Some(target));
+        assert_eq!(fork.way(Port(0), &packet(3), None), None);
+        assert_eq!(fork.way(Port(1), &packet(3), None), Some(target));
+        assert_eq!(fork.way(FROM_ELSEWHERE, &packet(4), None), Some(target));
         assert_eq!((fork.foreign, fork.unrouted), (1, 0));
     }
 }

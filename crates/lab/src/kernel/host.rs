@@ -10,13 +10,16 @@
 pub mod agent;
 mod carried;
 pub mod control;
+pub mod entrance;
 pub mod mobile;
 mod part;
 mod passing;
+pub mod router;
 pub mod stack;
+mod supplicant;
 pub mod wall;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddrV4};
 
 use engine::node::Command;
@@ -24,6 +27,7 @@ use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
 use wire::ip::{Flow, protocol};
 
+use super::dialogue::Script;
 use super::queue::{Event, Lane, What};
 use super::{Costs, Port, Stage, Target, nat};
 use crate::time::nanoseconds;
@@ -31,9 +35,13 @@ use crate::time::nanoseconds;
 pub use agent::Agent;
 pub use carried::since;
 pub use control::{Control, Log, Message};
+pub use entrance::Entrance;
 pub use mobile::Mobile;
 pub use part::Part;
+pub use router::Protects;
 pub use stack::Stack;
+use supplicant::Frame;
+pub use supplicant::Supplicant;
 pub use wall::Wall;
 
 /// The configuration of a host.
@@ -56,6 +64,12 @@ pub struct HostConfig {
     /// The element that leads packets to the hosts of its link, which ARP tells where addresses
     /// are.
     pub neighbours: Option<u32>,
+    /// Whether it forwards between its links.
+    pub is_router: bool,
+    /// What the tunnels of a router protect.
+    pub protects: Vec<Protects>,
+    /// The dialogues of stations whose access points ask it, by number of the station.
+    pub radius: BTreeMap<u32, Script>,
 }
 
 /// Packets that a host itself dropped; the planes have separate counts.
@@ -69,6 +83,8 @@ pub struct Dropped {
     pub clear: u64,
     /// For us, without a receiver.
     pub nobody: u64,
+    /// Sent or received before the access point has let it in.
+    pub shut: u64,
 }
 
 /// A host in a world.
@@ -78,6 +94,8 @@ pub struct Host {
     pub part: Part,
     /// Its own TCP, UDP and ping.
     pub stack: Option<Stack>,
+    /// How a station comes onto its link.
+    pub entrance: Entrance,
     reassembly: Reassembly,
     jobs: VecDeque<Job>,
     /// The outputs of the running job, sent when it is done.
@@ -90,8 +108,19 @@ pub struct Host {
 }
 
 enum Job {
-    /// From a link.
-    Link(Port, Vec<u8>),
+    /// From a link, or out of a tunnel by which a node is reached.
+    Link {
+        port: Port,
+        octets: Vec<u8>,
+        /// Who gets it on the segment, if that is not the one with the destination.
+        next: Option<IpAddr>,
+        /// Whether it came in a frame.
+        is_frame: bool,
+    },
+    /// A message of the access point, by its number.
+    Frame(u32),
+    /// The station asks for access to its link.
+    Enter,
     /// From our own stack.
     Stack(Vec<u8>),
     /// A timer of control.
@@ -108,6 +137,10 @@ pub(crate) enum Send {
     Out(Vec<u8>),
     /// To the link of a port, whatever its destination.
     On(Port, Vec<u8>),
+    /// The same, for this node there.
+    Via(Port, Vec<u8>, IpAddr),
+    /// A message to the access point.
+    Frame(Frame),
     /// To our own stack.
     Own(Vec<u8>),
 }
@@ -128,6 +161,9 @@ impl HostConfig {
             costs: Costs::free(),
             queue: QUEUE,
             neighbours: None,
+            is_router: false,
+            protects: Vec::new(),
+            radius: BTreeMap::new(),
         }
     }
 }
@@ -136,19 +172,34 @@ impl HostConfig {
 const QUEUE: usize = 10_000;
 
 impl Host {
-    /// An idle host. A mobile node or a home agent learns its address when it is woken.
-    pub fn new(config: HostConfig, part: Part, mut stack: Option<Stack>) -> Self {
+    /// An idle host. A mobile node or a home agent learns its address when it is woken, or when it
+    /// is let in.
+    pub fn new(
+        config: HostConfig,
+        part: Part,
+        mut stack: Option<Stack>,
+        entrance: Entrance,
+    ) -> Self {
         let mut jobs = VecDeque::new();
-        if let Part::Mobile(mobile) = &part {
+        let mut entrance = entrance;
+        entrance.opened = entrance.is_in().then_some(Instant(0));
+        let mobile = match &part {
+            Part::Mobile(mobile) => Some(mobile),
+            _ => entrance.roaming.as_ref(),
+        };
+        if let Some(mobile) = mobile {
             if let (Some(stack), Some(home)) = (&mut stack, mobile.home_address()) {
                 stack.set_address(home);
             }
-            jobs.push_back(Job::Address);
+            if entrance.is_in() {
+                jobs.push_back(Job::Address);
+            }
         }
         Self {
             config,
             part,
             stack,
+            entrance,
             reassembly: Reassembly::default(),
             jobs,
             sends: Vec::new(),
@@ -178,8 +229,15 @@ impl Host {
     /// Changes its outer link, and its address there; then [`super::Kernel::wake`] the host, so
     /// that its node learns the address.
     pub fn attach(&mut self, address: IpAddr, outer: Target) {
-        self.config.addresses[0] = address;
         self.config.targets[0] = outer;
+        if self.entrance.roaming.is_some() {
+            self.entrance.place = Some(address);
+            if self.entrance.is_in() {
+                self.jobs.push_back(Job::Address);
+            }
+            return;
+        }
+        self.config.addresses[0] = address;
         let follows = match &mut self.part {
             Part::Mobile(mobile) => mobile.is_guest(),
             Part::Control(control) => {
@@ -191,7 +249,7 @@ impl Host {
         if let Some(stack) = self.stack.as_mut().filter(|_| follows) {
             stack.set_address(address);
         }
-        if matches!(self.part, Part::Mobile(_) | Part::Control(_)) {
+        if matches!(self.part, Part::Mobile(_) | Part::Control(_)) && self.entrance.is_in() {
             self.jobs.push_back(Job::Address);
         }
     }
@@ -213,11 +271,22 @@ impl Host {
     pub(super) fn on(&mut self, event: Event, lane: Lane, stage: &mut Stage) {
         match event.what {
             What::Arrives(port, packet) => {
+                let entry = stage.packets.get(packet);
+                let (next, step) = (entry.next, entry.clear);
                 let octets = stage.packets.take(packet);
-                let taken = self.reassembly.take(octets, stage.now);
-                self.dropped.malformed += taken.given_up;
-                if let Some(whole) = taken.whole {
-                    self.queue(Job::Link(port, whole));
+                if octets.is_empty() {
+                    self.queue(Job::Frame(step));
+                } else {
+                    let taken = self.reassembly.take(octets, stage.now);
+                    self.dropped.malformed += taken.given_up;
+                    if let Some(octets) = taken.whole {
+                        self.queue(Job::Link {
+                            port,
+                            octets,
+                            next,
+                            is_frame: true,
+                        });
+                    }
                 }
             }
             What::Timer(DONE) => {
@@ -229,7 +298,10 @@ impl Host {
             }
             What::Timer(_) => {
                 self.armed = self.armed.filter(|at| *at > stage.now);
-                if self.part.due().is_some_and(|at| at <= stage.now) {
+                let is_due = |due: Option<Instant>| due.is_some_and(|at| at <= stage.now);
+                if is_due(self.entrance.begins) {
+                    self.queue(Job::Enter);
+                } else if is_due(self.due()) {
                     self.queue(Job::Wake);
                 }
             }
@@ -258,7 +330,8 @@ impl Host {
             let Some(job) = self.jobs.pop_front() else {
                 return;
             };
-            let ns = nanoseconds(self.run(job, stage.now));
+            let seconds = self.run(job, stage.now);
+            let ns = nanoseconds(seconds + self.protect_s());
             self.claim(stage);
             if let Part::Control(control) = &mut self.part {
                 control.stamp_sent(Instant(stage.now.0.saturating_add(ns)));
@@ -299,15 +372,21 @@ impl Host {
                         self.dropped.malformed += 1;
                         continue;
                     };
-                    let packet = stage.packets.give(octets, stage.now);
-                    stage.arrive(lane, stage.now, target, packet);
+                    let next = self.next_of(&octets, false);
+                    self.leave((target, next), octets, lane, stage);
                 }
                 Send::On(port, octets) => {
                     if let Some(target) = self.config.targets.get(usize::from(port.0)).copied() {
-                        let packet = stage.packets.give(octets, stage.now);
-                        stage.arrive(lane, stage.now, target, packet);
+                        let next = self.next_of(&octets, true);
+                        self.leave((target, next), octets, lane, stage);
                     }
                 }
+                Send::Via(port, octets, next) => {
+                    if let Some(target) = self.config.targets.get(usize::from(port.0)).copied() {
+                        self.leave((target, Some(next)), octets, lane, stage);
+                    }
+                }
+                Send::Frame(frame) => self.send_frame(&frame, lane, stage),
                 Send::Own(octets) => {
                     if let Part::Mobile(mobile) = &mut self.part {
                         mobile.note_arrival(&octets, stage.now);
@@ -319,6 +398,25 @@ impl Host {
                 }
             }
         }
+        self.settle(stage.now);
+    }
+
+    fn leave(
+        &self,
+        (target, next): (Target, Option<IpAddr>),
+        octets: Vec<u8>,
+        lane: Lane,
+        stage: &mut Stage,
+    ) {
+        let packet = stage.packets.give(octets, stage.now);
+        stage.packets.get_mut(packet).next = next;
+        stage.arrive(lane, stage.now, target, packet);
+    }
+
+    /// When its part or its entrance wants to be woken.
+    fn due(&self) -> Option<Instant> {
+        let part = self.part.due().filter(|_| self.entrance.is_in());
+        [part, self.entrance.due()].into_iter().flatten().min()
     }
 
     fn target_of(&self, octets: &[u8]) -> Option<Target> {
@@ -334,7 +432,7 @@ impl Host {
 
     /// Schedules an event for the earliest deadline of control and stack.
     fn arm(&mut self, element: u32, stage: &mut Stage) {
-        let part = self.part.due();
+        let part = self.due();
         let stack = self.stack.as_mut().and_then(|stack| stack.due(stage.now));
         let Some(due) = [part, stack].into_iter().flatten().min() else {
             return;
@@ -372,12 +470,30 @@ impl Host {
     /// Does a job, and returns its seconds.
     fn run(&mut self, job: Job, now: Instant) -> f64 {
         match job {
-            Job::Link(port, octets) => return self.link_job(port, octets, now),
+            Job::Link {
+                port,
+                octets,
+                next,
+                is_frame,
+            } => {
+                let bytes = octets.len();
+                let unprotect_s = if is_frame {
+                    self.unprotect_s(bytes)
+                } else {
+                    0.0
+                };
+                return unprotect_s + self.link_job((port, next), octets, now);
+            }
+            Job::Frame(step) => return self.frame_job(step, now),
+            Job::Enter => return self.enter(now),
             Job::Stack(octets) => return self.outward(octets, now),
-            Job::Wake => self.part.wake(now, &mut self.sends),
+            Job::Wake => self.wake_job(now),
+            Job::Address if self.entrance.roaming.is_some() => self.place_job(now),
             Job::Address => match &mut self.part {
                 Part::Mobile(mobile) => {
-                    mobile.attach(self.config.addresses[0], now, &mut self.sends);
+                    let place = self.config.addresses[0];
+                    self.entrance.look(place);
+                    mobile.attach(place, now, &mut self.sends);
                 }
                 Part::Control(control) => control.moved(now, &mut self.sends),
                 Part::Plain | Part::Wall(_) | Part::Agent(_) => {}
@@ -394,9 +510,12 @@ impl Host {
     /// Seconds of the last work of control, or of a machine of Mobile IPv4 or a firewall with its
     /// planes. Work without a cost takes none, and is noted.
     fn part_seconds(&mut self) -> f64 {
-        let Some(work) = self.part.take_work() else {
+        let Some(mut work) = self.part.take_work() else {
             return 0.0;
         };
+        if let Some(roaming) = &mut self.entrance.roaming {
+            work.merge(&roaming.take_work());
+        }
         let time = (self.config.costs.control)(&work);
         if let Some(missing) = time.missing {
             self.unpriced.get_or_insert_with(|| missing.to_string());
@@ -404,10 +523,39 @@ impl Host {
         time.seconds
     }
 
-    fn link_job(&mut self, port: Port, octets: Vec<u8>, now: Instant) -> f64 {
+    fn wake_job(&mut self, now: Instant) {
+        if let Some(roaming) = &mut self.entrance.roaming
+            && roaming.due().is_some_and(|at| at <= now)
+        {
+            roaming.wake(now, &mut self.sends);
+        }
+        if self.part.due().is_some_and(|at| at <= now) {
+            self.part.wake(now, &mut self.sends);
+        }
+    }
+
+    fn link_job(
+        &mut self,
+        (port, next): (Port, Option<IpAddr>),
+        octets: Vec<u8>,
+        now: Instant,
+    ) -> f64 {
         let Ok(flow) = Flow::of(&octets) else {
             self.dropped.malformed += 1;
             return 0.0;
+        };
+        if !self.entrance.is_in() {
+            self.dropped.shut += 1;
+            return 0.0;
+        }
+        if let Some(seconds) = self.radius_job(&octets, &flow) {
+            return seconds;
+        }
+        if self.config.is_router {
+            return self.route_job(octets, (&flow, port), next, now);
+        }
+        let Some(octets) = self.register_job(octets, &flow, now) else {
+            return self.part_seconds();
         };
         let is_ours = self.config.addresses.contains(&flow.destination);
         match &self.part {
@@ -446,6 +594,10 @@ impl Host {
     /// Handles a clear packet from our stack or from behind us: seals it if there is a control
     /// plane.
     fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
+        if !self.entrance.is_in() {
+            self.dropped.shut += 1;
+            return 0.0;
+        }
         self.unpublish(&mut octets);
         if let (Part::Mobile(mobile), Ok(flow)) = (&mut self.part, Flow::of(&octets)) {
             if mobile.carries(&flow) {

@@ -19,8 +19,9 @@ pub enum Unrunnable {
 }
 
 /// The levels `model` and `simulate` of a scenario, as one JSON object with the keys `model`
-/// ([`super::closed::Closed`]) and `simulate` ([`super::world::Outcome`]). A graph has no model,
-/// and its simulation is [`super::world::Flowed`].
+/// ([`super::closed::Closed`]) and `simulate` ([`super::world::Outcome`]). Of a graph, the model is
+/// [`super::closed::radio::Radio`], if it has access points, and the simulation
+/// [`super::world::Flowed`].
 ///
 /// `open`: opens recordings. `capture`: receives the packets of all links, as pcapng.
 pub fn both_levels(
@@ -43,6 +44,10 @@ pub fn both_levels(
         true => Some(super::closed::model(&blueprint).map_err(say)?),
         false => None,
     };
+    let radio = match blueprint.is_short {
+        true => None,
+        false => super::closed::radio::model(&blueprint).map_err(say)?,
+    };
     let mut world = World::new(blueprint).map_err(say)?;
     if let Some(to) = capture {
         world.capture(to);
@@ -54,7 +59,7 @@ pub fn both_levels(
         }
         None => {
             let outcome = world.run_flows().map_err(say)?;
-            serde_json::json!({ "model": null, "simulate": outcome })
+            serde_json::json!({ "model": radio, "simulate": outcome })
         }
     })
 }

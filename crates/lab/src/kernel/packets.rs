@@ -1,5 +1,7 @@
 //! Packets in flight: a slab with reused slots.
 
+use std::net::IpAddr;
+
 use engine::time::Instant;
 
 /// Names a packet in flight.
@@ -19,6 +21,8 @@ pub struct Packet {
     pub born: Instant,
     /// The IP packet itself; empty for a plain one.
     pub octets: Vec<u8>,
+    /// The node that gets it next on its segment; none: the one with its destination, or the head.
+    pub next: Option<IpAddr>,
 }
 
 /// The slab.
@@ -36,6 +40,7 @@ impl Packets {
         let packet = &mut self.places[id.0 as usize];
         (packet.bytes, packet.clear) = (bytes, bytes);
         (packet.flow, packet.born) = (flow, born);
+        packet.next = None;
         id
     }
 

@@ -49,6 +49,37 @@ pub enum Sizes {
     Table(Rc<[(f64, u32)]>),
 }
 
+impl Sizes {
+    /// Their mean, in octets.
+    pub fn mean_bytes(&self) -> f64 {
+        match self {
+            Self::Fixed(bytes) => f64::from(*bytes),
+            // The smallest, and above it the integral of the share of larger ones.
+            Self::Pareto {
+                shape,
+                smallest,
+                most,
+            } => {
+                let ratio = most / smallest;
+                let above = match (shape - 1.0).abs() < 1e-9 {
+                    true => libm::log(ratio),
+                    false => (libm::pow(ratio, 1.0 - shape) - 1.0) / (1.0 - shape),
+                };
+                smallest * (1.0 + above)
+            }
+            Self::Table(table) => {
+                let mut below = 0.0;
+                let each = table.iter().map(|(upto, bytes)| {
+                    let share = upto - below;
+                    below = *upto;
+                    share * f64::from(*bytes)
+                });
+                each.sum()
+            }
+        }
+    }
+}
+
 /// The datagrams of a flow: an iterator.
 #[derive(Clone)]
 pub struct Departures {

@@ -120,7 +120,12 @@ impl Stage {
         lane: Lane,
         packet: PacketId,
     ) {
-        match fork.way(port, &self.packets.get(packet).octets) {
+        let entry = self.packets.get(packet);
+        let way = match entry.octets.is_empty() {
+            true => fork.frames.get(&entry.flow).copied(),
+            false => fork.way(port, &entry.octets, entry.next),
+        };
+        match way {
             Some(to) => self.arrive(lane, self.now, to, packet),
             None => self.packets.free(packet),
         }

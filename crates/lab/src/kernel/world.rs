@@ -6,6 +6,8 @@
 //! server's port; in tunnel mode to the server's. Outer and inner packets may have different
 //! families.
 
+mod access;
+pub mod admitted;
 mod blueprint;
 mod build;
 pub mod flows;
@@ -17,6 +19,7 @@ mod skip;
 #[cfg(test)]
 pub(super) mod tests;
 mod tunnel;
+mod ways;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,6 +35,7 @@ pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use tunnel::{Proof, Tunnel};
+pub(crate) use ways::{Said, Way};
 
 use build::Elements;
 

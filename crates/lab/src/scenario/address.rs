@@ -76,7 +76,8 @@ impl Network {
     /// The number of bits after the prefix.
     fn rest(self) -> u128 {
         let all = if self.is_v6() { 128 } else { 32 };
-        (1 << (all - u32::from(self.bits))) - 1
+        let hosts = 1_u128.checked_shl(all - u32::from(self.bits));
+        hosts.unwrap_or_default().wrapping_sub(1)
     }
 
     fn at(self, number: u128) -> IpAddr {
@@ -96,6 +97,20 @@ impl Network {
     pub fn host(self, host: u32) -> Option<IpAddr> {
         let has_room = host > 0 && u128::from(host) < self.rest();
         has_room.then(|| self.at(number(self.first) + u128::from(host)))
+    }
+
+    /// Whether an address is of it.
+    pub fn has(self, address: IpAddr) -> bool {
+        address.is_ipv6() == self.is_v6() && (self.first..=self.last()).contains(&address)
+    }
+
+    /// Every address of a family.
+    pub const fn all(is_v6: bool) -> Self {
+        let first = match is_v6 {
+            true => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        };
+        Self { first, bits: 0 }
     }
 
     /// The first 254 addresses of hosts, as many as one pool has.

@@ -1,9 +1,10 @@
-//! The catalogue: devices, links, policies and traces that a scenario may name, as texts.
+//! The catalogue: devices, links, policies, exchanges, traces and other scenarios that a scenario
+//! may name, as texts.
 
 use std::collections::BTreeMap;
 
 use crypto::hash::Hash;
-use document::{Fault, Item, unknown};
+use document::{Fault, Item, Place, unknown};
 use serde::{Deserialize, Serialize};
 
 /// The kind of a catalogue file.
@@ -16,6 +17,10 @@ pub enum Kind {
     Link,
     /// A security policy.
     Policy,
+    /// An exchange of messages.
+    Exchange,
+    /// Another scenario, as the base of one.
+    Scenario,
     /// A trace of a link's delivery opportunities: one line each, in milliseconds.
     Trace,
 }
@@ -27,6 +32,8 @@ impl Kind {
             Self::Device => "device",
             Self::Link => "link",
             Self::Policy => "policy",
+            Self::Exchange => "exchange",
+            Self::Scenario => "scenario",
             Self::Trace => "trace",
         }
     }
@@ -87,10 +94,17 @@ impl Catalogue {
     /// The entry that an item names, or an error with the most similar name.
     pub fn named(&self, kind: Kind, item: &Item) -> Result<&Entry, Fault> {
         let name = item.text()?;
-        self.find(kind, name).ok_or_else(|| {
-            let names = self.all(kind).map(|entry| entry.name.as_str());
-            item.fault(unknown(kind.word(), name, names))
-        })
+        self.find(kind, name)
+            .ok_or_else(|| self.unknown(kind, name, &item.place))
+    }
+
+    /// The error for a name that is not here.
+    pub(super) fn unknown(&self, kind: Kind, name: &str, place: &Place) -> Fault {
+        let names = self.all(kind).map(|entry| entry.name.as_str());
+        Fault {
+            place: place.clone(),
+            what: unknown(kind.word(), name, names),
+        }
     }
 }
 

@@ -200,11 +200,29 @@ impl Graph {
             let mobile = scenario.mobile.iter();
             let at_home = mobile.filter(|it| joint.near.contains(&it.agent));
             let at_home = at_home.map(|it| it.station);
+            // Behind an access point it is on the link of a radio.
+            let links = segment.map(|index| &self.segments[index].links);
+            let is_on = |station: usize, link: &usize| {
+                let is_brought = |step: &super::Move| match step.change {
+                    Change::Station { node, to } => node == station && to == *link,
+                    Change::Link { .. } => false,
+                };
+                scenario.links[*link].near.contains(&station)
+                    || scenario.moves.iter().any(is_brought)
+            };
+            let has_radio = |station: usize| {
+                links.is_some_and(|links| links.iter().any(|link| is_on(station, link)))
+            };
+            let at_home = at_home.filter(|station| !has_radio(*station));
             let near = joint.near.iter().copied().chain(brought).chain(at_home);
             let ends = near.map(|node| (node, true)).chain([(joint.far, false)]);
             for (node, is_near) in ends {
-                let is_relay = scenario.nodes[node].role == Role::Relay;
-                if !is_relay && self.port(node, link).is_none() {
+                // An access point has an address on the link that starts from it alone.
+                let is_bridge = match scenario.nodes[node].role {
+                    Role::AccessPoint => !is_near,
+                    role => role.is_bridge(),
+                };
+                if !is_bridge && self.port(node, link).is_none() {
                     self.ports.push(Port {
                         node,
                         link,
@@ -262,26 +280,42 @@ impl Graph {
     }
 
     /// Assigns addresses and heads. The first address of a range is that of the node that others
-    /// send to: the far end, or behind a gateway the gateway.
+    /// send to: the far end, or behind a gateway the gateway. Nodes whose address the file gives
+    /// have that one.
     fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
         for (index, segment) in self.segments.iter().enumerate() {
+            let network = segment.network;
+            let given = |node: usize| {
+                let given = scenario.nodes[node].address;
+                given.filter(|address| network.has(*address))
+            };
+            let own = self.ports.iter().filter(|port| port.segment == index);
+            let taken = taken(
+                scenario,
+                own.filter_map(|port| Some((port.node, given(port.node)?))),
+            )?;
             let mut number = 1;
             for port in self.ports.iter_mut().filter(|port| port.segment == index) {
                 let is_first = match segment.behind {
                     Some(gateway) => port.node == gateway,
                     None => !port.is_near,
                 };
-                let host = if is_first {
-                    1
-                } else {
-                    number += 1;
-                    number
-                };
-                let network = segment.network;
-                port.address = network.host(host).ok_or_else(|| {
+                let fault = |host: u32| {
                     let what = format!("{network} is too small for host {host}");
                     scenario.fault_of_networks(&segment.links, what)
-                })?;
+                };
+                if let Some(address) = given(port.node) {
+                    port.address = address;
+                    continue;
+                }
+                let mut host = 1;
+                let mut address = network.host(host).ok_or_else(|| fault(host))?;
+                while !is_first && (host == 1 || taken.contains(&address)) {
+                    number += 1;
+                    host = number;
+                    address = network.host(host).ok_or_else(|| fault(host))?;
+                }
+                port.address = address;
             }
         }
         for index in 0..self.segments.len() {
@@ -432,30 +466,37 @@ impl Graph {
     /// or the last node if there is no gateway.
     fn distance(&self, station: usize, to: usize, scenario: &Scenario) -> Option<usize> {
         let reached = self.reach(station, scenario);
-        let outer = self.ports_of(to).filter(|port| !port.is_near);
+        let is_inward = self.ports_of(to).any(|port| !port.is_near);
+        let outer = self.ports_of(to).filter(|port| !port.is_near || !is_inward);
         let hops = outer.filter_map(|port| reached.iter().find(|hop| hop.to == port.segment));
         hops.map(|hop| hop.segments).min()
     }
 
-    /// Assigns each station its gateway: as layers state, otherwise the nearest.
+    /// Assigns each station its gateway: as layers state, otherwise the nearest. A mobile node's is
+    /// that of its home.
     fn protect(&mut self, scenario: &Scenario) -> Result<(), Fault> {
-        self.tunnels = match &scenario.layers {
-            Some(tunnels) => tunnels.clone(),
-            None if scenario.policy == "none" => Vec::new(),
-            None => {
-                let stations = scenario.with_role(Role::Station);
-                let tunnels = stations.filter_map(|from| {
-                    let gateways = scenario.with_role(Role::Gateway);
-                    let near = gateways.map(|to| (self.distance(from, to, scenario), to));
-                    let near = near.filter(|(distance, _)| distance.is_some());
-                    let policy = scenario.policy.clone();
-                    near.min().map(|(_, to)| Tunnel { from, to, policy })
-                });
-                tunnels.collect()
-            }
+        self.tunnels = scenario.layers.clone().unwrap_or_default();
+        let start = |station: usize| {
+            let mut mobile = scenario.mobile.iter();
+            let own = mobile.find(|it| it.station == station);
+            own.map_or(station, |it| it.agent)
         };
+        if let Some(policy) = scenario.others.as_ref().filter(|it| *it != "none") {
+            for from in scenario.with_role(Role::Station) {
+                let gateways = 0..scenario.nodes.len();
+                let gateways = gateways.filter(|to| scenario.nodes[*to].is_gateway());
+                let near = gateways.map(|to| (self.distance(start(from), to, scenario), to));
+                let near = near.filter(|(distance, _)| distance.is_some());
+                let is_named = self.tunnels.iter().any(|tunnel| tunnel.from == from);
+                if let Some((_, to)) = near.min().filter(|_| !is_named) {
+                    let policy = policy.clone();
+                    self.tunnels.push(Tunnel { from, to, policy });
+                }
+            }
+        }
         for tunnel in &self.tunnels {
-            if self.distance(tunnel.from, tunnel.to, scenario).is_none() {
+            let start = start(tunnel.from);
+            if self.distance(start, tunnel.to, scenario).is_none() {
                 let (from, to) = (&scenario.nodes[tunnel.from], &scenario.nodes[tunnel.to]);
                 let what = format!("no path leads from '{}' to '{}'", from.name, to.name);
                 return Err(scenario.fault(&["layer", "link"], what));
@@ -484,6 +525,13 @@ impl Graph {
             let start = firewall.map_or(station, |it| it.firewall);
             let start = agent.map_or(start, |it| it.agent);
             let what = match tunnel {
+                // Behind a router that ends tunnels is all that it reaches.
+                Some(tunnel)
+                    if scenario.nodes[tunnel.to].ends_tunnels
+                        && self.distance(tunnel.to, end, scenario).is_some() =>
+                {
+                    continue;
+                }
                 Some(tunnel) if tunnel.to != end => format!(
                     "the tunnel of '{}' ends at '{}', which does not lead to '{}'",
                     name(station),
@@ -520,27 +568,54 @@ impl Scenario {
     }
 }
 
-/// Links that relays join, those nearest to the stations first.
+/// The addresses that the file gives to nodes of a segment; two nodes with one are an error.
+fn taken(
+    scenario: &Scenario,
+    given: impl Iterator<Item = (usize, IpAddr)>,
+) -> Result<Vec<IpAddr>, Fault> {
+    let mut taken: Vec<(usize, IpAddr)> = Vec::new();
+    for (node, address) in given {
+        let other = taken.iter().find(|(_, other)| *other == address);
+        if let Some((other, _)) = other.filter(|(other, _)| *other != node) {
+            let name = |node: usize| &scenario.nodes[node].name;
+            let what = format!("'{}' and '{}' have one address", name(*other), name(node));
+            let key = format!("node.{}.address", name(node));
+            return Err(scenario.fault(&[&key], what));
+        }
+        taken.push((node, address));
+    }
+    Ok(taken.into_iter().map(|(_, address)| address).collect())
+}
+
+/// Links that relays and access points join, those nearest to the stations first.
 fn segments(scenario: &Scenario) -> Vec<Segment> {
+    let is_bridge = |node: usize| scenario.nodes[node].role.is_bridge();
     let role = |node: usize| scenario.nodes[node].role;
     let mut segments: Vec<Segment> = Vec::new();
     for (index, joint) in scenario.links.iter().enumerate() {
-        // a link that starts at a relay belongs to the segment that ends there
-        if joint
-            .near
-            .first()
-            .is_some_and(|near| role(*near) == Role::Relay)
-        {
+        // a link that starts at a bridge belongs to the segment that ends there
+        if joint.near.iter().any(|near| is_bridge(*near)) {
             continue;
         }
         let mut links = vec![index];
         let mut end = joint.far;
-        while role(end) == Role::Relay
-            && let Some(next) = scenario.links.iter().position(|it| it.near == [end])
+        while is_bridge(end)
+            && let Some(next) = scenario.links.iter().position(|it| it.near.contains(&end))
             && !links.contains(&next)
         {
             links.push(next);
             end = scenario.links[next].far;
+        }
+        // Several radios may lead to one link.
+        let last = links.last().copied().unwrap_or(index);
+        let known = segments.iter_mut().find(|it| it.links.contains(&last));
+        if let Some(known) = known {
+            let new: Vec<usize> = links
+                .into_iter()
+                .filter(|it| !known.links.contains(it))
+                .collect();
+            known.links.splice(0..0, new);
+            continue;
         }
         let gateway = joint
             .near

@@ -120,13 +120,18 @@ pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault
         let nodes = &topology.nodes;
         let from = node_of(table.need("from")?, nodes)?;
         let to = node_of(table.need("to")?, nodes)?;
-        let ends_well = |role| matches!(role, Role::Gateway | Role::Server);
+        let ends_well = |role| {
+            matches!(
+                role,
+                Role::Gateway | Role::Server | Role::HomeAgent | Role::Station
+            )
+        };
         let direction = match (nodes[from].role, nodes[to].role) {
-            (Role::Station, other) if ends_well(other) => Direction::Up,
-            (other, Role::Station) if ends_well(other) => Direction::Down,
+            (Role::Station, other) if ends_well(other) && from != to => Direction::Up,
+            (other, Role::Station) if ends_well(other) && from != to => Direction::Down,
             _ => {
-                let what = "a flow needs a station at one end, and a gateway or a server at the \
-                            other";
+                let what = "a flow needs a station at one end, and a gateway, a server, a home \
+                            agent or another station at the other";
                 return Err(item.fault_of(&["from", "to"], what));
             }
         };
@@ -216,7 +221,7 @@ fn attachment(
     Ok(Change::Station { node: index, to })
 }
 
-fn link_of(item: &Item, links: &[Joint]) -> Result<usize, Fault> {
+pub(super) fn link_of(item: &Item, links: &[Joint]) -> Result<usize, Fault> {
     let name = item.text()?;
     let found = links.iter().position(|joint| joint.name == name);
     found.ok_or_else(|| {

@@ -6,9 +6,11 @@ use super::catalogue::Kind;
 use super::edit;
 
 /// The key of a kind of text, in which list it is; `None`: at the top.
-const KEYS: [(Option<&str>, &str, Kind); 5] = [
+const KEYS: [(Option<&str>, &str, Kind); 7] = [
+    (None, "base", Kind::Scenario),
     (None, "policy", Kind::Policy),
     (Some("layer"), "policy", Kind::Policy),
+    (Some("layer"), "method", Kind::Exchange),
     (Some("node"), "device", Kind::Device),
     (Some("link"), "link", Kind::Link),
     (Some("link"), "trace", Kind::Trace),

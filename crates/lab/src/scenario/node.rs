@@ -1,5 +1,7 @@
 //! The nodes of a scenario: their roles and processors.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use super::{Catalogue, Fault, Item, Kind, Table, name, quantity};
@@ -22,6 +24,18 @@ pub struct Node {
     /// Whether routers inside a firewall know the networks outside of it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub announces: bool,
+    /// Its address on the segment whose range has it; none: the next free one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// Whether a router ends tunnels too, of its networks' stations and of other such routers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ends_tunnels: bool,
+    /// Whether the radio of a station or an access point ciphers its frames: no processor does.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ciphers_in_hardware: bool,
+    /// The node with an access point's RADIUS server, by name; none: it is in the access point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radius: Option<String>,
 }
 
 /// A device of the catalogue at a clock rate.
@@ -65,9 +79,11 @@ pub enum Role {
     ForeignAgent,
     /// Ends SKIP between a private network, behind it, and the others. It forwards nothing else.
     Firewall,
+    /// Joins the stations of its radio to the link that starts from it; they are one segment.
+    AccessPoint,
 }
 
-const ROLES: [(&str, Role); 9] = [
+const ROLES: [(&str, Role); 10] = [
     ("station", Role::Station),
     ("relay", Role::Relay),
     ("router", Role::Router),
@@ -77,6 +93,7 @@ const ROLES: [(&str, Role); 9] = [
     ("home-agent", Role::HomeAgent),
     ("foreign-agent", Role::ForeignAgent),
     ("firewall", Role::Firewall),
+    ("access-point", Role::AccessPoint),
 ];
 
 /// The slowest processor, in MIPS, that a scenario may have.
@@ -87,6 +104,11 @@ impl Role {
     /// Whether its processor protects or wraps packets.
     pub const fn computes(self) -> bool {
         !matches!(self, Self::Relay | Self::Router | Self::Nat | Self::Server)
+    }
+
+    /// Whether it joins links to one segment.
+    pub const fn is_bridge(self) -> bool {
+        matches!(self, Self::Relay | Self::AccessPoint)
     }
 
     /// Whether it forwards what comes to it.
@@ -101,6 +123,11 @@ impl Role {
 }
 
 impl Node {
+    /// Whether tunnels end here.
+    pub const fn is_gateway(&self) -> bool {
+        matches!(self.role, Role::Gateway) || self.ends_tunnels
+    }
+
     pub(super) fn read(
         item: &Item,
         catalogue: &Catalogue,
@@ -108,7 +135,8 @@ impl Node {
     ) -> Result<Self, Fault> {
         let table = item.table()?;
         let role = table.need("role")?.choice("role", &ROLES)?;
-        if !role.computes() {
+        let ends_tunnels = table.or("ends_tunnels", false, Item::boolean)?;
+        if !role.computes() && !ends_tunnels {
             for key in ["device", "mips", "clock"] {
                 let what = "only a station, a gateway, an agent or a firewall can have this key";
                 table.refuse(key, what)?;
@@ -116,6 +144,17 @@ impl Node {
         }
         if role != Role::Router {
             table.refuse("filters_sources", "only a router can have this key")?;
+            table.refuse("ends_tunnels", "only a router can have this key")?;
+        }
+        if role != Role::AccessPoint {
+            table.refuse("radius", "only an access point can have this key")?;
+        }
+        if !matches!(role, Role::AccessPoint | Role::Station) {
+            let what = "only a station or an access point can have this key";
+            table.refuse("ciphers_in_hardware", what)?;
+        }
+        if role == Role::Relay {
+            table.refuse("address", "a relay has no address")?;
         }
         if role != Role::Firewall {
             table.refuse("announces", "only a firewall can have this key")?;
@@ -135,6 +174,14 @@ impl Node {
             })?,
             filters_sources: table.or("filters_sources", false, Item::boolean)?,
             announces: table.or("announces", false, Item::boolean)?,
+            address: table.or("address", None, |item| {
+                let text = item.text()?;
+                let what = || item.fault(format!("'{text}' is not an IP address"));
+                text.parse().map(Some).map_err(|_| what())
+            })?,
+            ends_tunnels,
+            ciphers_in_hardware: table.or("ciphers_in_hardware", false, Item::boolean)?,
+            radius: table.or("radius", None, |item| Ok(Some(item.text()?.to_owned())))?,
         };
         table.finish()?;
         Ok(node)

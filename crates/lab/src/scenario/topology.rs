@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::address::Network;
 use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
-use super::{Node, Role, name};
+use super::{Node, Role, name, wireless};
 
 /// The largest number of nodes; more are taken for a mistake.
 pub const NODES_MAX: usize = 64;
@@ -91,6 +91,7 @@ pub(super) fn graph(
             let what = format!("'{}': {why}", written.nodes[index].name);
             return Err(item.fault_of(&["role"], what));
         }
+        wireless::check_radius(item, &written.nodes[index], &written.nodes)?;
     }
     Ok(Topology {
         nodes: written.nodes,
@@ -215,7 +216,7 @@ impl<'a> Written<'a> {
                     return fault(at, what);
                 }
                 Role::Server | Role::Nat | Role::Relay => {}
-                Role::HomeAgent | Role::ForeignAgent | Role::Firewall => {
+                Role::HomeAgent | Role::ForeignAgent | Role::Firewall | Role::AccessPoint => {
                     let what = "a chain cannot have this role: a scenario with mobile nodes needs \
                                 [[flow]] instead of [traffic]";
                     return fault(at, what);
@@ -245,9 +246,14 @@ impl<'a> Written<'a> {
             Role::HomeAgent if (onward, inward) != (1, 0) => {
                 Some("a home agent needs exactly one link, which starts from it: the home link")
             }
-            Role::ForeignAgent if onward == 0 || inward == 0 => {
-                Some("a foreign agent needs a link to its visitors, which ends at it, and another")
-            }
+            Role::ForeignAgent if onward == 0 => Some(
+                "a foreign agent needs a link that starts from it; its visitors are on that link, \
+                 or on one that ends at it",
+            ),
+            Role::AccessPoint if onward != 1 || inward == 0 => Some(
+                "an access point needs one link that starts from it, and one for its stations, \
+                 which ends at it",
+            ),
             Role::Firewall if onward == 0 || inward == 0 => Some(
                 "a firewall needs a link to the private network, which starts from it, and one \
                  from outside, which ends at it",
@@ -259,7 +265,7 @@ impl<'a> Written<'a> {
             Role::Gateway if onward > 1 || !is_alone || !ends_at_server() => {
                 Some("a gateway can have only one server behind it, on a link of its own")
             }
-            Role::Server if (onward, inward) != (0, 1) => Some("one link must end at a server"),
+            Role::Server if onward + inward != 1 => Some("a server needs exactly one link"),
             _ => None,
         }
     }

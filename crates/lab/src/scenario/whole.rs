@@ -78,7 +78,17 @@ pub enum WholeLinkChange {
 impl Scenario {
     /// Its links, in their order.
     pub(super) fn whole_links(&self) -> Vec<WholeLink> {
-        self.links.iter().map(WholeLink::of).collect()
+        let links = self.links.iter().enumerate();
+        let links = links.map(|(index, joint)| {
+            let cipher = self.wireless.cipher(index);
+            let added = cipher.map_or(0, |cipher| cipher.overhead() as u32);
+            let link = WholeLink::of(joint);
+            WholeLink {
+                overhead_bytes: link.overhead_bytes.saturating_add(added),
+                ..link
+            }
+        });
+        links.collect()
     }
 
     /// Its moves, in the order of time.

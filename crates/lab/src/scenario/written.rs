@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::address::Network;
-use super::{Flow, Joint, Link, MobileIp, Move, Node, Run, Scenario, Skip, Traffic};
+use super::{Flow, Joint, Link, MobileIp, Move, Node, Run, Scenario, Skip, Traffic, Wireless};
 
 /// The form that is hashed: keys that the short form does not have are left out.
 #[derive(Serialize)]
@@ -27,10 +27,14 @@ struct Written<'a> {
     moves: Option<&'a [Move]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     layers: Option<Vec<Layer<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    others: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     mobile: &'a [MobileIp],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     skip: &'a [Skip],
+    #[serde(skip_serializing_if = "Wireless::is_empty")]
+    wireless: &'a Wireless,
     #[serde(skip_serializing_if = "is_true")]
     clamps_mss: bool,
     files: &'a [(String, String)],
@@ -101,8 +105,14 @@ impl Serialize for Scenario {
                 });
                 layers.collect()
             }),
+            // The hash of a scenario without layers has the policy alone.
+            others: self
+                .others
+                .as_deref()
+                .filter(|it| self.layers.is_some() || *it != self.policy),
             mobile: &self.mobile,
             skip: &self.skip,
+            wireless: &self.wireless,
             clamps_mss: self.clamps_mss,
             files: &self.files,
         };

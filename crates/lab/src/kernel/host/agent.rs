@@ -16,6 +16,9 @@ use super::Send;
 use super::carried::{Datagrams, Gate, Meter, Takes, bytes_of};
 use crate::kernel::{Port, ip};
 
+/// The type of a home agent's answer (RFC 5944 §3.4).
+const REGISTRATION_REPLY: u8 = 3;
+
 const TAKES: Takes = Takes {
     messages: true,
     skip: false,
@@ -86,6 +89,8 @@ impl Agent {
             self.endpoint.solicited(link_address(source), now);
         } else if let (Some((from, PORT)), IpAddr::V4(source), IpAddr::V4(to), true) =
             (flow.ports, flow.source, flow.destination, is_ours)
+            // An answer of a home agent comes by the same link, if there is only one.
+            && payload.get(udp::HEADER_LEN) != Some(&REGISTRATION_REPLY)
         {
             let ttl = Ipv4::new(&octets[..]).map_or(0, |packet| packet.ttl());
             let datagram = Datagram {

@@ -28,6 +28,10 @@ pub struct Log {
     pub sent_bytes: u64,
     /// Registrations that were sent.
     pub sent: u64,
+    /// Octets of the last message of an agent to all.
+    pub heard_bytes: u32,
+    /// When the first of them left at the present place.
+    pub asked: Option<Instant>,
     /// The codes and reasons of what was denied or refused, each a word: the first ones.
     pub failures: Vec<String>,
     /// The first places of a node.
@@ -148,6 +152,12 @@ impl Mobile {
         }
     }
 
+    /// Whether packets for its home address reach it.
+    pub fn is_reachable(&self) -> bool {
+        let last = self.log.states.last();
+        last.is_some_and(|(_, state)| *state != State::Unreachable)
+    }
+
     pub(super) fn due(&self) -> Option<Instant> {
         self.endpoint.deadline().map(|deadline| deadline.at)
     }
@@ -177,6 +187,7 @@ impl Mobile {
         }
         let is_home = |(_, (first, last)): (_, Network)| (first..=last).contains(&address);
         self.is_home = self.home.is_some_and(is_home);
+        self.log.asked = None;
         if self.log.places.len() < LOG_ENTRIES {
             self.log.places.push(Stay {
                 since: now,
@@ -204,6 +215,7 @@ impl Mobile {
 
     /// Takes a message that it [`Mobile::hears`].
     pub(super) fn hear(&mut self, octets: &[u8], flow: &Flow, now: Instant, sends: &mut Vec<Send>) {
+        self.log.heard_bytes = octets.len() as u32;
         if let IpAddr::V4(from) = flow.source {
             let message = &octets[flow.transport..flow.total_len];
             self.endpoint.hear(from, message, now);
@@ -298,6 +310,7 @@ impl Mobile {
                     ttl,
                 } => {
                     self.log.sent += 1;
+                    self.log.asked.get_or_insert(now);
                     self.log.sent_bytes += payload.len() as u64;
                     let mut packet = self.datagrams.packet(
                         ((*from.ip()).into(), from.port()),

@@ -85,6 +85,8 @@ pub struct Stack {
     sent_tcp: BTreeMap<(u16, u16), Sent>,
     next_id: u16,
     next_port: u16,
+    /// Whether TCP waits until a segment is full (RFC 9293 §3.7.4).
+    fills_segments: bool,
 }
 
 /// What a connection has sent.
@@ -129,9 +131,16 @@ impl Stack {
             sent_tcp: BTreeMap::new(),
             next_id: 0,
             next_port: 49_152,
+            fills_segments: false,
         };
         stack.set_address(address);
         stack
+    }
+
+    /// From now on, TCP sends less than a full segment only if nothing is on its way. A radio takes
+    /// as long for a small frame as for a large one.
+    pub fn fill_segments(&mut self) {
+        self.fills_segments = true;
     }
 
     /// Its address.
@@ -158,7 +167,7 @@ impl Stack {
 
     /// Waits for one connection at a port. Returns its index in [`Stack::transfers`].
     pub fn listen(&mut self, port: u16, role: Role, window: usize) -> Result<usize, Refused> {
-        let mut socket = socket(window);
+        let mut socket = socket(window, self.fills_segments);
         socket.listen(port).map_err(refused)?;
         Ok(self.add(socket, role))
     }
@@ -170,7 +179,7 @@ impl Stack {
         role: Role,
         window: usize,
     ) -> Result<usize, Refused> {
-        let mut socket = socket(window);
+        let mut socket = socket(window, self.fills_segments);
         let from = (self.address, self.next_port);
         self.next_port = self.next_port.checked_add(1).unwrap_or(49_152);
         let context = self.interface.context();
@@ -408,11 +417,11 @@ impl Transfer {
     }
 }
 
-fn socket(window: usize) -> Socket<'static> {
+fn socket(window: usize, fills_segments: bool) -> Socket<'static> {
     let buffer = || SocketBuffer::new(vec![0; window]);
     let mut socket = Socket::new(buffer(), buffer());
     socket.set_congestion_control(CongestionControl::Cubic);
-    socket.set_nagle_enabled(false);
+    socket.set_nagle_enabled(fills_segments);
     socket
 }
 

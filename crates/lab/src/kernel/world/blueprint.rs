@@ -1,5 +1,6 @@
 //! What a world is built from: the elements of a chain or a graph, read from a scenario.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crypto::hash::Hash;
@@ -9,10 +10,12 @@ use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
 use super::MOST_BYTES;
+use super::access;
 use super::protection::{Protection, carrier_costs, costs, tunnels};
 use super::tunnel::Tunnel;
 use crate::IP_BYTES_MAX;
-use crate::kernel::cpu::Costs;
+use crate::kernel::cpu::{Costs, PacketCosts};
+use crate::kernel::dialogue::Script;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
@@ -49,6 +52,10 @@ pub struct Blueprint {
     pub is_short: bool,
     /// Whether tunnels make TCP's segments small enough.
     pub clamps_mss: bool,
+    /// The dialogues of stations and access points, by the index of each.
+    pub dialogues: BTreeMap<(usize, usize), Script>,
+    /// The first operation of a dialogue that a device has no cost of.
+    pub unpriced: Option<String>,
 }
 
 /// A node of the network.
@@ -64,6 +71,12 @@ pub struct NodeBlueprint {
     pub filters_sources: bool,
     /// The settings of a NAT.
     pub nat: nat::NatConfig,
+    /// Whether it is a router that ends tunnels.
+    pub ends_tunnels: bool,
+    /// Index of an access point's server of RADIUS.
+    pub radius: Option<usize>,
+    /// Seconds of a frame of its radio.
+    pub frames: Option<PacketCosts>,
 }
 
 /// A link in both directions.
@@ -118,10 +131,33 @@ const SLACK_S: f64 = 0.05;
 
 /// Refuses what no element simulates: an advertisement reaches one node.
 fn check_roles(scenario: &Scenario, graph: &Graph) -> Result<(), Fault> {
+    for (joint, _) in scenario.links.iter().enumerate() {
+        let points = |is_near: bool| {
+            let points = scenario.with_role(Role::AccessPoint);
+            let count = points.filter(|point| match is_near {
+                true => scenario.links[joint].near.contains(point),
+                false => scenario.links[joint].far == *point,
+            });
+            count.count()
+        };
+        let point = scenario.links[joint].far;
+        let radios = scenario.links.iter().filter(|other| other.far == point);
+        if points(true) > 1 || (points(false) == 1 && radios.count() > 1) {
+            let key = format!("link.{}.from", scenario.links[joint].name);
+            let what = "in the event kernel, a link has one access point, and that one radio";
+            return Err(scenario.fault(&[&key], what));
+        }
+    }
     for index in scenario.with_role(Role::ForeignAgent) {
-        for port in graph.ports_of(index).filter(|port| !port.is_near) {
-            let mobile = |node: usize| scenario.mobile.iter().any(|it| it.station == node);
-            let visitors = graph.near(port.link).filter(|near| mobile(near.node));
+        for port in graph.ports_of(index) {
+            let is_visitor = |station: usize, agent: usize| {
+                let home = graph.ports_of(agent).next().map(|port| port.segment);
+                let mut ports = graph.ports.iter();
+                let is_there = ports.any(|it| (it.node, it.segment) == (station, port.segment));
+                is_there && home != Some(port.segment)
+            };
+            let mobile = scenario.mobile.iter();
+            let visitors = mobile.filter(|it| is_visitor(it.station, it.agent));
             if visitors.count() > 1 {
                 let key = format!("node.{}.role", scenario.nodes[index].name);
                 let what = "in the event kernel, a foreign agent has one mobile node on a link";
@@ -162,7 +198,10 @@ impl Blueprint {
             let own = own.map(|set| Protection {
                 station: set.from,
                 policy: set.applied(),
-                peers: set.pool.hosts(),
+                peers: match set.from == index {
+                    true => set.inside.hosts(),
+                    false => set.pool.hosts(),
+                },
             });
             let own: Vec<_> = own.collect();
             NodeBlueprint::of((index, node), (graph, setup), &own, scenario, catalogue)
@@ -172,6 +211,7 @@ impl Blueprint {
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
+        let (dialogues, unpriced) = access::dialogues(scenario, catalogue)?;
         let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
@@ -184,6 +224,8 @@ impl Blueprint {
             moves: moves.clone(),
             is_short: scenario.is_short,
             clamps_mss: scenario.clamps_mss,
+            dialogues,
+            unpriced,
         };
         blueprint.check_skip(scenario)?;
         Ok(blueprint)
@@ -292,7 +334,12 @@ impl NodeBlueprint {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
+        let frames = access::frames((index, node), scenario, catalogue)?;
+        let named = |name: &String| scenario.nodes.iter().position(|it| it.name == *name);
         Ok(Self {
+            ends_tunnels: node.ends_tunnels,
+            radius: node.radius.as_ref().and_then(named),
+            frames,
             name: node.name.clone(),
             role: node.role,
             filters_sources: node.filters_sources,

@@ -6,16 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use engine::selector::TrafficSelector;
 
 use super::blueprint::{Blueprint, NodeBlueprint};
-use super::tunnel::Tunnel;
-use super::{mobility, skip};
+use super::tunnel::{self, Tunnel};
+use super::{access, mobility, skip};
+use crate::kernel::access_point::{self, AccessPoint, AccessPointConfig};
 use crate::kernel::fork::{FROM_ELSEWHERE, Fork, OWN_PORTS};
 use crate::kernel::host::{self, Control, Part, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Host, Kernel, KernelFault, Link, Port, Router, Subject, Target};
-use crate::scenario::Role;
 use crate::scenario::graph::setup::TunnelSetup;
 use crate::scenario::graph::{Hop, Port as End};
+use crate::scenario::{Network, Role};
 
 /// The positions of elements. A node of the blueprint has the element with the same index in
 /// `nodes`.
@@ -112,7 +113,8 @@ impl<'a> Builder<'a> {
     fn new(blueprint: &'a Blueprint) -> Self {
         let mut next = (2 * blueprint.joints.len() + blueprint.nodes.len()) as u32;
         let forks = (0..blueprint.joints.len()).map(|joint| {
-            blueprint.graph.is_shared(joint).then(|| {
+            let is_shared = blueprint.graph.is_shared(joint) || blueprint.is_bridged(joint);
+            is_shared.then(|| {
                 next += 1;
                 next - 1
             })
@@ -127,11 +129,41 @@ impl<'a> Builder<'a> {
         let port = match node.role {
             Role::Station | Role::HomeAgent => Port(0),
             Role::Router if node.filters_sources && !is_up => FROM_ELSEWHERE,
+            Role::Server if self.has_only_near_ports(index) => Port(0),
+            Role::ForeignAgent if self.has_only_near_ports(index) => Port(0),
+            Role::AccessPoint => match is_up {
+                true => access_point::RADIO,
+                false => access_point::BEHIND,
+            },
             _ => Port(u8::from(!is_up)),
         };
         Target {
             element: (2 * self.blueprint.joints.len() + index) as u32,
             port,
+        }
+    }
+
+    /// Whether a node has no link that ends at it.
+    fn has_only_near_ports(&self, index: usize) -> bool {
+        self.blueprint
+            .graph
+            .ports_of(index)
+            .all(|port| port.is_near)
+    }
+
+    /// A node as the target of a link: a router that ends tunnels has a port for each.
+    fn node_on(&self, index: usize, joint: usize, is_up: bool) -> Target {
+        let target = self.node(index, is_up);
+        if !self.blueprint.nodes[index].ends_tunnels {
+            return target;
+        }
+        let mut ports = self.blueprint.graph.ports_of(index);
+        let port = ports
+            .position(|port| port.link == joint)
+            .unwrap_or_default();
+        Target {
+            port: Port(port as u8),
+            ..target
         }
     }
 
@@ -159,7 +191,7 @@ impl<'a> Builder<'a> {
                     port: self.own_port(joint),
                     ..self.node(found.far, true)
                 },
-                None => self.node(found.far, true),
+                None => self.node_on(found.far, joint, true),
             };
         }
         match (self.forks[joint], found.near.first()) {
@@ -173,7 +205,7 @@ impl<'a> Builder<'a> {
             }
             (None, near) => {
                 // if nobody is there before a move brings a node, this is a fork
-                self.node(near.copied().unwrap_or_default(), false)
+                self.node_on(near.copied().unwrap_or_default(), joint, false)
             }
         }
     }
@@ -202,6 +234,8 @@ impl<'a> Builder<'a> {
             | Role::Firewall => Element::Host(Box::new(self.host(index, node))),
             // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
+            Role::AccessPoint => Element::AccessPoint(Box::new(self.access_point(index, node))),
+            Role::Router if node.ends_tunnels => Element::Host(Box::new(self.host(index, node))),
             Role::Router => Element::Fork(self.router(index, node)),
             Role::Nat => self.nat(index, node),
         }
@@ -236,7 +270,17 @@ impl<'a> Builder<'a> {
         let (graph, mut fork) = (&self.blueprint.graph, Fork::default());
         let is_there = |node: usize| self.blueprint.joints[joint].near.contains(&node);
         for port in graph.near(joint).filter(|port| is_there(port.node)) {
-            fork.lead_one(port.address, self.node(port.node, false));
+            fork.lead_one(port.address, self.node_on(port.node, joint, false));
+            let is_station = self.blueprint.nodes[port.node].role == Role::Station;
+            if is_station && self.blueprint.is_radio(joint) {
+                fork.frames
+                    .insert(port.node as u32, self.node(port.node, false));
+                // A mobile node is found by its home address, and hears what is sent to all.
+                if let Some(home) = self.blueprint.visitor(port.node, joint) {
+                    fork.lead_one(home, self.node(port.node, false));
+                    fork.lead_one(Ipv4Addr::BROADCAST.into(), self.node(port.node, false));
+                }
+            }
         }
         for (index, segment) in graph.segments.iter().enumerate() {
             let below = graph.near(joint).filter_map(|port| {
@@ -247,10 +291,49 @@ impl<'a> Builder<'a> {
             let nearest = below.filter(|(_, node)| is_router(*node)).min();
             if let Some((_, node)) = nearest {
                 let network = segment.network;
-                fork.lead(network.first, network.last(), self.node(node, false));
+                fork.lead(
+                    network.first,
+                    network.last(),
+                    self.node_on(node, joint, false),
+                );
             }
         }
+        // All others are on the radio of an access point.
+        let mut near = self.blueprint.joints[joint].near.iter();
+        let is_point = |node: &&usize| self.blueprint.nodes[**node].role == Role::AccessPoint;
+        if let Some(point) = near.find(is_point) {
+            let all = Network::all(false);
+            fork.lead(all.first, all.last(), self.node(*point, false));
+        }
         fork
+    }
+
+    /// An access point with the stations that are there at the beginning.
+    fn access_point(&self, index: usize, node: &NodeBlueprint) -> AccessPoint {
+        let blueprint = self.blueprint;
+        let radio = |joint: &usize| blueprint.joints[*joint].far == index;
+        let joints = 0..blueprint.joints.len();
+        let radio = joints.clone().find(radio).unwrap_or_default();
+        let mut joints = joints;
+        let behind = joints.find(|joint| blueprint.joints[*joint].near.contains(&index));
+        let mut point = AccessPoint::new(AccessPointConfig {
+            address: blueprint
+                .graph
+                .address(index)
+                .unwrap_or(Ipv4Addr::UNSPECIFIED.into()),
+            radio: link(radio, false),
+            behind: link(behind.unwrap_or_default(), true),
+            server: node
+                .radius
+                .and_then(|server| blueprint.graph.address(server)),
+            frames: node.frames.clone().unwrap_or_default(),
+        });
+        for station in &blueprint.joints[radio].near {
+            let (addresses, script) = access::expected(blueprint, *station, radio);
+            let script = script.filter(|_| blueprint.is_measured(*station));
+            point.expect(*station as u32, addresses, script);
+        }
+        point
     }
 
     fn nat(&self, index: usize, node: &NodeBlueprint) -> Element {
@@ -268,11 +351,18 @@ impl<'a> Builder<'a> {
         let unspecified = IpAddr::from(Ipv4Addr::UNSPECIFIED);
         let address = graph.address(index).unwrap_or(unspecified);
         let is_station = node.role == Role::Station;
-        let outward = |port: &&End| port.is_near == is_station || node.role == Role::HomeAgent;
+        let is_near = self.has_only_near_ports(index);
+        let outward = |port: &&End| port.is_near == is_station || is_near;
         let mut outer = graph.ports_of(index).filter(outward);
         let first = outer.next();
         let outer = first.map_or(self.node(index, false), |port| self.onto(port));
         let mut host = host::HostConfig::new(address, outer);
+        let home = (is_station && blueprint.tunnels_at(index).first().is_some())
+            .then(|| blueprint.home(index))
+            .flatten();
+        if let Some(home) = home {
+            host.addresses = vec![home];
+        }
         let mut inward = graph.ports_of(index).filter(|port| !port.is_near);
         let other = inward.find(|port| port.address.is_ipv4() != address.is_ipv4());
         host.addresses.extend(other.map(|port| port.address));
@@ -281,12 +371,22 @@ impl<'a> Builder<'a> {
         }
         match node.role {
             Role::Gateway => self.ports_of_gateway(index, &mut host),
-            Role::Firewall | Role::ForeignAgent => self.ports_of_both_sides(index, &mut host),
+            Role::Firewall | Role::ForeignAgent if !is_near => {
+                self.ports_of_both_sides(index, &mut host);
+            }
+            Role::Router => self.ports_of_router(index, &mut host),
             _ => {}
         }
-        host.neighbours = first.and_then(|port| self.forks[port.link]);
+        // An access point knows by itself who is on its radio.
+        let wired = first.filter(|port| !blueprint.is_radio(port.link));
+        host.neighbours = wired.and_then(|port| self.forks[port.link]);
         let mtu = self.stack_mtu(index);
-        let control = self.control(index, node, host.addresses.clone());
+        let own = match node.role {
+            Role::Router => blueprint.tunnel_addresses(index),
+            _ => host.addresses.clone(),
+        };
+        let control = self.control(index, node, own);
+        let entrance = access::entrance(blueprint, index, mtu);
         let part = match (node.role, control) {
             (Role::Firewall, _) => Part::Wall(Box::new(skip::wall(blueprint, index, mtu))),
             (Role::ForeignAgent, _) => {
@@ -298,8 +398,31 @@ impl<'a> Builder<'a> {
                 None => Part::Plain,
             },
         };
-        let stack = Stack::new(address, mtu, blueprint.seed);
-        Host::new(host, part, Some(stack))
+        let mut stack = Stack::new(address, mtu, blueprint.seed);
+        if blueprint.has_radio() {
+            stack.fill_segments();
+        }
+        Host::new(host, part, Some(stack), entrance)
+    }
+
+    /// Each link of a router that ends tunnels has a port, in their order.
+    fn ports_of_router(&self, index: usize, host: &mut host::HostConfig) {
+        let graph = &self.blueprint.graph;
+        host.is_router = true;
+        host.addresses = graph.ports_of(index).map(|port| port.address).collect();
+        host.targets.clear();
+        for (number, port) in graph.ports_of(index).enumerate() {
+            host.targets.push(self.onto(port));
+            let hops = graph.hops.iter();
+            let hops = hops.filter(|hop| (hop.node, hop.link) == (index, port.link));
+            for hop in hops {
+                let network = graph.segments[hop.to].network;
+                let to = Port(number as u8);
+                host.routes.push((network.first, network.last(), to));
+            }
+        }
+        host.protects = self.blueprint.protects(index);
+        host.radius = access::asked(self.blueprint, index);
     }
 
     /// Port 0 of a firewall leads to its first link outside, that of a foreign agent to its first
@@ -359,8 +482,13 @@ impl<'a> Builder<'a> {
         let tunnels = blueprint.tunnels_at(index);
         let (tunnel, set) = tunnels.first()?;
         let inside = TrafficSelector::subnet(set.inside.first, set.inside.bits);
-        let mtu_of = |set: &TunnelSetup| blueprint.mtu_bytes(set.from, set.to);
-        let config = if node.role == Role::Station {
+        let mtu_of = |set: &TunnelSetup| blueprint.tunnel_mtu(set);
+        let config = if node.ends_tunnels {
+            tunnel::router(&tunnels, index, mtu_of)
+        } else if set.is_at_router {
+            let waits = blueprint.is_measured(index);
+            tunnel.station_of_router(set, mtu_of(set), waits)
+        } else if node.role == Role::Station {
             tunnel.station(set.gateway, inside, mtu_of(set))
         } else {
             Tunnel::gateway(&tunnels, inside, mtu_of)

@@ -11,10 +11,13 @@ use engine::link::{self, Counters};
 use engine::time::{Duration, Instant};
 use serde::Serialize;
 
+use super::access;
+use super::admitted::{Admitted, is_on};
 use super::moved::Moved;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
-use super::{Begun, QUIET, World, seconds};
-use crate::kernel::{Element, KernelFault, Link, Port, Subject, Target};
+use super::{Begun, PATIENCE, QUIET, World, seconds};
+use crate::kernel::dialogue::Script;
+use crate::kernel::{Element, Kernel, KernelFault, Link, Port, Subject, Target};
 use crate::scenario::{Change, WholeLinkChange, WholeMove};
 
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
@@ -24,6 +27,9 @@ pub struct Flowed {
     pub tunnels: Vec<Tunnelled>,
     /// In the order of the scenario. Empty unless all tunnels are up.
     pub flows: Vec<Flow>,
+    /// How the stations of flows came onto their radio links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub admitted: Vec<Admitted>,
     /// What each mobile node did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mobile: Vec<Moved>,
@@ -100,7 +106,7 @@ impl World {
     fn run_graph(&mut self) -> Result<Flowed, KernelFault> {
         self.kernel.start()?;
         let exchanges = self.handshakes()?;
-        let is_up = exchanges.iter().all(|exchange| exchange.is_up);
+        let is_up = exchanges.iter().all(|exchange| exchange.is_up) && self.are_on()?;
         let mut outcome = Flowed::default();
         if is_up {
             let before = self.carried();
@@ -109,6 +115,7 @@ impl World {
             outcome.links = carried.map(|(all, before)| all.since(&before)).collect();
         }
         outcome.tunnels = self.tunnelled(exchanges);
+        outcome.admitted = self.admitted();
         outcome.mobile = self.moved();
         outcome.drops = self.drops();
         outcome.unpriced = self.unpriced();
@@ -119,6 +126,26 @@ impl World {
         let written = self.kernel.finish_capture();
         written.map_err(|fault| KernelFault::Capture(crate::system::said(&fault)))?;
         Ok(outcome)
+    }
+
+    /// Waits until the stations of flows are on their radio links. Returns whether they are.
+    fn are_on(&mut self) -> Result<bool, KernelFault> {
+        let stations = self
+            .blueprint
+            .programs
+            .iter()
+            .map(|program| program.station);
+        let measured = stations.filter(|station| self.blueprint.is_measured(*station));
+        let hosts: Vec<u32> = measured.map(|station| self.number(station)).collect();
+        let all = |kernel: &Kernel| {
+            let mut hosts = hosts.iter().filter_map(|host| kernel.host(*host));
+            hosts.all(is_on)
+        };
+        let end = self.kernel.now() + PATIENCE;
+        if !all(&self.kernel) {
+            self.kernel.run_while(end, |kernel| !all(kernel))?;
+        }
+        Ok(all(&self.kernel))
     }
 
     fn flows(&mut self) -> Result<Vec<Flow>, KernelFault> {
@@ -233,7 +260,9 @@ impl World {
             fork.forget_of(address, host);
             let (element, port) = (host, Port(0));
             // A visitor is found by its home address, and hears what is sent to all.
-            let visitor = home.filter(|_| self.blueprint.is_visit(link));
+            let is_visit = self.blueprint.is_visit(link);
+            let is_visit = is_visit || self.blueprint.visitor(station, link).is_some();
+            let visitor = home.filter(|_| is_visit);
             for other in visitor.into_iter().chain([Ipv4Addr::BROADCAST.into()]) {
                 fork.forget_of(other, host);
                 if link == to && visitor.is_some() {
@@ -243,16 +272,56 @@ impl World {
             if link == to {
                 fork.lead_one(address, Target { element, port });
             }
+            fork.frames.remove(&(station as u32));
+            if link == to && self.blueprint.is_radio(link) {
+                fork.frames.insert(station as u32, Target { element, port });
+            }
         }
+        let dialogue = self.at_radios(station, to);
         let (element, port_of_link) = (self.elements.links[to].0, Port(0));
         let outer = Target {
             element,
             port: port_of_link,
         };
+        let now = self.kernel.now();
+        let is_radio = self.blueprint.is_radio(to);
         if let Some(found) = self.kernel.host_mut(host) {
+            if is_radio {
+                found.ask_for_access(dialogue, now);
+            }
             found.attach(port.address, outer);
         }
         self.kernel.wake(host);
+    }
+
+    /// Tells access points that a station has left their radios, or comes to one. Returns its
+    /// dialogue there.
+    fn at_radios(&mut self, station: usize, to: usize) -> Option<(u32, Script)> {
+        let number = station as u32;
+        let points: Vec<usize> = self.blueprint.joints.iter().map(|it| it.far).collect();
+        for point in points {
+            let element = self.number(point);
+            if let Some(Element::AccessPoint(point)) = self.kernel.element_mut(element) {
+                point.forget(number);
+            }
+        }
+        if !self.blueprint.is_radio(to) {
+            return None;
+        }
+        let (addresses, script) = access::expected(&self.blueprint, station, to);
+        // Whoever is on the link behind no longer answers for the addresses.
+        let behind = self.blueprint.behind(self.blueprint.joints[to].far);
+        let fork = behind.and_then(|link| self.elements.forks[link]);
+        if let Some(Element::Fork(fork)) = fork.and_then(|it| self.kernel.element_mut(it)) {
+            for address in &addresses {
+                fork.forget(*address);
+            }
+        }
+        let element = self.number(self.blueprint.joints[to].far);
+        if let Some(Element::AccessPoint(point)) = self.kernel.element_mut(element) {
+            point.expect(number, addresses, script.clone());
+        }
+        script.map(|script| (number, script))
     }
 
     fn change_link(&mut self, joint: usize, to: WholeLinkChange) -> Result<(), KernelFault> {

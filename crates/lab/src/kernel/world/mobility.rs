@@ -41,7 +41,7 @@ pub(super) fn of(blueprint: &Blueprint, index: usize, mtu: u32) -> Option<Mobile
     if !blueprint.clamps_mss {
         mobile.keep_mss();
     }
-    mobile.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
+    mobile.set_link_mtu(blueprint.carried_mtu(mtu));
     Some(mobile)
 }
 
@@ -115,7 +115,9 @@ pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
         Some(IpAddr::V4(address)) => address,
         _ => Ipv4Addr::UNSPECIFIED,
     };
-    let address = v4(blueprint.graph.outside(index).map(|port| port.address));
+    let own = blueprint.graph.outside(index).map(|port| port.address);
+    // One on a link of hosts has the same address for visitors and as their care-of address.
+    let address = v4(own.or(blueprint.graph.inside(index)));
     let config = foreign_agent::Config {
         address,
         care_of: v4(blueprint.graph.inside(index)),
@@ -140,7 +142,7 @@ pub(super) fn foreign(blueprint: &Blueprint, index: usize, mtu: u32) -> Agent {
     if !blueprint.clamps_mss {
         agent.keep_mss();
     }
-    agent.set_link_mtu(u16::try_from(mtu).unwrap_or(u16::MAX));
+    agent.set_link_mtu(blueprint.carried_mtu(mtu));
     agent
 }
 
@@ -173,12 +175,28 @@ impl Blueprint {
     /// The addresses that the graph gives to a station on links of foreign agents.
     fn visits(&self, station: usize) -> BTreeSet<Ipv4Addr> {
         let ports = self.graph.ports.iter().filter(|port| port.node == station);
-        let visits = ports.filter(|port| self.is_visit(port.link));
+        let agents = self.agents(station);
+        let visits = ports.filter(|port| {
+            self.is_visit(port.link) || agents.iter().any(|(own, _)| *own == port.address)
+        });
         let addresses = visits.filter_map(|port| match port.address {
             IpAddr::V4(address) => Some(address),
             IpAddr::V6(_) => None,
         });
         addresses.collect()
+    }
+
+    /// The largest packet of a tunnel of Mobile IP that the links of `mtu` octets carry, and the
+    /// tunnels between routers on the way.
+    pub(super) fn carried_mtu(&self, mtu: u32) -> u16 {
+        let between = self.setup.tunnels.iter();
+        let between = between.filter(|set| self.nodes[set.from].ends_tunnels);
+        let largest = between.filter_map(|set| {
+            let shape = set.shape()?;
+            Some(shape.largest_packet(mtu as usize) as u32)
+        });
+        let largest = largest.min().unwrap_or(mtu);
+        u16::try_from(largest.min(mtu)).unwrap_or(u16::MAX)
     }
 
     /// Whether a link is that of a foreign agent's visitors.

@@ -266,6 +266,10 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("foreign-source", fork.foreign),
             ]
         }
+        Element::AccessPoint(point) => vec![
+            ("no-station", point.unrouted),
+            ("not-let-in", point.refused),
+        ],
         Element::Host(host) => {
             let own = host.dropped();
             let mut counts = vec![
@@ -273,6 +277,7 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("malformed", own.malformed),
                 ("in-clear", own.clear),
                 ("nobody", own.nobody),
+                ("not-let-in", own.shut),
             ];
             if let Some(drops) = host.part.drops() {
                 let reasons = DropReason::ALL.into_iter();

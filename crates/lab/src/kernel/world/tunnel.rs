@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::config::{
     Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
@@ -14,6 +14,7 @@ use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
 use crate::kernel::pki;
+use crate::scenario::Network;
 use crate::scenario::graph::setup::TunnelSetup;
 
 /// A tunnel between a station and a gateway.
@@ -68,6 +69,39 @@ impl Tunnel {
         }
     }
 
+    /// The configuration of a station whose gateway is a router: all its packets go through the
+    /// tunnel, with the address that they have anyway.
+    /// `waits`: only a command brings it up.
+    pub(super) fn station_of_router(&self, set: &TunnelSetup, mtu: u32, waits: bool) -> Config {
+        let mut connection = self.end_of_router(&[set], true, mtu);
+        if waits {
+            connection.start = Start::Responder;
+        }
+        Config {
+            connections: vec![Arc::new(connection)],
+            pools: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// One end of tunnels to a router: the initiator of one, or the router of all with this policy.
+    fn end_of_router(&self, sets: &[&TunnelSetup], initiates: bool, mtu: u32) -> Connection {
+        let mut connection = self.connection(initiates, mtu);
+        let near = sets.iter().map(|set| subnet(set.pool)).collect();
+        let far = sets.iter().take(1).map(|set| subnet(set.inside)).collect();
+        let (local, remote) = match initiates {
+            true => (near, far),
+            false => (far, near),
+        };
+        connection.children[0].local = local;
+        connection.children[0].remote = remote;
+        connection.unique = Unique::Keep;
+        if let Some(set) = sets.first().filter(|_| initiates) {
+            connection.make_station(vec![(set.gateway, IKE_PORT).into()]);
+        }
+        connection
+    }
+
     /// The configuration of a gateway: a connection and a pool for each of its policies. Several
     /// stations with one policy use the same certificate, so that their messages have the same
     /// length, and the smallest MTU of their paths.
@@ -117,6 +151,11 @@ impl Tunnel {
         all
     }
 
+    /// The name of its connection.
+    pub(super) fn connection_name(&self) -> String {
+        self.name("road")
+    }
+
     /// A name that is unique to the policy at its gateway.
     fn name(&self, first: &str) -> String {
         match self.rank {
@@ -150,7 +189,7 @@ impl Tunnel {
         };
         let mut child = Child::new("net", self.mode, vec![self.esp]);
         child.path_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let (name, ike) = (self.name("road"), vec![self.ike]);
+        let (name, ike) = (self.connection_name(), vec![self.ike]);
         let mut connection = Connection::new(&name, ike, local, remote, vec![child]);
         connection.is_aggressive = self.is_aggressive;
         connection.is_legacy = true;
@@ -160,6 +199,43 @@ impl Tunnel {
         };
         connection
     }
+}
+
+/// The configuration of a router that ends tunnels: a connection for each that it begins, and one
+/// for each policy of others. A station asks for its own address among those of its policy.
+pub(super) fn router(
+    tunnels: &[(Tunnel, &TunnelSetup)],
+    router: usize,
+    mtu_of: impl Fn(&TunnelSetup) -> u32,
+) -> Config {
+    let mut connections = Vec::new();
+    for (index, (tunnel, set)) in tunnels.iter().enumerate() {
+        let initiates = set.from == router;
+        let is_alike = |(_, other): &&(Tunnel, &TunnelSetup)| {
+            (other.to, other.rank) == (set.to, set.rank) && !initiates
+        };
+        if tunnels[..index].iter().any(|other| is_alike(&other)) {
+            continue;
+        }
+        let alike: Vec<&TunnelSetup> = match initiates {
+            true => vec![set],
+            false => tunnels.iter().filter(is_alike).map(|it| it.1).collect(),
+        };
+        let mtu = alike.iter().map(|set| mtu_of(set)).min();
+        let mtu = mtu.unwrap_or(u32::MAX);
+        let mut connection = tunnel.end_of_router(&alike, initiates, mtu);
+        connection.name = format!("{}-{}", connection.name, set.from);
+        connections.push(Arc::new(connection));
+    }
+    Config {
+        connections,
+        pools: Vec::new(),
+        limits: Limits::default(),
+    }
+}
+
+fn subnet(network: Network) -> TrafficSelector {
+    TrafficSelector::subnet(network.first, network.bits)
 }
 
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 53);

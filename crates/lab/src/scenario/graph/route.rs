@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Graph, Port};
+use crate::scenario::address::Network;
 
 /// What packets pass, in the direction away from the station.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,23 @@ impl Graph {
             }
         }
         None
+    }
+
+    /// The address of a node on a segment that it shares with another one.
+    pub(super) fn between(&self, from: usize, to: usize) -> Option<IpAddr> {
+        let is_shared = |port: &&Port| self.ports_of(from).any(|own| own.segment == port.segment);
+        let own = self.ports_of(to);
+        own.filter(is_shared).map(|port| port.address).next()
+    }
+
+    /// The network of stations at a router, not that between it and another.
+    pub(super) fn own_network(&self, router: usize, other: usize) -> Option<Network> {
+        let inward = self.ports_of(router).filter(|port| !port.is_near);
+        let mut own = inward.filter(|port| {
+            let mut others = self.ports_of(other);
+            others.all(|it| it.segment != port.segment)
+        });
+        own.next().map(|port| self.segments[port.segment].network)
     }
 
     /// Follows the routes of routers and NATs to the node, or to the gateway that it is behind.

@@ -8,7 +8,7 @@ use engine::sa::Mode;
 use serde::Serialize;
 
 use super::crossing::{Crossing, SkipSetup};
-use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD};
+use super::{Graph, POOLS_OCTETS, POOLS_V6_WORD, Port};
 use crate::cost::Policy;
 use crate::scenario::address::Network;
 use crate::scenario::{Flow, MobileIp, Model, NODES_MAX, Role, Scenario, Tunnel};
@@ -79,8 +79,12 @@ pub struct TunnelSetup {
     pub gateway: IpAddr,
     /// Network that the station reaches through it in tunnel mode.
     pub inside: Network,
-    /// Inner addresses for stations, or in transport mode addresses that represent them.
+    /// Inner addresses for stations, or in transport mode addresses that represent them. At a router
+    /// the addresses of its peer: its own, or those of its network.
     pub pool: Network,
+    /// Whether the gateway is a router, which lends no addresses.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_at_router: bool,
 }
 
 /// A port of a gateway.
@@ -138,9 +142,19 @@ impl Setup {
         };
         for (tunnel, policy) in graph.tunnels.iter().zip(policies) {
             let mode = policy.mode;
-            let gateway = some(graph.address_for(tunnel.from, tunnel.to));
+            let is_at_router = scenario.nodes[tunnel.to].ends_tunnels;
+            let gateway = match graph.between(tunnel.from, tunnel.to) {
+                Some(address) if is_at_router => address,
+                _ => some(graph.address_for(tunnel.from, tunnel.to)),
+            };
             let inside = graph.behind(tunnel.to).map(|segment| segment.network);
             let inside = inside.unwrap_or(Network::alone(address(tunnel.to)));
+            let is_site = scenario.nodes[tunnel.from].ends_tunnels;
+            let inside = match (is_at_router, is_site) {
+                (true, true) => graph.own_network(tunnel.to, tunnel.from).unwrap_or(inside),
+                (true, false) => Network::all(gateway.is_ipv6()),
+                (false, _) => inside,
+            };
             let is_inner_v6 = match mode {
                 Mode::Tunnel => inside.is_v6(),
                 Mode::Transport => gateway.is_ipv6(),
@@ -162,7 +176,14 @@ impl Setup {
                 is_tunnel: mode == Mode::Tunnel,
                 gateway,
                 inside,
-                pool: pool(scenario, tunnel.to, rank, is_inner_v6),
+                pool: match (is_at_router, is_site) {
+                    (false, _) => pool(scenario, tunnel.to, rank, is_inner_v6),
+                    (true, true) => graph
+                        .own_network(tunnel.from, tunnel.to)
+                        .unwrap_or(Network::alone(address(tunnel.from))),
+                    (true, false) => Network::alone(setup.home_or(tunnel.from, address)),
+                },
+                is_at_router,
             });
         }
         for (number, flow) in scenario.flows.iter().enumerate() {
@@ -178,22 +199,24 @@ impl Setup {
         let (station, server) = flow.ends();
         let end = graph.outer_end(server);
         let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
-        let mut mobile = self.mobile.iter();
-        let mobile = mobile.find(|it| it.layer.station == station);
         let is_inner = tunnel.is_some_and(|tunnel| tunnel.is_tunnel);
+        let is_lent = is_inner && !tunnel.is_some_and(|tunnel| tunnel.is_at_router);
         let is_tcp = matches!(flow.traffic.model, Model::Tcp { .. });
         let port = port(number, is_tcp);
         self.flows.push(Destination {
             station,
             server,
             server_address: match is_inner {
-                true => address(server),
+                true => self.home_or(server, address),
+                false if end == server => {
+                    self.home_or(server, |end| some(graph.address_for(station, end)))
+                }
                 false => some(graph.address_for(station, end)),
             },
             station_address: match tunnel {
-                Some(tunnel) if tunnel.is_tunnel => None,
-                Some(tunnel) => tunnel.pool.host(1),
-                None => Some(mobile.map_or(address(station), |it| it.home.into())),
+                Some(_) if is_lent => None,
+                Some(tunnel) if !tunnel.is_tunnel && !tunnel.is_at_router => tunnel.pool.host(1),
+                _ => Some(self.home_or(station, address)),
             },
             port,
         });
@@ -206,6 +229,13 @@ impl Setup {
                 address: address(server),
             });
         }
+    }
+
+    /// A mobile node's home address, or a node's address on its link.
+    fn home_or(&self, station: usize, address: impl Fn(usize) -> IpAddr) -> IpAddr {
+        let mut mobile = self.mobile.iter();
+        let mobile = mobile.find(|it| it.layer.station == station);
+        mobile.map_or_else(|| address(station), |it| it.home.into())
     }
 
     /// Number of the next tunnel's policy. In other address families a policy counts as another.
@@ -225,8 +255,9 @@ impl MobileSetup {
     /// None for a network of IPv6, which [`Graph::of`] refuses.
     fn of(layer: MobileIp, graph: &Graph) -> Option<Self> {
         let own = graph.ports_of(layer.agent).next()?;
-        let home = graph.port(layer.station, own.link)?;
-        let (IpAddr::V4(home), IpAddr::V4(home_agent)) = (home.address, own.address) else {
+        let is_home = |port: &&Port| (port.node, port.segment) == (layer.station, own.segment);
+        let port = graph.ports.iter().find(is_home)?;
+        let (IpAddr::V4(home), IpAddr::V4(home_agent)) = (port.address, own.address) else {
             return None;
         };
         Some(Self {
@@ -234,7 +265,7 @@ impl MobileSetup {
             home,
             home_agent,
             network: graph.segments[own.segment].network,
-            link: own.link,
+            link: port.link,
         })
     }
 }

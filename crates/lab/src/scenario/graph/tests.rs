@@ -220,8 +220,8 @@ fn layers_that_are_not_there_yet_are_named() {
             "mobile-ip goes from a station to its home agent",
         ),
         ("skip", "skip goes from a station to a firewall"),
-        ("access", missing),
-        ("link-cipher", missing),
+        ("access", "access goes from a station to an access point"),
+        ("link-cipher", "the key 'link' is missing"),
         ("transport", missing),
         ("ipsek", "the nearest valid one is 'ipsec'"),
     ] {
@@ -315,7 +315,7 @@ fn flows_and_moves_that_cannot_be_are_refused_where_they_stand() {
         ),
         (
             ends,
-            "from = \"ms1\"\nto = \"ms2\"",
+            "from = \"ms1\"\nto = \"router\"",
             "a flow needs a station at one end",
         ),
         (

@@ -1,0 +1,307 @@
+//! Access to radio links in a world: the dialogues of stations and access points with the time that
+//! each end computes, and what frames of a cipher cost.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use engine::time::{Duration, Instant};
+
+use super::blueprint::Blueprint;
+use super::mobility;
+use wire::ip::ipv4;
+
+use crate::cost::Device;
+use crate::exchange::Exchange;
+use crate::kernel::cpu::PacketCosts;
+use crate::kernel::dialogue::{Script, Step};
+use crate::kernel::host::{Entrance, Protects, Supplicant};
+use crate::scenario::graph::setup::TunnelSetup;
+use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Uncomputable};
+
+/// When measured stations ask for access: the tunnels of all others are up by then.
+const BEGINS: Duration = Duration::from_secs(10);
+
+/// The dialogues of all stations, by station and access point, and the first operation without a
+/// cost.
+#[expect(clippy::type_complexity, reason = "used once")]
+pub(super) fn dialogues(
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<(BTreeMap<(usize, usize), Script>, Option<String>), Uncomputable> {
+    let mut all = BTreeMap::new();
+    let mut unpriced = None;
+    for access in &scenario.wireless.access {
+        let script = script(access, scenario, catalogue, &mut unpriced)?;
+        all.insert((access.station, access.access_point), script);
+    }
+    Ok((all, unpriced))
+}
+
+/// The messages of an access, with the work of both ends.
+pub(crate) fn script(
+    access: &Access,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    unpriced: &mut Option<String>,
+) -> Result<Script, Uncomputable> {
+    let device = |node: &Node| {
+        let computer = node.computer.as_ref();
+        let device = computer.map(|computer| scenario.device(&node.name, computer, catalogue));
+        device.transpose()
+    };
+    let point = &scenario.nodes[access.access_point];
+    let server = scenario
+        .nodes
+        .iter()
+        .find(|it| Some(&it.name) == point.radius.as_ref());
+    let station = device(&scenario.nodes[access.station])?;
+    let (server, point) = (device(server.unwrap_or(point))?, device(point)?);
+    let mut steps = Vec::new();
+    for method in &access.methods {
+        // The scenario has checked that it is there.
+        let Some(entry) = catalogue.find(Kind::Exchange, method) else {
+            continue;
+        };
+        let exchange = Exchange::parse(&entry.file, &entry.text)?;
+        for message in &exchange.messages {
+            let Some(bytes) = message.bytes else {
+                let what = format!(
+                    "'{method}' has a message without a size: '{}'",
+                    message.says
+                );
+                return Err(scenario.fault(&["policy", "layer"], what).into());
+            };
+            let other = match message.relayed {
+                Some(_) => &server,
+                None => &point,
+            };
+            let mut seconds = |device: &Option<Device>, work: &[String]| {
+                device
+                    .as_ref()
+                    .map_or(0.0, |device| spent(device, work, unpriced))
+            };
+            steps.push(Step {
+                is_from_station: message.is_from_node,
+                frame_bytes: bytes - exchange.framing,
+                relayed_bytes: message.relayed,
+                station_s: seconds(&station, &message.work),
+                server_s: seconds(other, &message.peer_work),
+            });
+        }
+    }
+    Ok(steps.into())
+}
+
+/// Seconds of operations; those without a cost take none, and the first is noted.
+fn spent(device: &Device, work: &[String], unpriced: &mut Option<String>) -> f64 {
+    let each = work.iter().map(|name| match device.operation(name) {
+        Ok(seconds) => seconds,
+        Err(missing) => {
+            unpriced.get_or_insert_with(|| missing.to_string());
+            0.0
+        }
+    });
+    each.sum()
+}
+
+/// Seconds of a frame at a station or an access point; none: its link has no cipher, its hardware
+/// ciphers, or it computes in no time.
+pub(super) fn frames(
+    (index, node): (usize, &Node),
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<Option<PacketCosts>, Uncomputable> {
+    let links = scenario.links.iter().enumerate();
+    let mut links = links.filter(|(_, joint)| match node.role {
+        Role::AccessPoint => joint.far == index,
+        _ => joint.near.contains(&index),
+    });
+    let cipher = links.find_map(|(link, _)| scenario.wireless.cipher(link));
+    let (Some(cipher), Some(computer)) = (cipher, &node.computer) else {
+        return Ok(None);
+    };
+    if node.ciphers_in_hardware {
+        return Ok(None);
+    }
+    let device = scenario.device(&node.name, computer, catalogue)?;
+    let unpriced = |missing| scenario.unpriced((&node.name, index), missing);
+    Ok(Some(PacketCosts {
+        seal: device
+            .frame(cipher, crate::cost::Direction::Seal)
+            .map_err(unpriced)?,
+        open: device
+            .frame(cipher, crate::cost::Direction::Open)
+            .map_err(unpriced)?,
+    }))
+}
+
+/// What an access point expects of a station that comes to its radio: its addresses there, and the
+/// dialogue.
+pub(super) fn expected(
+    blueprint: &Blueprint,
+    station: usize,
+    radio: usize,
+) -> (Vec<IpAddr>, Option<Script>) {
+    let own = blueprint.graph.port(station, radio);
+    let addresses = own.map(|port| port.address).into_iter();
+    let addresses = addresses.chain(blueprint.home(station));
+    let point = blueprint.joints[radio].far;
+    let script = blueprint.dialogues.get(&(station, point)).cloned();
+    (addresses.collect(), script)
+}
+
+/// The dialogues that a server of RADIUS has, by station.
+pub(super) fn asked(blueprint: &Blueprint, server: usize) -> BTreeMap<u32, Script> {
+    let all = blueprint.dialogues.iter();
+    let own = all.filter(|((_, point), _)| blueprint.nodes[*point].radius == Some(server));
+    own.map(|((station, _), script)| (*station as u32, script.clone()))
+        .collect()
+}
+
+/// How a node comes onto its link.
+pub(super) fn entrance(blueprint: &Blueprint, index: usize, mtu: u32) -> Entrance {
+    let node = &blueprint.nodes[index];
+    if node.role != Role::Station {
+        return Entrance::default();
+    }
+    let first = blueprint.graph.ports_of(index).next().copied();
+    let radio = first.map(|port| port.link);
+    let script = radio.and_then(|radio| expected(blueprint, index, radio).1);
+    let is_measured = blueprint.is_measured(index);
+    let script = script.filter(|_| is_measured);
+    let has_tunnel = !blueprint.tunnels_at(index).is_empty();
+    let waiting = blueprint.tunnels_at(index).into_iter().next();
+    let waiting = waiting.filter(|(_, set)| is_measured && set.is_at_router);
+    let roaming = has_tunnel.then(|| mobility::of(blueprint, index, mtu));
+    Entrance {
+        begins: is_measured.then_some(Instant(0) + BEGINS),
+        supplicant: script.map(|script| Supplicant::new(index as u32, script)),
+        frames: node.frames.clone(),
+        agents: blueprint.agents(index),
+        roaming: roaming.flatten().map(Box::new),
+        place: first.map(|port| port.address),
+        connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
+        ..Entrance::default()
+    }
+}
+
+impl Blueprint {
+    /// Whether a link is the radio of an access point.
+    pub(in crate::kernel) fn is_radio(&self, joint: usize) -> bool {
+        self.nodes[self.joints[joint].far].role == Role::AccessPoint
+    }
+
+    /// The link behind an access point.
+    pub(in crate::kernel) fn behind(&self, point: usize) -> Option<usize> {
+        self.joints.iter().position(|it| it.near.contains(&point))
+    }
+
+    /// Whether there is an access point.
+    pub(super) fn has_radio(&self) -> bool {
+        (0..self.joints.len()).any(|joint| self.is_radio(joint))
+    }
+
+    /// Whether an access point is at one of a link's ends.
+    pub(super) fn is_bridged(&self, joint: usize) -> bool {
+        let mut near = self.joints[joint].near.iter();
+        let is_point = |node: &usize| self.nodes[*node].role == Role::AccessPoint;
+        self.is_radio(joint) || near.any(is_point)
+    }
+
+    /// Whether the way of a station onto its link is measured: that of each flow's station, in a
+    /// world with access points.
+    pub(super) fn is_measured(&self, station: usize) -> bool {
+        let mut programs = self.programs.iter();
+        self.has_radio() && programs.any(|program| program.station == station)
+    }
+
+    /// A mobile node's home address.
+    pub(super) fn home(&self, station: usize) -> Option<IpAddr> {
+        let mut mobile = self.setup.mobile.iter();
+        let own = mobile.find(|it| it.layer.station == station);
+        own.map(|it| it.home.into())
+    }
+
+    /// The home address of a node that is a guest on a link.
+    pub(in crate::kernel) fn visitor(&self, station: usize, joint: usize) -> Option<IpAddr> {
+        let mut mobile = self.setup.mobile.iter();
+        let own = mobile.find(|it| it.layer.station == station)?;
+        let segment = |link: usize| {
+            self.graph
+                .segments
+                .iter()
+                .position(|it| it.links.contains(&link))
+        };
+        (segment(own.link) != segment(joint)).then_some(own.home.into())
+    }
+
+    /// A station's addresses on links of foreign agents that are hosts there, and these agents.
+    pub(super) fn agents(&self, station: usize) -> Vec<(IpAddr, IpAddr)> {
+        let ports = self.graph.ports.iter().filter(|port| port.node == station);
+        let visits = ports.filter(|port| self.visitor(station, port.link).is_some());
+        let with_agents = visits.filter_map(|port| {
+            let mut others = self.graph.ports.iter();
+            let agent = others.find(|other| {
+                let role = self.nodes[other.node].role;
+                other.segment == port.segment && other.is_near && role == Role::ForeignAgent
+            })?;
+            Some((port.address, agent.address))
+        });
+        with_agents.collect()
+    }
+
+    /// The largest packet of a tunnel on its path. That of a mobile node may be inside a tunnel of
+    /// Mobile IP, and that in one between routers.
+    pub(super) fn tunnel_mtu(&self, set: &TunnelSetup) -> u32 {
+        let mtu = self.mtu_bytes(set.from, set.to);
+        let ports = self.graph.ports.iter().filter(|port| port.node == set.from);
+        let mut away = ports.filter(|port| self.visitor(set.from, port.link).is_some());
+        match away.next() {
+            Some(_) if set.is_at_router => {
+                let header = ipv4::HEADER_LEN as u32;
+                u32::from(self.carried_mtu(mtu)).saturating_sub(header)
+            }
+            _ => mtu,
+        }
+    }
+
+    /// The addresses of a router's tunnels: those between routers come first.
+    pub(super) fn tunnel_addresses(&self, router: usize) -> Vec<IpAddr> {
+        let ports = self.graph.ports_of(router);
+        let mut own: Vec<(bool, IpAddr)> = ports
+            .map(|port| {
+                (
+                    !port.is_near && !self.is_between(router, port.link),
+                    port.address,
+                )
+            })
+            .collect();
+        own.sort_by_key(|(is_inward, _)| *is_inward);
+        own.into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// Whether the other end of a router's link is another router with tunnels.
+    fn is_between(&self, router: usize, joint: usize) -> bool {
+        let joint = &self.joints[joint];
+        let mut ends = joint.near.iter().chain([&joint.far]);
+        ends.any(|node| *node != router && self.nodes[*node].ends_tunnels)
+    }
+
+    /// What the tunnels of a router protect.
+    pub(super) fn protects(&self, router: usize) -> Vec<Protects> {
+        let sets = self.setup.tunnels.iter();
+        let own = sets.filter_map(|set| {
+            let (from, to) = match router {
+                it if it == set.from => (set.pool, set.inside),
+                it if it == set.to => (set.inside, set.pool),
+                _ => return None,
+            };
+            Some(Protects {
+                from,
+                to,
+                is_of_station: !self.nodes[set.from].ends_tunnels,
+            })
+        });
+        own.collect()
+    }
+}
