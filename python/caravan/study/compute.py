@@ -169,8 +169,14 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
         kind = {CASE: MEASURED, WIRELESS: WIRELESS}.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
-        request = {"request": found.request, "program": tunnel.program()}
+        own = found.request["cell"] if kind == WIRELESS else found.request
+        request = {"request": own, "program": tunnel.program()}
         return (Job(kind, canonical(request), KERNEL_WEIGHT),)
+    if cell.sweep.measure == WIRELESS:
+        return tuple(
+            Job(KERNEL, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
+            for one in found.request["runs"]
+        )
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)
@@ -259,7 +265,10 @@ def _measures(
     if cell.sweep.measure == CASE:
         return case.read(results[0])
     if cell.sweep.measure == WIRELESS:
-        return wireless.read(results[0])
+        own = found.request["cell"]
+        if level == TESTBED:
+            return wireless.read(results[0])
+        return wireless.computed(own, level, results)
     if level == "model":
         return model(cell, found)
     measures = outcome(results)

@@ -509,7 +509,7 @@ class _Inside:
 
 def _telling(sweep: Sweep) -> str:
     """The level of a sentence's values that names none."""
-    if sweep.levels == ("testbed",):
+    if sweep.levels == ("testbed",) or (sweep.measure == WIRELESS and "testbed" in sweep.levels):
         return "testbed"
     is_run = sweep.measure in ("road", FLOWS) and "simulate" in sweep.levels
     return "simulate" if is_run else "model"

@@ -36,7 +36,7 @@ HELD = {
     EXCHANGE: ("model",),
     CASE: ("testbed",),
     STACK: ("model",),
-    WIRELESS: ("testbed",),
+    WIRELESS: LEVELS,
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}

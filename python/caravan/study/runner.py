@@ -187,11 +187,15 @@ def _ask(
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         resolved = list(threads.map(lambda cell: resolve(cell, files), found))
     faults = [missing(one) for one in resolved] if sweep.skips_missing else []
-    for index, (cell, one) in enumerate(zip(found, resolved, strict=True)):
-        if faults and faults[index]:
+    for cell, one, fault in zip(found, resolved, list(faults) or [""] * len(found), strict=True):
+        if fault:
             continue
         for level in levels:
-            if level in sweep.levels:
+            if level not in sweep.levels:
+                continue
+            if sweep.measure == WIRELESS and (why := wireless.without(one.request["cell"], level)):
+                faults.append(why)
+            else:
                 tasks.append(_Task(cell, level, one, compute.jobs(cell, one, level, seed)))
     return tasks, list(filter(None, faults))
 

@@ -1,7 +1,9 @@
-"""The policies and scenarios of paper P, measured in namespaces: the request of a cell, and its
-metrics.
+"""The policies and scenarios of paper P at three levels: the request of a cell, and its metrics.
 
-Left out: how a cell is measured, which is in `caravan.threeways.policies`.
+`testbed` measures with the real programs in namespaces (`caravan.threeways.policies`). `model` and
+`simulate` come from the native core, which has the study's scenario of the same name under the
+study's policy of the same name; there computing takes no time. Left out there: TLS between the ends
+of a flow, and a tunnel that was kept on a roam.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -29,6 +31,20 @@ BASE = "pn-1"
 COSTS = {"tcp_bytes_s": "tcp_cost_bytes_s", "udp_bytes_s": "udp_cost_bytes_s"}
 SHORTEST_S, LONGEST_S = 0.2, 60.0
 YES, NO = "yes", "no"
+NODE, FLOW = "mn1", "data"
+DATA_BYTES, PACKET_BYTES = 1200, 1228
+"""Of a datagram, and with its headers of IP and UDP."""
+TCP_BYTES_S = 4e6
+"""A simulated transfer is as long as one of so many bytes in the time of a measured flow."""
+SHORT_S, LONG_S = 2, 4
+"""Simulated runs of datagrams: what the long one has more came while all queues were full."""
+PARTS = {
+    "start": "eap_start_s",
+    "eap": "eap_s",
+    "registration": "registration_s",
+    "ike": "tunnel_s",
+}
+"""The native core's names of the parts of an authentication."""
 
 
 def request(
@@ -72,6 +88,79 @@ def request(
         "runs": run.replications,
         "flows": known["flows"] == YES,
     }
+
+
+def edits(request: Mapping[str, Any]) -> list[list[str]]:
+    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
+    runs of datagrams. Empty: it has no such policy."""
+    if request["policy"].startswith("tls"):
+        return []
+    common = [f"policy={request['policy']}", "link.*.queue=128000 B"]
+    tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
+    if not request["flows"]:
+        return [common + tcp]
+    datagrams = [
+        f"flow.{FLOW}.model=constant",
+        f"flow.{FLOW}.bytes=",
+        f"flow.{FLOW}.rate=8 Mbit/s",
+        f"flow.{FLOW}.sizes.model=fixed",
+        f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
+    ]
+    return [
+        common + tcp,
+        *([*common, *datagrams, f"run.time={seconds} s"] for seconds in (SHORT_S, LONG_S)),
+    ]
+
+
+def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
+    """The metrics of a cell from runs of the native core."""
+    runs = [json.loads(result)[level] for result in results]
+    found = dict(_admitted(request, runs[0]))
+    if request["flows"]:
+        found |= _carried(level, runs)
+    return [Measure(metric, value) for metric, value in found.items()]
+
+
+def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The parts of the node's authentication; none if its tunnel was kept on a roam: the core lets
+    a node come without one."""
+    (own,) = (one for one in run["admitted"] if one["station"] == NODE)
+    is_roaming = own["discovery_s"] not in (None, 0.0)
+    if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == "kept":
+        return
+    yield "authentication_s", own["all_s"]
+    for part, name in PARTS.items():
+        yield f"authentication_s:{part}", own[name] or 0.0
+    yield "discovery_s", own["discovery_s"] or 0.0
+
+
+def _carried(level: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    tcp, short, long = (_flow(run) for run in runs)
+    if level == "model":
+        return {
+            "response_ms": tcp["response_s"] * 1e3,
+            "tcp_bytes_s": tcp["throughput_bps"] / 8,
+            "udp_bytes_s": long["throughput_bps"] / 8 * DATA_BYTES / PACKET_BYTES,
+        }
+    more = long["streamed"]["received"] - short["streamed"]["received"]
+    return {
+        "response_ms": tcp["transferred"]["connected_s"] * 1e3,
+        "tcp_bytes_s": tcp["transferred"]["throughput_bps"] / 8,
+        "udp_bytes_s": more * DATA_BYTES / (LONG_S - SHORT_S),
+    }
+
+
+def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any]
+    (found,) = (one for one in run["flows"] if one["name"] == FLOW)
+    return found
+
+
+def without(request: Mapping[str, Any], level: str) -> str:
+    """Why a cell has nothing at a level; empty if it has something."""
+    if level == "testbed" or edits(request):
+        return ""
+    return f"{request['policy']} is between the ends of a flow: only the testbed has it"
 
 
 class Measuring:
