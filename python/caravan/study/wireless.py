@@ -36,8 +36,9 @@ DATA_BYTES, PACKET_BYTES = 1200, 1228
 """Of a datagram, and with its headers of IP and UDP."""
 TCP_BYTES_S = 4e6
 """A simulated transfer is as long as one of so many bytes in the time of a measured flow."""
-SHORT_S, LONG_S = 2, 4
-"""Simulated runs of datagrams: what the long one has more came while all queues were full."""
+SHORT, LONG = 4, 8
+"""Simulated runs of datagrams in times of a measured flow: what the long one has more came while
+all queues were full."""
 PARTS = {
     "start": "eap_start_s",
     "eap": "eap_s",
@@ -95,7 +96,7 @@ def edits(request: Mapping[str, Any]) -> list[list[str]]:
     runs of datagrams. Empty: it has no such policy."""
     if request["policy"].startswith("tls"):
         return []
-    common = [f"policy={request['policy']}", "link.*.queue=128000 B"]
+    common = [f"policy={request['policy']}"]
     tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
     if not request["flows"]:
         return [common + tcp]
@@ -105,11 +106,10 @@ def edits(request: Mapping[str, Any]) -> list[list[str]]:
         f"flow.{FLOW}.rate=8 Mbit/s",
         f"flow.{FLOW}.sizes.model=fixed",
         f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
+        "link.*.queue=128000 B",
     ]
-    return [
-        common + tcp,
-        *([*common, *datagrams, f"run.time={seconds} s"] for seconds in (SHORT_S, LONG_S)),
-    ]
+    times = (f"run.time={length * request['seconds']:g} s" for length in (SHORT, LONG))
+    return [common + tcp, *([*common, *datagrams, time] for time in times)]
 
 
 def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
@@ -117,7 +117,7 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
     runs = [json.loads(result)[level] for result in results]
     found = dict(_admitted(request, runs[0]))
     if request["flows"]:
-        found |= _carried(level, runs)
+        found |= _carried(request, level, runs)
     return [Measure(metric, value) for metric, value in found.items()]
 
 
@@ -128,13 +128,16 @@ def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tu
     is_roaming = own["discovery_s"] not in (None, 0.0)
     if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == "kept":
         return
-    yield "authentication_s", own["all_s"]
-    for part, name in PARTS.items():
-        yield f"authentication_s:{part}", own[name] or 0.0
+    parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
+    yield "authentication_s", sum(parts.values())
+    for part, seconds in parts.items():
+        yield f"authentication_s:{part}", seconds
     yield "discovery_s", own["discovery_s"] or 0.0
 
 
-def _carried(level: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _carried(
+    request: Mapping[str, Any], level: str, runs: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
     tcp, short, long = (_flow(run) for run in runs)
     if level == "model":
         return {
@@ -146,7 +149,7 @@ def _carried(level: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {
         "response_ms": tcp["transferred"]["connected_s"] * 1e3,
         "tcp_bytes_s": tcp["transferred"]["throughput_bps"] / 8,
-        "udp_bytes_s": more * DATA_BYTES / (LONG_S - SHORT_S),
+        "udp_bytes_s": more * DATA_BYTES / ((LONG - SHORT) * request["seconds"]),
     }
 
 
