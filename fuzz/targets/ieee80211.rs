@@ -5,8 +5,9 @@
 use libfuzzer_sys::fuzz_target;
 use wire::codec::{Reader, Writer};
 use wire::ieee80211::{
-    Authentication, CommitParts, EAPOL_LEN, Eapol, Elements, EthernetHeader, ExtendedIv, Header,
-    KeyData, KeyFrame, Rc4KeyFrame, Rsn, WepIv, snap,
+    AssociationRequest, AssociationResponse, Authentication, Beacon, CommitParts, EAPOL_LEN, Eapol,
+    Elements, EthernetHeader, ExtendedIv, Header, KeyData, KeyFrame, Rc4KeyFrame, Rsn, WepIv,
+    find_element, snap,
 };
 
 fuzz_target!(|octets: &[u8]| {
@@ -53,6 +54,7 @@ fuzz_target!(|octets: &[u8]| {
     if let Ok(message) = Authentication::parse(octets) {
         assert_eq!(written(|w| message.write(w)), octets);
     }
+    management(octets);
     for is_hash_to_element in [false, true] {
         if let Ok(parts) = CommitParts::parse(octets, is_hash_to_element)
             && parts.token.len() < 255
@@ -63,6 +65,24 @@ fuzz_target!(|octets: &[u8]| {
         }
     }
 });
+
+fn management(body: &[u8]) {
+    if let Ok(beacon) = Beacon::parse(body) {
+        assert_eq!(written(|w| beacon.write(w)), body);
+    }
+    if let Ok(request) = AssociationRequest::parse(body) {
+        assert_eq!(written(|w| request.write(w)), body);
+    }
+    if let Ok(response) = AssociationResponse::parse(body) {
+        let again = written(|w| response.write(w));
+        assert_eq!(AssociationResponse::parse(&again), Ok(response));
+    }
+    for id in 0..=u8::MAX {
+        if let Some(found) = find_element(body, id) {
+            assert_eq!((found[0], usize::from(found[1]) + 2), (id, found.len()));
+        }
+    }
+}
 
 fn keys(body: &[u8]) {
     if let Ok(frame) = KeyFrame::parse(body) {

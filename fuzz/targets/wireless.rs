@@ -1,17 +1,23 @@
 //! A wireless link between a station and an access point whose air an attacker owns: what is
 //! delivered was sent, once and in order (WEP alone may repeat); every drop is counted; a key is
-//! installed once, and both ends have the same.
+//! installed once, and both ends have the same; a station that was disturbed while it joined works
+//! once it is left alone.
 //!
 //! The input is a choice of cipher and AKM, then steps: what, position, bits.
 #![no_main]
+
+use std::collections::VecDeque;
 
 use crypto::rand::Seed;
 use engine::counters::{DropCounters, DropReason};
 use engine::link::wireless::handshake::{
     Akm, Authenticator, AuthenticatorConfig, Fact, MasterKey, Outbox, Supplicant, SupplicantConfig,
 };
-use engine::link::wireless::{GroupKey, LinkCipher, MAX_GROWTH, Port, Privacy, Role, TemporalKey};
-use engine::time::Instant;
+use engine::link::wireless::{
+    AccessPoint, AirOutbox, Credential, GroupKey, LinkCipher, LinkEvent, MAX_GROWTH, Network, Port,
+    Privacy, Received, Role, Security, Station, TemporalKey,
+};
+use engine::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 use wire::codec::Writer;
 use wire::ieee80211::{Address, EthernetHeader, Rsn};
@@ -20,6 +26,8 @@ const AP: Address = Address([2, 0, 0, 0, 0, 1]);
 const STATION: Address = Address([2, 0, 0, 0, 0, 2]);
 const WIRED: Address = Address([2, 0, 0, 0, 0, 9]);
 const MOST_STEPS: usize = 64;
+/// Frames and waits after which a station that nobody disturbs works.
+const MOST_CALM: usize = 1_000;
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, rest)) = input.split_first() else {
@@ -38,8 +46,152 @@ fuzz_target!(|input: &[u8]| {
     let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
     if !is_wep {
         handshake(akm, cipher, &steps, rest);
+        joining(akm, cipher, &steps, rest);
     }
 });
+
+/// A station and an access point from the first probe on: each frame is delivered, changed, lost,
+/// repeated, or made of the input. Then nobody disturbs, and the station works.
+fn joining(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
+    let credential = match akm {
+        Akm::Psk | Akm::PskSha256 => Credential::Master(MasterKey::new(&[5; 32])),
+        Akm::Ieee8021x | Akm::Ieee8021xSha256 => Credential::None,
+        // Points of P-256 take too long here.
+        Akm::Sae | Akm::Owe => return,
+    };
+    let security = Security::Rsn {
+        akm,
+        cipher: permit(cipher),
+        credential,
+    };
+    let mut air = Air::new(security);
+    for &[what, at, bits] in steps {
+        air.wait();
+        let mut frame = match what % 5 {
+            3 if !air.all.is_empty() => air.all[usize::from(at) % air.all.len()].clone(),
+            4 => rest.to_vec(),
+            _ => match air.queue.pop_front() {
+                Some(frame) => frame,
+                None => continue,
+            },
+        };
+        air.all.push(frame.clone());
+        match what % 5 {
+            1 if !frame.is_empty() => {
+                let at = usize::from(at) % frame.len();
+                frame[at] ^= bits;
+            }
+            2 => continue,
+            _ => {}
+        }
+        air.deliver(frame);
+        assert!(air.access_point.stations().len() <= steps.len());
+    }
+    for _ in 0..MOST_CALM {
+        match air.queue.pop_front() {
+            Some(frame) => drop(air.deliver(frame)),
+            None if air.carries() => return,
+            None => air.wait(),
+        }
+    }
+    panic!(
+        "the station does not work: it has joined {:?}, which knows {:?} at {:?}",
+        air.station.access_point(),
+        air.access_point.station(STATION),
+        air.now
+    );
+}
+
+struct Air {
+    access_point: AccessPoint,
+    station: Station,
+    has_eap: bool,
+    /// It has joined, and EAP has not ended yet.
+    wants_session: bool,
+    now: Instant,
+    queue: VecDeque<Vec<u8>>,
+    all: Vec<Vec<u8>>,
+}
+
+impl Air {
+    fn new(security: Security) -> Self {
+        let has_eap = security.wants_session();
+        let ssid = b"air".to_vec();
+        let network = Network { ssid, security };
+        Self {
+            access_point: AccessPoint::new(network.clone(), AP, Seed::new([3; 32])),
+            station: Station::new(network, STATION, Seed::new([4; 32]), Instant(0)),
+            has_eap,
+            wants_session: false,
+            now: Instant(0),
+            queue: VecDeque::new(),
+            all: Vec::new(),
+        }
+    }
+
+    /// If nothing is in the air, time passes until somebody does something.
+    fn wait(&mut self) {
+        let ends = [self.station.deadline(), self.access_point.deadline()];
+        let next = ends.into_iter().flatten().map(|it| it.at).min();
+        if let Some(next) = next
+            && self.queue.is_empty()
+        {
+            self.now = self.now.max(next);
+            let mut out = AirOutbox::default();
+            self.station.fire(self.now, &mut out);
+            self.access_point.fire(self.now, &mut out);
+            self.take(out);
+        }
+    }
+
+    /// Both hear it. Whether the access point passes something on.
+    fn deliver(&mut self, mut frame: Vec<u8>) -> bool {
+        let mut out = AirOutbox::default();
+        let _ = self.station.receive(&mut frame.clone(), self.now, &mut out);
+        let received = self.access_point.receive(&mut frame, self.now, &mut out);
+        self.take(out);
+        matches!(received, Received::Frame { .. })
+    }
+
+    fn take(&mut self, out: AirOutbox) {
+        self.queue.extend(out.frames);
+        let joined = LinkEvent::Joined(STATION);
+        self.wants_session |= self.has_eap && out.events.contains(&joined);
+        if self.wants_session && self.station.access_point().is_some() {
+            self.wants_session = false;
+            let mut out = AirOutbox::default();
+            // It may have been told to leave in the meantime.
+            let _ = self
+                .access_point
+                .session(STATION, &[0x5e; 64], self.now, &mut out);
+            let _ = self.station.session(&[0x5e; 64], self.now, &mut out);
+            self.queue.extend(out.frames);
+        }
+    }
+
+    /// Whether a frame of the station gets through. Without keys it begins EAP again.
+    fn carries(&mut self) -> bool {
+        self.now = self.now + Duration::from_secs(1);
+        let mut frame = ethernet(&[7; 40]);
+        if self.passes(&frame) {
+            return true;
+        }
+        // EAPOL-Start.
+        frame.splice(12.., [0x88, 0x8e, 1, 1, 0, 0]);
+        self.wants_session = self.has_eap && self.passes(&frame);
+        self.take(AirOutbox::default());
+        false
+    }
+
+    fn passes(&mut self, frame: &[u8]) -> bool {
+        let mut air = vec![0; frame.len() + MAX_GROWTH];
+        let Ok(len) = self.station.protect(frame, &mut air) else {
+            return false;
+        };
+        air.truncate(len);
+        self.deliver(air)
+    }
+}
 
 /// Frames from a station: each is delivered, changed, repeated, or made of the input.
 fn frames(cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {

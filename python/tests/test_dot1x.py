@@ -8,16 +8,28 @@ import json
 import ssl
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from dot1x_bed import CLEAR_FRAMES, Bed, Certificates, Watch, running
 
+from caravan.testbed.dot1x.authentication_server import RadiusServer
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.exchange import Tap, find_exchange
 from caravan.testbed.dot1x.measurement import Authentication, Meter
-from caravan.testbed.dot1x.method import Account, Method, ServerConfig, Tls
+from caravan.testbed.dot1x.method import (
+    SERVER_NAME,
+    Account,
+    Login,
+    Method,
+    ServerConfig,
+    ServerIdentity,
+    Tls,
+)
 from caravan.testbed.dot1x.network import RADIO, SERVER_ADDRESS, STATION_INTERFACE
 from caravan.testbed.dot1x.supplicant import SUCCESS, Supplicant
+from caravan.testbed.pki import Key, OpensslAuthority
+from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import ping, reach_each_other
 
 pytestmark = pytest.mark.root
@@ -96,6 +108,35 @@ def test_an_exchange_has_the_rounds_and_bytes_of_its_method(
     assert exchange.radius_packets == (2 * rounds if is_radius else 0)
     assert exchange.radius_bytes == (radius_bytes + certificates_bytes if is_radius else 0)
     assert_parts(found)
+
+
+@pytest.mark.parametrize("key", [Key.RSA_1024, Key.P256], ids=["rsa-1024", "p-256"])
+def test_eap_tls_takes_short_keys_where_it_is_told_and_keys_of_p_256(
+    key: Key, bed: Bed, tmp_path: Path
+) -> None:
+    authority = OpensslAuthority(tmp_path, "authority of other keys", key)
+    identity = ServerIdentity(authority.issue(SERVER_NAME), authority.certificate)
+    is_legacy = key is Key.RSA_1024
+    config = ServerConfig(identity, (Account("key@bench", Method.TLS),), is_legacy=is_legacy)
+    login = Login(
+        "key@bench",
+        Method.TLS,
+        credentials=authority.issue("station.example"),
+        authority=authority.certificate,
+        is_legacy=is_legacy,
+    )
+    with (
+        bed.serving(config),
+        bed.station(login) as station,
+        Meter(station, bed.ap1) as meter,
+    ):
+        found = meter.authenticate()
+    # Their certificates need two rounds less than those of RSA-2048.
+    assert found.exchange.rounds == 5
+    if is_legacy:
+        usual = replace(config, is_legacy=False)
+        with pytest.raises(CommandFailed, match="key too small"):
+            RadiusServer(bed.network.server, SERVER_ADDRESS, {}, usual)
 
 
 def sent_certificates_bytes(bed: Bed, method: Method) -> int:

@@ -1,8 +1,9 @@
 //! Frames of IEEE 802.11-2020 as a wireless link carries them, and EAPOL of IEEE 802.1X-2020.
 //!
 //! Data frames and the management frames by which stations join have three addresses; frames
-//! between access points, with four, are refused. The frame check sequence is the radio's, so frames end
-//! before it. Left out: fragments, aggregation, control frames, fast transition (802.11r).
+//! between access points, with four, are refused. The frame check sequence is the radio's, so
+//! frames end before it. Left out: fragments, aggregation, control frames, fast transition
+//! (802.11r).
 
 mod address;
 mod auth;

@@ -8,6 +8,7 @@ stands for another party: keys and certificates of strongSwan's `pki`, in PEM.
 from __future__ import annotations
 
 import contextlib
+import enum
 import json
 import subprocess
 import tempfile
@@ -21,6 +22,17 @@ from caravan.testbed.binary import caravan_binary
 from caravan.testbed.errors import NamespaceError
 
 KEY_BITS = 2048
+
+
+class Key(enum.Enum):
+    """The kind of a private key, as `openssl req -newkey` has it.
+
+    RSA-1024 is legacy: programs take it only with `method.legacy_openssl`.
+    """
+
+    RSA_1024 = ("rsa:1024",)
+    RSA_2048 = (f"rsa:{KEY_BITS}",)
+    P256 = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 
 
 @dataclass(frozen=True)
@@ -162,17 +174,18 @@ class SwanAuthority:
 
 
 class OpensslAuthority:
-    """An authority in its own directory, made by the openssl program."""
+    """An authority in its own directory, made by the openssl program; `key`: of all its keys."""
 
-    def __init__(self, directory: Path, name: str = "openssl CA") -> None:
+    def __init__(self, directory: Path, name: str = "openssl CA", key: Key = Key.RSA_2048) -> None:
         self.directory = directory
+        self.key = key
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "index.txt").touch()
         (directory / "serial").write_text("1000\n")
         (directory / "crlnumber").write_text("1000\n")
         (directory / "openssl.cnf").write_text(_CONFIGURATION.format(directory=directory))
         files = ["-keyout", "ca.key", "-out", "ca.pem", "-extensions", "authority"]
-        self._run(["req", "-x509", "-days", "30", *_new_key(name), *files])
+        self._run(["req", "-x509", "-days", "30", *self._new_key(name), *files])
 
     @property
     def certificate(self) -> Path:
@@ -198,7 +211,7 @@ class OpensslAuthority:
             f"keyUsage = critical, digitalSignature\n{usage}"
         )
         files = ["-keyout", f"{stem}.key", "-out", f"{stem}.csr"]
-        self._run(["req", "-new", *_new_key(name), *files])
+        self._run(["req", "-new", *self._new_key(name), *files])
         files = ["-in", f"{stem}.csr", "-out", f"{stem}.pem", "-extfile", f"{stem}.ext"]
         dates = ["-startdate", _asn1_time(valid_from), "-enddate", _asn1_time(valid_until)]
         self._run(["ca", "-batch", "-notext", *files, *dates])
@@ -213,6 +226,9 @@ class OpensslAuthority:
         self._run(["ca", "-gencrl", "-out", "ca.crl"])
         return self.directory / "ca.crl"
 
+    def _new_key(self, name: str) -> list[str]:
+        return ["-newkey", *self.key.value, "-nodes", "-subj", f"/CN={name}"]
+
     def _run(self, arguments: list[str]) -> None:
         command, *rest = arguments
         _run(["openssl", command, "-config", "openssl.cnf", *rest], self.directory)
@@ -223,10 +239,6 @@ def _run(argv: Sequence[str], directory: Path | None = None) -> str:
     if done.returncode != 0:
         raise NamespaceError(f"{' '.join(argv)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def _new_key(name: str) -> list[str]:
-    return ["-newkey", f"rsa:{KEY_BITS}", "-nodes", "-subj", f"/CN={name}"]
 
 
 def _asn1_time(from_present: timedelta) -> str:

@@ -90,9 +90,9 @@ struct WirelessTable {
     cipher: Option<LinkCipher>,
     legacy: bool,
     secret_file: Option<PathBuf>,
-    key_id: u8,
-    hunting_and_pecking: bool,
-    relay: bool,
+    key_id: Option<u8>,
+    hunting_and_pecking: Option<bool>,
+    relay: Option<bool>,
     mtu: u16,
 }
 
@@ -110,7 +110,7 @@ impl ReadTable for WirelessTable {
             secret_file: keys.given("secret_file")?,
             key_id: keys.given("key_id")?,
             hunting_and_pecking: keys.given("hunting_and_pecking")?,
-            relay: keys.or("relay", true)?,
+            relay: keys.given("relay")?,
             mtu: keys.or("mtu", DEFAULT_MTU)?,
         })
     }
@@ -145,7 +145,7 @@ pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
 
 impl WirelessTable {
     fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
-        let fault = |key: &str, what: String| Err(item.fault_of(&[key], what));
+        let fault = |key: &str, what: String| Err(at(item, key, what));
         if self.ssid.len() > MAX_SSID_LEN {
             return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
         }
@@ -155,8 +155,29 @@ impl WirelessTable {
                 format!("{} is outside {MIN_MTU} to {MAX_MTU}", self.mtu),
             );
         }
-        if self.key_id > 3 {
-            return fault("key_id", format!("{} is outside 0 to 3", self.key_id));
+        if self.key_id.is_some_and(|it| it > 3) {
+            return fault("key_id", "a number is outside 0 to 3".to_owned());
+        }
+        let of_others = [
+            ("relay", self.relay.is_some() && self.role == End::Station),
+            (
+                "key_id",
+                self.key_id.is_some() && self.security != Kind::Wep,
+            ),
+            (
+                "hunting_and_pecking",
+                self.hunting_and_pecking.is_some() && self.security != Kind::Rsn(Akm::Sae),
+            ),
+        ];
+        let belongs = [
+            "an access point",
+            "security = \"wep\"",
+            "security = \"sae\"",
+        ];
+        for ((key, is_there), of) in of_others.into_iter().zip(belongs) {
+            if is_there {
+                return fault(key, format!("this belongs to {of}"));
+            }
         }
         let words = [("air", &self.air), ("device", &self.device)];
         for (key, name) in words {
@@ -181,7 +202,7 @@ impl WirelessTable {
                 security,
             },
             security: word.map_or("", |(word, _)| word),
-            relay: self.relay,
+            relay: self.relay.unwrap_or(true),
             mtu: self.mtu,
         })
     }
@@ -193,11 +214,15 @@ impl WirelessTable {
             Kind::Open | Kind::DynamicWep => false,
         };
         if !has_secret && self.secret_file.is_some() {
-            return Err(item.fault_of(&["secret_file"], "with this security there is no secret"));
+            return Err(at(
+                item,
+                "secret_file",
+                "with this security there is no secret",
+            ));
         }
         if self.security == Kind::Open {
             return match self.cipher {
-                Some(_) => Err(item.fault_of(&["cipher"], "without security there is no cipher")),
+                Some(_) => Err(at(item, "cipher", "without security there is no cipher")),
                 None => Ok(Security::Open),
             };
         }
@@ -207,7 +232,7 @@ impl WirelessTable {
             Kind::DynamicWep => Security::DynamicWep(cipher),
             Kind::Wep => Security::StaticWep {
                 key: self.wep_key(cipher, item, folder)?,
-                key_id: self.key_id,
+                key_id: self.key_id.unwrap_or(0),
             },
             Kind::Rsn(akm) => Security::Rsn {
                 akm,
@@ -225,12 +250,15 @@ impl WirelessTable {
         });
         if is_wep != matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104) {
             let what = format!("{} does not go with this security", cipher.name());
-            return Err(item.fault_of(&["cipher"], what));
+            return Err(at(item, "cipher", what));
         }
         let permitted = cipher.permit(self.legacy);
         permitted.map_err(|fault| {
-            let keys = ["legacy", if is_wep { "security" } else { "cipher" }];
-            item.fault_of(&keys, fault.to_string())
+            at(
+                item,
+                if is_wep { "security" } else { "cipher" },
+                fault.to_string(),
+            )
         })
     }
 
@@ -248,7 +276,7 @@ impl WirelessTable {
                 "a key of {} is {digits} hexadecimal digits",
                 cipher.cipher().name()
             );
-            item.fault_of(&["secret_file"], what)
+            at(item, "secret_file", what)
         })
     }
 
@@ -265,17 +293,19 @@ impl WirelessTable {
                 }
                 if !PASSPHRASE_LEN.contains(&text.len()) {
                     let what = "a passphrase has 8 to 63 octets, a key 64 hexadecimal digits";
-                    return Err(item.fault_of(&["secret_file"], what));
+                    return Err(at(item, "secret_file", what));
                 }
                 let master = MasterKey::of_passphrase(text.as_bytes(), ssid, &mut work);
                 Ok(Credential::Master(master))
             }
             Akm::Sae => {
                 let password = Password::new(self.secret(item, folder)?.as_bytes());
-                Ok(Credential::Password(match self.hunting_and_pecking {
-                    true => Method::HuntingAndPecking(password),
-                    false => Method::HashToElement(password.token(ssid, b"", &mut work)),
-                }))
+                Ok(Credential::Password(
+                    match self.hunting_and_pecking.unwrap_or(false) {
+                        true => Method::HuntingAndPecking(password),
+                        false => Method::HashToElement(password.token(ssid, b"", &mut work)),
+                    },
+                ))
             }
             Akm::Ieee8021x | Akm::Ieee8021xSha256 | Akm::Owe => Ok(Credential::None),
         }
@@ -283,12 +313,12 @@ impl WirelessTable {
 
     /// The secret in its file, which others may not read, without the line's end.
     fn secret(&self, item: &Item, folder: &Path) -> Result<Zeroizing<String>, Fault> {
-        let fault = |what: String| item.fault_of(&["secret_file"], what);
+        let fault = |what: String| at(item, "secret_file", what);
         let needed = "this security needs a file with its secret: secret_file = \"wlan.secret\"";
         let path = self
             .secret_file
             .as_ref()
-            .ok_or_else(|| fault(needed.to_owned()))?;
+            .ok_or_else(|| at(item, "security", needed))?;
         let path = folder.join(path);
         let name = path.display();
         let unreadable = |error: std::io::Error| fault(format!("cannot read {name}: {error}"));
@@ -307,6 +337,13 @@ impl WirelessTable {
             false => Ok(secret),
         }
     }
+}
+
+/// An error at a key, or at the file if the key is not there.
+fn at(item: &Item, key: &str, what: impl Into<String>) -> Fault {
+    let mut fault = item.fault(what);
+    fault.place = item.place_of(key).clone();
+    fault
 }
 
 /// Octets of hexadecimal digits.

@@ -6,6 +6,7 @@
 
 use std::os::fd::AsFd;
 
+use nix::errno::Errno;
 use wire::ieee80211::Address;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -48,6 +49,7 @@ impl Orders {
     pub(super) fn read(&mut self, from: impl AsFd) -> Vec<Result<Order, String>> {
         let mut octets = Zeroizing::new([0; MAX_LINE]);
         match nix::unistd::read(from, &mut octets[..]) {
+            Err(Errno::EAGAIN | Errno::EINTR) => Vec::new(),
             Ok(0) | Err(_) => {
                 self.is_open = false;
                 Vec::new()

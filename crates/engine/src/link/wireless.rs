@@ -2,10 +2,10 @@
 //!
 //! [`Port`] is one end, a station or an access point: it frames, protects in the caller's buffer
 //! and counts drops. [`handshake`] agrees the keys that it takes. [`Station`] and [`AccessPoint`]
-//! run a port and everything before it: they find each other, join and agree keys. WEP and TKIP are legacy: whoever
-//! chooses them asks [`LinkCipher::permit`], and their faults are kept, as they are what a study
-//! prices. Left out: the radio itself, fragments, aggregation, power saving, protected management
-//! frames.
+//! run a port and everything before it: they find each other, join and agree keys. WEP and TKIP are
+//! legacy: whoever chooses them asks [`LinkCipher::permit`], and their faults are kept, as they are
+//! what a study prices. Left out: the radio itself, fragments, aggregation, power saving, protected
+//! management frames.
 
 mod aad;
 mod access_point;

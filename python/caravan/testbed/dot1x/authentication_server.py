@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from caravan.testbed.capture import RADIUS_PORT
-from caravan.testbed.dot1x.method import Account, Method, ServerConfig
+from caravan.testbed.dot1x.method import Account, Method, ServerConfig, legacy_openssl
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
 
@@ -68,7 +68,8 @@ class RadiusServer:
     def _start(self) -> None:
         self._write()
         argv = ["freeradius", "-f", "-l", "stdout", "-d", str(self.directory)]
-        self.process = self.host.popen(argv, name="freeradius")
+        environment = legacy_openssl(self.directory, is_legacy=self._config.is_legacy)
+        self.process = self.host.popen(argv, environment, name="freeradius")
         self.process.wait_for(
             lambda: "Ready to process requests" in self.process.stdout(), "FreeRADIUS", READY_S
         )

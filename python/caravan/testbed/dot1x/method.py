@@ -13,6 +13,16 @@ from pathlib import Path
 
 from caravan.testbed.pki import Credentials
 
+LEGACY_OPENSSL = """openssl_conf = programs
+[programs]
+ssl_conf = protocols
+[protocols]
+system_default = legacy
+[legacy]
+CipherString = DEFAULT:@SECLEVEL=0
+MinProtocol = TLSv1.2
+"""
+"""A configuration of OpenSSL that takes keys as short as those of 2004."""
 SERVER_NAME = "radius.example"
 """The name in the server's certificate, which stations demand."""
 
@@ -46,6 +56,7 @@ class Account:
 class Login:
     """What a station knows.
 
+    `is_legacy`: certificates may have keys that are too short today, such as RSA-1024.
     `credentials`: its certificate, for EAP-TLS. `authority`: who must have certified the server,
     and `server_name` the name that must be in its certificate; EAP-MD5 checks neither.
     """
@@ -57,6 +68,7 @@ class Login:
     authority: Path | None = None
     server_name: str = SERVER_NAME
     tls: Tls = Tls.V1_2
+    is_legacy: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,9 +84,20 @@ class ServerConfig:
     """What an authentication server has, whichever program it is.
 
     `is_resuming`: it keeps TLS sessions, so that a station which comes again needs no certificate.
+    `is_legacy`: certificates may have keys that are too short today, such as RSA-1024.
     """
 
     identity: ServerIdentity
     accounts: tuple[Account, ...]
     tls: Tls = Tls.V1_2
     is_resuming: bool = False
+    is_legacy: bool = False
+
+
+def legacy_openssl(directory: Path, *, is_legacy: bool) -> dict[str, str]:
+    """The environment of a program of EAP: with `is_legacy` its OpenSSL takes short keys."""
+    if not is_legacy:
+        return {}
+    path = directory / "openssl-legacy.cnf"
+    path.write_text(LEGACY_OPENSSL)
+    return {"OPENSSL_CONF": str(path)}

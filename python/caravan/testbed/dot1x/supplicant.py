@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from caravan.testbed.dot1x.control import Control, Event, Listener
-from caravan.testbed.dot1x.method import Login, Method, Tls
+from caravan.testbed.dot1x.method import Login, Method, Tls, legacy_openssl
 from caravan.testbed.dot1x.ports import SupplicantPort
 from caravan.testbed.host import Host
 
@@ -53,7 +53,8 @@ class Supplicant:
         argv = ["wpa_supplicant", "-t", "-Dwired", f"-i{interface}", "-c", str(self._write())]
         if take_key is not None:
             argv += ["-d", "-K"]
-        self.process = host.popen(argv, name="wpa_supplicant")
+        environment = legacy_openssl(host.logs, is_legacy=login.is_legacy)
+        self.process = host.popen(argv, environment, name="wpa_supplicant")
         self.process.wait_for(path.is_socket, "control socket", READY_S)
         self.control = Control(path)
         # It hears no EAPOL before that.

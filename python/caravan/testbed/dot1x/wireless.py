@@ -143,8 +143,10 @@ class LinkEnd:
         directory.mkdir(exist_ok=True)
         self.capture = directory / "air.pcap"
         self.capture.unlink(missing_ok=True)
-        # An access point's frames between stations go through its bridge, whose port is locked.
-        settings = {"role": role, "air": air, "device": DEVICE, "relay": False}
+        settings: dict[str, Any] = {"role": role, "air": air, "device": DEVICE}
+        if role == "access-point":
+            # Frames between stations go through its bridge, whose port is locked.
+            settings["relay"] = False
         settings |= security.settings()
         if security.secret:
             path = directory / "secret"

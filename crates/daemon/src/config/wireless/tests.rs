@@ -85,8 +85,20 @@ fn what_is_wrong_has_a_place_and_a_remedy() {
             "line 5: cipher: without security",
         ),
         (
+            "security = \"open\"\nrelay = true",
+            "line 5: relay: this belongs to an access point",
+        ),
+        (
+            "security = \"open\"\nkey_id = 0",
+            "line 5: key_id: this belongs to security = \"wep\"",
+        ),
+        (
+            "security = \"owe\"\nhunting_and_pecking = false",
+            "line 5: hunting_and_pecking: this belongs to security = \"sae\"",
+        ),
+        (
             "security = \"psk\"",
-            "secret_file: this security needs a file",
+            "line 4: security: this security needs a file",
         ),
         (
             "security = \"owe\"\nsecret_file = \"secret\"",
@@ -109,8 +121,8 @@ fn what_is_wrong_has_a_place_and_a_remedy() {
             "line 5: mtu: 9000 is outside",
         ),
         (
-            "security = \"open\"\nkey_id = 4",
-            "line 5: key_id: 4 is outside",
+            "security = \"wep\"\nkey_id = 4",
+            "line 5: key_id: a number is outside",
         ),
         (
             "security = \"open\"\ndevice = \"sta0\"",

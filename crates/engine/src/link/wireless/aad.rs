@@ -1,6 +1,7 @@
 //! What CCMP and GCMP authenticate beside the data (IEEE 802.11-2020 §12.5.3.3.3), and packet
 //! numbers.
 
+use wire::codec::{Malformed, Reader};
 use wire::ieee80211::{ExtendedIv, Header, control};
 
 use crate::counters::DropReason;
@@ -47,4 +48,17 @@ pub(super) fn next(last_number: &mut u64) -> Result<u64, DropReason> {
     }
     *last_number += 1;
     Ok(*last_number)
+}
+
+/// The packet number in front of a body, which must be higher than the last one.
+pub(super) fn fresh_number(
+    body: &[u8],
+    read: fn(&mut Reader<'_>) -> Result<ExtendedIv, Malformed>,
+    last_number: u64,
+) -> Result<u64, DropReason> {
+    let iv = read(&mut Reader::new(body)).map_err(|_| DropReason::Truncated)?;
+    match iv.number > last_number {
+        true => Ok(iv.number),
+        false => Err(DropReason::Replayed),
+    }
 }

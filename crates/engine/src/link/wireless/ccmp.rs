@@ -5,8 +5,7 @@ use core::ops::Range;
 use crypto::ccm::{CcmKey, MIC_LEN, NONCE_LEN};
 use wire::ieee80211::{EXTENDED_IV_LEN, ExtendedIv, Header};
 
-use super::aad::{aad, next, number_octets, priority};
-use super::protection::fresh_number;
+use super::aad::{aad, fresh_number, next, number_octets, priority};
 use crate::counters::DropReason;
 
 pub(super) struct CcmpSealer {

@@ -8,8 +8,7 @@ use crypto::aead::{Aead, AeadKey, ICV_LEN, IV_LEN, SALT_LEN};
 use wire::ieee80211::{Address, EXTENDED_IV_LEN, ExtendedIv, Header};
 use zeroize::Zeroizing;
 
-use super::aad::{aad, next, number_octets};
-use super::protection::fresh_number;
+use super::aad::{aad, fresh_number, next, number_octets};
 use crate::counters::DropReason;
 
 pub(super) struct GcmpSealer {

@@ -2,8 +2,7 @@
 
 use core::ops::Range;
 
-use wire::codec::{Malformed, Reader};
-use wire::ieee80211::{Address, EXTENDED_IV_LEN, ExtendedIv, Header, WEP_IV_LEN};
+use wire::ieee80211::{Address, EXTENDED_IV_LEN, Header, WEP_IV_LEN};
 
 use super::ccmp::{CcmpOpener, CcmpSealer};
 use super::cipher::{LinkCipher, TemporalKey};
@@ -130,18 +129,5 @@ impl Opener {
             Self::Ccmp(opener) => opener.open(header, body),
             Self::Gcmp(opener) => opener.open(header, body),
         }
-    }
-}
-
-/// The packet number in front of a body, which must be higher than the last one.
-pub(super) fn fresh_number(
-    body: &[u8],
-    read: fn(&mut Reader<'_>) -> Result<ExtendedIv, Malformed>,
-    last_number: u64,
-) -> Result<u64, DropReason> {
-    let iv = read(&mut Reader::new(body)).map_err(|_| DropReason::Truncated)?;
-    match iv.number > last_number {
-        true => Ok(iv.number),
-        false => Err(DropReason::Replayed),
     }
 }

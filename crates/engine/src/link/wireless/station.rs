@@ -1,7 +1,8 @@
 //! A station: it looks for its network, joins an access point, agrees keys and carries frames.
 //!
 //! It probes until an access point of its network answers, and takes the first. Authentication is
-//! open, or SAE. If the access point stops answering, refuses or leaves, it looks again. With EAP
+//! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after
+//! a silence it asks whether the access point is still there. With EAP
 //! the owner gives the session's key. Left out: beacons, the strength of signals, other channels,
 //! reassociation.
 
@@ -33,6 +34,11 @@ const ATTEMPTS: u32 = 5;
 /// Probes that follow each other fast, at the beginning and after a move.
 const FAST_PROBES: u32 = 20;
 const SLOW_PROBE: Duration = Duration::from_secs(1);
+/// After which it asks whether its access point is still there.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How often it asks, the first time with this patience, then twice as long each time.
+const SILENT_ATTEMPTS: u32 = 3;
+const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Packets of keys that are kept until their session's key comes.
 const MOST_EARLY: usize = 4;
 const LISTEN_INTERVAL: u16 = 1;
@@ -47,6 +53,8 @@ pub struct Station {
     stage: Stage,
     attempts: u32,
     next_at: Option<Instant>,
+    /// When the access point was last heard.
+    heard_at: Instant,
     access_point_rsn: Vec<u8>,
     keys: Keys,
     early: VecDeque<Vec<u8>>,
@@ -98,6 +106,7 @@ impl Station {
             stage: Stage::Searching,
             attempts: 0,
             next_at: Some(now),
+            heard_at: now,
             access_point_rsn: Vec::new(),
             keys: Keys::None,
             early: VecDeque::new(),
@@ -141,6 +150,9 @@ impl Station {
         let Ok((header, len)) = Header::parse(air) else {
             return self.dropped(DropReason::LinkUnsupportedFrame);
         };
+        if self.stage.access_point() == Some(header.transmitter) {
+            self.heard_at = now;
+        }
         if header.is_management() {
             return match self.manage(&header, &air[len..], now, out) {
                 Ok(()) => Received::Taken,
@@ -203,6 +215,7 @@ impl Station {
     pub fn deadline(&self) -> Option<Deadline> {
         let why = match self.stage {
             Stage::Searching => "look for the network",
+            Stage::Associated(_) => "ask whether the access point is still there",
             _ => "ask the access point again",
         };
         let own = self.next_at.map(|at| Deadline { at, why });
@@ -239,7 +252,8 @@ impl Station {
                 self.fail(LinkFailure::NoAnswer("authentication"), now, out)
             }
             Stage::Associating(..) => self.fail(LinkFailure::NoAnswer("association"), now, out),
-            Stage::Exchanging(..) | Stage::Associated(_) => {}
+            Stage::Associated(access_point) => self.ask_silent(*access_point, now, out),
+            Stage::Exchanging(..) => {}
         }
     }
 

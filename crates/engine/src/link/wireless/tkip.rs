@@ -9,8 +9,7 @@ use crypto::tkip::{MIC_LEN, MichaelKey, TEMPORAL_KEY_LEN, TkipKey};
 use crypto::wep::ICV_LEN;
 use wire::ieee80211::{Address, EXTENDED_IV_LEN, ExtendedIv, Header};
 
-use super::aad::{next, priority};
-use super::protection::fresh_number;
+use super::aad::{fresh_number, next, priority};
 use crate::counters::DropReason;
 
 pub(super) struct TkipSealer {

@@ -26,11 +26,12 @@ impl AccessPoint {
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
         let kind = header.control & control::KIND;
-        if kind == control::PROBE_REQUEST {
-            return self.probed(header.transmitter, body, now, out);
-        }
-        if header.receiver != self.own {
+        let is_probe = kind == control::PROBE_REQUEST;
+        if header.receiver != self.own && !(is_probe && header.receiver.is_group()) {
             return Err(DropReason::LinkNotForUs);
+        }
+        if is_probe {
+            return self.probed(header.transmitter, body, now, out);
         }
         let from = header.transmitter;
         match kind {

@@ -7,7 +7,10 @@ use wire::ieee80211::{
     write_diffie_hellman,
 };
 
-use super::{FAST_PROBES, LISTEN_INTERVAL, SLOW_PROBE, Stage, Station, TIMEOUT};
+use super::{
+    FAST_PROBES, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
+    Station, TIMEOUT,
+};
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
 use crate::link::wireless::network::{Credential, Security, whole};
@@ -62,6 +65,23 @@ impl Station {
         self.send(kind, to, body.as_slice(), out);
         self.next_at = Some(now + TIMEOUT * (1 << self.attempts));
         self.attempts += 1;
+    }
+
+    /// Asks an access point that is not heard, or gives it up.
+    pub(super) fn ask_silent(&mut self, access_point: Address, now: Instant, out: &mut AirOutbox) {
+        let due = self.heard_at + SILENCE;
+        if due > now {
+            self.attempts = 0;
+            self.next_at = Some(due);
+        } else if self.attempts < SILENT_ATTEMPTS {
+            let mut body = Writer::new();
+            self.network.write_name(&mut body);
+            self.send(control::PROBE_REQUEST, access_point, body.as_slice(), out);
+            self.next_at = Some(now + SILENT_TIMEOUT * (1 << self.attempts));
+            self.attempts += 1;
+        } else {
+            self.fail(LinkFailure::NoAnswer("probe"), now, out);
+        }
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
@@ -247,7 +267,8 @@ impl Station {
             master = Some(known.clone());
         }
         self.stage = Stage::Associated(access_point);
-        self.next_at = None;
+        self.next_at = Some(now + SILENCE);
+        self.attempts = 0;
         self.retire();
         self.early.clear();
         if let Some(master) = master {

@@ -389,6 +389,25 @@ impl Air {
 }
 
 #[test]
+fn a_silent_access_point_is_asked_and_then_given_up() {
+    let mut air = Air::of(&wep(7));
+    air.stations.truncate(1);
+    air.run(Duration::from_secs(60));
+    assert_eq!(air.failures(), []);
+    // It goes away without a word.
+    let other = network(rsn(Akm::Psk, LinkCipher::Ccmp128, master(1)));
+    air.access_point = AccessPoint::new(other, OTHER, Seed::new([9; 32]));
+    // Five seconds, then three questions.
+    air.run(Duration::from_secs(5 + 1 + 2 + 4 - 1));
+    assert_eq!(air.failures(), []);
+    air.run(Duration::from_secs(6));
+    assert_eq!(air.failures(), [LinkFailure::NoAnswer("probe")]);
+    air.access_point = AccessPoint::new(network(wep(7)), AP, Seed::new([1; 32]));
+    air.run(Duration::from_secs(2));
+    air.works_alone();
+}
+
+#[test]
 fn strangers_get_no_room_that_members_need() {
     let security = wep(7);
     let mut access_point = AccessPoint::new(network(security), AP, Seed::new([1; 32]));
