@@ -27,9 +27,9 @@ from caravan.testbed.relay import LinkConfig
 from caravan.testbed.traffic_end import SEGMENT_BYTES
 from caravan.threeways.cases import QUANTILES, Value
 
-SLOW, FAST = (16_384, 32), (262_144, 64)
-"""Bytes in a sender's buffer of TCP, and datagrams under way by UDP: not more than the air carries
-in a moment, and enough for a path without it."""
+SLOW, FAST = (32_768, 64), (262_144, 64)
+"""Bytes in a sender's buffer of TCP, and datagrams under way by UDP: what the air carries while a
+busy machine lets a program wait, and enough for a path without it."""
 QUEUE = "100"
 """Frames that wait for the air; a sender by UDP has fewer under way."""
 ECHOES, ECHO_BYTES = 20, 64
