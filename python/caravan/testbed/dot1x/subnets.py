@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from caravan.testbed.capture import IPPROTO_UDP, Frame
-from caravan.testbed.caravan import READY_S, Caravan, toml
+from caravan.testbed.caravan import Caravan, toml
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.dot1x.authentication_server import RadiusServer
 from caravan.testbed.dot1x.authenticator import Authenticator, RadiusClient
@@ -248,7 +248,7 @@ def serving(network: TwoSubnets, config: ServerConfig) -> Iterator[Servers]:
             servers.gateways[number] = running.enter_context(_gateway(router, subnet))
         for role in (*servers.home_agents.values(), *servers.foreign_agents.values()):
             role.wait_ready()
-        servers.gateways[SECOND.number].wait_until(True, READY_S)
+        servers.gateways[SECOND.number].wait_ready()
         yield servers
 
 
