@@ -12,7 +12,7 @@ import pandas as pd
 
 from caravan.numbers import significant
 from caravan.report.points import chosen_rows
-from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
+from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, WITHIN, Verdict
 from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
     APPROXIMATION,
@@ -38,7 +38,7 @@ from caravan.study.values import fill, label
 
 SHOWN = 0.0005
 """A difference that rounds to zero has no sign."""
-GRADED = {HOLDS: "good", IN_PART: "near", FAILS: "bad", NOT_RUN: "near"}
+GRADED = {HOLDS: "good", IN_PART: "near", FAILS: "bad", WITHIN: "near", NOT_RUN: "near"}
 """The colour of a sentence's grade."""
 
 

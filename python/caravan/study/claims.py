@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import TypeAlias
 
 import pandas as pd
 
@@ -40,7 +41,9 @@ SIGNS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "=": "=", "about": "≈"}
 
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
-GRADES = (HOLDS, IN_PART, FAILS)
+WITHIN = "within the spread"
+"""The grade of a sentence that our values cannot decide."""
+GRADES = (HOLDS, IN_PART, FAILS, WITHIN)
 NOT_RUN = "not run"
 
 
@@ -55,11 +58,28 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Result:
-    """A test: at how many of its points it holds (None: not run), and its description."""
+    """A test: at how many of its points it holds (None: not run), and its description.
+
+    `within`: at how many points both sides are too near to each other to decide.
+    """
 
     held: int | None
     points: int
     says: str
+    within: int = 0
+
+    @property
+    def decided(self) -> int:
+        """At how many points it holds or does not."""
+        return self.points - self.within
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of our values, and half of its interval; None: it has none."""
+
+    value: float
+    half: float | None
 
 
 def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
@@ -70,7 +90,8 @@ def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
 
 def value_at(point: Point, rows: pd.DataFrame) -> float | None:
     """Our value there; None if it was not run."""
-    return _value(point, _Found(rows))
+    side = _value(point, _Found(rows))
+    return None if side is None else side.value
 
 
 def counted(found: Sequence[Verdict]) -> str:
@@ -90,6 +111,8 @@ def score(found: Sequence[Verdict]) -> tuple[str, str]:
         parts.append(f"{counts[IN_PART]} in part")
     if counts[FAILS]:
         parts.append(f"{counts[FAILS]} not")
+    if counts[WITHIN]:
+        parts.append(f"{counts[WITHIN]} within the spread")
     if counts[NOT_RUN]:
         parts.append(f"{counts[NOT_RUN]} were not run")
     return f"{counts[HOLDS]} of {decided}", ", ".join(parts)
@@ -97,31 +120,36 @@ def score(found: Sequence[Verdict]) -> tuple[str, str]:
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
     """A sentence holds if each part does at every point; in part if anything of it does."""
-    results = [_test(study, test, found) for test in claim.tests]
+    results = [_test(study, claim, test, found) for test in claim.tests]
     if any(result.held is None for result in results):
         grade = NOT_RUN
-    elif all(result.held == result.points for result in results):
+    elif not any(result.decided for result in results):
+        grade = WITHIN
+    elif all(result.held == result.decided for result in results):
         grade = HOLDS
     else:
         grade = IN_PART if any(result.held for result in results) else FAILS
     return Verdict(claim, grade, tuple(result.says for result in results))
 
 
-def _test(study: Study, test: ClaimTest, found: _Found) -> _Result:
+def _test(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result:
     """A test at its point, or at each of the points of `over`."""
     if not test.over:
-        return _at_one(study, test, found)
-    results = [_at_one(study, _moved(test, point), found) for point in points(test.over)]
+        return _at_one(study, claim, test, found)
+    results = [_at_one(study, claim, _moved(test, point), found) for point in points(test.over)]
     count = len(results)
     for result in results:
         if result.held is None:
             return result
-    refuted = [result for result in results if not result.held]
+    within = sum(result.within for result in results)
+    refuted = [result for result in results if not result.held and not result.within]
+    rest = f", {within} within the spread" if within else ""
+    held = count - within - len(refuted)
     if not refuted:
-        return _Result(count, count, f"at each of {count} points, as {results[-1].says}")
-    held = count - len(refuted)
+        share = f"at each of {count} points" if not within else f"at {held} of {count} points"
+        return _Result(held, count, f"{share}{rest}, as {results[-1].says}", within)
     share = f"at {held} of {count} points" if held else f"at none of {count} points"
-    return _Result(held, count, f"{share}: {refuted[-1].says}")
+    return _Result(held, count, f"{share}{rest}: {refuted[-1].says}", within)
 
 
 def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
@@ -134,20 +162,40 @@ def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
     return replace(test, left=left, right=right, over={})
 
 
-def _at_one(study: Study, test: ClaimTest, found: _Found) -> _Result:
-    left = _value(test.left, found)
-    right = _value(test.right, found) if isinstance(test.right, Point) else float(test.right)
+def _at_one(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result:
+    one = _value(test.left, found)
+    other = test.right
+    two = _value(other, found) if isinstance(other, Point) else _Side(float(other), 0.0)
     name = describe(test.left.metric)
-    if left is None or right is None:
+    if one is None or two is None:
         return _Result(None, 1, f"{name.label}: {NOT_RUN}")
-    holds = COMPARE[test.compares](left, right)
-    sign = SIGNS[test.compares] if holds else f"is not {SIGNS[test.compares]}"
+    left, right = one.value, two.value
+    holds: bool | None = COMPARE[test.compares](left, right)
+    if claim.counts_spread:
+        holds = _beyond_spread(test, one, two)
+    sign = SIGNS[test.compares]
+    if holds is None:
+        sign = "is not told from"
+    elif not holds:
+        sign = f"is not {sign}"
     places = [label(study, axis, value) for axis, value in test.left.at.items()]
     if isinstance(test.right, Point) and test.right.level != test.left.level:
         places.append(label(study, "level", test.left.level))
     place = ", ".join(places)
     said = f"{name.label} ({place}): {_with_unit(left, name.unit)}"
-    return _Result(int(holds), 1, f"{said} {sign} {_right(study, test, right)}")
+    says = f"{said} {sign} {_right(study, test, right)}"
+    return _Result(int(holds or 0), 1, says, within=int(holds is None))
+
+
+def _beyond_spread(test: ClaimTest, left: _Side, right: _Side) -> bool | None:
+    """Whether a test holds; None: both sides are too near to each other, or have no spread."""
+    if left.half is None or right.half is None:
+        return None
+    apart, spread = abs(left.value - right.value), math.hypot(left.half, right.half)
+    holds = COMPARE[test.compares](left.value, right.value)
+    if test.compares in ("=", "about"):
+        return holds or apart <= spread
+    return holds if apart > spread else None
 
 
 def _right(study: Study, test: ClaimTest, value: float) -> str:
@@ -170,15 +218,19 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
     return f"{shown} ({', '.join(other)})" if other else shown
 
 
+_Row: TypeAlias = tuple[str, float, float]
+"""State, value, and the upper end of its interval."""
+
+
 class _Found:
     """Rows by their position: a claim over a whole grid looks up thousands."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self._groups = dict(iter(rows.groupby(["sweep", "metric", "level"], sort=False)))
-        self._places: dict[tuple[str, ...], dict[tuple[Value, ...], tuple[str, float]]] = {}
+        self._places: dict[tuple[str, ...], dict[tuple[Value, ...], _Row]] = {}
 
-    def first(self, point: Point, at: Mapping[str, Value]) -> tuple[str, float] | None:
-        """State and value of the first row at that position."""
+    def first(self, point: Point, at: Mapping[str, Value]) -> _Row | None:
+        """The first row at that position."""
         group = self._groups.get((point.sweep, point.metric, point.level))
         if group is None:
             return None
@@ -186,30 +238,40 @@ class _Found:
         if key not in self._places:
             axes = [group[axis].tolist() for axis in at]
             places = zip(*axes, strict=True) if axes else repeat(())
-            results = zip(group["state"].tolist(), group["value"].tolist(), strict=True)
+            columns = (group[name].tolist() for name in ("state", "value", "ci95_high"))
+            results = zip(*columns, strict=True)
             # The first row of a position is written last.
             rows = list(zip(places, results, strict=False))
             self._places[key] = dict(reversed(rows))
         return self._places[key].get(tuple(at.values()))
 
 
-def _value(point: Point, found: _Found) -> float | None:
+def _value(point: Point, found: _Found) -> _Side | None:
     """Our value there; infinite if a queue grows without bound, None if nothing was run."""
-    value = _one(point, point.at, found)
-    if value is None or not point.minus:
-        return value
+    one = _one(point, point.at, found)
+    if one is None or not point.minus:
+        return one
     less = _one(point, {**point.at, **point.minus}, found)
-    return None if less is None else value - less
+    if less is None:
+        return None
+    is_spread = one.half is not None and less.half is not None
+    return _Side(
+        one.value - less.value, math.hypot(one.half or 0, less.half or 0) if is_spread else None
+    )
 
 
-def _one(point: Point, at: Mapping[str, Value], found: _Found) -> float | None:
+def _one(point: Point, at: Mapping[str, Value], found: _Found) -> _Side | None:
     row = found.first(point, at)
     if row is None:
         return None
-    state, value = row
+    state, value, high = row
     if state == DIVERGES and needs_mean(point.metric):
-        return math.inf
-    return None if pd.isna(value) else float(value) * point.factor
+        return _Side(math.inf, None)
+    if pd.isna(value):
+        return None
+    # Only the upper end is never cut off.
+    half = None if pd.isna(high) else abs(float(high) - float(value)) * abs(point.factor)
+    return _Side(float(value) * point.factor, half)
 
 
 def _with_unit(value: float, unit: str) -> str:

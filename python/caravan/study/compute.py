@@ -12,20 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import case, flows, parameters, tunnel
+from caravan.study import case, flows, parameters, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, Run
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, WIRELESS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
 TESTBED = "testbed"
 MEASURED = "case"
-HERE = (TESTBED, MEASURED)
+HERE = (TESTBED, MEASURED, WIRELESS)
 """Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
@@ -166,12 +166,17 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        is_case = cell.sweep.measure == CASE
-        if not is_case:
+        kind = {CASE: MEASURED, WIRELESS: WIRELESS}.get(cell.sweep.measure, TESTBED)
+        if kind == TESTBED:
             tunnel.check(found.request)
-        request = {"request": found.request, "program": tunnel.program()}
-        kind = MEASURED if is_case else TESTBED
+        own = found.request["cell"] if kind == WIRELESS else found.request
+        request = {"request": own, "program": tunnel.program()}
         return (Job(kind, canonical(request), KERNEL_WEIGHT),)
+    if cell.sweep.measure == WIRELESS:
+        return tuple(
+            Job(KERNEL, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
+            for one in found.request["runs"]
+        )
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)
@@ -187,6 +192,26 @@ def _job(found: ResolvedCell, run: Run, seed: int, part: tuple[int, int]) -> Job
     request = {**found.request, "run": run_request(run, seed, part)}
     packets = (found.rate_kbps or 1.0) * run.seconds * part[1]
     return Job("simulate", canonical(request), packets)
+
+
+class Here:
+    """Computes jobs that need the whole machine, one after the other; a context manager: what a job
+    leaves for the next one ends with it."""
+
+    def __init__(self) -> None:
+        self._measuring = wireless.Measuring()
+
+    def compute(self, job: Job) -> bytes:
+        """The result of a job."""
+        if job.kind == WIRELESS:
+            return self._measuring.result(json.loads(job.request)["request"])
+        return compute(job)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._measuring.__exit__(*fault)
 
 
 def compute(job: Job) -> bytes:
@@ -240,6 +265,11 @@ def _measures(
         return measured(results[0], found.document, found.policies)
     if cell.sweep.measure == CASE:
         return case.read(results[0])
+    if cell.sweep.measure == WIRELESS:
+        own = found.request["cell"]
+        if level == TESTBED:
+            return wireless.read(results[0])
+        return wireless.computed(own, level, results)
     if level == "model":
         return model(cell, found)
     measures = outcome(results)

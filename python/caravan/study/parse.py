@@ -28,6 +28,8 @@ from caravan.study.parsed import (
     RUN_KEYS,
     STACK,
     STACK_KEYS,
+    WIRELESS,
+    WIRELESS_KEYS,
     Claim,
     ClaimTest,
     Figure,
@@ -50,6 +52,8 @@ DRAWN = ("line", "step", "bar", "stack", "points")
 SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
+DEFAULT_FLOW = Run(1.0, 0.0, 3)
+"""A flow of a wireless policy."""
 RELATIONS = ("loss", "share", "times")
 EVERY = "all"
 """In `over`: every value of the axis in the grid."""
@@ -102,13 +106,13 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE, CASE, STACK) and not scenario:
+    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
     grid = read_grid(table.table("grid"))
     quick = table.table("quick")
-    run = read_run(table, DEFAULT_RUN)
+    run = read_run(table, DEFAULT_FLOW if measure == WIRELESS else DEFAULT_RUN)
     sweep = Sweep(
         name=table.text("name"),
         title=table.text("title"),
@@ -155,12 +159,14 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
-    if measure in (EXCHANGE, STACK):
+    if measure in (EXCHANGE, STACK, WIRELESS):
         for axis in ("policy", "link"):
             if axis not in sweep.grid:
                 held = f"files of {axis_files(axis)}"
                 if measure == STACK and axis == "policy":
                     held = "layers of stacks.toml"
+                if measure == WIRELESS and axis == "policy":
+                    held = "policies of paper P, such as pn-1"
                 what = f'"{measure}" needs the axis "{axis}": {held}'
                 raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:
@@ -179,6 +185,7 @@ def unheard(sweep: Sweep, name: str) -> str:
         EXCHANGE: EXCHANGE_KEYS,
         CASE: CASE_KEYS,
         STACK: STACK_KEYS,
+        WIRELESS: WIRELESS_KEYS,
     }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:
@@ -335,6 +342,7 @@ class _Inside:
             says=table.text("says"),
             tests=self._tests(table),
             comment=self.words(table, "comment", ""),
+            counts_spread=table.flag("spread"),
         )
 
     def relation(self, table: Table) -> Relation:
@@ -501,7 +509,7 @@ class _Inside:
 
 def _telling(sweep: Sweep) -> str:
     """The level of a sentence's values that names none."""
-    if sweep.levels == ("testbed",):
+    if sweep.levels == ("testbed",) or (sweep.measure == WIRELESS and "testbed" in sweep.levels):
         return "testbed"
     is_run = sweep.measure in ("road", FLOWS) and "simulate" in sweep.levels
     return "simulate" if is_run else "model"

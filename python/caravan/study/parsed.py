@@ -15,7 +15,18 @@ FLOWS = "flows"
 EXCHANGE = "exchange"
 CASE = "case"
 STACK = "stack"
-MEASURES = ("road", "price", "parameters", "tunnel", FLOWS, EXCHANGE, CASE, STACK)
+WIRELESS = "wireless"
+MEASURES = (
+    "road",
+    "price",
+    "parameters",
+    "tunnel",
+    FLOWS,
+    EXCHANGE,
+    CASE,
+    STACK,
+    WIRELESS,
+)
 HELD = {
     "road": ("model", "simulate"),
     "price": ("model",),
@@ -25,6 +36,7 @@ HELD = {
     EXCHANGE: ("model",),
     CASE: ("testbed",),
     STACK: ("model",),
+    WIRELESS: LEVELS,
 }
 """The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
@@ -37,6 +49,8 @@ CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
 STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
 """The keys that a sweep of stacks may set."""
+WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows")
+"""The keys that a sweep of wireless policies may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
 RUN_TOLERANCE = 0.01
@@ -69,7 +83,8 @@ class Sweep:
     `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
     the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
     counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
-    `stack` prices security layers on top of each other.
+    `stack` prices security layers on top of each other, `wireless` measures a policy of paper P in
+    one of its scenarios.
     """
 
     name: str
@@ -154,12 +169,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the publication, and comparisons of our values, one or more for each part."""
+    """A sentence of the publication, and comparisons of our values, one or more for each part.
+
+    `counts_spread`: two values that are no further apart than their intervals do not decide it.
+    """
 
     printed: str
     says: str
     tests: tuple[ClaimTest, ...]
     comment: str
+    counts_spread: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import case, parameters, stack
+from caravan.study import case, parameters, stack, wireless
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, Study
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, WIRELESS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -154,6 +154,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _case(cell, files)
     if cell.sweep.measure == STACK:
         return _stack(cell, files)
+    if cell.sweep.measure == WIRELESS:
+        return _wireless(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -342,6 +344,33 @@ def _case(cell: Cell, files: Files) -> ResolvedCell:
         rate_kbps=None,
         packet_bytes=_number(point.get("packet_bytes")),
         request=request,
+        document={},
+    )
+
+
+def _wireless(cell: Cell, files: Files) -> ResolvedCell:
+    """A policy of paper P in one of its scenarios, over a link or none."""
+    point = cell.point
+    link = str(point["link"])
+    text = None if link == FREE else files.text("link", link)
+    settings = {**cell.settings, **cell.last}
+    request = wireless.request(settings, point["policy"], text, cell.run)
+    runs: list[dict[str, Any]] = []
+    if set(cell.sweep.levels) - {"testbed"}:
+        file, scenario = files.scenario(request["scenario"])
+        base = {"file": file, "text": scenario, "catalogue": files.entries()}
+        runs = [{**base, "set": edits} for edits in wireless.edits(request)]
+    return ResolvedCell(
+        scenario=request["scenario"],
+        scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
+        cost_table=FREE,
+        policy=request["policy"],
+        device=FREE,
+        link=link,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        request={"cell": request, "runs": runs},
         document={},
     )
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import compute, output, relations, results, unrun
+from caravan.study import compute, output, relations, results, unrun, wireless
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.compute import HERE, MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
@@ -31,7 +31,7 @@ from caravan.study.metrics import (
     Measure,
     describe,
 )
-from caravan.study.parsed import LEVELS, Study, Sweep
+from caravan.study.parsed import LEVELS, WIRELESS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
 from caravan.study.resolve import Files, ResolvedCell, missing, resolve
@@ -105,7 +105,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if there:
         computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
     if here := [job for job in jobs if job.kind in HERE]:
-        computed += store.fill(here, OneByOne(compute.compute), console)
+        with compute.Here() as whole:
+            computed += store.fill(here, OneByOne(whole.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
     rows = _once(
@@ -116,6 +117,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         ]
     )
     rows += _carried(rows)
+    measured = (sweep.name for sweep in study.sweeps if sweep.measure == WIRELESS)
+    rows += wireless.costs(rows, frozenset(measured))
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
     rest = _write_printed(study, choice, table, directory)
@@ -184,11 +187,15 @@ def _ask(
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         resolved = list(threads.map(lambda cell: resolve(cell, files), found))
     faults = [missing(one) for one in resolved] if sweep.skips_missing else []
-    for index, (cell, one) in enumerate(zip(found, resolved, strict=True)):
-        if faults and faults[index]:
+    for cell, one, fault in zip(found, resolved, list(faults) or [""] * len(found), strict=True):
+        if fault:
             continue
         for level in levels:
-            if level in sweep.levels:
+            if level not in sweep.levels:
+                continue
+            if sweep.measure == WIRELESS and (why := wireless.without(one.request["cell"], level)):
+                faults.append(why)
+            else:
                 tasks.append(_Task(cell, level, one, compute.jobs(cell, one, level, seed)))
     return tasks, list(filter(None, faults))
 
@@ -236,7 +243,8 @@ def _replications(item: _Task) -> int | None:
     """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
-    return item.cell.run.replications if item.cell.sweep.measure == "road" else 1
+    is_repeated = item.cell.sweep.measure in ("road", WIRELESS)
+    return item.cell.run.replications if is_repeated else 1
 
 
 def _text(value: Value | None) -> str | None:

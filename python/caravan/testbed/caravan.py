@@ -56,12 +56,16 @@ class Daemon:
         *,
         options: Sequence[str] = (),
         log_level: str = LOG_LEVEL,
+        instance: str = "",
     ) -> None:
+        """`instance`: another name for each process of a host that must not share directories."""
         self.host = host
         self.file = file
+        self._instance = instance
         argv = [str(caravan_binary()), command, "-c", str(file)]
         log = ["--log-format", "json", "--log-level", log_level]
-        self.process = host.popen([*argv, *log, *options], environment(host), name="caravan")
+        own = environment(host, instance)
+        self.process = host.popen([*argv, *log, *options], own, name="caravan")
 
     def is_ready(self) -> bool:
         """Whether it answers `status`."""
@@ -74,7 +78,7 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """`caravan status --json`."""
-        done = order(self.host, "status", "--json").check()
+        done = order(self.host, "status", "--json", instance=self._instance).check()
         report: dict[str, Any] = json.loads(done.stdout)
         return report
 
@@ -87,7 +91,7 @@ class Daemon:
 
     def reload(self) -> Completed:
         """`caravan reload`: read configuration and revocation lists again."""
-        return order(self.host, "reload").check()
+        return order(self.host, "reload", instance=self._instance).check()
 
     def cpu_s(self) -> float:
         """CPU seconds of the daemon, all threads."""
@@ -209,16 +213,17 @@ class Caravan(Daemon):
         return [message for message in found if message.exchange != "informational"]
 
 
-def order(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
+def order(host: Host, *arguments: str, timeout_s: float = 30, instance: str = "") -> Completed:
     """Run `caravan` with these arguments on a host until it ends; ignores its exit code."""
     argv = [str(caravan_binary()), *arguments]
-    return host.run(argv, timeout_s, environment(host), check=False, name="caravan-order")
+    own = environment(host, instance)
+    return host.run(argv, timeout_s, own, check=False, name="caravan-order")
 
 
-def environment(host: Host) -> dict[str, str]:
-    """The environment of every `caravan` on a host: directories of its own."""
+def environment(host: Host, instance: str = "") -> dict[str, str]:
+    """The environment of every `caravan` on a host: directories of its own, and of `instance`."""
     # The path of a Unix socket has at most 107 bytes, so it is not below the output directory.
-    runtime = Path("/run") / f"caravan-{host.namespace}"
+    runtime = Path("/run") / f"caravan-{host.namespace}{instance and f'-{instance}'}"
     runtime.mkdir(mode=0o755, exist_ok=True)
     state = runtime / "state"
     return {"CARAVAN_RUNTIME_DIR": str(runtime), "CARAVAN_STATE_DIR": str(state)}

@@ -212,6 +212,10 @@ class Host:
             state="permanent",
         )
 
+    def remove_neighbour(self, interface: str, address: str) -> None:
+        """Undo `add_neighbour`: the address is asked for by ARP again."""
+        self._netlink.neigh("del", dst=address, ifindex=self.index(interface))
+
     def index(self, interface: str) -> int:
         """The kernel's number of an interface; `NamespaceError` when it is absent."""
         found = self._netlink.link_lookup(ifname=interface)

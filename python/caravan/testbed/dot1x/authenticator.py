@@ -101,6 +101,14 @@ class Authenticator:
         self.control.order(f"{'EAPOL_REAUTH' if is_known else 'NEW_STA'} {hardware_address}")
         return began
 
+    def admit(self, hardware_address: str) -> float:
+        """Let a station pass without an exchange, as an access point without IEEE 802.1X does.
+
+        Returns when it was done, in seconds since the epoch.
+        """
+        self._open(hardware_address, time.time())
+        return self.openings()[-1].opened_s
+
     def leave(self, hardware_address: str) -> None:
         """Shut the port of a station that has left; hostapd keeps what it knows of it."""
         self._shut(hardware_address)

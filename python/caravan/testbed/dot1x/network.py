@@ -8,7 +8,8 @@ stations --- air1 --- ap1 ---.
 An air is a bridge that learns no addresses and whose station ports cannot reach each other: as in
 an infrastructure network of IEEE 802.11, all stations hear the access point, which alone hears
 them, and reflects what is for another station there. Airs and lans are bridges in one namespace,
-`links`.
+`links`. With a `LinkConfig` each air has its rate and airtime, of all stations and the access point
+together, by a relay between its bridge and the access point.
 """
 
 from __future__ import annotations

@@ -3,14 +3,15 @@ GLOBECOM 2004).
 
 ```
 mn1 mn2 fn1 --- air --- ap1 --- lan1 --- r1 --- wan --- r2 --- lan2 --- ap2 --- air --- mn3
-                  ha1 fa1 cn1 ---'                      `--- ha2 fa2 cn2
+              gw1 ha1 fa1 cn1 ---'                      `--- gw2 ha2 fa2 cn2
 ```
 
-A router is IPsec gateway and RADIUS server of its subnet. An IPsec tunnel joins both routers and so
-the home agents. Where it differs from the paper: home agent and foreign agent are hosts beside
-their router, because both use UDP port 434 of their host, and because what a process of Caravan
-sends goes past the tunnels of the others on its host. Left out: the tunnels of single nodes, which
-belong to a policy; link ciphers are those of `wireless.WirelessCipher`.
+A router is RADIUS server of its subnet. An IPsec tunnel joins both routers and so the home agents.
+Where it differs from the paper: home agent, foreign agent and the gateway of the nodes' own tunnels
+are hosts beside their router, because both agents use UDP port 434 of their host, and because what
+a process of Caravan sends goes past the tunnels of the others on its host. Left out: the
+tunnels of single nodes, which belong to a policy (`ipsec`); link ciphers are those of
+`wireless.WirelessCipher`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from caravan.testbed.capture import IPPROTO_UDP, Frame
-from caravan.testbed.caravan import READY_S, Caravan, toml
+from caravan.testbed.caravan import Caravan, toml
 from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.dot1x.authentication_server import RadiusServer
 from caravan.testbed.dot1x.authenticator import Authenticator, RadiusClient
@@ -69,6 +70,11 @@ class Subnet:
     def foreign_agent(self) -> str:
         """Of the foreign agent, and the care-of address of its visitors."""
         return f"{self._first}.2"
+
+    @property
+    def gateway(self) -> str:
+        """Of the gateway of its nodes' tunnels."""
+        return f"{self._first}.4"
 
     @property
     def correspondent(self) -> str:
@@ -160,7 +166,8 @@ SCENARIOS = (
 
 
 class TwoSubnets(Airs):
-    """The hosts: `links`, and in each subnet N `rN`, `haN`, `faN`, `cnN`, `apN` and its nodes."""
+    """The hosts: `links`, and in each subnet N `rN`, `haN`, `faN`, `gwN`, `cnN`, `apN` and its
+    nodes."""
 
     def __init__(self, output: Path | None = None, airtime: LinkConfig | None = None) -> None:
         super().__init__(output, airtime)
@@ -184,6 +191,7 @@ class TwoSubnets(Airs):
             for role, address in (
                 (f"ha{subnet.number}", subnet.home_agent),
                 (f"fa{subnet.number}", subnet.foreign_agent),
+                (f"gw{subnet.number}", subnet.gateway),
                 (f"cn{subnet.number}", subnet.correspondent),
             ):
                 host = self.host(role)
@@ -240,7 +248,7 @@ def serving(network: TwoSubnets, config: ServerConfig) -> Iterator[Servers]:
             servers.gateways[number] = running.enter_context(_gateway(router, subnet))
         for role in (*servers.home_agents.values(), *servers.foreign_agents.values()):
             role.wait_ready()
-        servers.gateways[SECOND.number].wait_until(True, READY_S)
+        servers.gateways[SECOND.number].wait_ready()
         yield servers
 
 
@@ -282,7 +290,10 @@ def visit(
         node.wait_for(
             lambda it: bool(it["state"] == "registered"), f"registered with {SECOND.foreign_agent}"
         )
-        asked_s, answered_s = _registration(tap.read())
+        found = granted(tap.read())
+        if found is None:
+            raise NamespaceError("no registration was granted")
+        asked_s, answered_s = found
         after_s = echoes.wait_for_one(answered_s)
         before_s = max(moment for moment in echoes.times() if moment < opened_s)
     associated_s = authentication.exchange.began_s - authentication.start_s
@@ -295,8 +306,8 @@ def visit(
     )
 
 
-def _registration(frames: Sequence[Frame]) -> tuple[float, float]:
-    """When the first answer came that grants a registration, and when its request had gone.
+def granted(frames: Sequence[Frame]) -> tuple[float, float] | None:
+    """When a request had gone that was granted first, and when its answer came; None: none was.
 
     Both have an identification of 64 bits, of which the low half is the same (RFC 5944 §5.7).
     """
@@ -309,7 +320,7 @@ def _registration(frames: Sequence[Frame]) -> tuple[float, float]:
             requests[message[20:24]] = frame.time_s
         elif message[0] == REPLY and message[1] == ACCEPTED and message[16:20] in requests:
             return requests[message[16:20]], frame.time_s
-    raise NamespaceError("no registration was granted")
+    return None
 
 
 def mobile_node(network: TwoSubnets, node: Node) -> Role:

@@ -1,0 +1,235 @@
+"""The policies and scenarios of paper P at three levels: the request of a cell, and its metrics.
+
+`testbed` measures with the real programs in namespaces (`caravan.threeways.policies`). `model` and
+`simulate` come from the native core, which has the study's scenario of the same name under the
+study's policy of the same name; there computing takes no time. Left out there: TLS between the ends
+of a flow, and a tunnel that was kept on a roam.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from caravan.messages import unknown
+from caravan.study.metrics import Measure
+from caravan.study.parsed import Run
+from caravan.study.results import Row
+from caravan.study.text import StudyError, Value
+from caravan.study.tunnel import COMPLETE
+
+if TYPE_CHECKING:
+    from caravan.threeways.policies import Beds
+
+BASE = "pn-1"
+"""The policy without security, against which costs are counted."""
+COSTS = {"tcp_bytes_s": "tcp_cost_bytes_s", "udp_bytes_s": "udp_cost_bytes_s"}
+SHORTEST_S, LONGEST_S = 0.2, 60.0
+YES, NO = "yes", "no"
+NODE, FLOW = "mn1", "data"
+DATA_BYTES, PACKET_BYTES = 1200, 1228
+"""Of a datagram, and with its headers of IP and UDP."""
+TCP_BYTES_S = 4e6
+"""A simulated transfer is as long as one of so many bytes in the time of a measured flow."""
+SHORT, LONG = 4, 8
+"""Simulated runs of datagrams in times of a measured flow: what the long one has more came while
+all queues were full."""
+PARTS = {
+    "start": "eap_start_s",
+    "eap": "eap_s",
+    "registration": "registration_s",
+    "ike": "tunnel_s",
+}
+"""The native core's names of the parts of an authentication."""
+
+
+def request(
+    settings: Mapping[str, Value], policy: Value, link: Mapping[str, str] | None, run: Run
+) -> dict[str, Any]:
+    """A cell's request; an error names the key of the sweep that is to blame.
+
+    `link`: what the air carries; None: it is no limit.
+    """
+    from caravan.testbed.dot1x.ipsec import GROUPS  # noqa: PLC0415
+    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
+    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
+    from caravan.threeways.policies import KEPT, RENEWED, RUNS  # noqa: PLC0415
+
+    scenarios = tuple(one.name for one in SCENARIOS)
+    if "scenario" not in settings:
+        raise StudyError.edit("scenario", f"say which one: {', '.join(scenarios)}")
+    known = {"tunnel": KEPT, "proof": "psk", "group": GROUPS[-1], "flows": YES}
+    known |= {key: str(value) for key, value in settings.items()}
+    for key, value, valid in (
+        ("policy", str(policy), tuple(POLICIES)),
+        ("scenario", known["scenario"], scenarios),
+        ("tunnel", known["tunnel"], (KEPT, RENEWED)),
+        ("proof", known["proof"], ("psk", "rsa")),
+        ("group", known["group"], GROUPS),
+        ("flows", known["flows"], (YES, NO)),
+    ):
+        if value not in valid:
+            raise StudyError.edit(key, unknown(key, value, valid))
+    if run.replications not in RUNS:
+        what = f"must be one of {', '.join(map(str, RUNS))}, found {run.replications}"
+        raise StudyError.edit("replications", what)
+    if not SHORTEST_S <= run.seconds <= LONGEST_S:
+        what = f"a flow takes {SHORTEST_S:g} s to {LONGEST_S:g} s, found {run.seconds:g} s"
+        raise StudyError.edit("seconds", what)
+    return {
+        **known,
+        "policy": str(policy),
+        "link": link,
+        "seconds": run.seconds,
+        "runs": run.replications,
+        "flows": known["flows"] == YES,
+    }
+
+
+def edits(request: Mapping[str, Any]) -> list[list[str]]:
+    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
+    runs of datagrams. Empty: it has no such policy."""
+    if request["policy"].startswith("tls"):
+        return []
+    common = [f"policy={request['policy']}"]
+    tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
+    if not request["flows"]:
+        return [common + tcp]
+    datagrams = [
+        f"flow.{FLOW}.model=constant",
+        f"flow.{FLOW}.bytes=",
+        f"flow.{FLOW}.rate=8 Mbit/s",
+        f"flow.{FLOW}.sizes.model=fixed",
+        f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
+        "link.*.queue=128000 B",
+    ]
+    times = (f"run.time={length * request['seconds']:g} s" for length in (SHORT, LONG))
+    return [common + tcp, *([*common, *datagrams, time] for time in times)]
+
+
+def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
+    """The metrics of a cell from runs of the native core."""
+    runs = [json.loads(result)[level] for result in results]
+    found = dict(_admitted(request, runs[0]))
+    if request["flows"]:
+        found |= _carried(request, level, runs)
+    return [Measure(metric, value) for metric, value in found.items()]
+
+
+def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """The parts of the node's authentication; none if its tunnel was kept on a roam: the core lets
+    a node come without one."""
+    (own,) = (one for one in run["admitted"] if one["station"] == NODE)
+    is_roaming = own["discovery_s"] not in (None, 0.0)
+    if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == "kept":
+        return
+    parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
+    yield "authentication_s", sum(parts.values())
+    for part, seconds in parts.items():
+        yield f"authentication_s:{part}", seconds
+    yield "discovery_s", own["discovery_s"] or 0.0
+
+
+def _carried(
+    request: Mapping[str, Any], level: str, runs: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    tcp, short, long = (_flow(run) for run in runs)
+    if level == "model":
+        return {
+            "response_ms": tcp["response_s"] * 1e3,
+            "tcp_bytes_s": tcp["throughput_bps"] / 8,
+            "udp_bytes_s": long["throughput_bps"] / 8 * DATA_BYTES / PACKET_BYTES,
+        }
+    more = long["streamed"]["received"] - short["streamed"]["received"]
+    return {
+        "response_ms": tcp["transferred"]["connected_s"] * 1e3,
+        "tcp_bytes_s": tcp["transferred"]["throughput_bps"] / 8,
+        "udp_bytes_s": more * DATA_BYTES / ((LONG - SHORT) * request["seconds"]),
+    }
+
+
+def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any]
+    (found,) = (one for one in run["flows"] if one["name"] == FLOW)
+    return found
+
+
+def without(request: Mapping[str, Any], level: str) -> str:
+    """Why a cell has nothing at a level; empty if it has something."""
+    if level == "testbed" or edits(request):
+        return ""
+    return f"{request['policy']} is between the ends of a flow: only the testbed has it"
+
+
+class Measuring:
+    """Measures cells one after the other in a network that stays; a context manager."""
+
+    def __init__(self) -> None:
+        self._running = contextlib.ExitStack()
+        self._beds: Beds | None = None
+
+    def result(self, request: Mapping[str, Any]) -> bytes:
+        """The result of a cell; the process must have entered a private namespace."""
+        from caravan.testbed import NamespaceError  # noqa: PLC0415
+        from caravan.threeways.policies import Beds, Setting  # noqa: PLC0415
+
+        try:
+            if self._beds is None:
+                folder = tempfile.TemporaryDirectory(prefix="caravan-wireless-")
+                output = Path(self._running.enter_context(folder))
+                self._beds = self._running.enter_context(Beds(output))
+            return json.dumps(self._beds.measure(Setting.of(request))).encode()
+        except (NamespaceError, OSError, ValueError) as fault:
+            place = f"{request['policy']} in {request['scenario']}"
+            raise StudyError(f"--level testbed: {place}: {fault}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+
+def read(result: bytes) -> list[Measure]:
+    """The metrics of a result."""
+    return [
+        Measure(one["metric"], one["value"], one["low"], one["high"], COMPLETE)
+        for one in json.loads(result)
+    ]
+
+
+def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:
+    """What each policy of these sweeps costs: the throughput without security less its own, in the
+    same scenario, over the same link, with the intervals of both."""
+    place = {
+        (row.sweep, row.reading, row.level, row.link, row.metric): row
+        for row in rows
+        if row.sweep in sweeps and row.policy == BASE and row.metric in COSTS
+    }
+    found = []
+    for row in rows:
+        if row.sweep not in sweeps or row.metric not in COSTS or row.policy == BASE:
+            continue
+        base = place.get((row.sweep, row.reading, row.level, row.link, row.metric))
+        if base is None or base.value is None or row.value is None:
+            continue
+        cost = base.value - row.value
+        ends = base.ci95_high, base.ci95_low, row.ci95_high, row.ci95_low
+        low = high = None
+        if None not in ends:
+            half = (_half(base) ** 2 + _half(row) ** 2) ** 0.5
+            low, high = cost - half, cost + half
+        metric = COSTS[row.metric]
+        found.append(replace(row, metric=metric, value=cost, ci95_low=low, ci95_high=high))
+    return found
+
+
+def _half(row: Row) -> float:
+    """Half of an interval; above its value, because it is cut off at 0 below."""
+    assert row.ci95_high is not None and row.value is not None
+    return row.ci95_high - row.value

@@ -1,0 +1,371 @@
+"""The two subnets with everything that runs whatever the policy, and one cell after the other in
+them: a policy in a scenario.
+
+Servers, agents, gateways, mobile nodes, link ciphers and the ends of flows run all the time. The
+frames of all policies are those of IEEE 802.11, also those that nothing protects, so that what WEP
+costs is the cipher's. A cell has its own supplicants, its own tunnels, and an arrival of its own:
+the mobile node joins the access point of the scenario, is authenticated there, registers, and makes
+its tunnel. Left out: what is sent in a cell (`caravan.threeways.policies`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from caravan.testbed import traffic_end
+from caravan.testbed.capture import Frame
+from caravan.testbed.caravan import Daemon
+from caravan.testbed.connection import PublicKey
+from caravan.testbed.dot1x.authenticator import Authenticator
+from caravan.testbed.dot1x.exchange import Tap
+from caravan.testbed.dot1x.ipsec import (
+    PRE_SHARED,
+    Ends,
+    NodeTunnel,
+    Proof,
+    gateway_file,
+    led,
+    node_file,
+)
+from caravan.testbed.dot1x.measurement import Authentication, Meter
+from caravan.testbed.dot1x.method import (
+    SERVER_NAME,
+    Account,
+    Login,
+    Method,
+    ServerConfig,
+    ServerIdentity,
+)
+from caravan.testbed.dot1x.policies import Policy
+from caravan.testbed.dot1x.ports import SupplicantPort
+from caravan.testbed.dot1x.subnets import (
+    FIRST,
+    MN1,
+    NODES,
+    REGISTRATION_PORT,
+    SUBNETS,
+    Node,
+    Scenario,
+    Servers,
+    Subnet,
+    TwoSubnets,
+    granted,
+    mobile_node,
+    serving,
+)
+from caravan.testbed.dot1x.supplicant import Supplicant
+from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher
+from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.host import Host
+from caravan.testbed.mobile_ip import Role
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.relay import LinkConfig
+
+PASSWORD = "mellon"
+READY_S = 15.0
+POLL_S = 0.002
+PROBE_BYTES = 64
+ROLES = ("mn1", "mn2", "fn1", "mn3", "ha1", "cn1")
+"""The ends of flows."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A node's way to its link, in seconds.
+
+    `authentication`: the exchange of IEEE 802.1X, if the policy has one. `discovery_s`: from the
+    open port to the request that was granted, in which the node sees its link and looks for agents.
+    `registration_s`: from that request to its answer. `exchange_s`: of IKE, 0 without a tunnel and
+    where the tunnel was kept.
+    """
+
+    authentication: Authentication | None
+    discovery_s: float
+    registration_s: float
+    exchange_s: float
+
+
+class End:
+    """The program at an end of flows."""
+
+    def __init__(self, host: Host, credentials: tuple[Path, Path, Path]) -> None:
+        argv = [sys.executable, traffic_end.__file__, *map(str, credentials)]
+        self._process = host.popen(argv, name="end", is_told=True)
+        self._process.wait_for(lambda: bool(self._process.stdout()), "readiness", READY_S)
+        self._asked = 1
+
+    def order(self, words: str, timeout_s: float = 60.0) -> dict[str, Any]:
+        """Begin a flow, and wait for what came of it; `NamespaceError` if it failed."""
+        self._process.tell(words)
+        self._asked += 1
+        deadline = time.monotonic() + timeout_s
+        while len(lines := self._process.stdout().splitlines(keepends=True)) < self._asked or (
+            not lines[-1].endswith("\n")
+        ):
+            if time.monotonic() > deadline or not self._process.is_running():
+                raise TimedOut(f"{words}: no answer: {self._process.stderr()[-500:]}")
+            time.sleep(POLL_S)
+        answer: dict[str, Any] = json.loads(lines[-1])
+        if "fault" in answer:
+            raise NamespaceError(str(answer["fault"]))
+        return answer
+
+    def wait_reaching(self, address: str) -> None:
+        """Wait until another end answers."""
+        deadline = time.monotonic() + READY_S
+        while self.order(f"echo {address} 1 {PROBE_BYTES}")["seconds"] == [None]:
+            if time.monotonic() > deadline:
+                raise TimedOut(f"{address} does not answer")
+
+
+class Bed:
+    """Both subnets, running; a context manager. `air`: what the air of an access point carries,
+    `security`: what protects its frames."""
+
+    def __init__(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
+        self._running = contextlib.ExitStack()
+        try:
+            self._start(output, air, security)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
+        folder = output / "pki"
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = CaravanAuthority(folder)
+        self.logins, config = _logins(authority)
+        self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
+        cipher = WirelessCipher(self.network, security, has_captures=False)
+        self.cipher = self._running.enter_context(cipher)
+        self.servers: Servers = self._running.enter_context(serving(self.network, config))
+        self.keys = Ends(
+            {
+                one.number: PublicKey(authority.issue(f"gw{one.number}.example"), authority)
+                for one in SUBNETS
+            },
+            {
+                one.role: PublicKey(authority.issue(f"{one.role}.example"), authority)
+                for one in NODES
+            },
+        )
+        self.gateways = {one.number: self._gateway(one) for one in SUBNETS}
+        for node in NODES:
+            self.point(node.home).admit(self.hardware_address(node))
+        self._places = {node.role: node.home for node in NODES}
+        self.nodes: dict[str, Role] = {}
+        for node in NODES:
+            if not node.is_fixed:
+                role = self._running.enter_context(mobile_node(self.network, node))
+                self.nodes[node.role] = role
+        for role in self.nodes.values():
+            role.wait_ready()
+            if not security.is_of_eap:
+                # With keys of EAP nobody reaches anything before its first authentication.
+                role.wait_for(lambda part: bool(part["state"] == "at home"), "at home")
+        own = config.identity.credentials
+        files = own.certificate, own.key, config.identity.authority
+        self.ends = {role: End(self.network.roles[role], files) for role in ROLES}
+
+    def _gateway(self, subnet: Subnet) -> Daemon:
+        host = self.network.roles[f"gw{subnet.number}"]
+        nodes = [node for node in NODES if node.home == subnet]
+        file = gateway_file(host, subnet, nodes, self.keys)
+        return self._running.enter_context(Daemon(host, "gateway", file)).wait_ready()
+
+    def close(self) -> None:
+        """End everything."""
+        self._running.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Cells.
+
+    @contextlib.contextmanager
+    def cell(
+        self,
+        policy: Policy,
+        scenario: Scenario,
+        *,
+        proof: Proof = PRE_SHARED,
+        is_renewed: bool = False,
+    ) -> Iterator[Cell]:
+        """A policy in a scenario, at both ends if both have a radio link.
+
+        `is_renewed`: a tunnel is made anew after a roam; else it is kept.
+        """
+        with contextlib.ExitStack() as own:
+            cell = Cell(self, policy, scenario, proof, own)
+            for node in NODES:
+                if node.role == scenario.correspondent:
+                    cell.arrive(node, node.home)
+                    cell.make_tunnel(node)
+            is_kept = scenario.is_roaming and not is_renewed
+            if policy.method is not None or (policy.integrity and is_kept):
+                # The first exchange of a supplicant also starts its TLS up.
+                cell.arrive(MN1, FIRST)
+            if is_kept:
+                cell.make_tunnel(MN1)
+            arrival = cell.arrive(MN1, scenario.at)
+            cell.arrival = replace(arrival, exchange_s=cell.make_tunnel(MN1))
+            self.end.wait_reaching(scenario.address)
+            yield cell
+
+    @property
+    def end(self) -> End:
+        """That of the mobile node."""
+        return self.ends[MN1.role]
+
+    def point(self, subnet: Subnet) -> Authenticator:
+        """The access point of a subnet."""
+        return self.servers.access_points[subnet.number]
+
+    def hardware_address(self, node: Node) -> str:
+        """A node's Ethernet address."""
+        interface = self.network.station_interface
+        return self.network.roles[node.role].hardware_address(interface)
+
+    def leave(self, node: Node) -> None:
+        """Shut the port at which a node is."""
+        self.point(self._places[node.role]).leave(self.hardware_address(node))
+
+    def plug(self, node: Node, at: Subnet) -> None:
+        """Move a node to the air of a subnet."""
+        self.network.plug(self.network.roles[node.role], at.access_point_role)
+        self._places[node.role] = at
+
+
+class Cell:
+    """A policy in a scenario, while it holds. `arrival`: that of the mobile node."""
+
+    arrival: Arrival
+
+    def __init__(
+        self,
+        bed: Bed,
+        policy: Policy,
+        scenario: Scenario,
+        proof: Proof,
+        running: contextlib.ExitStack,
+    ) -> None:
+        self.bed = bed
+        self.policy = policy
+        self.scenario = scenario
+        self.tunnels: dict[str, NodeTunnel] = {}
+        self._proof = proof
+        self._running = running
+        self._stations: dict[str, Supplicant] = {}
+
+    def order(self, command: str, *words: object) -> dict[str, Any]:
+        """A flow from the mobile node to its correspondent, in the words of `traffic_end`."""
+        return self.bed.end.order(" ".join(map(str, (command, self.scenario.address, *words))))
+
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time so far in seconds: `ipsec`, of the tunnels and their gateways; `link`, of
+        the ends of wireless links; `cipher`, the part of that in which they protect frames."""
+        gateways = self.bed.gateways.values() if self.policy.integrity else ()
+        reports = self.bed.cipher.status().values()
+        return {
+            "ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways)),
+            "link": sum(one["cpu_ns"] for one in reports) / 1e9,
+            "cipher": sum(one["protect_ns"] + one["unprotect_ns"] for one in reports) / 1e9,
+        }
+
+    def arrive(self, node: Node, at: Subnet) -> Arrival:
+        """Plug a node in, with its authentication, its registration, and no new tunnel."""
+        host, point = self.bed.network.roles[node.role], self.bed.point(at)
+        station = self._station(node)
+        interface = self.bed.network.station_interface
+        with Tap(host, interface, port=REGISTRATION_PORT) as tap:
+            self.bed.leave(node)
+            if station is None:
+                point.admit(self.bed.hardware_address(node))
+                # It is dormant until it has joined: of a carrier that goes and comes the kernel
+                # tells programs up to a second late.
+                port = SupplicantPort(host, interface)
+                self.bed.plug(node, at)
+                port.close()
+                authentication, opened_s = None, time.time()
+            else:
+                self.bed.plug(node, at)
+                with Meter(station, point) as meter:
+                    authentication = meter.authenticate()
+                opened_s = point.openings()[-1].opened_s
+            if node.is_fixed:
+                _lead_out(host, at)
+                return Arrival(authentication, 0.0, 0.0, 0.0)
+            asked_s, answered_s = _registered(tap)
+        if at == node.home:
+            _lead_out(host, at)
+        return Arrival(authentication, max(0.0, asked_s - opened_s), answered_s - asked_s, 0.0)
+
+    def make_tunnel(self, node: Node) -> float:
+        """Make a node's tunnel, if the policy has one and it has none yet: seconds of IKE."""
+        if not self.policy.integrity or node.role in self.tunnels:
+            return 0.0
+        roles, home = self.bed.network.roles, node.home
+        host = roles[node.role]
+        neighbours = [roles[f"{name}{home.number}"] for name in ("r", "ha", "cn")]
+        gateway = roles[f"gw{home.number}"]
+        file = node_file(host, node, self._proof, self.policy.integrity, self.bed.keys)
+        self._running.enter_context(led(host, node.address, gateway, neighbours))
+        tunnel = NodeTunnel(host, file)
+        self._running.enter_context(tunnel)
+        self.tunnels[node.role] = tunnel
+        return tunnel.exchange_s()
+
+    def _station(self, node: Node) -> Supplicant | None:
+        if self.policy.method is None:
+            return None
+        if node.role not in self._stations:
+            host, login = self.bed.network.roles[node.role], self.bed.logins[self.policy.method]
+            station = self.bed.cipher.supplicant(host, login)
+            self._stations[node.role] = self._running.enter_context(station)
+        return self._stations[node.role]
+
+
+def _lead_out(host: Host, home: Subnet) -> None:
+    """Give a node at home its default route, as DHCP would: it was lost with the link."""
+    words = ["ip", "route", "replace", "default", "via", home.router]
+    deadline = time.monotonic() + READY_S
+    # The home address may not be on the interface yet.
+    while host.run(words, check=False).code != 0:
+        if time.monotonic() > deadline:
+            raise TimedOut(f"{host.role}: no route to {home.router}")
+
+
+def _registered(tap: Tap) -> tuple[float, float]:
+    """When a registration was granted, and when its request had gone."""
+    frames: list[Frame] = []
+    deadline = time.monotonic() + READY_S
+    while (found := granted(frames)) is None:
+        if time.monotonic() > deadline:
+            raise TimedOut("no registration was granted")
+        time.sleep(POLL_S)
+        frames += tap.read()
+    return found
+
+
+def _logins(authority: CaravanAuthority) -> tuple[dict[Method, Login], ServerConfig]:
+    """What stations know, and what the authentication servers do."""
+    identity = ServerIdentity(authority.issue(SERVER_NAME), authority.certificate)
+    own = authority.issue("station.example")
+    logins = {
+        Method.MD5: Login("md5@bench", Method.MD5, PASSWORD),
+        Method.TLS: Login(
+            "tls@bench", Method.TLS, credentials=own, authority=authority.certificate
+        ),
+    }
+    accounts = tuple(Account(one.identity, one.method, one.password) for one in logins.values())
+    return logins, ServerConfig(identity, accounts)

@@ -1,0 +1,230 @@
+"""Measures a policy of paper P in one of its scenarios, in namespaces, with the real programs.
+
+A cell is an arrival of the mobile node, and then flows from it to its correspondent: TCP, or TLS
+in it, and UDP, for some time each, and datagrams that come back. The parts of an authentication are
+those that the paper counts: IEEE 802.1X, the registration of Mobile IP and IKE. What the testbed
+itself takes, and the time until a node looks for agents, are columns of their own. Left out: flows
+to the mobile node, and what other stations do to the air at the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from caravan.document import plain
+from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
+from caravan.testbed.dot1x.ipsec import Proof
+from caravan.testbed.dot1x.policies import POLICIES, Policy
+from caravan.testbed.dot1x.subnets import SCENARIOS, Scenario
+from caravan.testbed.dot1x.wireless import FCS_BYTES, LinkSecurity, dynamic_wep, static_wep
+from caravan.testbed.errors import NamespaceError
+from caravan.testbed.relay import LinkConfig
+from caravan.testbed.traffic_end import SEGMENT_BYTES
+from caravan.threeways.cases import QUANTILES, Value
+
+SLOW, FAST = (32_768, 64), (262_144, 64)
+"""Bytes in a sender's buffer of TCP, and datagrams under way by UDP: what the air carries while a
+busy machine lets a program wait, and enough for a path without it."""
+QUEUE = "100"
+"""Frames that wait for the air; a sender by UDP has fewer under way."""
+ECHOES, ECHO_BYTES = 20, 64
+RUNS = (1, *QUANTILES)
+TRIES = 2
+"""A cell that fails is tried once more, in a network of its own."""
+KEPT, RENEWED = "kept", "renewed"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A cell: `seconds` a flow, and everything `runs` times.
+
+    `air`: what the air of an access point carries; None: as fast as it can. Without `has_flows`
+    each run is an arrival, else there is one arrival. `is_renewed`: a tunnel is made anew after a
+    roam.
+    """
+
+    policy: Policy
+    scenario: Scenario
+    air: LinkConfig | None
+    seconds: float
+    runs: int
+    has_flows: bool
+    is_renewed: bool
+    proof: Proof
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Self:
+        """From a study's request."""
+        (scenario,) = (one for one in SCENARIOS if one.name == request["scenario"])
+        return cls(
+            policy=POLICIES[request["policy"]],
+            scenario=scenario,
+            air=_air(request["link"]),
+            seconds=request["seconds"],
+            runs=request["runs"],
+            has_flows=request["flows"],
+            is_renewed=request["tunnel"] == RENEWED,
+            proof=Proof(request["proof"] == "rsa", request["group"]),
+        )
+
+
+def _air(link: Mapping[str, str] | None) -> LinkConfig | None:
+    """The options of `caravan link` for a link's file."""
+    if link is None:
+        return None
+    table = plain(link["file"], link["text"])
+    return LinkConfig(
+        rate=_joined(table["rate"]),
+        # Frames of the air have their headers; what they lack is the frame check sequence.
+        overhead=FCS_BYTES,
+        has_all_frames=True,
+        access_time=_joined(table["access_time"]) if "access_time" in table else None,
+        delay=_joined(table["delay"]) if "delay" in table else None,
+        is_half_duplex=bool(table.get("half_duplex", False)),
+        queue=QUEUE,
+    )
+
+
+def _joined(value: str) -> str:
+    """A value in the program's words: `11mbit` for "11 Mbit/s", `810us` for "810 us"."""
+    number, unit = value.split()
+    return number + unit.removesuffix("/s").lower()
+
+
+def security_of(policy: Policy) -> LinkSecurity:
+    """What protects the frames of a policy."""
+    if not policy.has_wep:
+        return LinkSecurity("open", "")
+    return dynamic_wep() if policy.is_dynamic else static_wep()
+
+
+class Beds:
+    """Networks that stay for cells to come, one for each link cipher, over one air at a time."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+        self._count = 0
+        self._beds: dict[LinkSecurity, Bed] = {}
+        self._air: LinkConfig | None = None
+
+    def measure(self, setting: Setting) -> list[dict[str, Any]]:
+        """The metrics of a cell. The process must have entered a private namespace."""
+        for left in reversed(range(TRIES)):
+            try:
+                return [asdict(value) for value in _measured(self._of(setting), setting)]
+            except NamespaceError:
+                # Whatever is wrong may still be there.
+                self.close()
+                if not left:
+                    raise
+        raise AssertionError("a cell is tried at least once")
+
+    def _of(self, setting: Setting) -> Bed:
+        if self._air != setting.air:
+            self.close()
+            self._air = setting.air
+        security = security_of(setting.policy)
+        if security not in self._beds:
+            self._count += 1
+            self._beds[security] = Bed(self._output / str(self._count), setting.air, security)
+        return self._beds[security]
+
+    def close(self) -> None:
+        """End the networks."""
+        beds, self._beds = list(self._beds.values()), {}
+        for bed in beds:
+            bed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _measured(bed: Bed, setting: Setting) -> list[Value]:
+    arrivals: list[Arrival] = []
+    found: list[Value] = []
+    setups: list[float] = []
+    for _ in range(1 if setting.has_flows else setting.runs):
+        with bed.cell(
+            setting.policy, setting.scenario, proof=setting.proof, is_renewed=setting.is_renewed
+        ) as cell:
+            arrivals.append(cell.arrival)
+            if setting.has_flows:
+                found = list(_flows(cell, setting, setups))
+            elif setting.policy.transport:
+                setups.append(cell.order(setting.policy.transport, 0, SLOW[0])["setup_s"])
+    return [*_authentication(arrivals, setups), *found]
+
+
+def _authentication(arrivals: Sequence[Arrival], setups: Sequence[float]) -> Iterator[Value]:
+    parts: dict[str, list[float]] = {}
+    for one in arrivals:
+        for name, seconds in _parts(one).items():
+            parts.setdefault(name, []).append(seconds)
+    if setups:
+        parts["tls"] = list(setups)[: len(arrivals)]
+    totals = [sum(run) for run in zip(*parts.values(), strict=True)]
+    yield _mean("authentication_s", totals)
+    for name, values in parts.items():
+        yield _mean(f"authentication_s:{name}", values)
+    yield _mean("discovery_s", [one.discovery_s for one in arrivals])
+    harness = [one.authentication.harness_s if one.authentication else 0.0 for one in arrivals]
+    yield _mean("harness_s", harness)
+
+
+def _parts(arrival: Arrival) -> dict[str, float]:
+    own = arrival.authentication
+    return {
+        "start": own.start_s if own else 0.0,
+        "eap": own.eap_s if own else 0.0,
+        "port": own.port_s if own else 0.0,
+        "registration": arrival.registration_s,
+        "ike": arrival.exchange_s,
+    }
+
+
+def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]:
+    echoes = cell.order("echo", ECHOES, ECHO_BYTES)["seconds"]
+    came = [one for one in echoes if one is not None]
+    if not came:
+        raise NamespaceError("no datagram came back")
+    yield Value("response_ms", statistics.median(came) * 1e3, *_middle(came))
+    buffer, window = SLOW if setting.air else FAST
+    for name, command, words in (
+        ("tcp", setting.policy.transport or "tcp", (buffer,)),
+        ("udp", "udp", (SEGMENT_BYTES, window)),
+    ):
+        before = cell.cpu_s()
+        told = [cell.order(command, setting.seconds, *words) for _ in range(setting.runs)]
+        sent = sum(one["bytes"] for one in told)
+        yield _mean(f"{name}_bytes_s", [one["bytes_s"] for one in told])
+        for what, seconds in cell.cpu_s().items():
+            yield Value(f"{what}_cpu_ns_byte:{name}", (seconds - before[what]) / sent * 1e9)
+        setups += [one["setup_s"] for one in told if command.startswith("tls")]
+        if name == "udp":
+            yield Value("missing_packets", sum(one["lost"] for one in told))
+
+
+def _mean(metric: str, values: Sequence[float]) -> Value:
+    """The mean of runs, with the interval of Student's distribution."""
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return Value(metric, mean)
+    half = QUANTILES[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+    return Value(metric, mean, max(0.0, mean - half), mean + half)
+
+
+def _middle(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of a median, by the order of the values (binomial), in ms."""
+    ordered = sorted(values)
+    half = 1.96 * math.sqrt(len(ordered)) / 2
+    low = max(0, math.floor(len(ordered) / 2 - half))
+    high = min(len(ordered) - 1, math.ceil(len(ordered) / 2 + half))
+    return ordered[low] * 1e3, ordered[high] * 1e3

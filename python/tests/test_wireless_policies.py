@@ -1,0 +1,521 @@
+"""The policies and scenarios of paper P with the real programs: a slice of the matrix, and what
+does not depend on the machine's speed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pandas as pd
+import pytest
+
+import caravan.study
+from caravan.files import CATALOGUE
+from caravan.study import Study, StudyError, load, wireless
+from caravan.study.claims import HOLDS, IN_PART, WITHIN, verdicts
+from caravan.study.parsed import Run
+from caravan.study.results import Row
+from caravan.testbed.capture import (
+    ETHER_TYPE_IPV4,
+    IPPROTO_ESP,
+    IPPROTO_ICMP,
+    IPPROTO_UDP,
+    Frame,
+)
+from caravan.testbed.dot1x.bed import Bed
+from caravan.testbed.dot1x.exchange import Tap
+from caravan.testbed.dot1x.ipsec import Proof
+from caravan.testbed.dot1x.method import Method
+from caravan.testbed.dot1x.network import STATION_INTERFACE
+from caravan.testbed.dot1x.policies import POLICIES
+from caravan.testbed.dot1x.subnets import SCENARIOS
+from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
+from caravan.testbed.errors import NamespaceError
+from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.threeways import policies
+from caravan.threeways.policies import Beds, Setting, security_of
+
+STUDY = """
+name = "slice"
+title = "A slice of the matrix"
+
+[[sweep]]
+name = "air"
+title = "Over the air"
+measure = "wireless"
+levels = ["testbed"]
+seconds = 0.2
+replications = 2
+grid = { policy = ["pn-1", "pn-3", "pn-6", "pn-8"], link = ["wifi-11b"] }
+
+[[sweep.reading]]
+name = "m5"
+says = "At home."
+set = { scenario = "m5" }
+
+[[sweep.reading]]
+name = "m8"
+says = "Away."
+set = { scenario = "m8" }
+
+[[claim]]
+printed = "text"
+says = "IPsec costs something."
+spread = true
+
+[[claim.test]]
+left = { sweep = "air", metric = "udp_cost_bytes_s", at = { policy = "pn-3" } }
+is = ">"
+value = 0
+over = { reading = ["m5", "m8"] }
+"""
+AIR_BYTES_S = 11e6 / 8
+OPEN = LinkSecurity("open", "")
+REGISTRATION_PORT, IKE_PORT = 434, 500
+RUN = Run(0.2, 0.0, 1)
+
+
+def written(folder: Path, text: str = STUDY) -> Study:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return load(str(path))
+
+
+def value(rows: pd.DataFrame, metric: str, **at: object) -> float:
+    """The only value there."""
+    found = rows[rows["metric"] == metric]
+    for axis, wanted in at.items():
+        found = found[found[axis] == wanted]
+    (one,) = found["value"]
+    return float(one)
+
+
+@pytest.mark.root
+def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> None:
+    study = written(tmp_path)
+    rows = caravan.study.run(study, directory=tmp_path / "out", level="testbed").rows
+    for reading in ("m5", "m8"):
+        for policy in ("pn-1", "pn-3", "pn-6", "pn-8"):
+            at = {"reading": reading, "policy": policy}
+            for flow in ("tcp", "udp"):
+                assert 0 < value(rows, f"{flow}_bytes_s", **at) < AIR_BYTES_S
+            assert value(rows, "missing_packets", **at) == 0
+            # A datagram of the least size takes the air 0.81 ms, and so does its answer.
+            assert value(rows, "response_ms", **at) > 2 * 0.81
+            assert value(rows, "authentication_s:registration", **at) > 0
+            # At home the tunnel is new; away it was kept.
+            has_ike = (policy, reading) == ("pn-3", "m5")
+            assert (value(rows, "authentication_s:ike", **at) > 0) == has_ike
+            assert (value(rows, "authentication_s:eap", **at) > 0) == (
+                POLICIES[policy].method is not None
+            )
+            parts = rows[rows["metric"].str.startswith("authentication_s:")]
+            parts = parts[(parts["reading"] == reading) & (parts["policy"] == policy)]
+            assert value(rows, "authentication_s", **at) == pytest.approx(parts["value"].sum())
+            assert (value(rows, "ipsec_cpu_ns_byte:udp", **at) > 0) == (policy == "pn-3")
+        (cost,) = rows[
+            (rows["metric"] == "udp_cost_bytes_s")
+            & (rows["policy"] == "pn-3")
+            & (rows["reading"] == reading)
+        ].to_dict("records")
+        ends = [value(rows, "udp_bytes_s", reading=reading, policy=one) for one in ("pn-1", "pn-3")]
+        assert cost["value"] == pytest.approx(ends[0] - ends[1])
+        assert cost["ci95_low"] < cost["value"] < cost["ci95_high"]
+    again = caravan.study.run(study, directory=tmp_path / "out", level="testbed")
+    assert again.provenance["jobs"] == "8, of which 0 were computed in this run"
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with Bed(tmp_path_factory.mktemp("bed"), None, OPEN) as it:
+        yield it
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["m1", "m5", "m6", "m8"])
+@pytest.mark.parametrize("policy", ["pn-1", "pn-3"])
+def test_ipsec_lets_nothing_of_a_flow_be_seen(policy: str, name: str, bed: Bed) -> None:
+    (scenario,) = (one for one in SCENARIOS if one.name == name)
+    host = bed.network.roles["mn1"]
+    with (
+        bed.cell(POLICIES[policy], scenario) as cell,
+        contextlib.closing(Tap(host, DEVICE, has_everything=True)) as tap,
+    ):
+        tap.read()
+        assert None not in cell.order("echo", 20, 1200)["seconds"]
+        frames = [one for one in tap.read() if one.ether_type == ETHER_TYPE_IPV4]
+    clear = [one for one in frames if not is_expected(one)]
+    assert len(frames) > 0
+    assert (len(clear) == 0) == (policy == "pn-3")
+
+
+def is_expected(frame: Frame) -> bool:
+    """Whether a frame is ESP, IKE, a registration or an advertisement of an agent."""
+    if frame.protocol == IPPROTO_UDP:
+        ports = {int.from_bytes(frame.payload[at : at + 2]) for at in (0, 2)}
+        return bool(ports & {REGISTRATION_PORT, IKE_PORT})
+    return frame.protocol in (IPPROTO_ESP, IPPROTO_ICMP)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("policy", ["pn-1", "pn-2", "pn-8"])
+def test_wep_hides_in_the_air_what_an_open_network_shows(policy: str, tmp_path: Path) -> None:
+    own = POLICIES[policy]
+    with (
+        Bed(tmp_path, None, security_of(own)) as bed,
+        bed.cell(own, SCENARIOS[7]) as cell,
+        contextlib.closing(
+            Tap(bed.network.roles["mn1"], STATION_INTERFACE, has_everything=True)
+        ) as tap,
+    ):
+        before = bed.cipher.ends["mn1"].status()
+        tap.read()
+        assert None not in cell.order("echo", 20, 200)["seconds"]
+        frames = [one.data for one in tap.read()]
+        after = bed.cipher.ends["mn1"].status()
+    assert any(bytes(100) in frame for frame in frames) == (not own.has_wep)
+    security = security_of(own).security
+    assert (after["security"], after["legacy"]) == (security, own.has_wep)
+    assert security == {"pn-1": "open", "pn-8": "dynamic-wep"}.get(policy, "wep")
+    sealed = [one["sent"]["frames"] - one["clear_sent"] for one in (before, after)]
+    assert (sealed[1] - sealed[0] >= 20) == own.has_wep
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("is_signed", [False, True], ids=["psk", "rsa"])
+@pytest.mark.parametrize("group", ["modp1024", "modp1536"])
+def test_a_tunnel_is_made_with_either_proof_and_group(
+    group: str, is_signed: bool, bed: Bed
+) -> None:
+    scenario = SCENARIOS[7]
+    with bed.cell(
+        POLICIES["pn-3"], scenario, proof=Proof(is_signed, group), is_renewed=True
+    ) as cell:
+        suite = cell.tunnels["mn1"].wait_for_event("established (deprecated")
+        assert suite
+        (established,) = (
+            fields
+            for _, fields in cell.tunnels["mn1"].events()
+            if str(fields.get("message", "")).startswith("IKEv1 established")
+        )
+        assert established["suite"] == f"3des-sha1-{group}"
+        assert cell.arrival.exchange_s > 0
+        assert cell.order("echo", 1, 64)["seconds"] != [None]
+
+
+@pytest.mark.root
+def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    study = written(tmp_path)
+    call = (
+        "import sys, caravan.study; "
+        "caravan.study.run(caravan.study.load(sys.argv[1]), directory=sys.argv[2], level='testbed')"
+    )
+    argv = [sys.executable, "-c", call, str(study.file), str(tmp_path / "out")]
+    environment = {key: it for key, it in os.environ.items() if key != OWNER_VARIABLE}
+    with subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 60
+        cells = tmp_path / "out/cells"
+        while not (cells.is_dir() and any(cells.iterdir())):
+            assert time.monotonic() < deadline and running.poll() is None
+            time.sleep(0.05)
+        owned = owned_by(running.pid)
+        assert len(owned) > 10
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    deadline = time.monotonic() + 10
+    while owned_by(running.pid):
+        assert time.monotonic() < deadline, owned_by(running.pid)
+        time.sleep(0.05)
+    kept = len(list(cells.iterdir()))
+    after = caravan.study.run(study, directory=tmp_path / "out", level="testbed")
+    assert after.provenance["jobs"] == f"8, of which {8 - kept} were computed in this run"
+
+
+def owned_by(pid: int) -> list[int]:
+    """The processes that a testbed of this process has started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != pid:
+            with contextlib.suppress(OSError):
+                if f"{OWNER_VARIABLE}={pid}:".encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+COMPUTED = """
+name = "computed"
+title = "Without a testbed"
+
+[[sweep]]
+name = "air"
+title = "Over the air"
+measure = "wireless"
+levels = ["model", "simulate"]
+seconds = 0.2
+replications = 1
+grid = { policy = ["pn-1", "pn-2", "pn-3", "pn-6", "tls-1.3"], link = ["wifi-11b"] }
+
+[[sweep.reading]]
+name = "m1"
+says = "At home, both with a radio."
+set = { scenario = "m1" }
+
+[[sweep.reading]]
+name = "m8"
+says = "Away."
+set = { scenario = "m8" }
+
+[[sweep.reading]]
+name = "anew"
+says = "Away, with a new tunnel."
+set = { scenario = "m8", tunnel = "renewed" }
+"""
+
+
+def frame_s(added_bytes: int) -> float:
+    """What a datagram of 1200 bytes takes the air: its headers, 36 bytes of 802.11, and access."""
+    return (1228 + added_bytes + 36) * 8 / 11e6 + 810e-6
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> caravan.study.Outcome:
+    folder = tmp_path_factory.mktemp("computed")
+    for name in ("policies", "scenarios"):
+        shutil.copytree(CATALOGUE / "studies/wireless-policies" / name, folder / name)
+    return caravan.study.run(written(folder, COMPUTED), directory=folder / "out")
+
+
+@pytest.mark.parametrize("level", ["model", "simulate"])
+def test_datagrams_take_the_time_of_their_frames(
+    level: str, computed: caravan.study.Outcome
+) -> None:
+    rows = computed.rows[computed.rows["level"] == level]
+    # In M1 a datagram passes the air of both stations twice. WEP has IV and ICV of 8 bytes.
+    for policy, added in (("pn-1", 0), ("pn-6", 0), ("pn-2", 8)):
+        for reading, times in (("m1", 2), ("m8", 1)):
+            found = value(rows, "udp_bytes_s", policy=policy, reading=reading)
+            wanted = 1200 / frame_s(added) / times
+            assert found == pytest.approx(wanted, rel=0.02), (policy, reading)
+    costs = {
+        policy: value(rows, "udp_cost_bytes_s", policy=policy, reading="m8")
+        for policy in ("pn-2", "pn-3", "pn-6")
+    }
+    assert costs["pn-6"] == 0 < costs["pn-2"] < costs["pn-3"]
+
+
+@pytest.mark.parametrize("level", ["model", "simulate"])
+def test_an_authentication_is_the_sum_of_its_computed_parts(
+    level: str, computed: caravan.study.Outcome
+) -> None:
+    rows = computed.rows[computed.rows["level"] == level]
+    for policy, has_eap, has_ike in (("pn-1", 0, 0), ("pn-3", 0, 1), ("pn-6", 1, 0)):
+        at = {"policy": policy, "reading": "anew"}
+        parts = {
+            name: value(rows, f"authentication_s:{name}", **at)
+            for name in ("start", "eap", "registration", "ike")
+        }
+        assert value(rows, "authentication_s", **at) == pytest.approx(sum(parts.values()))
+        assert (parts["eap"] > 0, parts["ike"] > 0) == (bool(has_eap), bool(has_ike))
+        assert parts["registration"] > 0
+    kept = rows[(rows["reading"] == "m8") & (rows["policy"] == "pn-3")]
+    assert "udp_bytes_s" in set(kept["metric"])
+    assert "authentication_s" not in set(kept["metric"])
+
+
+def test_what_only_the_testbed_has_is_said(computed: caravan.study.Outcome) -> None:
+    assert "tls-1.3" not in set(computed.rows["policy"])
+    said = computed.provenance["cells without a source"]
+    assert said == "6: tls-1.3 is between the ends of a flow: only the testbed has it"
+
+
+def test_the_policies_are_those_of_the_paper() -> None:
+    numbered = [POLICIES[f"pn-{number}"] for number in range(1, 13)]
+    assert [one.name for one in numbered if one.has_wep] == [
+        f"pn-{number}" for number in (2, 4, 7, 8, 9, 10, 11, 12)
+    ]
+    assert [one.name for one in numbered if one.method is Method.MD5] == [
+        f"pn-{number}" for number in (5, 7, 9, 11)
+    ]
+    assert [one.name for one in numbered if one.method is Method.TLS] == [
+        f"pn-{number}" for number in (6, 8, 10, 12)
+    ]
+    assert {one.name: one.integrity for one in numbered if one.integrity} == {
+        **dict.fromkeys(["pn-3", "pn-4", "pn-11", "pn-12"], "sha1"),
+        **dict.fromkeys(["pn-9", "pn-10"], "md5"),
+    }
+    # EAP-MD5 yields no key, so WEP has a static one beside it.
+    assert [one.name for one in numbered if one.is_dynamic] == ["pn-8", "pn-10", "pn-12"]
+
+
+def request(**changed: object) -> dict[str, object]:
+    settings = {"scenario": "m8", **changed}
+    path = CATALOGUE / "links/wifi-11b.toml"
+    link = {"name": "wifi-11b", "file": str(path), "text": path.read_text()}
+    return wireless.request(settings, "pn-3", link, RUN)  # type: ignore[arg-type]
+
+
+def test_the_air_is_that_of_the_links_file() -> None:
+    found = Setting.of(request())
+    assert found.air is not None
+    assert found.air.arguments() == [
+        *["--rate", "11mbit", "--queue", "100", "--overhead", "4"],
+        *["--access-time", "810us", "--half-duplex", "--all-frames"],
+    ]
+    assert (found.scenario.name, found.policy.name, found.is_renewed) == ("m8", "pn-3", False)
+    assert Setting.of(request(tunnel="renewed")).is_renewed
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scenario": "m10"}, "'m1'"),
+        ({"tunnel": "keep"}, "'kept'"),
+        ({"proof": "ecdsa"}, "'psk'"),
+        ({"group": "modp2048"}, "'modp1024'"),
+        ({"flows": "maybe"}, "'yes'"),
+    ],
+)
+def test_what_is_wrong_with_a_cell_is_named(changed: dict[str, str], said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        request(**changed)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [(Run(0.1, 0.0, 1), r"0\.2 s to 60 s"), (Run(1.0, 0.0, 7), "must be one of 1, 2")],
+)
+def test_a_run_that_cannot_be_is_named(run: Run, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        wireless.request({"scenario": "m1"}, "pn-1", None, run)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            'grid = { policy = ["pn-1", "pn-3", "pn-6", "pn-8"], link',
+            "grid = { link",
+            "policies of paper P",
+        ),
+        ("replications = 2\n", 'replications = 2\nset = { scenery = "m1" }\n', "'scenario'"),
+        ('levels = ["testbed"]', 'levels = ["tandem"]', "'testbed'"),
+    ],
+)
+def test_what_is_wrong_in_a_study_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        written(tmp_path, STUDY.replace(old, new, 1))
+
+
+def row(policy: str, rate: float, half: float | None) -> Row:
+    low, high = (None, None) if half is None else (rate - half, rate + half)
+    return Row(
+        study="slice",
+        sweep="air",
+        reading="m5",
+        scenario="m5",
+        scenario_hash="",
+        level="testbed",
+        seed=1,
+        version="",
+        cost_table="",
+        policy=policy,
+        device=None,
+        link="wifi-11b",
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        metric="udp_bytes_s",
+        unit="bytes/s",
+        value=rate,
+        ci95_low=low,
+        ci95_high=high,
+        state="",
+        bound="",
+        replications=3,
+    )
+
+
+def test_a_cost_is_what_is_lost_and_its_spread_that_of_both() -> None:
+    rows = [row("pn-1", 700.0, 3.0), row("pn-3", 600.0, 4.0), row("pn-5", 701.0, None)]
+    ipsec, eap = wireless.costs(rows, frozenset({"air"}))
+    assert (ipsec.metric, ipsec.value) == ("udp_cost_bytes_s", 100.0)
+    assert (ipsec.ci95_low, ipsec.ci95_high) == (95.0, 105.0)
+    assert (eap.value, eap.ci95_low, eap.ci95_high) == (-1.0, None, None)
+    assert wireless.costs(rows, frozenset()) == []
+    assert wireless.costs(rows[1:], frozenset({"air"})) == []
+
+
+@pytest.mark.parametrize(
+    ("m5", "m8", "grade"),
+    [
+        ((100.0, 5.0), (90.0, 5.0), HOLDS),
+        ((100.0, 5.0), (1.0, 5.0), HOLDS),
+        ((-100.0, 5.0), (90.0, 5.0), IN_PART),
+        ((-3.0, 5.0), (1.0, 5.0), WITHIN),
+        ((100.0, math.nan), (90.0, math.nan), WITHIN),
+    ],
+)
+def test_a_sentence_has_a_verdict_only_outside_the_spread(
+    tmp_path: Path, m5: tuple[float, float], m8: tuple[float, float], grade: str
+) -> None:
+    rows = pd.DataFrame(
+        {
+            "sweep": "air",
+            "metric": "udp_cost_bytes_s",
+            "level": "testbed",
+            "policy": "pn-3",
+            "reading": reading,
+            "state": "",
+            "value": one,
+            "ci95_high": one + half,
+        }
+        for reading, (one, half) in (("m5", m5), ("m8", m8))
+    )
+    (found,) = verdicts(written(tmp_path), rows)
+    assert found.grade == grade
+
+
+class Bent:
+    """A network in which the first cells fail."""
+
+    built: ClassVar[list[Path]] = []
+
+    def __init__(self, output: Path, air: object, security: object) -> None:
+        self.built.append(output)
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_a_cell_that_fails_is_tried_once_more_in_a_new_network(
+    failures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [failures]
+
+    def measured(bed: Bent, setting: Setting) -> list[object]:
+        if left[0]:
+            left[0] -= 1
+            raise NamespaceError("no registration was granted")
+        return []
+
+    monkeypatch.setattr(Bent, "built", [])
+    monkeypatch.setattr(policies, "Bed", Bent)
+    monkeypatch.setattr(policies, "_measured", measured)
+    with Beds(tmp_path) as beds:
+        if failures == policies.TRIES:
+            with pytest.raises(NamespaceError, match="no registration"):
+                beds.measure(Setting.of(request()))
+        else:
+            assert beds.measure(Setting.of(request())) == []
+            assert beds.measure(Setting.of(request())) == []
+    assert len(Bent.built) == min(failures, 1) + 1
