@@ -55,6 +55,9 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 	install -d -m 755 $(DESTDIR)/etc/caravan
 	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	install -m 644 packaging/caravan.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/caravan.conf
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/networkd.conf.d
+	install -m 644 packaging/networkd.conf \
+	  $(DESTDIR)$(PREFIX)/lib/systemd/networkd.conf.d/caravan.conf
 	install -m 644 packaging/*.toml docs/vpn-*.md \
 	  $(DESTDIR)$(PREFIX)/share/doc/caravan
 	@echo "next: systemd-sysusers makes the user caravan (or useradd --system caravan), then"

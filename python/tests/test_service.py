@@ -477,18 +477,24 @@ class Manager:
                 return notice
 
 
+@pytest.fixture
+def manager(network: RemoteAccess, monkeypatch: pytest.MonkeyPatch) -> Manager:
+    """The manager of every program that is started from here on."""
+    path = Path("/run") / f"notify-{os.getpid()}-{network.number}"
+    monkeypatch.setenv("NOTIFY_SOCKET", str(path))
+    return Manager(path)
+
+
 def test_the_service_manager_hears_of_every_turn(
-    network: RemoteAccess, ends: Ends, monkeypatch: pytest.MonkeyPatch
+    network: RemoteAccess, ends: Ends, manager: Manager
 ) -> None:
     with Caravan(network.sg, ends[0]) as gateway:
+        manager.next("READY=1")
         gateway.wait_ready()
-        path = Path("/run") / f"notify-{os.getpid()}-{network.number}"
-        manager = Manager(path)
-        monkeypatch.setenv("NOTIFY_SOCKET", str(path))
         with Caravan(network.ms, ends[1]) as station:
             manager.next("READY=1")
+            manager.next("STATUS=up: road")
             assert station.is_established()
-            assert "road" in manager.next("STATUS=")
             station.process.signal(signal.SIGHUP)
             assert "MONOTONIC_USEC=" in manager.next("RELOADING=1")
             manager.next("READY=1")
@@ -502,11 +508,124 @@ def test_the_service_manager_hears_of_every_turn(
             manager.next("STOPPING=1")
 
 
+def test_a_boot_does_not_wait_for_the_gateway(
+    network: RemoteAccess, ends: Ends, manager: Manager
+) -> None:
+    with Caravan(network.ms, ends[1]) as station:
+        manager.next("READY=1")
+        assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        assert not station.is_established(), "and yet it answers"
+        station.process.signal(signal.SIGHUP)
+        manager.next("RELOADING=1")
+        manager.next("READY=1")
+        with Caravan(network.sg, ends[0]):
+            manager.next("STATUS=up: road")
+            assert station.is_established()
+
+
+def test_a_boot_does_not_wait_for_the_name_of_the_gateway(
+    network: RemoteAccess, ends: Ends, manager: Manager
+) -> None:
+    # A DNS server that refuses at once: the machine's own may be slow.
+    network.ms.run(["sh", "-c", "echo nameserver 127.0.0.9 >/etc/resolv.conf"])
+    with Caravan(network.ms, replace(ends[1], remote_addrs="gateway.invalid")) as station:
+        manager.next("READY=1")
+        assert network.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        manager.next("STATUS=waiting: ")
+        # A reload does not end it.
+        write_files(network.ms, ends[1])
+        station.process.signal(signal.SIGHUP)
+        station.wait_for_event("the configuration is read again")
+        with Caravan(network.sg, ends[0]):
+            manager.next("STATUS=up: road")
+
+
+def test_rules_and_blocks_that_another_program_removes_are_put_back(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    """As systemd-networkd does, unless its configuration forbids that."""
+    with (
+        Caravan(network.sg, replace(ends[0], local_ts="0.0.0.0/0")) as gateway,
+        Caravan(network.ms, replace(ends[1], remote_ts="0.0.0.0/0")) as station,
+    ):
+        gateway.wait_ready()
+        station.wait_ready()
+        before = entries(network.ms)
+        removed = 0
+        for version in ("-4", "-6"):
+            for line in network.ms.run(["ip", version, "rule"]).stdout.splitlines():
+                number = line.partition(":")[0]
+                if 0 < int(number) < 32766:
+                    network.ms.run(["ip", version, "rule", "del", "priority", number]).check()
+                    removed += 1
+            flush = ["ip", version, "route", "flush", "type", "unreachable", "table", "221"]
+            network.ms.run(flush).check()
+        station.process.wait_for(lambda: entries(network.ms) == before, "rules and blocks", 10)
+        process = station.status()["process"]
+        assert process["entries_put_back"] == removed + 2
+        assert "rules and blocking routes, which were put back" in (
+            order(network.ms, "status").check().stdout
+        )
+        # What it removes itself stays away.
+        order(network.ms, "down", "road").check()
+        assert network.ms.unreachable_routes() == []
+
+
+def entries(host: Host) -> list[str]:
+    """Rules and blocking routes."""
+    found = []
+    for version in ("-4", "-6"):
+        found += host.run(["ip", version, "rule"]).stdout.splitlines()
+        routes = host.run(["ip", version, "route", "show", "table", "221"]).stdout.splitlines()
+        found += sorted(line for line in routes if "unreachable" in line)
+    return found
+
+
+def test_the_journal_gets_priorities_and_its_own_time(
+    network: RemoteAccess, ends: Ends, output: Path
+) -> None:
+    file = write_files(network.ms, ends[1])
+    log = output / "journal"
+    script = 'JOURNAL_STREAM=$(stat -Lc %d:%i /dev/stderr) exec "$@"'
+    argv = ["bash", "-c", f"exec 2> {log}; {script}", "up", str(caravan_binary())]
+    order_of = [*argv, "up", "-c", str(file)]
+    station = network.ms.popen(order_of, environment(network.ms))
+    station.wait_for(lambda: log.exists() and "no reply" in log.read_text(), "a hint", 30)
+    station.signal(signal.SIGTERM)
+    station.wait(10)
+    lines = log.read_text().splitlines()
+    assert all(re.match(r"<[3467]> ?(ERROR|WARN|INFO|DEBUG) ", line) for line in lines), lines
+    assert any(line.startswith("<4> ") for line in lines)
+    assert any(line.startswith("<6> ") for line in lines)
+    network.ms.run([*argv, "check", "/no/such/file"], check=False)
+    assert log.read_text().startswith("<3>caravan: ")
+
+
+def test_what_trying_again_does_not_mend_ends_with_status_2(
+    network: RemoteAccess, ends: Ends
+) -> None:
+    file = write_files(network.ms, ends[1])
+    done = order(network.ms, "up", "-c", str(file), "--user", "no-such-user")
+    assert done.code == 2 and "there is no user" in done.stderr
+    other = file.with_name("other.toml")
+    other.write_text(file.read_text().replace("connections.road", "connections.other"))
+    with Caravan(network.ms, ends[1]) as station:
+        station.wait_for_event("no reply")
+        done = order(network.ms, "up", "-c", str(other))
+        assert done.code == 2 and "another process has a device of this name" in done.stderr
+        other.write_text('[daemon]\ntun = "caravan1"\n' + other.read_text())
+        done = order(network.ms, "up", "-c", str(other))
+        assert done.code == 2 and "so put them into one file" in done.stderr
+
+
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))
 def test_the_units_are_good(unit: str, tmp_path: Path) -> None:
-    text = (UNITS / unit).read_text().replace("/usr/local/bin/caravan", shutil.which("true") or "")
+    text = (UNITS / unit).read_text()
     # Without CAP_KILL a plain kill of the user's process is refused.
     assert "CAP_KILL" not in text and "\nExecReload=+/bin/kill -HUP $MAINPID\n" in text
+    file = "%i" if "@" in unit else unit.removeprefix("caravan-").removesuffix(".service")
+    assert f"\nExecReload=/usr/local/bin/caravan check /etc/caravan/{file}.toml\n" in text
+    text = text.replace("/usr/local/bin/caravan", shutil.which("true") or "")
     path = tmp_path / unit.replace("@", "@home")
     path.write_text(text)
     argv = ["systemd-analyze", "verify", "--man=no", str(path)]

@@ -17,7 +17,7 @@ use crate::config::Loaded;
 use crate::footprint::{FootprintFile, written};
 use crate::nft;
 use crate::routes::full::{self, Surroundings};
-use crate::routes::{self, Desired, Prefix, covering, prefixes};
+use crate::routes::{self, Desired, Own, Prefix, covering, prefixes};
 
 /// How many blocked networks of one connection a sentence lists.
 const PREFIXES_SHOWN: usize = 8;
@@ -40,8 +40,7 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
         let strange: Vec<String> = strange.cloned().collect();
         footprint.connections.extend(strange);
     })?;
-    let table = &loaded.daemon;
-    routes::block(&desired, (table.table, table.fwmark), &mut file).await?;
+    routes::block(&desired, &Own::of(loaded), &mut file).await?;
     bind(&mut file);
     Ok(())
 }

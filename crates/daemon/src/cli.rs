@@ -15,12 +15,13 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
+use crate::privileges::PrivilegeError;
 use crate::service::{self, Outcome, Ready};
 use crate::{bench, config, console, link, packet, pki, steward, wireless};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
-/// Exit status: the command line or the configuration is wrong.
+/// Exit status: the command line or the configuration is wrong, or does not fit what runs already.
 const WRONG: u8 = 2;
 
 /// A mobile IPsec VPN in userspace
@@ -35,7 +36,8 @@ const WRONG: u8 = 2;
         caravan status                      show tunnels, counters and drops\n  \
         caravan down home                   take [connections.home] down\n  \
         caravan gateway -c gateway.toml     run a gateway\n\n\
-        Exit status: 0 success, 1 failure, 2 the command line or the configuration is wrong."
+        Exit status: 0 success, 1 failure, 2 the command line or the configuration is wrong, or\n\
+        another process has its port or device."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -267,8 +269,20 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
     let result = log(&cli.global).and_then(|()| cli.execute(run));
     result.unwrap_or_else(|error| {
         console::complain(sentence(&error));
-        let is_wrong = error.chain().any(|cause| cause.is::<ConfigError>());
-        ExitCode::from(if is_wrong { WRONG } else { FAILED })
+        ExitCode::from(if is_wrong(&error) { WRONG } else { FAILED })
+    })
+}
+
+/// Whether trying again does not mend it: a user that is missing, or a port or device that another
+/// process has, is as wrong as a file.
+fn is_wrong(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let kind = cause
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
+        cause.is::<ConfigError>()
+            || matches!(cause.downcast_ref(), Some(PrivilegeError::NoUser(_)))
+            || matches!(kind, Some(ErrorKind::AddrInUse | ErrorKind::ResourceBusy))
     })
 }
 
@@ -301,14 +315,16 @@ fn log(global: &Global) -> anyhow::Result<()> {
     // This library warns when it ends normally.
     let filter = EnvFilter::try_new(format!("netlink_proto=off,{}", global.log_level))
         .with_context(|| format!("--log-level {}", global.log_level))?;
+    let is_journal = console::is_journal();
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false)
-        .with_writer(console::Log);
-    match global.log_format {
-        LogFormat::Text => log.with_target(false).init(),
-        LogFormat::Json => log.json().init(),
+        .with_writer(console::Log { is_journal });
+    match (global.log_format, is_journal) {
+        (LogFormat::Text, false) => log.with_target(false).init(),
+        (LogFormat::Text, true) => log.with_target(false).without_time().init(),
+        (LogFormat::Json, _) => log.json().init(),
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines of the log that could not be written to standard error.
@@ -30,8 +31,32 @@ fn say_to(output: &mut impl Write, text: &str) -> io::Result<()> {
 
 /// Writes one sentence to standard error. A failure is ignored: there is nobody to tell.
 pub fn complain(sentence: impl Display) {
+    let priority = if is_journal() {
+        priority(Level::ERROR)
+    } else {
+        ""
+    };
     // One write, so that lines of two processes do not mix.
-    let _ = io::stderr().write_all(format!("caravan: {sentence}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{priority}caravan: {sentence}\n").as_bytes());
+}
+
+/// Whether standard error is the journal of systemd, which adds the time to each line and reads its
+/// priority from it (sd-daemon(3)). A terminal that a service started has the variable too.
+pub fn is_journal() -> bool {
+    let said = std::env::var("JOURNAL_STREAM").ok();
+    let found = nix::sys::stat::fstat(io::stderr());
+    let found = found.map(|it| format!("{}:{}", it.st_dev, it.st_ino));
+    said.is_some_and(|said| found.is_ok_and(|found| found == said))
+}
+
+/// The priority of a line, as the journal reads it (syslog(3)).
+fn priority(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        _ => "<7>",
+    }
 }
 
 /// Lines of the log that could not be written since the process began.
@@ -41,11 +66,20 @@ pub fn lost_lines() -> u64 {
 
 /// Standard error as the log's writer. It counts and drops lines that cannot be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Log;
+pub struct Log {
+    /// It is the journal.
+    pub is_journal: bool,
+}
 
-impl Write for Log {
+/// The writer of one line.
+pub struct Line {
+    priority: &'static str,
+}
+
+impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if io::stderr().write_all(line).is_err() {
+        let whole = [self.priority.as_bytes(), line].concat();
+        if io::stderr().write_all(&whole).is_err() {
             LOST.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
@@ -57,10 +91,19 @@ impl Write for Log {
 }
 
 impl MakeWriter<'_> for Log {
-    type Writer = Self;
+    type Writer = Line;
 
-    fn make_writer(&self) -> Self {
-        *self
+    fn make_writer(&self) -> Line {
+        Line { priority: "" }
+    }
+
+    fn make_writer_for(&self, meta: &Metadata<'_>) -> Line {
+        match self.is_journal {
+            true => Line {
+                priority: priority(*meta.level()),
+            },
+            false => self.make_writer(),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::control::check_name;
 use crate::dns::backup::Backup;
 use crate::files;
 use crate::nft::names::is_table_name;
-use crate::routes::entries::{RoamingFootprint, Rule, TableRoute};
+use crate::routes::entries::{RoamingFootprint, Rule, TableRoute, is_interface};
 use crate::routes::prefix::Prefix;
 
 pub use undo::undo;
@@ -43,6 +43,8 @@ pub struct Footprint {
     pub routes: BTreeSet<TableRoute>,
     /// Routing table of the blocking routes.
     pub table: u32,
+    /// The TUN device.
+    pub device: String,
     /// Unreachable routes, by connection. They outlive the process.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
     /// Connections whose blocks end with the process.
@@ -74,6 +76,7 @@ impl Footprint {
         let mut tables = self.nft_tables.iter();
         names.all(|name| check_name(name).is_ok())
             && tables.all(|table| is_table_name(table))
+            && (self.device.is_empty() || is_interface(&self.device))
             && self.roaming.is_plain()
             && self.dns.as_ref().is_none_or(Backup::is_plain)
     }

@@ -10,6 +10,7 @@
 mod ask;
 pub mod entries;
 pub mod full;
+pub mod lost;
 mod mtu;
 mod netlink;
 pub mod prefix;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{Loaded, Mobility};
 use crate::footprint::{Footprint, FootprintFile};
 
 use entries::Part;
@@ -83,19 +85,23 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// `home` is the address of a mobile node; `links` are the indices of the TUN device and of the
-    /// visitors' link.
+    /// `home` is the address of a mobile node; `links` are the TUN device and the visitors' link.
     fn rules(
         &self,
         (table, fwmark): (u32, u32),
         home: Option<Ipv4Addr>,
-        links: (u32, u32),
+        links: (&str, &str),
     ) -> BTreeSet<Rule> {
-        let tunnel = self.taken().into_iter();
-        let tunnel = tunnel.map(|prefix| (prefix.address.is_ipv6(), Purpose::Tunnel));
+        let tunnel = self.taken().into_iter().map(|prefix| {
+            let purpose = match home {
+                Some(_) => Purpose::Mobile,
+                None => Purpose::Tunnel,
+            };
+            (prefix.address.is_ipv6(), purpose)
+        });
         let roaming = self.roaming.rules(home, links).into_iter();
         let roaming = roaming.map(|purpose| (false, purpose));
-        let all = tunnel.chain(self.rules.iter().copied()).chain(roaming);
+        let all = tunnel.chain(self.rules.iter().cloned()).chain(roaming);
         all.map(|(is_ipv6, purpose)| Rule {
             purpose,
             is_ipv6,
@@ -182,14 +188,44 @@ pub enum Blocks {
     Lifted,
 }
 
+/// What a configuration says of the process's own part of the host.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The TUN device.
+    pub tun: String,
+    /// Routing table of the routes into the tunnel.
+    pub table: u32,
+    /// The mark of our own datagrams.
+    pub fwmark: u32,
+    /// The mobile part.
+    pub part: Option<Part>,
+}
+
+impl Own {
+    /// From a configuration.
+    pub fn of(loaded: &Loaded) -> Self {
+        let table = &loaded.daemon;
+        Self {
+            tun: table.tun.clone(),
+            table: table.table,
+            fwmark: table.fwmark,
+            part: loaded.mobility.as_ref().map(Mobility::part),
+        }
+    }
+
+    fn rules(&self, desired: &Desired) -> BTreeSet<Rule> {
+        let visited = self.part.as_ref().map_or("", roaming::visited);
+        let home = self.part.as_ref().and_then(|part| part.home);
+        let home = home.map(|(address, _)| address);
+        desired.rules((self.table, self.fwmark), home, (&self.tun, visited))
+    }
+}
+
 /// The routes of one process.
 pub struct Routes {
     netlink: Netlink,
     link: u32,
-    table: u32,
-    fwmark: u32,
-    /// The mobile part of the configuration.
-    part: Option<Part>,
+    own: Own,
     addresses: BTreeSet<IpAddr>,
     /// What is there of the state that was applied last, or nothing if that is not known.
     known: Option<Desired>,
@@ -200,14 +236,10 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Opens the TUN device of this name, which must exist. Brings it up, keeps link-local
-    /// addresses off it and loosens its reverse path filter. Must run within a tokio runtime.
-    pub async fn open(
-        tun: &str,
-        mtu: u16,
-        (table, fwmark): (u32, u32),
-        part: Option<Part>,
-    ) -> Result<Self, RouteError> {
+    /// Opens the TUN device, which must exist. Brings it up, keeps link-local addresses off it and
+    /// loosens its reverse path filter. Must run within a tokio runtime.
+    pub async fn open(own: Own, mtu: u16) -> Result<Self, RouteError> {
+        let tun = &own.tun;
         // Without an address family its file is missing. A filter that cannot be loosened stays.
         let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{tun}/rp_filter"), "2");
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{tun}/addr_gen_mode"), "1");
@@ -217,9 +249,7 @@ impl Routes {
         Ok(Self {
             netlink,
             link,
-            table,
-            fwmark,
-            part,
+            own,
             addresses: BTreeSet::new(),
             known: None,
             is_whole: false,
@@ -267,13 +297,15 @@ impl Routes {
         known: Option<&Desired>,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
-        let rules = self.rules(desired)?;
-        let routes = desired.table_routes(self.table);
+        let table = self.own.table;
+        let rules = self.own.rules(desired);
+        let routes = desired.table_routes(table);
         let before = file.footprint.clone();
         file.update(|footprint| {
-            footprint.table = self.table;
+            footprint.table = table;
+            footprint.device.clone_from(&self.own.tun);
             footprint.passing.extend(desired.passing.iter().cloned());
-            footprint.rules.extend(&rules);
+            footprint.rules.extend(rules.iter().cloned());
             footprint.routes.extend(&routes);
             for (name, prefixes) in &desired.blocks {
                 let known = footprint.blocks.entry(name.clone()).or_default();
@@ -281,11 +313,9 @@ impl Routes {
             }
         })
         .map_err(RouteError::Footprint)?;
-        let additions = desired.additions(known, self.table);
+        let additions = desired.additions(known, table);
         for prefix in &additions.blocks {
-            self.netlink
-                .add_block(self.table, *prefix, BLOCK_METRIC)
-                .await?;
+            self.netlink.add_block(table, *prefix, BLOCK_METRIC).await?;
         }
         for address in &desired.addresses {
             if !self.addresses.contains(address) {
@@ -298,8 +328,8 @@ impl Routes {
                 .add_route(self.link, route, TUNNEL_METRIC)
                 .await?;
         }
-        if let Some(part) = &self.part {
-            let place = (part, self.table, self.link);
+        if let Some(part) = &self.own.part {
+            let place = (part, table, self.link);
             roaming::apply(&self.netlink, &desired.roaming, place, file).await?;
         }
         for rule in &rules {
@@ -308,24 +338,14 @@ impl Routes {
         self.remove_superfluous(desired, &before, file).await
     }
 
-    fn rules(&self, desired: &Desired) -> Result<BTreeSet<Rule>, RouteError> {
-        let visited = match &self.part {
-            Some(part) => roaming::visited(part)?,
-            None => 0,
-        };
-        let home = self.part.as_ref().and_then(|part| part.home);
-        let home = home.map(|(address, _)| address);
-        Ok(desired.rules((self.table, self.fwmark), home, (self.link, visited)))
-    }
-
     async fn remove_superfluous(
         &mut self,
         desired: &Desired,
         before: &Footprint,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
-        let routes = desired.table_routes(self.table);
-        let rules = self.rules(desired)?;
+        let routes = desired.table_routes(self.own.table);
+        let rules = self.own.rules(desired);
         for rule in before.rules.iter().rev() {
             if !rules.contains(rule) && !file.shares_rule(rule) {
                 self.netlink.remove_rule(rule).await?;
@@ -333,7 +353,8 @@ impl Routes {
         }
         for route in before.routes.difference(&routes) {
             // A route to the same destination from another address has already replaced it.
-            let is_replaced = route.table == self.table && desired.routes.contains_key(&route.to);
+            let is_replaced =
+                route.table == self.own.table && desired.routes.contains_key(&route.to);
             if !is_replaced {
                 self.netlink.remove_route(route, TUNNEL_METRIC).await?;
             }
@@ -364,15 +385,16 @@ impl Routes {
 /// Replaces blocks in another table.
 pub async fn block(
     desired: &Desired,
-    (table, fwmark): (u32, u32),
+    own: &Own,
     file: &mut FootprintFile,
 ) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let before = file.footprint.clone();
-    let rules = desired.rules((table, fwmark), None, (0, 0));
+    let (table, rules) = (own.table, own.rules(desired));
     file.update(|footprint| {
         footprint.table = table;
-        footprint.rules.extend(&rules);
+        footprint.device.clone_from(&own.tun);
+        footprint.rules.extend(rules.iter().cloned());
         for (name, prefixes) in &desired.blocks {
             let known = footprint.blocks.entry(name.clone()).or_default();
             known.extend(prefixes);

@@ -81,8 +81,9 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     let place = (options.config.clone(), options.runtime_dir.clone());
     let is_told = options.ready.is_awaited();
     let ended = runtime.block_on(async {
-        let mut process = Process::open(options).await?;
-        let ended = process.serve().await;
+        let mut hang_up = service::hang_ups()?;
+        let mut process = Process::open(options, &mut hang_up).await?;
+        let ended = process.serve(Signals::new(hang_up)?).await;
         let closed = process.close().await;
         if let (Err(_), Err(error)) = (&ended, &closed) {
             warn!("{error:#}");
@@ -131,6 +132,8 @@ struct Process {
     late: Vec<(u64, oneshot::Sender<Reply>, Reply)>,
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
+    /// It answers commands, and the first desired state is applied.
+    is_serving: bool,
     is_ready: bool,
     progress: Progress,
     entropy: Entropy,
@@ -146,8 +149,7 @@ struct Process {
 }
 
 impl Process {
-    async fn serve(&mut self) -> anyhow::Result<()> {
-        let mut signals = Signals::new()?;
+    async fn serve(&mut self, mut signals: Signals) -> anyhow::Result<()> {
         let mut changes = watch::changes()?;
         self.tell_calendar().await?;
         self.begin().await?;

@@ -31,7 +31,8 @@ const NOTE: &str = "note ";
 /// Messages to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState<'a> {
-    /// Set-up is complete: a gateway serves, a client's tunnels are up or wait for traffic.
+    /// Traffic without a tunnel is refused, and the process serves. A client's tunnels may come
+    /// later: the boot of a host must not wait for its gateway.
     Ready,
     /// The configuration is being read again; [`ServiceState::Ready`] follows.
     Reloading,
@@ -81,7 +82,7 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
 /// until it is up or has failed, and prints its messages. Its log, which starts empty, and its
 /// [`Outcome`] have this name. ^C ends both. Must run within a tokio runtime.
 pub async fn detach(runtime_dir: &Path, name: &str) -> io::Result<ExitCode> {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new(hang_ups()?)?;
     let log = log_path(runtime_dir, name);
     let log_file = files::open_log(&log)?;
     // That of an earlier process must not pass for this one's.
@@ -213,10 +214,12 @@ pub fn log_path(runtime_dir: &Path, name: &str) -> PathBuf {
     runtime_dir.join(format!("{name}.log"))
 }
 
-/// The receivers of the message that everything is up: a service manager, or the terminal that a
-/// background process has left.
+/// The receivers of messages on the progress: a service manager, or the terminal that a background
+/// process has left. The manager waits until the process serves, the terminal until everything is
+/// up.
 pub struct Ready {
     is_background: bool,
+    is_serving: bool,
 }
 
 impl Ready {
@@ -225,14 +228,29 @@ impl Ready {
         if is_background {
             setsid()?;
         }
-        Ok(Self { is_background })
+        Ok(Self {
+            is_background,
+            is_serving: false,
+        })
     }
 
-    /// Reports once that it is up, in one line for the terminal and the service manager. Later
-    /// calls only update the manager's status.
-    pub fn up(&mut self, line: &str) -> io::Result<()> {
-        notify(ServiceState::Ready);
+    /// Tells the service manager that the process serves, and what it waits for. Later calls only
+    /// update this line.
+    pub fn serving(&mut self, line: &str) {
+        if !core::mem::replace(&mut self.is_serving, true) {
+            notify(ServiceState::Ready);
+        }
         notify(ServiceState::Status(line));
+    }
+
+    /// Whether the service manager knows that the process serves.
+    pub fn is_serving(&self) -> bool {
+        self.is_serving
+    }
+
+    /// Reports that everything is up, in one line for the terminal and the service manager.
+    pub fn up(&mut self, line: &str) -> io::Result<()> {
+        self.serving(line);
         self.tell(UP, line)
     }
 
@@ -284,13 +302,18 @@ pub struct Signals {
     hang_up: Signal,
 }
 
+/// From here on, SIGHUP does not end the process. Must run within a tokio runtime.
+pub fn hang_ups() -> io::Result<Signal> {
+    signal(SignalKind::hangup())
+}
+
 impl Signals {
-    /// From here on, signals do not end the process. Must run within a tokio runtime.
-    pub fn new() -> io::Result<Self> {
+    /// From here on, no signal ends the process. Must run within a tokio runtime.
+    pub fn new(hang_up: Signal) -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hang_up,
         })
     }
 

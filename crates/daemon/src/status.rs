@@ -73,6 +73,10 @@ pub struct ProcessStatus {
     /// back.
     #[serde(default)]
     pub tables_put_back: u64,
+    /// Rules and blocking routes that another program had removed, and that the steward has put
+    /// back.
+    #[serde(default)]
+    pub entries_put_back: u64,
     /// Resident bytes of this process.
     pub resident_bytes: u64,
 }

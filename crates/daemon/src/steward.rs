@@ -128,6 +128,8 @@ pub struct Counts {
     pub refused: u64,
     /// Tables of nftables that another program had removed or changed, and that were put back.
     pub put_back: u64,
+    /// Rules and blocking routes that another program had removed, and that were put back.
+    pub entries_put_back: u64,
     /// One of them could not be put back.
     pub is_open: bool,
 }

@@ -56,10 +56,18 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
     if blocked.is_empty() {
         return None;
     }
+    // An earlier version has noted no device.
+    let device = Some(&footprint.device[..]).filter(|device| !device.is_empty());
+    let own: Vec<String> = ["lo"]
+        .into_iter()
+        .chain(device)
+        .map(|it| format!("\"{it}\""))
+        .collect();
     let mut text = format!(
         "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
          chain bound {{\n    type filter hook output priority filter;\n    \
-         oifname \"lo\" accept\n    meta oifkind \"tun\" accept\n"
+         oifname {{ {} }} accept\n",
+        own.join(", ")
     );
     let marks: BTreeSet<u32> = footprint.rules.iter().map(|rule| rule.fwmark).collect();
     for mark in marks {
@@ -89,6 +97,7 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
             | Purpose::Arrived { .. }
             | Purpose::Returned { .. }
             | Purpose::Tunnel
+            | Purpose::Mobile
             | Purpose::Unregistered(_) => {}
         }
     }
@@ -119,7 +128,10 @@ mod tests {
             fwmark: 7,
             table: 221,
         };
-        let mut footprint = Footprint::default();
+        let mut footprint = Footprint {
+            device: "caravan0".to_owned(),
+            ..Footprint::default()
+        };
         assert_eq!(text("caravan-road", &footprint), None);
         let blocks = ["0.0.0.0/0", "::/0"].map(prefix);
         footprint.blocks = [("road".to_owned(), blocks.into())].into();
@@ -133,7 +145,7 @@ mod tests {
         .into();
         let text = text("caravan-road", &footprint).unwrap();
         let lines = [
-            "    meta oifkind \"tun\" accept\n",
+            "    oifname { \"lo\", \"caravan0\" } accept\n",
             "    meta mark 7 accept\n",
             "    udp sport 68 udp dport 67 accept\n",
             "    ip daddr 10.10.0.0/24 counter drop\n",

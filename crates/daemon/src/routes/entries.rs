@@ -10,7 +10,7 @@ use super::prefix::Prefix;
 use crate::ether::Mac;
 
 /// A rule by which the kernel chooses a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
     /// Its purpose.
     #[serde(default)]
@@ -99,6 +99,8 @@ impl RoamingFootprint {
     }
 }
 
-fn is_interface(name: &str) -> bool {
-    !name.is_empty() && name.len() < 16 && !name.contains(['/', '\0']) && !name.starts_with('.')
+/// Whether the kernel takes it for the name of an interface, and nft between quotation marks.
+pub fn is_interface(name: &str) -> bool {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || "/\"".contains(c);
+    !name.is_empty() && name.len() < 16 && !name.contains(is_odd) && !name.starts_with('.')
 }

@@ -193,8 +193,9 @@ impl FullTunnel {
     }
 }
 
-/// The purpose of a rule. Rules are added in this order and removed in the reverse order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The purpose of a rule. Rules are added in this order and removed in the reverse order. A rule
+/// names its interface, as the kernel does, and so it is found when the interface is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// The target of [`Purpose::Spared`], behind all others.
@@ -219,14 +220,14 @@ pub enum Purpose {
     Visitor {
         /// Its home address.
         home: Ipv4Addr,
-        /// Index of the interface.
-        link: u32,
+        /// Name of the interface.
+        link: String,
     },
     /// Packets that come out of the TUN device: by the table. It leads to visitors of a foreign
     /// agent, who get what their home agents send, and nothing else.
     Arrived {
-        /// Index of the TUN device.
-        link: u32,
+        /// Name of the TUN device.
+        link: String,
     },
     /// Packets of a home agent that come out of the TUN device go into it again, by the next
     /// table: a firewall opens them, and closes them for the other side.
@@ -235,12 +236,15 @@ pub enum Purpose {
         agent: Ipv4Addr,
         /// They are from it; otherwise to it.
         is_source: bool,
-        /// Index of the TUN device.
-        link: u32,
+        /// Name of the TUN device.
+        link: String,
     },
     /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
+    /// The same for the table of a mobile node, behind the tables of all other tunnels of this host:
+    /// what a VPN takes must not leave through Mobile IPv4 alone.
+    Mobile,
     /// What a mobile node sends from its home address, and no tunnel takes, is refused: it is away
     /// and not registered.
     Unregistered(Ipv4Addr),
@@ -259,6 +263,7 @@ impl Purpose {
             | Self::Visitor { .. }
             | Self::Arrived { .. }
             | Self::Returned { .. }
+            | Self::Mobile
             | Self::Unregistered(_) => false,
         }
     }

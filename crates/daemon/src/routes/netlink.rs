@@ -25,7 +25,8 @@ const KEPT: u32 = 219;
 const LOCAL: u32 = 220;
 const TUNNEL: u32 = 221;
 const LANDING: u32 = 222;
-const UNREGISTERED: u32 = 223;
+const MOBILE: u32 = 223;
+const UNREGISTERED: u32 = 224;
 /// The table of the host's own routes.
 const MAIN_TABLE: u32 = 254;
 /// The kernel's table of our own addresses.
@@ -331,7 +332,7 @@ fn broadcast(link: u32, to: Ipv4Addr) -> RouteMessage {
     route.build()
 }
 
-fn rule_message(rule: &Rule) -> RuleMessage {
+pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = match rule.is_ipv6 {
         false => AddressFamily::Inet,
@@ -344,49 +345,46 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         RuleAttribute::FwMark(rule.fwmark),
         RuleAttribute::FwMask(u32::MAX),
     ];
-    let (priority, more) = match rule.purpose {
+    let (priority, more) = match &rule.purpose {
         Purpose::Spared => {
             message.header.action = RuleAction::Goto;
             let [mark, mask] = mark;
             (SPARED, vec![mark, mask, RuleAttribute::Goto(LANDING)])
         }
-        Purpose::Kept(prefix) => (KEPT, vec![towards(&mut message, prefix), table]),
+        Purpose::Kept(prefix) => (KEPT, vec![towards(&mut message, *prefix), table]),
         Purpose::Questions { is_tcp } => {
-            let [protocol, port] = questions(is_tcp);
+            let [protocol, port] = questions(*is_tcp);
             (KEPT, vec![protocol, port, table])
         }
         Purpose::Local(prefix) => {
             // Default routes, and all wider ones, lead away from here.
             let wider = RuleAttribute::SuppressPrefixLen(u32::from(prefix.length) - 1);
-            (LOCAL, vec![towards(&mut message, prefix), wider, main])
+            (LOCAL, vec![towards(&mut message, *prefix), wider, main])
         }
-        Purpose::Group(prefix) => (LOCAL, vec![towards(&mut message, prefix), main]),
-        Purpose::CareOf(own) => (LOCAL, vec![from(&mut message, own), main]),
+        Purpose::Group(prefix) => (LOCAL, vec![towards(&mut message, *prefix), main]),
+        Purpose::CareOf(own) => (LOCAL, vec![from(&mut message, *own), main]),
         Purpose::Visitor { home, link } => {
-            let end = from(&mut message, home);
-            let all = [end, next].into_iter().chain(through(link));
-            (KEPT, all.collect())
+            let end = from(&mut message, *home);
+            (KEPT, vec![end, next, through(link)])
         }
-        Purpose::Arrived { link } => {
-            let all = core::iter::once(table).chain(through(link));
-            (TUNNEL, all.collect())
-        }
+        Purpose::Arrived { link } => (TUNNEL, vec![table, through(link)]),
         Purpose::Returned {
             agent,
             is_source,
             link,
         } => {
             let end = match is_source {
-                true => from(&mut message, agent),
-                false => towards(&mut message, Prefix::host(agent.into())),
+                true => from(&mut message, *agent),
+                false => towards(&mut message, Prefix::host((*agent).into())),
             };
-            let all = [end, next].into_iter().chain(through(link));
-            (KEPT, all.collect())
+            (KEPT, vec![end, next, through(link)])
         }
-        Purpose::Tunnel => {
+        Purpose::Tunnel | Purpose::Mobile => {
             message.header.flags = RuleFlags::Invert;
             let [mark, mask] = mark;
-            (TUNNEL, vec![mark, mask, table])
+            let is_mobile = rule.purpose == Purpose::Mobile;
+            let priority = if is_mobile { MOBILE } else { TUNNEL };
+            (priority, vec![mark, mask, table])
         }
         Purpose::Landing => {
             message.header.action = RuleAction::Nop;
@@ -394,12 +392,28 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         }
         Purpose::Unregistered(home) => {
             message.header.action = RuleAction::Unreachable;
-            (UNREGISTERED, vec![from(&mut message, home)])
+            (UNREGISTERED, vec![from(&mut message, *home)])
         }
     };
     message.attributes = vec![RuleAttribute::Priority(priority)];
     message.attributes.extend(more);
     message
+}
+
+/// Whether a rule of the kernel has a priority of ours.
+pub(super) fn has_our_priority(found: &RuleMessage) -> bool {
+    let mut all = found.attributes.iter();
+    all.any(|it| matches!(it, RuleAttribute::Priority(SPARED..=UNREGISTERED)))
+}
+
+/// Whether a rule of the kernel is this one. The kernel names more attributes than we do.
+pub(super) fn is_of(found: &RuleMessage, rule: &Rule) -> bool {
+    let own = rule_message(rule);
+    let ends = |it: &RuleMessage| (it.header.family, it.header.src_len, it.header.dst_len);
+    let mut attributes = own.attributes.iter();
+    ends(found) == ends(&own)
+        && found.header.action == own.header.action
+        && attributes.all(|it| found.attributes.contains(it))
 }
 
 /// DNS by TCP or UDP.
@@ -423,10 +437,9 @@ fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
     RuleAttribute::Destination(prefix.address)
 }
 
-/// Packets that come from an interface. A rule is found without it, too, when that is gone.
-fn through(link: u32) -> Option<RuleAttribute> {
-    let name = nix::net::if_::if_indextoname(link).ok()?;
-    name.into_string().ok().map(RuleAttribute::Iifname)
+/// Packets that come from an interface. The kernel keeps its name when it is gone.
+fn through(link: &str) -> RuleAttribute {
+    RuleAttribute::Iifname(link.to_owned())
 }
 
 fn from(message: &mut RuleMessage, address: Ipv4Addr) -> RuleAttribute {

@@ -117,21 +117,21 @@ pub fn reserved() -> BTreeSet<Ipv4Addr> {
     all
 }
 
-/// The index of the visitors' link; 0: there is none.
-pub(super) fn visited(part: &Part) -> Result<u32, RouteError> {
+/// The visitors' link; empty: there is none.
+pub(super) fn visited(part: &Part) -> &str {
     match (part.home, part.interfaces.first()) {
-        (None, Some(name)) => link_index(name),
-        _ => Ok(0),
+        (None, Some(name)) => name,
+        _ => "",
     }
 }
 
 impl Roaming {
     /// Rules of IPv4 that this state needs, besides those of routes into the tunnel. `tun` is the
-    /// index of the TUN device, `visited` that of the visitors' link.
+    /// TUN device, `visited` the visitors' link.
     pub(super) fn rules(
         &self,
         home: Option<Ipv4Addr>,
-        (tun, visited): (u32, u32),
+        (tun, visited): (&str, &str),
     ) -> BTreeSet<Purpose> {
         let mut all = BTreeSet::new();
         if let Some(Place::Away {
@@ -144,11 +144,13 @@ impl Roaming {
             all.extend(home.filter(|_| !is_registered).map(Purpose::Unregistered));
             if let Some(router) = router {
                 all.insert(Purpose::Kept(Prefix::host(router.address.into())));
-                all.extend(router.is_default.then_some(Purpose::Tunnel));
+                all.extend(router.is_default.then_some(Purpose::Mobile));
             }
         }
         if !self.visitors.is_empty() {
-            all.insert(Purpose::Arrived { link: tun });
+            all.insert(Purpose::Arrived {
+                link: tun.to_owned(),
+            });
         }
         let reverse = self
             .visitors
@@ -156,7 +158,7 @@ impl Roaming {
             .filter(|(_, one)| one.is_led_into_tunnel);
         all.extend(reverse.map(|(home, _)| Purpose::Visitor {
             home: *home,
-            link: visited,
+            link: visited.to_owned(),
         }));
         let both = [true, false].into_iter();
         all.extend(both.flat_map(|is_source| {
@@ -164,7 +166,7 @@ impl Roaming {
             agents.map(move |agent| Purpose::Returned {
                 agent: *agent,
                 is_source,
-                link: tun,
+                link: tun.to_owned(),
             })
         }));
         all
@@ -187,7 +189,10 @@ impl Roaming {
                 mac: it.mac,
             });
         }
-        let link = visited(part)?;
+        if self.visitors.is_empty() {
+            return Ok(all);
+        }
+        let link = link_index(visited(part))?;
         all.extend(self.visitors.iter().map(|(home, visitor)| Neighbour {
             link,
             address: *home,
@@ -370,8 +375,8 @@ fn link_index(name: &str) -> Result<u32, RouteError> {
 mod tests {
     use super::*;
 
-    const TUN: u32 = 7;
-    const LINK: u32 = 3;
+    const TUN: &str = "caravan0";
+    const LINK: &str = "eth1";
 
     /// A stranger names any address: this host's own packets to it, and those of its clients, go
     /// where they always went.
@@ -383,12 +388,13 @@ mod tests {
                 mac: [2, 0, 0, 0, 0, 1],
                 is_led_into_tunnel,
             };
-            let reverse = is_led_into_tunnel.then_some(LINK);
+            let reverse = is_led_into_tunnel.then(|| LINK.to_owned());
             let roaming = Roaming {
                 visitors: [(home, one)].into(),
                 ..Roaming::default()
             };
-            let expected = [Purpose::Arrived { link: TUN }]
+            let link = TUN.to_owned();
+            let expected = [Purpose::Arrived { link }]
                 .into_iter()
                 .chain(reverse.map(|link| Purpose::Visitor { home, link }));
             assert_eq!(roaming.rules(None, (TUN, LINK)), expected.collect());

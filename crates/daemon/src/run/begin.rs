@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use engine::node::Node;
 use engine::plane::{InboundPlane, OutboundPlane};
+use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -42,23 +43,32 @@ const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
 const LAST_NAME_WAIT: Duration = Duration::from_secs(30);
 
 impl Process {
-    pub(super) async fn open(options: RunOptions) -> anyhow::Result<Self> {
+    /// `hang_up`: the signals that ask for a reload.
+    pub(super) async fn open(
+        mut options: RunOptions,
+        hang_up: &mut Signal,
+    ) -> anyhow::Result<Self> {
         // Runs in parallel. It is joined before rights are dropped, because a thread keeps its
         // rights.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
-        let unresolved = config::load(&options.config, Names::Unasked)?;
-        check_role(options.role, &options.config, &unresolved)?;
         privileges::require()?;
-        let user = options
-            .user
-            .as_deref()
-            .or(unresolved.daemon.user.as_deref());
-        let speaker = Speaker::choose(user)?;
-        none_runs(&options.runtime_dir, &unresolved.names())?;
-        // The steward installs the blocks and undoes the changes of a dead process first. Otherwise
-        // unreachable resolvers of that process would be asked for names.
-        let (steward, begun) = Steward::start(&options.steward).await?;
-        let mut loaded = load_patiently(&options).await?;
+        let (mut loaded, speaker, steward) = loop {
+            let unresolved = config::load(&options.config, Names::Unasked)?;
+            check_role(options.role, &options.config, &unresolved)?;
+            let user = options
+                .user
+                .as_deref()
+                .or(unresolved.daemon.user.as_deref());
+            let speaker = Speaker::choose(user)?;
+            none_runs(&options.runtime_dir, &unresolved.names())?;
+            // The steward installs the blocks and undoes the changes of a dead process first.
+            // Otherwise unreachable resolvers of that process would be asked for names.
+            let steward = Steward::start(&options.steward).await?;
+            if let Some(loaded) = load_patiently(&mut options, &unresolved, hang_up).await? {
+                break (loaded, speaker, steward);
+            }
+            info!("the configuration is read again");
+        };
         let strict = strict_filters(&loaded);
         loaded.warnings.extend(strict);
         for (connection, warning) in &loaded.warnings {
@@ -70,7 +80,7 @@ impl Process {
         for text in loaded.descriptions() {
             info!("{text}");
         }
-        Self::set_up(options, loaded, speaker, (steward, begun), blinding).await
+        Self::set_up(options, loaded, speaker, steward, blinding).await
     }
 
     async fn set_up(
@@ -190,6 +200,7 @@ impl Process {
             late: Vec::new(),
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
+            is_serving: false,
             is_ready: false,
             progress: Progress::default(),
             entropy,
@@ -211,23 +222,46 @@ pub(super) struct Confined {
     pub(super) steward_pid: u32,
 }
 
-/// A client that starts before its network is up waits until it can resolve the names of its
-/// gateways. At a terminal it reports the error at once.
-async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
+/// Whether a gateway is known only by its name.
+fn has_names(unresolved: &Loaded) -> bool {
+    let mut remote = unresolved
+        .engine
+        .connections
+        .iter()
+        .flat_map(|it| &it.remote_addrs);
+    remote.any(|to| to.ip().is_unspecified())
+}
+
+/// A process that starts before its network is up waits until it can resolve the names of
+/// gateways. The service manager does not wait: the network may come only after us. At a terminal
+/// it reports the error at once. Returns nothing if a reload is asked for meanwhile.
+async fn load_patiently(
+    options: &mut RunOptions,
+    unresolved: &Loaded,
+    hang_up: &mut Signal,
+) -> anyhow::Result<Option<Loaded>> {
     let mut wait = FIRST_NAME_WAIT;
+    if has_names(unresolved) {
+        let text = "waiting for the address of the gateway; its networks are blocked until then";
+        options.ready.serving(text);
+    }
     loop {
         let unresolved = match config::load(&options.config, Names::Needed) {
-            Ok(loaded) => return Ok(loaded),
+            Ok(loaded) => return Ok(Some(loaded)),
             Err(error) if options.ready.is_awaited() => return Err(error.into()),
             Err(error) => error,
         };
         // Other errors do not go away by waiting.
         let offline = config::load(&options.config, Names::Unasked);
-        if options.role == Role::Gateway || offline.is_err() {
+        if offline.is_err() {
             return Err(unresolved.into());
         }
         warn!("{unresolved}: trying again in {} s", wait.as_secs());
-        tokio::time::sleep(wait).await;
+        options.ready.serving(&format!("waiting: {unresolved}"));
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = hang_up.recv() => return Ok(None),
+        }
         wait = (wait * 2).min(LAST_NAME_WAIT);
     }
 }

@@ -1,4 +1,8 @@
-//! Decides when everything is up, and when a waiting terminal gets a failure.
+//! Decides when the process serves, when everything is up, and when a waiting terminal gets a
+//! failure.
+//!
+//! The service manager waits until the blocks are in place and the process answers commands: the
+//! boot of a host, and a reload, must not wait for a gateway. Its status line says what is missing.
 //!
 //! In the foreground, and once it was up, a client retries for ever. A terminal that waits for
 //! `--detach` sees the progress. It gets a failure when an attempt at each address of a gateway has
@@ -358,7 +362,7 @@ impl Process {
             } | Event::ChildClosed { .. }
                 | Event::RetryScheduled { .. }
         );
-        if self.is_ready && is_turn {
+        if self.options.ready.is_serving() && is_turn {
             service::notify(service::ServiceState::Status(&self.standing()));
         }
     }
@@ -386,9 +390,17 @@ impl Process {
         anyhow::bail!(line)
     }
 
-    /// Reports once that everything is up: the tunnels, and the routes into them.
+    /// Reports that the process serves, and once that everything is up: the tunnels, and the routes
+    /// into them.
     pub(super) fn become_ready(&mut self) -> anyhow::Result<()> {
-        if self.is_ready || !self.host.is_up_to_date() || !self.is_up() {
+        if self.is_ready || !self.host.is_up_to_date() {
+            return Ok(());
+        }
+        if !self.is_up() {
+            if !self.is_serving {
+                self.is_serving = true;
+                self.options.ready.serving(&self.standing());
+            }
             return Ok(());
         }
         self.is_ready = true;
@@ -422,7 +434,11 @@ impl Process {
         let names: Vec<&str> = up.iter().map(|c| c.name.as_str()).collect();
         let up = (!names.is_empty()).then(|| format!("up: {}", names.join(", ")));
         let state = |c: &node::ConnectionStatus| ConnectionState::from(c.state);
-        let others = others.iter().map(|c| format!("{}: {}", c.name, state(c)));
+        let others = others.iter().map(|c| {
+            let why = self.progress.trouble(&c.name);
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("{}: {}{why}", c.name, state(c))
+        });
         let clear = self.loaded.clear.iter();
         let clear = clear.map(|name| format!("{name}: in clear"));
         let mobile = self.mobility.iter().map(|part| match part.is_up() {

@@ -137,6 +137,7 @@ impl Process {
             steward_confined: self.confined.steward.clone(),
             refused_requests: 0,
             tables_put_back: 0,
+            entries_put_back: 0,
             resident_bytes: resident_bytes(),
         }
     }
@@ -182,6 +183,7 @@ pub(super) async fn complete(
     report.add_lost(DropReason::ClearPacket, counts.packets.unwrap_or(0));
     report.process.refused_requests = counts.refused;
     report.process.tables_put_back = counts.put_back;
+    report.process.entries_put_back = counts.entries_put_back;
     if counts.is_open {
         let text = "another program removed our nftables tables, and they cannot be put back: \
                     this host is open; the log says why";

@@ -110,6 +110,14 @@ impl Display for ProcessStatus {
                      {count} times: the log names them"
                 )?;
             }
+            if self.entries_put_back > 0 {
+                let count = self.entries_put_back;
+                writeln!(
+                    f,
+                    "WARNING: another program removed {count} of our rules and blocking routes, \
+                     which were put back"
+                )?;
+            }
         }
         if let Some(capture) = &self.capture {
             writeln!(

@@ -261,7 +261,7 @@ impl Allowed {
             !(has_full && is_kept && purpose.is_ours(*is_ipv6))
         };
         match desired.rules.iter().find(is_strange) {
-            Some((_, purpose)) => Err(Refusal::Rule(*purpose)),
+            Some((_, purpose)) => Err(Refusal::Rule(purpose.clone())),
             None => Ok(()),
         }
     }

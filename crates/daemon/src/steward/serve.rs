@@ -25,7 +25,7 @@ use crate::nft::watch::Watch;
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
 use crate::routes::roaming::local;
-use crate::routes::{self, Blocks, Desired, Routes, reach, watch};
+use crate::routes::{self, Blocks, Desired, Own, Routes, lost, reach, watch};
 use crate::{blocks, dns, leases, privileges, run, sys};
 
 /// How long an earlier process of this name may take to end.
@@ -96,11 +96,16 @@ struct Server {
     filter: Option<String>,
     /// None: the kernel reports no changes of nftables.
     watch: Option<Watch>,
-    /// When our tables were looked at last.
+    /// None: the kernel reports no removed rules and routes.
+    lost: Option<lost::Watch>,
+    /// Nftables has changed since our tables were looked at.
+    has_changed: bool,
+    /// When we looked last what others had changed.
     looked: tokio::time::Instant,
-    /// A table that another program has removed could not be put back.
+    /// What another program has removed could not be put back.
     is_open: bool,
     put_back: u64,
+    entries_put_back: u64,
     refused: u64,
     limits: Vec<String>,
 }
@@ -120,9 +125,8 @@ impl Server {
         }
         footprint::undo(&mut file, Blocks::Stay).await?;
         file.update(|footprint| footprint.connections.clone_from(&names))?;
-        let table = &loaded.daemon;
         let first = blocks::first(&loaded);
-        routes::block(&first, (table.table, table.fwmark), &mut file).await?;
+        routes::block(&first, &Own::of(&loaded), &mut file).await?;
         if order.role == Role::Station {
             blocks::bind(&mut file);
         }
@@ -141,6 +145,9 @@ impl Server {
         let watch = Watch::open().inspect_err(|error| {
             warn!("nobody notices if another program removes our nftables tables: {error}");
         });
+        let lost = lost::Watch::open().inspect_err(|error| {
+            warn!("nobody notices if another program removes our rules and blocks: {error}");
+        });
         Ok(Self {
             allowed: Allowed::new(&loaded),
             loaded,
@@ -152,9 +159,12 @@ impl Server {
             resolvers: Vec::new(),
             filter,
             watch: watch.ok(),
+            lost: lost.ok(),
+            has_changed: false,
             looked: tokio::time::Instant::now(),
             is_open: false,
             put_back: 0,
+            entries_put_back: 0,
             refused: 0,
             limits,
             order,
@@ -174,7 +184,7 @@ impl Server {
             let read = loop {
                 tokio::select! {
                     read = &mut read => break read,
-                    () = self.disturbed() => self.keep_tables(),
+                    () = self.disturbed() => self.keep().await,
                 }
             };
             let request = match read {
@@ -250,6 +260,7 @@ impl Server {
                     packets: nft::spoofed(&self.forwarding().table()),
                     refused: self.refused,
                     put_back: self.put_back,
+                    entries_put_back: self.entries_put_back,
                     is_open: self.is_open,
                 };
                 return Reply::KeptOut { counts };
@@ -283,10 +294,7 @@ impl Server {
     }
 
     async fn take_device(&mut self, mtu: u16) -> anyhow::Result<()> {
-        let table = &self.loaded.daemon;
-        let part = self.loaded.mobility.as_ref().map(Mobility::part);
-        let places = (table.table, table.fwmark);
-        let routes = Routes::open(&table.tun, mtu, places, part).await?;
+        let routes = Routes::open(Own::of(&self.loaded), mtu).await?;
         self.routes = Some(routes);
         self.sockets = Sockets::found(&self.order.runtime_dir, &self.loaded.names());
         self.load_forwarding()
@@ -386,7 +394,7 @@ impl Server {
         }
     }
 
-    /// Returns when tables of nftables may have changed, or are to be tried again. Cancel-safe:
+    /// Returns when others may have changed what is ours, or it is to be tried again. Cancel-safe:
     /// the wait comes before the reports are taken.
     async fn disturbed(&mut self) {
         let pause = if self.is_open { TRY_AGAIN } else { LOOK_AGAIN };
@@ -394,10 +402,24 @@ impl Server {
         if self.is_open {
             return;
         }
-        let failed = match &self.watch {
-            Some(watch) => watch.changed().await.err(),
-            None => return pending().await,
+        let (watch, lost) = (&self.watch, &mut self.lost);
+        let tables = async {
+            match watch {
+                Some(watch) => watch.changed().await.err(),
+                None => pending().await,
+            }
         };
+        let entries = async {
+            match lost {
+                Some(lost) => lost.removed().await,
+                None => pending().await,
+            }
+        };
+        let failed = tokio::select! {
+            failed = tables => failed,
+            () = entries => return,
+        };
+        self.has_changed = true;
         if let Some(error) = failed {
             warn!("nobody notices any more if our nftables tables are removed: {error}");
             self.watch = None;
@@ -405,8 +427,43 @@ impl Server {
     }
 
     /// Puts back what another program has removed or changed.
-    fn keep_tables(&mut self) {
+    async fn keep(&mut self) {
         let was_open = core::mem::take(&mut self.is_open);
+        self.keep_entries(was_open).await;
+        if core::mem::take(&mut self.has_changed) || was_open {
+            self.keep_tables(was_open);
+        }
+        self.looked = tokio::time::Instant::now();
+    }
+
+    /// Puts back rules and blocking routes.
+    async fn keep_entries(&mut self, was_open: bool) {
+        let Some(lost) = &mut self.lost else {
+            return;
+        };
+        let is_logged = self.entries_put_back < LOGGED_MAX && !was_open;
+        match lost.put_back(&self.file).await {
+            Ok(0) => {}
+            Ok(count) => {
+                self.entries_put_back += count;
+                if is_logged {
+                    warn!(
+                        "another program has removed {count} of our rules and blocking routes, as \
+                         systemd-networkd does without ManageForeignRoutes=no and \
+                         ManageForeignRoutingPolicyRules=no: they are put back"
+                    );
+                }
+            }
+            Err(error) => {
+                self.is_open = true;
+                if is_logged {
+                    warn!("cannot put back what another program has removed: {error}");
+                }
+            }
+        }
+    }
+
+    fn keep_tables(&mut self, was_open: bool) {
         for table in nft::watch::disturbed(&self.file) {
             let is_logged = self.put_back < LOGGED_MAX && !was_open;
             if is_logged {
@@ -425,7 +482,6 @@ impl Server {
                 }
             }
         }
-        self.looked = tokio::time::Instant::now();
     }
 
     fn put_back(&mut self, table: &str) -> Result<(), nft::NftError> {

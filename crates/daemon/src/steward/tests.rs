@@ -101,7 +101,7 @@ fn only_a_full_tunnel_refuses_a_family_and_spares_the_local_network() {
         let purpose = Purpose::Local(strange.parse().unwrap());
         let spares = |desired: &mut Desired, resolvers: &mut Vec<IpAddr>| {
             full(desired, resolvers);
-            desired.rules.insert((false, purpose));
+            desired.rules.insert((false, purpose.clone()));
         };
         assert_eq!(judged(&all, spares), Err(Refusal::Rule(purpose)));
     }

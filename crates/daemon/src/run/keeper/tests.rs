@@ -147,6 +147,7 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
             packets: Some(7),
             refused: 1,
             put_back: 2,
+            entries_put_back: 3,
             is_open: false,
         };
         played.reply(Reply::KeptOut { counts }).await;
@@ -154,6 +155,7 @@ async fn a_silent_steward_keeps_no_status_report_and_no_desired_state_waiting() 
     let (report, ()) = tokio::join!(report, serve);
     let process = &report.process;
     assert_eq!((process.refused_requests, process.tables_put_back), (1, 2));
+    assert_eq!(process.entries_put_back, 3);
     assert!(report.warnings.is_empty(), "{:?}", report.warnings);
 }
 
