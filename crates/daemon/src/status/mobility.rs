@@ -17,6 +17,9 @@ pub struct MobilityStatus {
     pub address: Option<Ipv4Addr>,
     /// A mobile node's: "at home", "registered", "registering", "coming home" or "no link".
     pub state: Option<String>,
+    /// Why a mobile node is not registered, some seconds after it has begun to ask.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// The interface that a mobile node uses.
     pub interface: Option<String>,
     /// The address that a mobile node keeps.
@@ -219,6 +222,9 @@ impl MobilityStatus {
             write!(f, " on {interface}")?;
         }
         writeln!(f)?;
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "  {trouble}")?;
+        }
         if let (Some(home), Some(agent)) = (self.home_address, self.home_agent) {
             writeln!(f, "  home address {home}, home agent {agent}")?;
         }

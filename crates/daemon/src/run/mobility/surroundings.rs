@@ -79,6 +79,26 @@ pub(in crate::run) fn missing(mobility: &Mobility) -> Vec<String> {
     texts
 }
 
+/// Says that no interface of a mobile node has a link, and which of them this host does not have.
+pub(super) fn no_link(interfaces: &[String]) -> String {
+    let found = entries().unwrap_or_default();
+    let is_here = |name: &&String| found.iter().any(|it| it.interface == **name);
+    let (here, lost): (Vec<_>, Vec<_>) = interfaces.iter().partition(is_here);
+    let list = |names: Vec<&String>| {
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        names.join(", ")
+    };
+    match (here.is_empty(), lost.is_empty()) {
+        (_, true) => format!("no interface of the file has a link ({})", list(here)),
+        (true, false) => format!("this host has no interface {}", list(lost)),
+        (false, false) => format!(
+            "no interface of the file has a link ({}), and this host has no {}",
+            list(here),
+            list(lost)
+        ),
+    }
+}
+
 /// Says from which other address programs speak to one of these, while the home address is on a
 /// link.
 pub(super) fn other_source(home: Ipv4Addr, to: &[Ipv4Addr]) -> Option<String> {
