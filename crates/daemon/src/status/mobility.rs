@@ -53,6 +53,9 @@ pub struct MobilityStatus {
     pub nodes: u64,
     /// Bindings of a home agent.
     pub bindings: Vec<BindingStatus>,
+    /// Nodes of a home agent whose registration was refused after the last one that was accepted.
+    #[serde(default)]
+    pub refusals: Vec<RefusalStatus>,
     /// Visitors of a foreign agent.
     pub visitors: Vec<VisitorStatus>,
     /// The access list of a firewall, in the order of its names.
@@ -108,6 +111,19 @@ pub struct BindingStatus {
     pub colocated: bool,
     /// Until it ends.
     pub left_s: Option<f64>,
+}
+
+/// The last registration of a node that a home agent has refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefusalStatus {
+    /// The node, as the request says.
+    pub home_address: Ipv4Addr,
+    /// Where the request came from.
+    pub from: Ipv4Addr,
+    /// Why, as in `refused`.
+    pub reason: String,
+    /// Since then.
+    pub ago_s: f64,
 }
 
 /// A visitor of a foreign agent.
@@ -171,6 +187,13 @@ impl Display for MobilityStatus {
                 write!(f, ", behind firewall {firewall}")?;
             }
             left(it.left_s, f)?;
+        }
+        for it in &self.refusals {
+            writeln!(
+                f,
+                "  {} refused {:.0} s ago, from {}: {}",
+                it.home_address, it.ago_s, it.from, it.reason
+            )?;
         }
         for it in &self.visitors {
             write!(
