@@ -29,7 +29,8 @@ from caravan.testbed.nat import Nat, NatConfig
 SHOWN_S, STAYS_S = 10.0, 1.5
 OTHER_KEY = "31" * 16
 NO_ROUTE, NO_FORWARDING = "this host has no route inside to 10.18.3.1", "net.ipv4.ip_forward is 0"
-LACKS = (NO_ROUTE, NO_FORWARDING)
+NO_WAY_OUT = "this host has no default route outside"
+LACKS = (NO_ROUTE, NO_FORWARDING, NO_WAY_OUT)
 
 
 def quiet(_: Mvpn) -> None:
@@ -57,6 +58,8 @@ class Trouble:
     change: Callable[[Mvpn], None] = quiet
     warning: str = ""
     """How the firewall's own warning begins."""
+    told: str = "nothing comes back from the firewall"
+    """What the node says, which sees less."""
 
 
 def words(*all_words: str) -> frozenset[str]:
@@ -69,12 +72,19 @@ TROUBLES = {
         words("not bound", "skip-unknown-name"), entry={"remote": "1/10.18.3.99"}
     ),
     "inside, as it thinks": Trouble(
-        words("not bound"), through={"networks": [INSIDE_NETWORKS, "203.0.113.0/24"]}
+        words("not bound"),
+        through={"networks": [INSIDE_NETWORKS, "203.0.113.0/24"]},
+        told="It is asked in clear, as from inside",
     ),
     "no route home": Trouble(
         words("send-failed"),
         change=lambda it: it.fw.remove_route(INSIDE_NETWORKS, "192.168.4.254"),
         warning=NO_ROUTE,
+    ),
+    "no route outside": Trouble(
+        words("not bound"),
+        change=lambda it: it.fw.run(["ip", "route", "del", "default"]),
+        warning=NO_WAY_OUT,
     ),
     "no forwarding": Trouble(
         change=lambda it: it.fw.sysctl("net.ipv4.ip_forward", "0"),
@@ -86,13 +96,18 @@ TROUBLES = {
         agent=words("untrusted-firewall"), through={"inside": "192.168.4.7"}
     ),
     "no firewall": Trouble(agent=words("unknown-tunnel"), own={"firewalls": []}),
-    "a NAT inside": Trouble(words("not bound"), words("denied-129"), change=hide_branch),
+    "a NAT inside": Trouble(
+        words("not bound"),
+        words("denied-129"),
+        change=hide_branch,
+        told="It is asked in clear, as from inside",
+    ),
 }
 
 
 def rows() -> set[tuple[frozenset[str], frozenset[str]]]:
     """What the page says of firewall and home agent: the words in code of both columns."""
-    _, section = MOBILE_IP.read_text().split("### If the node stays at `registering`\n")
+    _, section = MOBILE_IP.read_text().split("### Through the firewall\n")
     table = [line for line in section.split("\n#")[0].splitlines() if line.startswith("|")][2:]
     cells = (line.split("|")[1:3] for line in table)
     return {(quoted(one), quoted(other)) for one, other in cells}
@@ -128,6 +143,7 @@ def test_status_shows_what_the_page_says(trouble: Trouble, output: Path) -> None
                 time.sleep(STAYS_S)
                 assert shown(fw, ha) == (trouble.firewall, trouble.agent)
                 assert ms.mobility()["state"] == "registering"
+                ms.wait_for(lambda it: trouble.told in (it["trouble"] or ""), "told")
                 warnings = [it for it in fw.status()["warnings"] if it.startswith(LACKS)]
                 assert len(warnings) == bool(trouble.warning), warnings
                 assert all(it.startswith(trouble.warning) for it in warnings), warnings

@@ -270,7 +270,7 @@ def test_a_wrong_aaa_key_is_denied_with_the_code_of_who_sees_it(denied: str, out
         ha.wait_ready()
         fa.wait_ready()
         with mobile_node(network, Settings({"aaa": right})) as ms:
-            ms.wait_for_event("attached: Home")
+            ms.wait_for_event("attached at home")
             network.move(AGENT)
             refuses = fa if denied == "denied-108" else ha
             for role in (refuses, ms):

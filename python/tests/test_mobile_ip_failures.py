@@ -126,6 +126,40 @@ def test_a_node_with_a_wrong_secret_is_refused_and_says_so(output: Path) -> None
         assert ms.mobility()["state"] == "registering"
         # Its authenticator is wrong to the node, too.
         assert ms.refused()["unauthenticated"] > 0
+        said = "an answer came whose authenticator is wrong"
+        assert said in ms.wait_for_event("not registered: ", 10)
+        assert ms.mobility()["trouble"].startswith(said)
+        assert VISITED.care_of in ha.wait_for_event("registration refused: denied-131", 1)
+        (refusal,) = ha.mobility()["refusals"]
+        assert (refusal["home_address"], refusal["reason"]) == (MOBILE, "denied-131")
+        assert refusal["from"] == VISITED.care_of
+
+
+def test_a_node_without_a_home_agent_says_what_the_link_says(output: Path) -> None:
+    wrong = Settings({"home_agent": "10.18.3.77"})
+    with MobileIp(output) as network, mobile_node(network, wrong) as ms:
+        ms.wait_ready()
+        said = ms.wait_for_event("not registered: ", 15)
+        assert "the home agent 10.18.3.77 does not answer on eth0" in said
+        assert ms.mobility()["trouble"] in said
+        assert "no host with this address is on the link" in ms.mobility()["trouble"]
+
+
+def test_an_agent_says_that_its_link_is_down_or_its_default_route_is_missing(
+    output: Path,
+) -> None:
+    with MobileIp(output) as network:
+        network.ha.run(["ip", "link", "set", "eth0", "down"])
+        with home_agent(network) as ha:
+            ha.wait_ready()
+            assert "eth0 has no link" in ha.wait_for_event("home_agent.interface", 1)
+            assert any("eth0 has no link" in it for it in ha.status()["warnings"])
+        network.fa.run(["ip", "route", "del", "default"])
+        with foreign_agent(network) as fa:
+            fa.wait_ready()
+            assert "no default route" in fa.wait_for_event("no default route", 1)
+            (said,) = fa.status()["warnings"]
+            assert said.startswith("this host has no default route")
 
 
 def test_a_home_agent_says_what_its_host_lacks(output: Path) -> None:
@@ -150,7 +184,7 @@ def test_a_home_agent_says_what_its_host_lacks(output: Path) -> None:
         with home_agent(network, Settings({"interface": "other0"})) as ha:
             ha.wait_ready()
             (said,) = ha.status()["warnings"]
-            assert f"interface other0 does not have the address {HOME_AGENT}" in said
+            assert f"has the address {HOME_AGENT}, not other0" in said
 
 
 def test_a_node_says_that_its_programs_use_another_address_at_home(output: Path) -> None:

@@ -57,6 +57,10 @@ def check(folder: Path, name: str, part: str) -> str:
         (NODE.format("203.0.113.1") + 'inside = "192.168.5.1"\n', "mobile.firewall.networks"),
         (NODE.format("10.18.3.1") + PLACE, "mobile.firewall.inside: the home agent ends SKIP"),
         (NODE.format("10.18.3.1") + 'side = "inside"\n', "mobile.firewall.side"),
+        (
+            "reverse_tunnel = false\n" + NODE.format("10.18.3.1"),
+            "mobile.reverse_tunnel: with [mobile.firewall]",
+        ),
         ('udp = "always"\n' + NODE.format("10.18.3.1"), "mobile.udp: with a firewall nothing"),
         (
             NODE.format("203.0.113.1") + PLACE + CHAIN.format("203.0.113.1"),
@@ -97,3 +101,45 @@ def test_what_is_wrong_in_other_files_is_said_with_its_place(tmp_path: Path) -> 
         ("home-agent.toml", node + inside, "only a firewall lets nodes"),
     ):
         assert said in check(folder, name, part), part
+
+
+def test_a_slip_of_a_needed_key_is_told_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "home-agent.toml"
+    file.write_text('[home_agent]\nadress = "10.18.3.1"\nprefix = 24\ninterface = "eth1"\n')
+    done = caravan("check", str(file))
+    assert done.returncode != 0
+    assert "home_agent.adress: did you mean 'address'? That key is missing" in done.stderr
+
+
+def test_check_names_interfaces_that_are_not_there(tmp_path: Path) -> None:
+    folder = folder_with_keys(tmp_path / "keys")
+    (folder / "mobile.toml").write_text(
+        (TOP / "packaging/mobile.toml").read_text().replace('"wlan0"', '"nowhere0"')
+    )
+    done = caravan("check", str(folder / "mobile.toml"))
+    assert done.returncode == 0, done.stderr
+    assert "warning: mobile.interfaces: this host has no interface nowhere0 now" in done.stdout
+
+
+def test_an_address_inside_that_the_firewall_does_not_have_is_a_warning(tmp_path: Path) -> None:
+    """This host has the other address and its interface, so it is the one that is meant."""
+    folder = folder_with_keys(tmp_path / "keys")
+    line = 'skip = {{ public = "{0}.skip.pub", remote = "1/10.18.3.{1}" }}\n'
+    lines = (
+        f'[access.{name}]\naddress = "*"\n' + line.format(name, number)
+        for name, number in (("ms1", 17), ("inner", 18))
+    )
+    (folder / "firewall.toml").write_text(
+        '[firewall]\noutside = "192.0.2.99"\noutside_interface = "lo"\ninside = "192.0.2.98"\n'
+        'home_agents = ["10.18.3.1"]\n[skip]\nkey = "firewall.skip.key"\n' + "".join(lines)
+    )
+    done = caravan("check", str(folder / "firewall.toml"))
+    assert done.returncode == 0, done.stderr
+    warnings = [it for it in done.stdout.splitlines() if it.startswith("warning: firewall")]
+    assert warnings == [
+        "warning: firewall: on this host lo does not have the address 192.0.2.99",
+        "warning: firewall.inside: no interface of this host has the address 192.0.2.98",
+    ]
+    # What the profile lacks is said once, not for each line.
+    assert done.stdout.count("has no forward secrecy") == 1
+    assert done.stdout.count("breaks a rule of the draft") == 4

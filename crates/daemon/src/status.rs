@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use mobility::{BindingStatus, EntryStatus, MobilityStatus, VisitorStatus};
+pub use mobility::{BindingStatus, EntryStatus, MobilityStatus, RefusalStatus, VisitorStatus};
 
 /// The state of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

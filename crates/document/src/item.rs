@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::fault::{Fault, Place};
 use super::position::Lines;
-use super::words::{is_hidden, nearest, unknown};
+use super::words::{is_hidden, is_slip, nearest, unknown};
 
 /// People do not write larger texts.
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
@@ -450,13 +450,14 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// An error for a missing key. It points to the line of a possible misspelling.
+    /// An error for a missing key. It points to the line of what looks like a slip of it.
     fn missing(&self, key: &str) -> Fault {
         let asked = self.asked.borrow();
         let others = self.items.keys().map(String::as_str);
         let near = nearest(key, others.filter(|other| !asked.contains(other)));
-        match near.and_then(|near| self.items.get(near)) {
-            Some(slip) => slip.fault(format!("the key '{key}' is missing, this is the nearest")),
+        let slip = near.filter(|near| is_slip(near, key));
+        match slip.and_then(|slip| self.items.get(slip)) {
+            Some(slip) => slip.fault(format!("did you mean '{key}'? That key is missing")),
             None => self.item.fault(format!("the key '{key}' is missing")),
         }
     }

@@ -24,6 +24,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near.max_by(|a, b| likeness(&word, a).total_cmp(&likeness(&word, b)))
 }
 
+/// Whether one word is the other with a slip or two.
+pub(crate) fn is_slip(word: &str, other: &str) -> bool {
+    word.len().min(other.len()) > 2 && strsim::damerau_levenshtein(word, other) <= 2
+}
+
 /// Whether a character is not shown, or changes how a terminal shows others: controls, and marks
 /// and overrides of the writing direction.
 pub(crate) fn is_hidden(c: char) -> bool {

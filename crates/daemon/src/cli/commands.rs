@@ -305,10 +305,11 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .chain(&stays_root)
         .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
         .collect();
-    if let Some(sentence) = loaded.mobility.as_ref().and_then(run::misplaced) {
+    let part = loaded.mobility.iter();
+    for sentence in part.flat_map(|it| run::misplaced(it, &loaded.daemon.tun)) {
         text += &format!("warning: {sentence}\n");
     }
-    for sentence in loaded.descriptions() {
+    for sentence in loaded.descriptions().iter().chain(&loaded.details) {
         text += &format!("note: {sentence}\n");
     }
     let connections = match names.len() {

@@ -91,6 +91,7 @@ pub fn build(
         publish: Vec::new(),
         mobility: None,
         notes: Vec::new(),
+        details: Vec::new(),
         on_failure: Vec::new(),
         full_tunnels: BTreeMap::new(),
         clear: Vec::new(),

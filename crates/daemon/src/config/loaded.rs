@@ -33,6 +33,8 @@ pub struct Loaded {
     pub keys: BTreeMap<String, KeyValues>,
     /// What a reader should know, and need not change.
     pub notes: Vec<String>,
+    /// The same for whoever asks `caravan check`.
+    pub details: Vec<String>,
     /// Warnings of `caravan check`: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }

@@ -175,7 +175,8 @@ impl Process {
         let started = (&seed, clock.now());
         let mobility = loaded.mobility.as_ref();
         let mark = loaded.daemon.fwmark;
-        let mobility = mobility.map(|it| MobilePart::start((it, mark), mobile, &counts, started));
+        let mobility =
+            mobility.map(|it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started));
         let mobility = mobility.transpose()?;
         Ok(Self {
             options,

@@ -13,6 +13,7 @@ mod keepalive;
 mod look;
 mod mobile_node;
 mod opened;
+mod refusals;
 mod shared;
 pub(super) mod surroundings;
 mod walls;
@@ -178,7 +179,7 @@ pub(super) fn pairs(mobility: Option<&Mobility>) -> BTreeSet<String> {
 impl MobilePart {
     /// Starts a machine.
     pub(super) fn start(
-        (mobility, mark): (&Mobility, u32),
+        (mobility, mark, tun): (&Mobility, u32, &str),
         opened: Opened,
         counts: &CountFile,
         (seed, now): (&Seed, Instant),
@@ -191,7 +192,7 @@ impl MobilePart {
             refused: BTreeMap::new(),
             unsent: 0,
         };
-        for text in surroundings::missing(mobility) {
+        for text in surroundings::missing(mobility, tun) {
             warn!("{text}");
         }
         let machine = match mobility {

@@ -69,7 +69,9 @@ impl Process {
             .collect();
         report.warnings.extend(self.host.warnings());
         let part = self.loaded.mobility.as_ref();
-        report.warnings.extend(part.into_iter().flat_map(missing));
+        let lacking = part.map(|it| missing(it, self.tun.name()));
+        let lacking = lacking.unwrap_or_default();
+        report.warnings.extend(lacking);
         let (forwarding, routes) = part
             .filter(|_| self.is_ready)
             .map(closed)

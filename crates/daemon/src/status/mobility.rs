@@ -17,6 +17,9 @@ pub struct MobilityStatus {
     pub address: Option<Ipv4Addr>,
     /// A mobile node's: "at home", "registered", "registering", "coming home" or "no link".
     pub state: Option<String>,
+    /// Why a mobile node is not registered, some seconds after it has begun to ask.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// The interface that a mobile node uses.
     pub interface: Option<String>,
     /// The address that a mobile node keeps.
@@ -50,6 +53,9 @@ pub struct MobilityStatus {
     pub nodes: u64,
     /// Bindings of a home agent.
     pub bindings: Vec<BindingStatus>,
+    /// Nodes of a home agent whose registration was refused after the last one that was accepted.
+    #[serde(default)]
+    pub refusals: Vec<RefusalStatus>,
     /// Visitors of a foreign agent.
     pub visitors: Vec<VisitorStatus>,
     /// The access list of a firewall, in the order of its names.
@@ -105,6 +111,19 @@ pub struct BindingStatus {
     pub colocated: bool,
     /// Until it ends.
     pub left_s: Option<f64>,
+}
+
+/// The last registration of a node that a home agent has refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefusalStatus {
+    /// The node, as the request says.
+    pub home_address: Ipv4Addr,
+    /// Where the request came from.
+    pub from: Ipv4Addr,
+    /// Why, as in `refused`.
+    pub reason: String,
+    /// Since then.
+    pub ago_s: f64,
 }
 
 /// A visitor of a foreign agent.
@@ -169,6 +188,13 @@ impl Display for MobilityStatus {
             }
             left(it.left_s, f)?;
         }
+        for it in &self.refusals {
+            writeln!(
+                f,
+                "  {} refused {:.0} s ago, from {}: {}",
+                it.home_address, it.ago_s, it.from, it.reason
+            )?;
+        }
         for it in &self.visitors {
             write!(
                 f,
@@ -219,6 +245,9 @@ impl MobilityStatus {
             write!(f, " on {interface}")?;
         }
         writeln!(f)?;
+        if let Some(trouble) = &self.trouble {
+            writeln!(f, "  {trouble}")?;
+        }
         if let (Some(home), Some(agent)) = (self.home_address, self.home_agent) {
             writeln!(f, "  home address {home}, home agent {agent}")?;
         }

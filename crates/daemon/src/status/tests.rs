@@ -226,3 +226,34 @@ fn the_words_of_a_state_are_the_same_in_json_and_for_people() {
         assert_eq!((read, state.to_string().as_str()), (state, word));
     }
 }
+
+#[test]
+fn a_node_that_is_not_registered_says_why_and_its_home_agent_whom_it_refused() {
+    let node = MobilityStatus {
+        name: "mobile".to_owned(),
+        role: "mobile node".to_owned(),
+        state: Some("registering".to_owned()),
+        interface: Some("wlan0".to_owned()),
+        trouble: Some("this host has no route to 10.18.3.1".to_owned()),
+        ..MobilityStatus::default()
+    };
+    assert_eq!(
+        node.to_string(),
+        "mobile: mobile node, registering on wlan0\n  this host has no route to 10.18.3.1\n"
+    );
+    let agent = MobilityStatus {
+        name: "home-agent".to_owned(),
+        role: "home agent".to_owned(),
+        nodes: 2,
+        refusals: vec![RefusalStatus {
+            home_address: [10, 18, 3, 17].into(),
+            from: [198, 51, 100, 7].into(),
+            reason: "denied-131".to_owned(),
+            ago_s: 12.4,
+        }],
+        ..MobilityStatus::default()
+    };
+    let text = agent.to_string();
+    let line = "  10.18.3.17 refused 12 s ago, from 198.51.100.7: denied-131\n";
+    assert!(text.ends_with(line), "{text}");
+}

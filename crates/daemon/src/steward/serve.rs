@@ -108,6 +108,8 @@ struct Server {
     entries_put_back: u64,
     refused: u64,
     limits: Vec<String>,
+    /// The network process has come so far that it wanted the host changed.
+    has_applied: bool,
 }
 
 impl Server {
@@ -167,6 +169,7 @@ impl Server {
             entries_put_back: 0,
             refused: 0,
             limits,
+            has_applied: false,
             order,
         })
     }
@@ -212,7 +215,10 @@ impl Server {
                 break;
             }
         }
-        warn!("the network process is gone: undoing its changes to this host");
+        // A start that fails says why itself.
+        if self.has_applied {
+            warn!("the network process is gone: undoing its changes to this host");
+        }
         footprint::undo(&mut self.file, Blocks::Stay).await?;
         // The other process lacks the right to do it.
         self.sockets.iter().for_each(Sockets::remove);
@@ -247,6 +253,7 @@ impl Server {
                 if let Err(refusal) = self.allowed.check(&desired, &resolvers, &local) {
                     return self.refuse(&refusal.to_string());
                 }
+                self.has_applied = true;
                 self.apply(&desired, resolvers).await
             }
             Request::Ways { peers, named } => {

@@ -75,6 +75,19 @@ fn the_first_strange_key_of_the_text_is_told_before_others_are_read() {
 }
 
 #[test]
+fn a_slip_of_a_needed_key_is_told_where_it_is() {
+    let top = parse("f", "adress = 1\noutside_interface = 2\n").unwrap();
+    let table = top.table().unwrap();
+    assert_eq!(
+        table.need("address").unwrap_err().to_string(),
+        "f:1:1: adress: did you mean 'address'? That key is missing"
+    );
+    // That one may be meant as it is.
+    let plain = table.need("outside").unwrap_err().to_string();
+    assert!(plain.ends_with("the key 'outside' is missing"), "{plain}");
+}
+
+#[test]
 fn a_text_that_a_terminal_would_obey_is_refused_but_not_a_secret() {
     let top = parse(
         "f",

@@ -106,7 +106,7 @@ fn an_unknown_key_names_file_line_key_and_the_nearest() {
     );
     let text = message("rate = \"512", "rtae = \"512");
     assert!(
-        text.contains("traffic.rtae: the key 'rate' is missing, this is the nearest"),
+        text.contains("traffic.rtae: did you mean 'rate'? That key is missing"),
         "{text}"
     );
 }

@@ -90,7 +90,7 @@ impl Builder<'_> {
                 (&skip, &access.skip),
                 &own,
                 (Name::NONE, Name::NONE),
-                &mut loaded.notes,
+                loaded,
             )?;
             if !association.is_authenticated() {
                 let text = "its packets would not prove who sent them: choose a MAC";

@@ -127,7 +127,7 @@ impl Builder<'_> {
             (&format!("{key}.skip"), skip),
             own,
             (Name::ipv4(home), Name::NONE),
-            &mut loaded.notes,
+            loaded,
         )?;
         Ok(Wall {
             outside,

@@ -10,7 +10,7 @@ use engine::work::Work;
 use wire::skip::{Algorithms, CryptAlg, KijAlg, MacAlg, Name};
 use zeroize::Zeroizing;
 
-use super::{Builder, ConfigError};
+use super::{Builder, ConfigError, Loaded};
 use crate::config::file::ConfigFile;
 use crate::config::skip::{SkipPeerTable, TokenTable};
 use crate::token::{Place, Token};
@@ -63,13 +63,13 @@ impl Builder<'_> {
     }
 
     /// What we share with a peer. `names`: ours and the peer's, if the table has none. Adds to
-    /// `notes` what a reader should know about its algorithms.
+    /// `loaded` what a reader should know about its algorithms.
     pub(super) fn skip_association(
         &self,
         (key, table): (&str, &SkipPeerTable),
         own: &OwnKey<'_>,
         names: (Name, Name),
-        notes: &mut Vec<String>,
+        loaded: &mut Loaded,
     ) -> Result<Association, ConfigError> {
         let profile = table.profile;
         if profile.is_legacy() && !table.legacy {
@@ -97,7 +97,7 @@ impl Builder<'_> {
         };
         let made = Association::new(parts);
         let made = made.map_err(|fault| self.value(key, &fault.to_string()))?;
-        notes.extend(standing(key, &made));
+        note(key, &made, loaded);
         Ok(made)
     }
 
@@ -156,21 +156,22 @@ impl Builder<'_> {
     }
 }
 
-/// What a reader of the file should know about an association.
-fn standing(key: &str, association: &Association) -> Vec<String> {
+/// Adds what a reader of the file should know about an association. What is the same for each of
+/// the profile is a note once.
+fn note(key: &str, association: &Association, loaded: &mut Loaded) {
     let profile = association.profile();
     let bits = association.strength().bits();
-    let first = match profile.is_legacy() {
-        true => format!("{key}: LEGACY: {profile} with {bits} effective bits of key"),
-        false => format!("{key}: {LOSSES}"),
-    };
+    if profile.is_legacy() {
+        let text = format!("{key}: LEGACY: {profile} with {bits} effective bits of key");
+        loaded.notes.push(text);
+    } else if !loaded.notes.iter().any(|it| it.ends_with(LOSSES)) {
+        loaded.notes.push(format!("{key}: {LOSSES}"));
+    }
     let rules = profile.broken_rules(association.algorithms()).into_iter();
     let rules = rules.map(|rule| format!("{key}: {profile} breaks a rule of the draft: {rule}"));
-    let mut all = vec![first];
-    all.extend(rules);
+    loaded.details.extend(rules);
     if !association.is_authenticated() {
         let text = "without a MAC anyone can change its packets, and no node is bound by them";
-        all.push(format!("{key}: {text}"));
+        loaded.notes.push(format!("{key}: {text}"));
     }
-    all
 }

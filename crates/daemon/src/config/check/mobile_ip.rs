@@ -35,6 +35,11 @@ pub(super) fn values(file: &ConfigFile) -> Vec<KeyFault> {
             let found = no_host(address, (table.home_address, table.prefix));
             faults.extend(found.map(|text| (format!("mobile.{key}"), text)));
         }
+        if table.firewall.is_some() && !table.reverse_tunnel {
+            let text = "with [mobile.firewall] what the node sends goes through the tunnel alone: \
+                        remove it, or write true";
+            faults.push(("mobile.reverse_tunnel".to_owned(), text.to_owned()));
+        }
         let is_told_by_address = |it: &&NodeFirewallTable| it.side == Side::ByAddress;
         let firewall = table.firewall.as_ref().filter(is_told_by_address);
         let networks = firewall.and_then(|it| it.networks.as_deref());

@@ -16,6 +16,7 @@ use wire::mip4::is_solicitation;
 
 use super::firewall::FirewallPart;
 use super::homecoming::Homecomings;
+use super::refusals::Refusals;
 use super::shared::Places;
 use super::{Common, Effect, Input, surroundings};
 use crate::config::HomeAgentSetup;
@@ -71,6 +72,8 @@ pub(super) struct HomeAgentPart {
     unrouted: BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>>,
     /// Where nodes have registered.
     pub(super) places: Places,
+    /// Of registrations.
+    refusals: Refusals,
     /// Announcements that are still to be made: when, where the address is if not here, and how
     /// often.
     announcements: BTreeMap<Ipv4Addr, (Instant, Option<Mac>, u32)>,
@@ -119,6 +122,7 @@ impl HomeAgentPart {
             homecomings: Homecomings::default(),
             unrouted: BTreeMap::new(),
             places: Places::default(),
+            refusals: Refusals::default(),
             announcements: BTreeMap::new(),
             own_skip,
         };
@@ -132,6 +136,7 @@ impl HomeAgentPart {
             beacon.configure(&config, lifetime);
         }
         self.homes = config.clients.iter().map(|it| it.home_address).collect();
+        self.refusals.keep(&self.homes);
         self.agent.configure(config, now);
     }
 
@@ -218,6 +223,7 @@ impl HomeAgentPart {
             address: Some(self.address),
             nodes: self.homes.len() as u64,
             bindings,
+            refusals: self.refusals.status(now),
             entries: match &self.own_skip {
                 Some(skip) => skip.status(now).entries,
                 None => Vec::new(),
@@ -319,6 +325,9 @@ impl HomeAgentPart {
                 why,
             } => {
                 let request = asked.filter(|_| why == Change::Deregistered);
+                if matches!(why, Change::Registered | Change::Deregistered) {
+                    self.refusals.forget(home_address);
+                }
                 self.bind(home_address, &tunnels, why, common);
                 self.place((home_address, &tunnels), why, now);
                 let is_away = !tunnels.is_empty();
@@ -333,12 +342,21 @@ impl HomeAgentPart {
                 home_address,
                 why,
             } => {
-                let home = home_address
-                    .map(|home| home.to_string())
-                    .unwrap_or_default();
-                let said = format!("{why:?}");
+                debug!(%from, home = ?home_address, "registration refused: {why:?}");
                 let word = reason(why);
-                debug!(%from, home, "registration refused, {word}: {said}");
+                let home = home_address.filter(|home| self.homes.contains(home));
+                if self.refusals.add(home, (*from.ip(), &word), now) {
+                    match (home, home_address) {
+                        (Some(home), _) => warn!(%home, %from, "registration refused: {word}"),
+                        (None, Some(home)) => warn!(
+                            %home,
+                            %from,
+                            "registration refused: {word}: no [mobile_nodes.NAME] has this home \
+                             address"
+                        ),
+                        (None, None) => {}
+                    }
+                }
                 common.refuse(word);
             }
         }

@@ -71,6 +71,8 @@ pub(super) struct MobileNodePart {
     is_unsent: bool,
     /// Why the last registration on this link was denied.
     denied: Option<Code>,
+    /// What is known of a registration that does not come.
+    wait: report::Wait,
     announcement: Option<(Instant, u32)>,
     keepalive: Keepalive,
     /// None: this host refused it.
@@ -115,6 +117,7 @@ impl MobileNodePart {
             has_address: false,
             is_unsent: false,
             denied: None,
+            wait: report::Wait::default(),
             announcement: None,
             keepalive: Keepalive::default(),
             echoes,
@@ -171,12 +174,18 @@ impl MobileNodePart {
                 let stored = OutboundChange::StoredN(ChildId(FIRST_CHILD + number), bound);
                 common.plane(vec![Change::Outbound(stored)]);
             }
-            Input::Unreachable(..) | Input::Notice(_) | Input::Report(_) => {}
+            Input::Unreachable(host, what) => {
+                if host == self.setup.config.home_agent {
+                    self.wait.unreached = Some(what);
+                }
+            }
+            Input::Notice(_) | Input::Report(_) => {}
         }
         self.keep_alive(now);
         self.secure(common);
         self.drain(common, now);
         self.announce(common, now);
+        self.complain(now);
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
@@ -192,6 +201,7 @@ impl MobileNodePart {
                 "announce the home address",
             ),
             (keepalive, "keep the NAT's entry"),
+            (self.wait.due(), "look why it is not registered"),
         ];
         let all = all.into_iter();
         let own = all.filter_map(|(at, why)| at.map(|at| Deadline { at, why }));
@@ -368,7 +378,6 @@ impl MobileNodePart {
                 Output::Revoked => info!("the home agent has ended the registration"),
                 Output::WantsKeepalive => self.keepalive.hurry(now),
                 Output::Denied(code) => {
-                    warn!("{}", report::refused(code));
                     self.denied = Some(code);
                     common.refuse(format!("denied-{}", code.number()));
                 }
@@ -446,7 +455,10 @@ impl MobileNodePart {
                     warn!("{text}");
                 }
             }
-            State::Unreachable => info!("not registered"),
+            State::Unreachable => {
+                info!("not registered");
+                self.begin_to_wait(now);
+            }
         }
         let seconds = match &state {
             State::Registered { keepalive, .. } => *keepalive,
@@ -463,6 +475,12 @@ impl MobileNodePart {
         let changes = self.carriers.follow(Owner::Home(own.address), wanted);
         common.plane(changes);
         common.effects.push_back(Effect::Host);
+    }
+
+    /// A registration is to come.
+    fn begin_to_wait(&mut self, now: Instant) {
+        let ignored = self.node.ignored();
+        self.wait = report::Wait::new(ignored.unauthenticated, now);
     }
 
     fn announce(&mut self, common: &mut Common, now: Instant) {

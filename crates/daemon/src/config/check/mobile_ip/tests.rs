@@ -101,6 +101,12 @@ fn what_a_mobile_node_can_never_use_is_refused() {
                 "mobile.interfaces",
                 "eth0 is there twice",
             ),
+            (
+                "lifetime",
+                "reverse_tunnel = false\nlifetime",
+                "mobile.reverse_tunnel",
+                "goes through the tunnel alone",
+            ),
         ],
     );
     let outside = format!("{networks}\nside = \"outside\"");

@@ -99,7 +99,8 @@ impl MobileNodePart {
         }
         info!(
             interface = link.map(|it| &*self.setup.interfaces[it]),
-            "attached: {attachment:?}"
+            "{}",
+            words(attachment)
         );
         if self.link != link {
             self.macs.clear();
@@ -108,6 +109,7 @@ impl MobileNodePart {
         self.trial = is_trial.then_some(now + TRIAL);
         self.link = link;
         self.denied = None;
+        self.begin_to_wait(now);
         self.home_heard.take_if(|(number, _)| Some(*number) != link);
         if attachment != Attachment::Home {
             self.is_at_home = false;
@@ -153,9 +155,13 @@ impl MobileNodePart {
                 if self.macs.len() < AGENTS_MAX || self.macs.contains_key(&address) {
                     self.macs.insert(address, mac);
                 }
+                let is_home_agent = advertisement.agent.flags.has(AgentFlags::HOME_AGENT);
                 if address == self.setup.config.home_agent {
                     let span = Duration::from_secs(advertisement.lifetime.into());
                     self.home_heard = Some((number, now + span));
+                    self.wait.other_agent = None;
+                } else if is_home_agent && self.home_heard.is_none() {
+                    self.wait.other_agent = Some(address);
                 }
                 self.node.hear(address, icmp, now);
             }
@@ -184,6 +190,18 @@ impl MobileNodePart {
             let span = Duration::from_secs(advertisement.lifetime.into());
             self.home_heard = Some((number, now + span));
             self.look(now);
+        }
+    }
+}
+
+/// Where the node is, for the log.
+fn words(attachment: Attachment) -> String {
+    match attachment {
+        Attachment::Detached => "no interface has a link".to_owned(),
+        Attachment::Home => "attached at home".to_owned(),
+        Attachment::Colocated(own) => format!("attached elsewhere, with the address {own}"),
+        Attachment::Visiting => {
+            "attached elsewhere, without an address: a foreign agent is needed".to_owned()
         }
     }
 }

@@ -1,13 +1,52 @@
 //! What a mobile node says of itself: for `status`, and for whoever waits until it is registered.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use engine::ike::{NotReached, Unreachable};
 use engine::mip4::firewall::Side;
 use engine::mip4::mobile_node::State;
-use engine::time::Instant;
+use engine::time::{Duration, Instant};
+use tracing::warn;
 use wire::mip4::Code;
 
 use super::MobileNodePart;
-use crate::run::mobility::surroundings::is_routed;
+use crate::run::mobility::surroundings::{self, is_routed};
 use crate::status::MobilityStatus;
+
+/// How long a registration may take before the log says what is in the way: three requests.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A registration that does not come.
+#[derive(Default)]
+pub(super) struct Wait {
+    /// When to look next at what is in the way.
+    due: Option<Instant>,
+    /// It has taken too long.
+    is_long: bool,
+    /// What the log has said of it.
+    said: Option<String>,
+    /// Answers with a wrong authenticator that came before it.
+    unauthenticated: u64,
+    /// What ICMP says about the home agent.
+    pub(super) unreached: Option<Unreachable>,
+    /// A home agent that is heard on this link and is not ours.
+    pub(super) other_agent: Option<Ipv4Addr>,
+}
+
+impl Wait {
+    /// It begins. So many wrong answers have come before.
+    pub(super) fn new(unauthenticated: u64, now: Instant) -> Self {
+        Self {
+            due: Some(now + PATIENCE),
+            unauthenticated,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
 
 impl MobileNodePart {
     pub(in crate::run::mobility) fn status(&self, now: Instant) -> MobilityStatus {
@@ -30,6 +69,7 @@ impl MobileNodePart {
             refused: counts.map(|(why, count)| (why.to_owned(), count)).collect(),
             side: self.setup.firewall.as_ref().map(|_| self.side().to_owned()),
             filtered: self.is_filtered(),
+            trouble: self.obstacle(),
             ..MobilityStatus::default()
         };
         let firewall = self.setup.firewall.as_ref();
@@ -73,42 +113,155 @@ impl MobileNodePart {
         }
     }
 
+    /// Once a registration has taken too long, the log says what is in the way, and again when that
+    /// changes.
+    pub(super) fn complain(&mut self, now: Instant) {
+        if self.is_up() {
+            self.wait = Wait::default();
+            return;
+        }
+        let due = *self.wait.due.get_or_insert(now + PATIENCE);
+        if due > now && self.denied.is_none() {
+            return;
+        }
+        if due <= now {
+            self.wait.due = Some(now + PATIENCE);
+            self.wait.is_long = true;
+        }
+        let text = self.trouble();
+        if self.wait.said.as_ref() != Some(&text) {
+            warn!("not registered: {text}");
+            self.wait.said = Some(text);
+        }
+    }
+
+    /// What `status` says while it is not registered.
+    fn obstacle(&self) -> Option<String> {
+        let is_known = self.link.is_none() || self.denied.is_some() || self.wait.is_long;
+        (is_known && !self.is_up()).then(|| self.trouble())
+    }
+
     /// Why it is not registered, as far as it knows.
     pub(in crate::run::mobility) fn trouble(&self) -> String {
         let config = &self.setup.config;
+        let agent = config.home_agent;
         let Some(link) = self.link else {
-            let all = self.setup.interfaces.join(", ");
-            return format!("no interface of the file has a link ({all})");
+            return surroundings::no_link(&self.setup.interfaces);
         };
         let interface = &self.setup.interfaces[link];
         let outside = self.node.outside().and(self.setup.firewall.as_ref());
-        let peer = outside.map_or(config.home_agent, |it| it.first.outside);
+        let through = self.node.through();
+        let peer = outside.map_or(agent, |it| it.first.outside);
         if let Some(code) = self.denied {
             refused(code)
-        } else if self.node.ignored().unauthenticated > 0 {
+        } else if self.node.ignored().unauthenticated > self.wait.unauthenticated {
             "an answer came whose authenticator is wrong: the keys of `association` differ, or \
              somebody forges answers"
                 .to_owned()
+        } else if let Some(through) = through {
+            format!(
+                "nothing comes back through the foreign agent {through}: look at `caravan status` \
+                 there, and at the home agent {agent}"
+            )
         } else if self.node.colocated().is_none() && !self.is_at_home {
             format!("{interface} has no address, and no foreign agent is heard there")
+        } else if let Some(other) = self.wait.other_agent.filter(|_| self.is_at_home) {
+            format!(
+                "the home agent {agent} does not answer on {interface}, but {other} advertises \
+                 itself there as one: is `home_agent` right?"
+            )
         } else if !is_routed(peer) {
             format!("this host has no route to {peer}")
         } else if outside.is_some() {
             format!(
-                "nothing comes back from the firewall {peer}: `caravan status` there, and at the \
-                 home agent, says what they refuse"
+                "nothing comes back from the firewall {peer}: look at `caravan status` there, and \
+                 at the home agent; `caravan pki skip-check` compares the keys"
             )
         } else {
-            format!("the home agent {peer} does not answer on {interface}")
+            self.silent_agent(interface)
         }
+    }
+
+    /// The home agent is asked in clear, and does not answer.
+    fn silent_agent(&self, interface: &str) -> String {
+        let agent = self.setup.config.home_agent;
+        let firewall = self.setup.firewall.as_ref();
+        let is_told_by_address = firewall.is_some_and(|it| it.machine.is_some());
+        if let Some(own) = self.node.colocated().filter(|_| is_told_by_address) {
+            return format!(
+                "the home agent {agent} does not answer on {interface}. It is asked in clear, as \
+                 from inside: `networks` of [mobile.firewall], or the home network, has the \
+                 care-of address {own}. If that is outside, take it out, or write side = \
+                 \"outside\""
+            );
+        }
+        let seen = match self.wait.unreached {
+            Some(Unreachable { why, by }) => unreached(why, by),
+            None => String::new(),
+        };
+        format!(
+            "the home agent {agent} does not answer on {interface}{seen}: is `home_agent` right? \
+             If so, look at `caravan status` there"
+        )
     }
 }
 
-/// Who has refused the registration, and with which code, by the name that drops have.
+/// What ICMP says about the way to a home agent. Anybody can send it, so it is only a hint.
+fn unreached(why: NotReached, by: IpAddr) -> String {
+    match why {
+        NotReached::Port => format!(" ({by} says that nothing listens on UDP port 434)"),
+        NotReached::Forbidden => format!(" ({by} says that a rule forbids it)"),
+        NotReached::Network => format!(" ({by} says that it has no route there)"),
+        NotReached::Host => format!(" ({by} says that it cannot reach this host)"),
+        NotReached::Neighbour => " (no host with this address is on the link)".to_owned(),
+        NotReached::NextHop => " (the router does not answer on the link)".to_owned(),
+    }
+}
+
+/// Who has refused the registration, with which code, by the name that drops have, and what that
+/// means where it does not say enough.
 pub(super) fn refused(code: Code) -> String {
     let who = match code.is_from_foreign_agent() {
         true => "the foreign agent",
         false => "the home agent",
     };
-    format!("{who} refuses the registration: denied-{}", code.number())
+    let meaning = match code {
+        Code::ForeignProhibited => ": it does not serve this home address or this home agent",
+        Code::ForeignMobileAuthentication => ": the keys of node and foreign agent differ",
+        Code::RegistrationTimeout => ": it has no answer from the home agent",
+        Code::HomeNetworkUnreachable
+        | Code::HomeAgentHostUnreachable
+        | Code::HomeAgentPortUnreachable
+        | Code::HomeAgentUnreachable => ": it does not reach `home_agent`",
+        Code::HomeProhibited => {
+            ": it may not, or asks in clear from elsewhere than its own address, as behind a NAT"
+        }
+        Code::HomeMobileAuthentication => ": the keys or the SPIs of `association` differ",
+        Code::HomeForeignAuthentication => ": the keys of foreign agent and home agent differ",
+        Code::IdentificationMismatch => ": the clocks differ by more than 7 s",
+        Code::UnknownHomeAgent => ": `home_agent` is not its address",
+        _ => "",
+    };
+    format!(
+        "{who} refuses the registration: denied-{}{meaning}",
+        code.number()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_who_refuses_and_what_that_means() {
+        let text = refused(Code::HomeMobileAuthentication);
+        assert_eq!(
+            text,
+            "the home agent refuses the registration: denied-131: the keys or the SPIs of \
+             `association` differ"
+        );
+        let text = refused(Code::RegistrationTimeout);
+        assert!(text.starts_with("the foreign agent refuses the registration: denied-78: "));
+        assert!(refused(Code::HomeResources).ends_with("denied-130"));
+    }
 }
