@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def assert_works(bed: WirelessBed) -> None:
 
 def assert_protected(bed: WirelessBed, keys: list[tuple[str, str]]) -> None:
     """All data but EAPOL are protected, and tshark reads each frame that s1 has sent or got."""
-    path = bed.cipher.ends["s1"].capture
+    # The link goes on, and so does its capture.
+    path = bed.network.output / "read.pcap"
+    shutil.copy(bed.cipher.ends["s1"].capture, path)
     frames = read_air(path, keys)
     blind = read_air(path, [])
     assert sum(one.is_echo for one in frames) >= 2 * PINGS
