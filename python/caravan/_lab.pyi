@@ -96,7 +96,8 @@ def exchange(request: str, /) -> str:
     the node's first data leaves, `gap_s` until the peer's first data arrives; bytes and times are
     null if a message has no size. The request has `file` and `text` of the exchange, `link`, and
     may have `policy` and `device` (`name`, `file` and `text` of each) and `clock_mhz`; then
-    `detection_s` and `data_bytes`."""
+    `detection_s` and `data_bytes`. `more` are further exchanges, one after the other; `behind`
+    are the links over which an access point relays messages: lists of `name`, `file` and `text`."""
 
 def outcome(tallies: list[bytes], /) -> str:
     """What the replications of one scenario say together, in any order."""

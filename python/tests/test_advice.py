@@ -419,7 +419,7 @@ def test_every_exchange_of_today_is_in_a_layer_or_stands_for_itself() -> None:
         name
         for stack in stacks()
         for layer in stack.layers
-        for name in (*layer.setup, *layer.behind, *layer.renewal, layer.data)
+        for name in (*layer.setup, *layer.renewal, layer.data)
     }
     alone = {"ikev1-aggressive", "ikev1-main", "ikev2", "skip"}
     alone |= {name for name in names("exchange") if name.startswith("socks5")}

@@ -4,6 +4,7 @@ measured."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,13 @@ def messages(name: str) -> list[dict[str, object]]:
     entry = find("exchange", name)
     found: list[dict[str, object]] = plain(entry.file, entry.text).get("message", [])
     return found
+
+
+def _delay_s(link: str) -> float:
+    """The delay of a link's text, in s."""
+    found = re.search(r'^delay = "([\d.]+) ms"', link, re.M)
+    assert found is not None
+    return float(found[1]) / 1e3
 
 
 def taken(name: str, **more: object) -> dict[str, float]:
@@ -86,10 +94,16 @@ def test_802_1x_has_the_bytes_that_were_measured(
     ],
 )
 def test_radius_has_the_bytes_that_were_measured(name: str, packets: int, octets: int) -> None:
-    found = messages(f"{name}-radius")
+    found = [one for one in messages(name) if "relayed" in one]
     assert len(found) == packets
-    assert sum(int(str(one["bytes"])) + ETHERNET for one in found) == octets
-    assert taken(f"{name}-radius")["rounds"] == packets // 2
+    assert sum(int(str(one["relayed"])) + ETHERNET for one in found) == octets
+    # Each question of the access point has an answer, and waits for it.
+    assert [one["from"] for one in found] == ["node", "peer"] * (packets // 2)
+    lte = find("link", "lte")
+    behind = [{"name": "lte", "file": lte.file, "text": lte.text}]
+    delay_s = _delay_s(lte.text)
+    more_s = taken(name, behind=behind)["send_s"] - taken(name)["send_s"]
+    assert more_s == pytest.approx(packets * delay_s, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,6 @@ pub struct Exchange {
     /// How many of them the peer needs before it sends to the node's new address; none: all, and
     /// without messages the first data.
     pub knows: Option<usize>,
-    /// Octets of each message that are the link's own header.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub framing: u32,
     /// What the protocol does to data.
     pub data: Option<Data>,
 }
@@ -73,6 +70,9 @@ pub struct Message {
     pub source: String,
     /// Octets of its IP packet, or of its frame without the check sum.
     pub bytes: Option<u32>,
+    /// Octets of these that are the link's own header.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub framing: u32,
     /// Octets of the IP packet between an access point and the server behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relayed: Option<u32>,
@@ -90,8 +90,12 @@ pub struct Way<'a> {
     pub link: &'a Link,
     /// Octets on the wire of an IP packet of messages and data.
     pub size: Staircase,
+    /// The links behind the peer, if it is an access point, to the server that it relays messages to.
+    pub behind: &'a [Link],
     /// The node's device; none: its work takes no time.
     pub device: Option<&'a Device>,
+    /// The device of the peer, or of the server behind it.
+    pub peer: Option<&'a Device>,
     /// Seconds from the loss of the old address until the node knows its new one.
     pub detection_s: f64,
     /// Octets of the first data packet in each direction, an IP packet.
@@ -128,8 +132,10 @@ impl Exchange {
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
         let document = parse(file, text)?;
         let table = document.table()?;
+        let framing = table.or("framing", 0, octets(0, FRAMING_MAX))?;
+        let read = |item| Message::read(item, framing);
         let messages = match table.find("message") {
-            Some(item) => item.list()?.iter().map(Message::read).collect(),
+            Some(item) => item.list()?.iter().map(read).collect(),
             None => Ok(Vec::new()),
         }?;
         let most = messages.len() as u64;
@@ -140,7 +146,6 @@ impl Exchange {
             name: table.need("name")?.text()?.to_owned(),
             title: table.need("title")?.text()?.to_owned(),
             messages,
-            framing: table.or("framing", 0, octets(0, FRAMING_MAX))?,
             data: table.or("data", None, |item| Data::read(item).map(Some))?,
             knows: table.or("knows", None, |item| {
                 Ok(Some(item.whole(1, most.max(1))? as usize))
@@ -152,12 +157,23 @@ impl Exchange {
             return Err(table.fault_of(&["knows"], what));
         }
         let mut sizes = exchange.messages.iter().filter_map(|one| one.bytes);
-        if sizes.any(|bytes| bytes <= exchange.framing) {
+        if sizes.any(|bytes| bytes <= framing) {
             let what = "a message has no octet besides the framing";
             return Err(table.fault_of(&["framing"], what));
         }
         table.finish()?;
         Ok(exchange)
+    }
+
+    /// This exchange and then another. What it does to data, and when the peer knows the node, is
+    /// as the other one says.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        let before = self.messages.len();
+        self.messages.extend(other.messages);
+        self.knows = other.knows.map(|knows| before + knows);
+        self.data = other.data.or(self.data);
+        self
     }
 
     /// How often the node waits for the peer before its first data.
@@ -198,13 +214,17 @@ impl Exchange {
         let (mut node_s, mut peer_s) = (way.detection_s, 0.0_f64);
         let mut known_s = None;
         for (index, (message, bytes)) in self.messages.iter().zip(sizes).enumerate() {
-            let work_s = way.work_s(&message.work)?;
+            let own_s = work_s(way.device, &message.work)?;
+            let other_s = work_s(way.peer, &message.peer_work)?;
+            let bytes = way.on_link(bytes, message.framing);
             if message.is_from_node {
-                node_s += work_s + way.sends_s(bytes, Direction::Up);
+                node_s += own_s + way.sends_s(bytes, Direction::Up);
                 peer_s = peer_s.max(node_s + way.link.delay_s);
+                peer_s += way.relays_s(message) + other_s;
             } else {
+                peer_s += other_s + way.relays_s(message);
                 peer_s += way.sends_s(bytes, Direction::Down);
-                node_s = node_s.max(peer_s + way.link.delay_s) + work_s;
+                node_s = node_s.max(peer_s + way.link.delay_s) + own_s;
             }
             if self.knows == Some(index + 1) {
                 known_s = Some(peer_s);
@@ -227,12 +247,34 @@ impl Way<'_> {
         self.link.sends_s(bytes, direction)
     }
 
-    fn work_s(&self, work: &[String]) -> Result<f64, Missing> {
-        let Some(device) = self.device else {
-            return Ok(0.0);
-        };
-        work.iter().map(|name| device.operation(name)).sum()
+    /// Octets of a message as the link's overhead finds them: it has the framing in it already, if
+    /// the link counts that.
+    fn on_link(&self, bytes: f64, framing: u32) -> f64 {
+        bytes - f64::from(framing).min(self.link.overhead_bytes)
     }
+
+    /// Seconds of a message on the links behind an access point.
+    fn relays_s(&self, message: &Message) -> f64 {
+        let Some(bytes) = message.relayed else {
+            return 0.0;
+        };
+        let direction = match message.is_from_node {
+            true => Direction::Up,
+            false => Direction::Down,
+        };
+        let links = self.behind.iter();
+        links
+            .map(|link| link.sends_s(f64::from(bytes), direction) + link.delay_s)
+            .sum()
+    }
+}
+
+/// Seconds of operations on a device; none: they take no time.
+fn work_s(device: Option<&Device>, work: &[String]) -> Result<f64, Missing> {
+    let Some(device) = device else {
+        return Ok(0.0);
+    };
+    work.iter().map(|name| device.operation(name)).sum()
 }
 
 impl Data {
@@ -263,7 +305,7 @@ impl Data {
 }
 
 impl Message {
-    fn read(item: &Item) -> Result<Self, Fault> {
+    fn read(item: &Item, framing: u32) -> Result<Self, Fault> {
         let table = item.table()?;
         let work = |item: &Item| {
             let names = item.list()?.iter();
@@ -277,6 +319,7 @@ impl Message {
             says: table.need("says")?.text()?.to_owned(),
             source: table.need("source")?.text()?.to_owned(),
             bytes: table.or("bytes", None, |item| octets(1, most)(item).map(Some))?,
+            framing,
             relayed: table.or("relayed", None, |item| {
                 octets(RELAYED_MIN, most)(item).map(Some)
             })?,

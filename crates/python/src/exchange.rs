@@ -16,7 +16,13 @@ use crate::request::read;
 struct ExchangeRequest {
     file: String,
     text: String,
+    /// Further exchanges, one after the other.
+    #[serde(default)]
+    more: Vec<TextRequest>,
     link: TextRequest,
+    /// The links behind an access point to its server.
+    #[serde(default)]
+    behind: Vec<TextRequest>,
     policy: Option<TextRequest>,
     device: Option<TextRequest>,
     clock_mhz: Option<f64>,
@@ -35,9 +41,15 @@ struct TextRequest {
 /// Rounds, messages, and as far as all messages have a size, bytes and seconds.
 pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let request: ExchangeRequest = read(request)?;
-    let exchange = Exchange::parse(&request.file, &request.text)?;
-    let TextRequest { name, file, text } = &request.link;
-    let link = LinkFile::parse(name, file, text)?.link;
+    let mut exchange = Exchange::parse(&request.file, &request.text)?;
+    for other in &request.more {
+        exchange = exchange.then(Exchange::parse(&other.file, &other.text)?);
+    }
+    let read = |TextRequest { name, file, text }: &TextRequest| {
+        LinkFile::parse(name, file, text).map(|file| file.link)
+    };
+    let link = read(&request.link)?;
+    let behind: Result<Vec<_>, _> = request.behind.iter().map(read).collect();
     let size = match &request.policy {
         Some(policy) => {
             let policy = Policy::parse(&policy.file, &policy.text)?;
@@ -58,6 +70,8 @@ pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let taken: Taken = exchange
         .over(&Way {
             link: &link,
+            behind: &behind?,
+            peer: None,
             size,
             device: device.as_ref(),
             detection_s: request.detection_s,

@@ -73,7 +73,7 @@ class _Meter:
     def cost(self) -> Cost:
         """All of it."""
         setting, first = self.setting, self.setting.stays[0].place
-        setup = self._phase(first, [(one, one.setup, one.behind) for one in self.stack.layers])
+        setup = self._phase(first, [(one, one.setup) for one in self.stack.layers])
         moves = [self._move(stay.place, is_roam=stay.is_roam) for stay in setting.moves]
         clear = carried = packets = 0.0
         for stay in setting.stays:
@@ -130,13 +130,11 @@ class _Meter:
         again = [one for one in self.stack.layers if one.at == ACCESS or not is_roam]
         if any(one.at == TUNNEL for one in again):
             again = [one for one in again if one.at != TRANSPORT]
-        return self._phase(place, [(one, one.renewal, one.renewal_behind) for one in again])
+        return self._phase(place, [(one, one.renewal) for one in again])
 
-    def _phase(
-        self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...], tuple[str, ...]]]
-    ) -> Taken:
+    def _phase(self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...]]]) -> Taken:
         """Layers one after the other."""
-        found = [self._layer(layer, place, on, behind) for layer, on, behind in steps]
+        found = [self._layer(layer, place, on) for layer, on in steps]
         runs = [run for run in found if run is not None]
         if not runs:
             # The first packet from there moves what has to move.
@@ -152,10 +150,9 @@ class _Meter:
             gap_s=_sum([*sent, last.gap_s]),
         )
 
-    def _layer(
-        self, layer: Layer, place: Place, names: tuple[str, ...], behind: tuple[str, ...]
-    ) -> Taken | None:
-        """The messages of a layer over each link that it covers, and behind the access point."""
+    def _layer(self, layer: Layer, place: Place, names: tuple[str, ...]) -> Taken | None:
+        """The messages of a layer over each link that it covers. What an access point relays goes
+        over the links behind it."""
         links = self._links(layer, place)
         if not links:
             return None
@@ -163,13 +160,11 @@ class _Meter:
         def sized(link: int) -> Callable[[int], float]:
             return lambda size: self._through(self.stack.below(layer.at), place, link, size)
 
+        behind = place.gateway if layer.at == ACCESS else ()
         runs = [
-            self._run(_combined(names, sized(number)), link, number)
+            self._run(_combined(names, sized(number)), link, number, behind)
             for number, link in enumerate(links)
         ]
-        for one in behind:
-            text = files.find("exchange", one).text
-            runs += [self._behind(text, link) for link in place.gateway]
         return Taken(
             runs[0].rounds,
             runs[0].bytes,
@@ -177,17 +172,12 @@ class _Meter:
             _sum([run.gap_s for run in runs]),
         )
 
-    def _behind(self, text: str, link: Link) -> Taken:
-        """What the access point waits for; no data follows there."""
-        run = self._run(text, link, 1)
-        return Taken(0, 0.0, run.send_s, run.send_s)
-
-    def _run(self, text: str, link: Link, number: int) -> Taken:
+    def _run(self, text: str, link: Link, number: int, behind: tuple[Link, ...] = ()) -> Taken:
         """One run; the device works once, on the client's own link."""
         size = round(self.data(self.setting.stays[0].place, PING_BYTES))
         device = self.setting.device if number == 0 else None
         try:
-            found = _exchange(text, link, device, size)
+            found = _exchange(text, link, device, size, behind=behind)
         except LabError as fault:
             if not fault.is_unpriced:
                 raise
@@ -195,7 +185,7 @@ class _Meter:
                 None
             )
             self.is_lower_bound = True
-            found = _exchange(text, link, None, size)
+            found = _exchange(text, link, None, size, behind=behind)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
     def _device_s(self, packets: float) -> float | None:
@@ -282,7 +272,13 @@ def _policy(layer: Layer) -> Entry:
 
 @cache
 def _exchange(
-    text: str, link: Link, device: Device | None, size: int, policy: Entry | None = None
+    text: str,
+    link: Link,
+    device: Device | None,
+    size: int,
+    policy: Entry | None = None,
+    *,
+    behind: tuple[Link, ...] = (),
 ) -> dict[str, Any]:
     """One question for the native core."""
 
@@ -294,6 +290,7 @@ def _exchange(
         "file": "stack",
         "text": text,
         "link": link.request(),
+        "behind": [one.request() for one in behind],
         "policy": None if policy is None else named(policy),
         # Operations of key exchanges are known in cycles alone.
         "device": None if device is None or device.mips is not None else named(device.entry),
@@ -321,7 +318,7 @@ def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
 
 
 def _lines(message: dict[str, Any], sized: Callable[[int], float]) -> list[str]:
-    keys = ("from", "says", "source", "work")
+    keys = ("from", "says", "source", "work", "relayed")
     lines = [
         f"{key} = {json.dumps(message[key], ensure_ascii=False)}" for key in keys if key in message
     ]

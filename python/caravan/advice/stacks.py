@@ -25,7 +25,7 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Layer:
-    """One protection at one place. `setup`, `behind` and `move` are names of exchanges.
+    """One protection at one place. `setup` and `move` are names of exchanges.
 
     What a packet gets: `data` names an exchange, `suite` is ESP's, `policy` names a policy.
     """
@@ -35,7 +35,6 @@ class Layer:
     at: str
     blocks: tuple[Block, ...]
     setup: tuple[str, ...]
-    behind: tuple[str, ...]
     move: tuple[str, ...] | None
     data: str
     suite: str
@@ -46,11 +45,6 @@ class Layer:
     def renewal(self) -> tuple[str, ...]:
         """The exchanges of a move."""
         return self.setup if self.move is None else self.move
-
-    @property
-    def renewal_behind(self) -> tuple[str, ...]:
-        """The exchanges of a move behind the access point: those of the setup if it is repeated."""
-        return self.behind if self.move is None else ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,6 @@ def _layer(table: Table, known: Standings) -> Layer:
         at=table.choice("at", PLACES),
         blocks=tuple(known.blocks[name] for name in names),
         setup=table.texts("setup"),
-        behind=table.texts("behind"),
         move=table.texts("move") if has_move else None,
         data=table.text("data", ""),
         suite=table.text("suite", ""),
@@ -120,7 +113,6 @@ def _layer(table: Table, known: Standings) -> Layer:
     )
     exchanges = files.names("exchange")
     _check(table, "setup", "exchange", layer.setup, exchanges)
-    _check(table, "behind", "exchange", layer.behind, exchanges)
     _check(table, "move", "exchange", layer.move or (), exchanges)
     _check(table, "data", "exchange", filter(None, [layer.data]), exchanges)
     _check(table, "policy", "policy", filter(None, [layer.policy]), files.names("policy"))

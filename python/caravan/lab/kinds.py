@@ -16,9 +16,9 @@ from caravan.study.parsed import Study
 KINDS = ("device", "link", "policy", "scenario", "study")
 MARKS = (
     ("study", r"\[\[\s*sweep\s*\]\]"),
-    ("scenario", r"\[\[\s*node\s*\]\]"),
+    ("scenario", r"\[\[\s*node\s*\]\]|base\s*="),
     ("link", r"rate\s*="),
-    ("policy", r"suite\s*=|\[\s*skip\s*\]"),
+    ("policy", r"suite\s*=|\[\s*skip\s*\]|\[\[\s*layer\s*\]\]|layer\s*="),
 )
 """How a line begins that each file of a kind has and no file of the kinds below it. A device has
 none of them."""

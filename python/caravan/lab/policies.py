@@ -34,6 +34,11 @@ class Policies:
         names = {layer["station"]: layer["policy"] for layer in scenario.get("skip", ())}
         names |= {tunnel["from"]: tunnel["policy"] for tunnel in graph["tunnels"]}
         flows = zip(scenario["flows"], graph["setup"]["flows"], strict=True)
+        if scenario.get("others", scenario["policy"]) != scenario["policy"]:
+            # A policy of layers is that of the whole scenario, whatever protects each tunnel.
+            whole = scenario["policy"]
+            clients = (scenario["nodes"][node]["name"] for node in names)
+            return cls({flow["name"]: whole for flow, _ in flows}, dict.fromkeys(clients, whole))
         return cls(
             {flow["name"]: names.get(aim["station"], UNPROTECTED) for flow, aim in flows},
             {scenario["nodes"][node]["name"]: name for node, name in names.items()},

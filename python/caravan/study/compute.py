@@ -261,7 +261,8 @@ def _measures(
         ]
     if cell.sweep.measure == FLOWS:
         assert found.policies is not None, "only a graph has flows"
-        return flows.read(results[0], found.document, found.policies)
+        measured = flows.modelled if level == "model" else flows.read
+        return measured(results[0], found.document, found.policies)
     if cell.sweep.measure == CASE:
         return case.read(results[0])
     if cell.sweep.measure == WIRELESS:

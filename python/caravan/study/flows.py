@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from caravan.lab.policies import Policies
-from caravan.study.metrics import OF_HANDSHAKE, Measure
-from caravan.study.tunnel import COMPLETE, INCOMPLETE
+from caravan.study import access
+from caravan.study.metrics import APPROXIMATION, OF_HANDSHAKE, Measure
+from caravan.study.text import StudyError
+from caravan.study.tunnel import COMPLETE, EXACT, INCOMPLETE
 
 TCP = ("tcp_kbps", "tcp_kbytes_s", "rtt_ms", "timeouts")
 """The metrics of a flow that is a transfer by TCP."""
@@ -42,7 +44,36 @@ def read(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list
         found = _of_flow(flow) if is_started else _never_started(flow)
         measures += [replace(one, policy=policies.of_flows[flow["name"]]) for one in found]
     measures += [one for node in run.get("mobile", ()) for one in _gaps(node)]
-    return measures
+    return [*measures, *access.simulated(run)]
+
+
+def modelled(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list[Measure]:
+    """The closed forms of each flow alone, and of each station's way onto its radio."""
+    model = json.loads(result)["model"]
+    if model is None:
+        raise StudyError(
+            f"{scenario['name']} has no closed form: only a graph with access points has one"
+        )
+    measures = []
+    for flow, own in zip(model["flows"], scenario["flows"], strict=True):
+        name, is_tcp = flow["name"], own["model"]["kind"] == "tcp"
+        rate = flow["throughput_bps"]
+        response = flow["response_s"]
+        found = {
+            "tcp_kbps": rate if is_tcp else None,
+            "tcp_kbytes_s": rate / 8 if is_tcp and rate is not None else None,
+            "capacity_kbps": None if is_tcp else rate,
+        }
+        policy = policies.of_flows[name]
+        measures += [
+            Measure(f"{metric}:{name}", value / 1e3, state=APPROXIMATION, policy=policy)
+            for metric, value in found.items()
+            if value is not None
+        ]
+        if response is not None:
+            rtt = Measure(f"rtt_ms:{name}", response * 1e3, state=EXACT, policy=policy)
+            measures.append(rtt)
+    return [*measures, *access.computed(model)]
 
 
 def _gaps(node: Mapping[str, Any]) -> Iterator[Measure]:

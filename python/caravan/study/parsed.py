@@ -32,7 +32,7 @@ HELD = {
     "price": ("model",),
     "parameters": ("model",),
     "tunnel": LEVELS,
-    FLOWS: ("simulate",),
+    FLOWS: ("model", "simulate"),
     EXCHANGE: ("model",),
     CASE: ("testbed",),
     STACK: ("model",),

@@ -42,7 +42,7 @@ def texts(name: str) -> list[str]:
 
 def _named(layer: Layer) -> tuple[str, ...]:
     data = (layer.data,) if layer.data else ()
-    return (*layer.setup, *layer.behind, *layer.renewal, *data)
+    return (*layer.setup, *layer.renewal, *data)
 
 
 def priced(request: Mapping[str, Any]) -> tuple[Mapping[str, float | None] | StudyError, bool]:

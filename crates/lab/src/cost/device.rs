@@ -13,7 +13,7 @@ use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
-use super::cycles::frames::LLC_BYTES;
+use super::cycles::frames::{self, LLC_BYTES};
 use super::cycles::skip::cipher_of;
 use super::measured::HostPath;
 use super::names;
@@ -370,10 +370,11 @@ impl Device {
             Task::UnprotectFrame(cipher) => {
                 return Ok(self.frame(cipher, Direction::Open)?.at(bytes - LLC_BYTES));
             }
-            Task::Cmac => cell("aes128-cmac", "sign"),
-            Task::KeyData => cell("key-data", "wrap"),
-            Task::Passphrase => cell("passphrase", "derive"),
-            Task::ScalePoint => cell("p256", "scale"),
+            Task::Cmac => frames::cmac(bytes),
+            Task::KeyData => frames::key_data(bytes),
+            Task::Passphrase => frames::passphrase(),
+            // An agreement is one multiplication.
+            Task::ScalePoint => cell("p256", "agree"),
             Task::HashToPoint => cell("p256", "hash-to-point"),
         };
         self.each_time(task, &each)

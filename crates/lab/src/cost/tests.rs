@@ -1,6 +1,7 @@
 mod accounting;
 mod cycles;
 mod faults;
+mod frames;
 mod measured;
 mod papers;
 mod skip;

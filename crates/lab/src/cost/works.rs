@@ -70,13 +70,14 @@ fn names() -> impl Iterator<Item = String> {
 
 type Kind = (&'static [&'static str], &'static [&'static str]);
 
-const OPERATIONS: [Kind; 6] = [
+const OPERATIONS: [Kind; 7] = [
     (
         &[
             "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "x25519", "p256",
         ],
         &["generate", "agree"],
     ),
+    (&["p256"], &["hash-to-point"]),
     (
         &["rsa2048", "rsa3072", "rsa4096", "ecdsa-p256", "ed25519"],
         &["sign", "verify"],

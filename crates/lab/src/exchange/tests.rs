@@ -32,6 +32,8 @@ fn way(link: &Link) -> Way<'_> {
     Way {
         link,
         size: Staircase::linear(1.0),
+        behind: &[],
+        peer: None,
         device: None,
         detection_s: 0.0,
         data_bytes: 98,

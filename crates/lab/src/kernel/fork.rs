@@ -28,6 +28,8 @@ pub struct Fork {
     sources: Option<Vec<(Port, IpAddr, IpAddr)>>,
     /// Packets with another source.
     pub foreign: u64,
+    /// A router's own addresses: packets for them on their segment are for it to forward.
+    pub own: Vec<IpAddr>,
     /// Where plain packets go, by the number of their flow: frames without an IP packet.
     pub frames: BTreeMap<u32, Target>,
 }
@@ -81,6 +83,7 @@ impl Fork {
         }
         let way = flow.and_then(|flow| {
             let mut ways = self.ways.iter();
+            let next = next.filter(|next| !self.own.contains(next));
             let to = next.unwrap_or(flow.destination);
             ways.find(|(first, last, _)| (*first..=*last).contains(&to))
         });

@@ -183,6 +183,9 @@ impl Host {
         let mut jobs = VecDeque::new();
         let mut entrance = entrance;
         entrance.opened = entrance.is_in().then_some(Instant(0));
+        if let Some(place) = entrance.place {
+            entrance.look(place);
+        }
         let mobile = match &part {
             Part::Mobile(mobile) => Some(mobile),
             _ => entrance.roaming.as_ref(),
@@ -230,8 +233,11 @@ impl Host {
     /// that its node learns the address.
     pub fn attach(&mut self, address: IpAddr, outer: Target) {
         self.config.targets[0] = outer;
-        if self.entrance.roaming.is_some() {
+        if self.entrance.place.is_some() {
             self.entrance.place = Some(address);
+            self.entrance.look(address);
+        }
+        if self.entrance.roaming.is_some() {
             if self.entrance.is_in() {
                 self.jobs.push_back(Job::Address);
             }

@@ -8,6 +8,7 @@ use engine::link::wireless::LinkCipher;
 
 use super::{Cycles, gcm};
 use crate::cost::bill::{Bill, Direction, Gap, Part};
+use crate::cost::works::Each;
 use crate::staircase::{Staircase, Step};
 
 /// Octets of LLC and SNAP (IEEE 802-2014 §9.4), which are protected with the packet.
@@ -23,6 +24,31 @@ const MICHAEL_WORD: f64 = 4.0;
 const AES_BLOCK: f64 = 16.0;
 /// Blocks of a CCM MAC besides the text: the first one, and two of associated data (§12.5.3.3.3).
 const CCM_MAC_BLOCKS: f64 = 3.0;
+
+/// AES-128-CMAC over a message (RFC 4493 §2.4): its blocks, and one for the subkeys.
+pub(in crate::cost) fn cmac(bytes: f64) -> Each {
+    Each::Bytes {
+        primitive: "aes128-cbc",
+        bytes: AES_BLOCK * (libm::ceil(bytes / AES_BLOCK).max(1.0) + 1.0),
+    }
+}
+
+/// Key data in AES Key Wrap (RFC 3394 §2.2.1): six passes over its halves of blocks.
+pub(in crate::cost) fn key_data(bytes: f64) -> Each {
+    Each::Bytes {
+        primitive: "aes128-cbc",
+        bytes: AES_BLOCK * 6.0 * libm::ceil(bytes / (AES_BLOCK / 2.0)),
+    }
+}
+
+/// A passphrase to a key of 256 bits (IEEE 802.11-2020 annex J.4): PBKDF2 with two blocks of 4,096
+/// rounds of HMAC-SHA-1, each of two blocks of the hash.
+pub(in crate::cost) fn passphrase() -> Each {
+    Each::Bytes {
+        primitive: "sha1",
+        bytes: 2.0 * 4096.0 * 2.0 * 64.0,
+    }
+}
 
 impl Cycles {
     /// Cycles as functions of the IP packet's size.

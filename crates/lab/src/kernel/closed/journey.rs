@@ -233,6 +233,10 @@ impl Blueprint {
             let seal_s = frames.map_or(0.0, |costs| costs.seal.at(packet.bytes.into()));
             journey.visit(Server::Node(node), seal_s);
             packet.next = self.agent_of(node).map(|(_, address)| address);
+            let segment = &self.graph.segments[self.first(node)?.1];
+            if packet.next.is_none() && !segment.network.has(packet.destination) {
+                packet.next = Some(segment.head);
+            }
         }
         if self.nodes[node].role == Role::ForeignAgent {
             let away = self.away(packet.destination);

@@ -188,3 +188,6 @@ fn add(spent: &mut BTreeMap<Server, f64>, journey: &Journey, share: f64) {
         *spent.entry(*server).or_default() += seconds * share;
     }
 }
+
+#[cfg(test)]
+mod tests;

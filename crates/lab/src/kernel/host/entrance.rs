@@ -13,6 +13,7 @@ use crate::kernel::cpu::PacketCosts;
 use crate::kernel::dialogue::Script;
 use crate::kernel::queue::Lane;
 use crate::kernel::{Port, Stage};
+use crate::scenario::Network;
 
 /// A station's way onto its link.
 #[derive(Default)]
@@ -25,6 +26,9 @@ pub struct Entrance {
     pub frames: Option<PacketCosts>,
     /// Its own addresses on links of foreign agents, and the agents there.
     pub agents: Vec<(IpAddr, IpAddr)>,
+    /// Of each of its own addresses on a radio, the network there and the router that takes what is
+    /// for others.
+    pub routers: Vec<(IpAddr, Network, IpAddr)>,
     /// Registers where a node with tunnels of its own is; none: it does not move, or its part does.
     pub roaming: Option<Box<Mobile>>,
     /// Its address on its present link, if that is not the first of its addresses.
@@ -33,8 +37,12 @@ pub struct Entrance {
     pub connection: Option<String>,
     /// The foreign agent that gets all that it sends.
     pub agent: Option<IpAddr>,
+    /// The present one of its routers.
+    pub router: Option<(Network, IpAddr)>,
     /// When it was let in.
     pub opened: Option<Instant>,
+    /// When its registration was granted since then.
+    pub found: Option<Instant>,
 }
 
 impl Entrance {
@@ -56,9 +64,15 @@ impl Entrance {
         self.begins.or(roaming.and_then(|mobile| mobile.due()))
     }
 
-    /// The node that packets onto the link are for.
-    pub(super) fn next(&self) -> Option<IpAddr> {
-        self.agent
+    /// The node that a packet onto the link is for, if that is not the one with its destination.
+    fn next(&self, octets: &[u8]) -> Option<IpAddr> {
+        let (network, router) = self.router?;
+        if self.agent.is_some() {
+            return self.agent;
+        }
+        let to = Flow::of(octets).ok()?.destination;
+        let is_to_all = matches!(to, IpAddr::V4(to) if to.is_broadcast() || to.is_multicast());
+        (!is_to_all && !network.has(to)).then_some(router)
     }
 
     /// It has this address on its present link.
@@ -66,6 +80,9 @@ impl Entrance {
         let mut agents = self.agents.iter();
         let found = agents.find(|(own, _)| *own == place);
         self.agent = found.map(|(_, agent)| *agent);
+        let mut routers = self.routers.iter();
+        let found = routers.find(|(own, ..)| *own == place);
+        self.router = found.map(|(_, network, router)| (*network, *router));
     }
 }
 
@@ -100,6 +117,10 @@ impl Host {
         if self.entrance.is_in() && self.entrance.opened.is_none() {
             self.open(now);
         }
+        let mobile = self.entrance.roaming.as_deref().or(self.part.mobile());
+        if self.entrance.opened.is_some() && mobile.is_some_and(Mobile::is_reachable) {
+            self.entrance.found.get_or_insert(now);
+        }
         if let Some(name) = self.entrance.take_connection() {
             self.jobs.push_back(Job::Order(Command::Up(name)));
         }
@@ -116,7 +137,14 @@ impl Host {
         let supplicant = dialogue.map(|(station, script)| Supplicant::new(station, script));
         self.entrance.supplicant = supplicant;
         self.entrance.opened = None;
+        self.entrance.found = None;
         self.entrance.begins = Some(now);
+        if let Part::Mobile(mobile) = &mut self.part {
+            mobile.come(now);
+        }
+        if let Some(roaming) = &mut self.entrance.roaming {
+            roaming.come(now);
+        }
     }
 
     /// Tells the machines of the station where it is.
@@ -188,7 +216,7 @@ impl Host {
     /// The node that gets a packet next, if it is for a foreign agent's visitor or for an agent.
     pub(super) fn next_of(&self, octets: &[u8], is_direct: bool) -> Option<IpAddr> {
         if !is_direct {
-            return self.entrance.next();
+            return self.entrance.next(octets);
         }
         if !matches!(self.part, Part::Agent(_)) {
             return None;

@@ -66,6 +66,8 @@ pub struct Mobile {
     meter: Meter,
     /// Addresses that this host claims by ARP, or gives up.
     claims: Vec<(Ipv4Addr, bool)>,
+    /// When it came to a radio that has not let it in yet.
+    came: Option<Instant>,
     /// The events so far.
     pub log: Log,
 }
@@ -122,6 +124,7 @@ impl Mobile {
             datagrams: Datagrams::default(),
             meter: Meter::default(),
             claims: Vec::new(),
+            came: None,
             log: Log::default(),
         }
     }
@@ -177,6 +180,11 @@ impl Mobile {
         self.drain(now, sends);
     }
 
+    /// The host has come to a radio, which may let it in later.
+    pub(super) fn come(&mut self, now: Instant) {
+        self.came = Some(now);
+    }
+
     /// The host has this address on its present link.
     pub(super) fn attach(&mut self, address: IpAddr, now: Instant, sends: &mut Vec<Send>) {
         let IpAddr::V4(care_of) = address else {
@@ -190,7 +198,7 @@ impl Mobile {
         self.log.asked = None;
         if self.log.places.len() < LOG_ENTRIES {
             self.log.places.push(Stay {
-                since: now,
+                since: self.came.take().unwrap_or(now),
                 address,
                 heard: None,
             });

@@ -16,7 +16,7 @@ use crate::kernel::cpu::PacketCosts;
 use crate::kernel::dialogue::{Script, Step};
 use crate::kernel::host::{Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
-use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Uncomputable};
+use crate::scenario::{Access, Catalogue, Kind, Network, Node, Role, Scenario, Uncomputable};
 
 /// When measured stations ask for access: the tunnels of all others are up by then.
 const BEGINS: Duration = Duration::from_secs(10);
@@ -82,7 +82,7 @@ pub(crate) fn script(
             };
             steps.push(Step {
                 is_from_station: message.is_from_node,
-                frame_bytes: bytes - exchange.framing,
+                frame_bytes: bytes - message.framing,
                 relayed_bytes: message.relayed,
                 station_s: seconds(&station, &message.work),
                 server_s: seconds(other, &message.peer_work),
@@ -178,6 +178,7 @@ pub(super) fn entrance(blueprint: &Blueprint, index: usize, mtu: u32) -> Entranc
         supplicant: script.map(|script| Supplicant::new(index as u32, script)),
         frames: node.frames.clone(),
         agents: blueprint.agents(index),
+        routers: blueprint.routers(index),
         roaming: roaming.flatten().map(Box::new),
         place: first.map(|port| port.address),
         connection: waiting.map(|(tunnel, _)| tunnel.connection_name()),
@@ -197,7 +198,7 @@ impl Blueprint {
     }
 
     /// Whether there is an access point.
-    pub(super) fn has_radio(&self) -> bool {
+    pub(in crate::kernel) fn has_radio(&self) -> bool {
         (0..self.joints.len()).any(|joint| self.is_radio(joint))
     }
 
@@ -233,6 +234,17 @@ impl Blueprint {
                 .position(|it| it.links.contains(&link))
         };
         (segment(own.link) != segment(joint)).then_some(own.home.into())
+    }
+
+    /// Of each of a station's addresses on a radio, the network and the router there.
+    fn routers(&self, station: usize) -> Vec<(IpAddr, Network, IpAddr)> {
+        let ports = self.graph.ports.iter().filter(|port| port.node == station);
+        let radios = ports.filter(|port| self.is_radio(port.link));
+        let routers = radios.map(|port| {
+            let segment = &self.graph.segments[port.segment];
+            (port.address, segment.network, segment.head)
+        });
+        routers.collect()
     }
 
     /// A station's addresses on links of foreign agents that are hosts there, and these agents.

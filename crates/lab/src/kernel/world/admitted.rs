@@ -1,7 +1,6 @@
 //! How long stations took until their data could go: the access to the radio, the registration
 //! where they are, and the tunnel, part by part.
 
-use engine::mip4::mobile_node::State;
 use engine::time::Instant;
 use serde::Serialize;
 
@@ -74,17 +73,19 @@ impl World {
         }
         let mobile = entrance.roaming.as_deref().or(host.part.mobile());
         if let Some(log) = mobile.map(|it| &it.log) {
-            let is_granted = |(at, state): &&(Instant, State)| {
-                log.asked.is_some_and(|asked| *at >= asked) && *state != State::Unreachable
-            };
-            let granted = log.states.iter().find(is_granted).map(|(at, _)| *at);
+            let granted = entrance.found;
             found.discovery_s = span(entrance.opened, log.asked);
             found.registration_s = span(log.asked, granted);
             ends.extend(granted);
         }
         if let Some(control) = host.part.control() {
             let messages = &control.log.messages;
-            let last = control.log.established;
+            // The last message leaves when the work of its job is done.
+            let is_last = |at: Instant| {
+                let mut after = messages.iter().filter(|it| it.is_sent && it.at >= at);
+                after.next().map_or(at, |it| it.at)
+            };
+            let last = control.log.established.map(is_last);
             found.tunnel_s = span(messages.first().map(|it| it.at), last);
             ends.extend(last);
         }

@@ -244,6 +244,7 @@ impl<'a> Builder<'a> {
     fn router(&self, index: usize, node: &NodeBlueprint) -> Fork {
         let mut fork = Fork::default();
         let graph = &self.blueprint.graph;
+        fork.own = graph.ports_of(index).map(|port| port.address).collect();
         if node.filters_sources {
             let is_own = |link: usize| self.blueprint.joints[link].far == index;
             let own = graph
@@ -357,7 +358,7 @@ impl<'a> Builder<'a> {
         let first = outer.next();
         let outer = first.map_or(self.node(index, false), |port| self.onto(port));
         let mut host = host::HostConfig::new(address, outer);
-        let home = (is_station && blueprint.tunnels_at(index).first().is_some())
+        let home = (is_station && !blueprint.tunnels_at(index).is_empty())
             .then(|| blueprint.home(index))
             .flatten();
         if let Some(home) = home {

@@ -20,6 +20,9 @@ use crate::kernel::dialogue::Script;
 use crate::kernel::{Element, Kernel, KernelFault, Link, Port, Subject, Target};
 use crate::scenario::{Change, WholeLinkChange, WholeMove};
 
+/// Flows over radios begin at a multiple of this.
+const GRID: Duration = Duration::from_secs(10);
+
 /// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Flowed {
@@ -107,6 +110,12 @@ impl World {
         self.kernel.start()?;
         let exchanges = self.handshakes()?;
         let is_up = exchanges.iter().all(|exchange| exchange.is_up) && self.are_on()?;
+        if self.blueprint.has_radio() {
+            // Flows begin at one time of agents' clocks, however long the access took.
+            let now = self.kernel.now().0;
+            let round = GRID.as_nanos() as u64;
+            self.kernel.run(Instant(now.div_ceil(round) * round))?;
+        }
         let mut outcome = Flowed::default();
         if is_up {
             let before = self.carried();

@@ -294,6 +294,8 @@ fn the_gap_of_a_move_is_that_of_the_formula() {
         let link = LinkFile::parse("a", "a", &link).expect("a link").link;
         let size = policy.suite.skip().expect("SKIP").size();
         let way = Way {
+            behind: &[],
+            peer: None,
             link: &link,
             size,
             device: None,

@@ -1,0 +1,379 @@
+//! The scenarios and policies of paper P: what is computed against what is simulated, and what is
+//! simulated against what real components were measured to send.
+
+use std::rc::Rc;
+
+use super::*;
+use crate::kernel::trace::Open;
+use crate::kernel::world::Flowed;
+use crate::scenario::{Catalogue, Entry, Kind, Scenario};
+
+macro_rules! filed {
+    ($path:literal) => {
+        include_str!(concat!(
+            "../../../../../../python/caravan/catalogue/",
+            $path,
+            ".toml"
+        ))
+    };
+}
+
+const SCENARIOS: [(&str, &str); 9] = [
+    ("m1", filed!("studies/wireless-policies/scenarios/m1")),
+    ("m2", filed!("studies/wireless-policies/scenarios/m2")),
+    ("m3", filed!("studies/wireless-policies/scenarios/m3")),
+    ("m4", filed!("studies/wireless-policies/scenarios/m4")),
+    ("m5", filed!("studies/wireless-policies/scenarios/m5")),
+    ("m6", filed!("studies/wireless-policies/scenarios/m6")),
+    ("m7", filed!("studies/wireless-policies/scenarios/m7")),
+    ("m8", filed!("studies/wireless-policies/scenarios/m8")),
+    ("m9", filed!("studies/wireless-policies/scenarios/m9")),
+];
+const POLICIES: [(&str, &str); 15] = [
+    ("pn-1", filed!("studies/wireless-policies/policies/pn-1")),
+    ("pn-2", filed!("studies/wireless-policies/policies/pn-2")),
+    ("pn-3", filed!("studies/wireless-policies/policies/pn-3")),
+    ("pn-4", filed!("studies/wireless-policies/policies/pn-4")),
+    ("pn-5", filed!("studies/wireless-policies/policies/pn-5")),
+    ("pn-6", filed!("studies/wireless-policies/policies/pn-6")),
+    ("pn-7", filed!("studies/wireless-policies/policies/pn-7")),
+    ("pn-8", filed!("studies/wireless-policies/policies/pn-8")),
+    ("pn-9", filed!("studies/wireless-policies/policies/pn-9")),
+    ("pn-10", filed!("studies/wireless-policies/policies/pn-10")),
+    ("pn-11", filed!("studies/wireless-policies/policies/pn-11")),
+    ("pn-12", filed!("studies/wireless-policies/policies/pn-12")),
+    (
+        "ipsec-3des-sha",
+        filed!("studies/wireless-policies/policies/ipsec-3des-sha"),
+    ),
+    (
+        "ipsec-3des-md5",
+        filed!("studies/wireless-policies/policies/ipsec-3des-md5"),
+    ),
+    (
+        "between-subnets",
+        filed!("studies/wireless-policies/policies/between-subnets"),
+    ),
+];
+
+/// A policy with access alone.
+fn access(methods: &str) -> String {
+    format!(
+        "name = \"x\"\ntitle = \"x\"\nlegacy = true\n[[layer]]\nkind = \"access\"\nmethod = \
+         {methods}\n"
+    )
+}
+
+/// A processor with round numbers: 3DES 100, SHA-1 and MD5 20 cycles a byte, at 200 MHz.
+const DEVICE: &str = "kind = \"cycles\"\nname = \"round\"\ntitle = \"round numbers\"\n\
+clock_mhz = { value = 200, source = \"a test\" }\n\
+per_packet = { value = 10000, source = \"a test\" }\n\
+[per_byte]\n3des-cbc = { value = 100, source = \"a test\" }\n\
+aes128-cbc = { value = 40, source = \"a test\" }\n\
+sha1 = { value = 20, source = \"a test\" }\nmd5 = { value = 20, source = \"a test\" }\n\
+sha256 = { value = 40, source = \"a test\" }\nrc4 = { value = 10, source = \"a test\" }\n\
+crc32 = { value = 8, source = \"a test\" }\n\
+[per_operation]\nrc4-set-key = { value = 4000, source = \"a test\" }\n\
+modp1536-generate = { value = 20000000, source = \"a test\" }\n\
+modp1536-agree = { value = 20000000, source = \"a test\" }\n\
+modp2048-generate = { value = 40000000, source = \"a test\" }\n\
+modp2048-agree = { value = 40000000, source = \"a test\" }\n\
+rsa2048-sign = { value = 80000000, source = \"a test\" }\n\
+rsa2048-verify = { value = 3000000, source = \"a test\" }\n\
+x25519-generate = { value = 2000000, source = \"a test\" }\n\
+x25519-agree = { value = 2000000, source = \"a test\" }\n";
+
+fn catalogue() -> Catalogue {
+    catalogue_with("")
+}
+
+/// With this text as the policy `x`.
+fn catalogue_with(policy: &str) -> Catalogue {
+    let entry = |kind, (name, text): (&str, &str)| Entry {
+        kind,
+        name: name.to_owned(),
+        file: format!("{name}.toml"),
+        text: text.to_owned(),
+        digest: None,
+    };
+    let policies = POLICIES.map(|it| entry(Kind::Policy, it));
+    let scenarios = SCENARIOS.map(|it| entry(Kind::Scenario, it));
+    let others = [
+        entry(Kind::Link, ("wifi-11b", filed!("links/wifi-11b"))),
+        entry(Kind::Link, ("ethernet-100", filed!("links/ethernet-100"))),
+        entry(Kind::Exchange, ("eap-md5", filed!("exchanges/eap-md5"))),
+        entry(Kind::Exchange, ("eap-tls", filed!("exchanges/eap-tls"))),
+        entry(
+            Kind::Exchange,
+            ("eap-tls-p256", filed!("exchanges/eap-tls-p256")),
+        ),
+        entry(Kind::Exchange, ("eap-peap", filed!("exchanges/eap-peap"))),
+        entry(
+            Kind::Exchange,
+            ("eap-ttls-pap", filed!("exchanges/eap-ttls-pap")),
+        ),
+        entry(
+            Kind::Exchange,
+            ("wifi-four-way", filed!("exchanges/wifi-four-way")),
+        ),
+        entry(Kind::Device, ("round", DEVICE)),
+        entry(Kind::Policy, ("x", policy)),
+    ];
+    Catalogue::new(policies.into_iter().chain(scenarios).chain(others))
+}
+
+fn scenario(name: &str, edits: &[&str], catalogue: &Catalogue) -> Result<Scenario, String> {
+    let text = SCENARIOS.iter().find(|(known, _)| *known == name);
+    let text = text.expect("a scenario").1;
+    let scenario = Scenario::edited(name, text, edits, catalogue);
+    scenario.map_err(|fault| fault.to_string())
+}
+
+fn blueprint(name: &str, edits: &[&str]) -> Blueprint {
+    blueprint_of(name, edits, &catalogue())
+}
+
+fn blueprint_of(name: &str, edits: &[&str], catalogue: &Catalogue) -> Blueprint {
+    let scenario = scenario(name, edits, catalogue).expect("a scenario");
+    let resolved = scenario.resolved(catalogue).expect("a network");
+    let open: Open = Rc::new(|_: &Entry| Err(std::io::ErrorKind::NotFound.into()));
+    Blueprint::of(&scenario, &resolved, catalogue, &open).expect("a blueprint")
+}
+
+fn simulated(blueprint: Blueprint) -> Flowed {
+    let world = World::new(blueprint).expect("a world");
+    world.run_flows().expect("a run")
+}
+
+const COMPUTE: [&str; 6] = [
+    "node.mn1.device=round",
+    "node.mn2.device=round",
+    "node.fn1.device=round",
+    "node.mn3.device=round",
+    "node.r1.device=round",
+    "node.r2.device=round",
+];
+
+fn tcp_bps(flowed: &Flowed) -> f64 {
+    let flow = flowed.flows.first().expect("a flow");
+    let tcp = flow.transferred.expect("a transfer");
+    assert!(tcp.is_complete, "{tcp:?}");
+    tcp.throughput_bps
+}
+
+/// Each part of the time within 5 %, TCP within 5 % and its first round trip exactly.
+#[test]
+fn what_is_computed_is_what_the_machines_do() {
+    for (name, _) in SCENARIOS {
+        for policy in ["pn-2", "pn-4", "pn-5", "pn-12"] {
+            let policy = format!("policy={policy}");
+            let mut edits = vec!["flow.data.bytes=3 MB", "run.time=60 s", &policy];
+            edits.extend(COMPUTE);
+            let blueprint = blueprint(name, &edits);
+            let computed = model(&blueprint).expect("a model").expect("a radio");
+            let flowed = simulated(blueprint);
+            assert_eq!(flowed.unpriced, None);
+            let (own, other) = (&computed.admitted[0], &flowed.admitted[0]);
+            let case = format!("{name} {policy}: {own:?} {other:?}");
+            assert!(other.is_complete, "{case}");
+            for (computed, simulated) in [
+                (own.eap_start_s, other.eap_start_s),
+                (own.eap_s, other.eap_s),
+                (own.registration_s, other.registration_s),
+                (own.tunnel_s, other.tunnel_s),
+                (own.all_s, other.all_s),
+            ] {
+                assert_eq!(computed.is_some(), simulated.is_some(), "{case}");
+                let near = |(one, two): (f64, f64)| (one / two - 1.0).abs() < 0.05;
+                assert!(computed.zip(simulated).is_none_or(near), "{case}");
+            }
+            let flow = &computed.flows[0];
+            let ratio = flow.throughput_bps.expect("a rate") / tcp_bps(&flowed);
+            assert!((0.95..1.05).contains(&ratio), "{case} {flow:?} {ratio}");
+            let first = flowed.flows[0].transferred.and_then(|it| it.connected_s);
+            let first = flow.response_s.expect("a response") / first.expect("a round trip");
+            assert!((first - 1.0).abs() < 0.01, "{case} {flow:?} {first}");
+        }
+    }
+}
+
+/// Access alone protects no packet, so it takes no throughput: not a bit per second.
+#[test]
+fn access_without_a_cipher_costs_no_throughput() {
+    let udp = [
+        "flow.data.model=constant",
+        "flow.data.bytes=",
+        "flow.data.rate=9 Mbit/s",
+        "flow.data.sizes.model=fixed",
+        "flow.data.sizes.bytes=1000 B",
+        "run.time=3 s",
+    ];
+    for name in ["m1", "m6"] {
+        let rates = ["pn-1", "pn-5", "pn-6"].map(|policy| {
+            let policy = format!("policy={policy}");
+            let mut edits = vec!["flow.data.bytes=1 MB", &*policy];
+            edits.extend(COMPUTE);
+            let tcp = tcp_bps(&simulated(blueprint(name, &edits)));
+            let mut edits = vec![&*policy];
+            edits.extend(COMPUTE.iter().chain(&udp));
+            let flowed = simulated(blueprint(name, &edits));
+            let udp = flowed.flows[0].streamed.expect("datagrams").throughput_bps;
+            (tcp, udp)
+        });
+        assert_eq!(rates[0], rates[1], "{name}");
+        assert_eq!(rates[0], rates[2], "{name}");
+    }
+}
+
+/// A frame between two stations of an access point takes its airtime twice.
+#[test]
+fn between_two_stations_a_frame_passes_the_radio_twice() {
+    let passages = |name: &str| {
+        let blueprint = blueprint(name, &[]);
+        let program = blueprint.program();
+        let ends = (program.station, program.server);
+        let journey = blueprint.journey(ends, 1000, false).expect("a way");
+        let is_radio = |server: &Server| match server {
+            Server::Link(link, _) => blueprint.is_radio(*link),
+            Server::Node(_) => false,
+        };
+        let visits = journey.visits.iter();
+        let visits = visits.filter(|(server, _)| is_radio(server));
+        visits.map(|(server, _)| *server).collect::<Vec<_>>()
+    };
+    let of_m1 = passages("m1");
+    assert_eq!(of_m1, [Server::Link(0, false); 2]);
+    assert_eq!(passages("m2").len(), 1);
+    assert_eq!(
+        passages("m4"),
+        [Server::Link(0, false), Server::Link(2, false)]
+    );
+    assert_eq!(passages("m9"), [Server::Link(2, false); 2]);
+    let rate = |name: &str| tcp_bps(&simulated(blueprint(name, &["flow.data.bytes=1 MB"])));
+    let share = rate("m1") / rate("m2");
+    assert!((0.48..0.52).contains(&share), "{share}");
+}
+
+/// Frames of Ethernet and packets of RADIUS as hostapd 2.10, wpa_supplicant 2.10 and FreeRADIUS
+/// 3.2.1 were counted to send them: 14 octets of Ethernet on each.
+#[test]
+fn access_has_the_messages_that_real_components_send() {
+    for (method, frames, frame_bytes, packets, packet_bytes) in [
+        ("eap-md5", 6, 169, 4, 665),
+        ("eap-tls", 16, 4744, 14, 6720),
+        ("eap-peap", 22, 3331, 20, 6304),
+        ("eap-ttls-pap", 14, 2800, 12, 4609),
+        ("eap-tls-p256", 12, 2685, 10, 4199),
+    ] {
+        let catalogue = catalogue_with(&access(&format!("\"{method}\"")));
+        let edits = ["policy=x", "flow.data.bytes=1 KB"];
+        let flowed = simulated(blueprint_of("m2", &edits, &catalogue));
+        let found = &flowed.admitted[0];
+        assert!(found.is_complete, "{found:?}");
+        let sums = (found.frames, found.frame_bytes + 14 * found.frames);
+        assert_eq!(sums, (frames, frame_bytes), "{method}");
+        let sums = (found.packets, found.packet_bytes + 14 * found.packets);
+        assert_eq!(sums, (packets, packet_bytes), "{method}");
+    }
+    // The handshake of RSN follows, and is between station and access point alone.
+    let catalogue = catalogue_with(&access("[\"eap-tls\", \"wifi-four-way\"]"));
+    let edits = ["policy=x", "flow.data.bytes=1 KB"];
+    let flowed = simulated(blueprint_of("m2", &edits, &catalogue));
+    let found = &flowed.admitted[0];
+    assert_eq!((found.frames, found.packets), (20, 14));
+}
+
+/// A node that moves is let in by the next access point, registers, and has its data there.
+#[test]
+fn a_node_that_moves_asks_the_next_access_point() {
+    let edits = [
+        "policy=pn-8",
+        "flow.data.to=cn1",
+        "flow.data.bytes=12 MB",
+        "move=[{at = \"5 s\", node = \"mn1\", to = \"air2\"}]",
+    ];
+    let flowed = simulated(blueprint("m1", &edits));
+    let moved = &flowed.mobile[0].moves[0];
+    assert_eq!(moved.to, "air2");
+    let gap_s = moved.gap_s.expect("it is found");
+    // 16 frames of EAP-TLS take 16 ms of the radio, the agent's solicitation waits 2 ms and more.
+    assert!((0.018..0.1).contains(&gap_s), "{moved:?}");
+    assert!(moved.data_gap_s.is_some(), "{moved:?}");
+    let tcp = flowed.flows[0].transferred.expect("a transfer");
+    assert!(tcp.received_bytes > 8_000_000, "{tcp:?}");
+    assert_eq!(flowed.admitted[0].frames, 16);
+}
+
+#[test]
+fn policies_in_layers_are_refused_where_they_stand() {
+    let layer = |more: &str| format!("name = \"x\"\ntitle = \"x\"\n{more}");
+    let wep = "[[layer]]\nkind = \"link-cipher\"\ncipher = \"wep-104\"\n";
+    for (policy, said) in [
+        (layer(wep), "legacy = true is needed for wep-104"),
+        (
+            access("\"eap-md5\"").replace("legacy = true\n", ""),
+            "legacy = true is needed for eap-md5",
+        ),
+        (access("\"eap-tsl\""), "the nearest valid one is 'eap-tls'"),
+        (access("[]"), "must be 1 to 8 exchanges"),
+        (
+            layer(&format!("legacy = true\n{wep}{wep}")),
+            "one layer of each kind",
+        ),
+        (
+            layer(&format!("suite = \"des\"\nlegacy = true\n{wep}")),
+            "either layers or a suite",
+        ),
+        (
+            layer("[[layer]]\nkind = \"ipsec\"\npolicy = \"3des-shal\"\n"),
+            "unknown policy '3des-shal'",
+        ),
+    ] {
+        let catalogue = catalogue_with(&policy);
+        let fault = scenario("m1", &["policy=x"], &catalogue).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+        assert!(fault.starts_with("x.toml:"), "{fault}");
+    }
+}
+
+#[test]
+fn scenarios_with_a_base_are_that_base_and_their_own_keys() {
+    let catalogue = catalogue();
+    let away = scenario("m6", &[], &catalogue).expect("a scenario");
+    assert_eq!(
+        away.title,
+        "M6: mobile node to mobile node, different domains, roaming"
+    );
+    assert_eq!((away.nodes.len(), away.links.len()), (14, 5));
+    let near = |name: &str| {
+        let joint = away.links.iter().find(|joint| joint.name == name);
+        let near = &joint.expect("a link").near;
+        near.iter()
+            .map(|node| &*away.nodes[*node].name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(near("air1"), ["mn2", "fn1"]);
+    assert_eq!(near("air2"), ["mn3", "mn1"]);
+    assert!(away.files.iter().any(|(name, _)| name == "scenario/m1"));
+    for (edit, said) in [
+        ("node.mn2.address=10.18.1.17", "have one address"),
+        ("node.ap1.radius=r3", "there is no node 'r3'"),
+        ("node.ap1.radius=mn2", "must be a router"),
+        ("node.r1.radius=r2", "only an access point"),
+        ("node.mn1.ends_tunnels=true", "only a router"),
+        (
+            "link.lan1.from=[\"ha1\", \"fa1\", \"cn1\"]",
+            "'ap1': an access point needs",
+        ),
+    ] {
+        let found = scenario("m6", &[edit], &catalogue);
+        let found = found.and_then(|it| it.resolved(&catalogue).map_err(|it| it.to_string()));
+        let fault = found.expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
+    let alone = Scenario::parse("x", "base = \"m0\"\n", &catalogue).expect_err("no base");
+    assert!(
+        alone.to_string().contains("unknown scenario 'm0'"),
+        "{alone}"
+    );
+}
