@@ -41,6 +41,7 @@ from caravan.testbed.dot1x.subnets import SCENARIOS
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.testbed.traffic_end import slope
 from caravan.threeways import policies
 from caravan.threeways.policies import Beds, Setting, security_of
 
@@ -519,3 +520,10 @@ def test_a_cell_that_fails_is_tried_once_more_in_a_new_network(
             assert beds.measure(Setting.of(request())) == []
             assert beds.measure(Setting.of(request())) == []
     assert len(Bent.built) == min(failures, 1) + 1
+
+
+def test_a_rate_is_the_slope_of_a_count_over_time() -> None:
+    assert slope([(10.0, 500), (10.5, 1000), (11.0, 1500)]) == pytest.approx(1000)
+    # A count that comes late at the end decides less than it would as one of two.
+    late = slope([(0.0, 0), (1.0, 100), (2.0, 200), (3.0, 300), (4.2, 400)])
+    assert 400 / 4.2 < late < 100
