@@ -34,6 +34,7 @@ from caravan.testbed.dot1x.subnets import (
     visit,
 )
 from caravan.testbed.dot1x.supplicant import Supplicant
+from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher, dynamic_wep
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.traffic import reach_each_other
@@ -66,7 +67,9 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(folder: Path, authority: CaravanAuthority) -> Iterator[Running]:
+def running(
+    folder: Path, authority: CaravanAuthority, security: LinkSecurity | None = None
+) -> Iterator[Running]:
     """EAP-TLS with certificates of `caravan pki`; one user stands for all nodes."""
     identity = ServerIdentity(authority.issue(SERVER_NAME), authority.certificate)
     config = ServerConfig(identity, (Account(USER, Method.TLS),))
@@ -74,11 +77,17 @@ def running(folder: Path, authority: CaravanAuthority) -> Iterator[Running]:
     login = Login(USER, Method.TLS, credentials=own, authority=authority.certificate)
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(TwoSubnets(folder))
+        cipher = None
+        if security is not None:
+            cipher = stack.enter_context(WirelessCipher(network, security))
         servers = stack.enter_context(serving(network, config))
         it = Running(network, servers, {}, {})
         for node in NODES:
             host = network.roles[node.role]
-            station = Supplicant(host, STATION_INTERFACE, login)
+            if cipher is None:
+                station = Supplicant(host, STATION_INTERFACE, login)
+            else:
+                station = cipher.supplicant(host, login)
             it.stations[node.role] = stack.enter_context(station)
             with Meter(station, servers.access_points[node.home.number]) as meter:
                 meter.authenticate()
@@ -116,6 +125,25 @@ def test_each_scenario_works_and_the_way_between_the_subnets_is_sealed(
         address = it.stations["mn1"].hardware_address
         assert address not in it.servers.access_points[1].authorized()
         assert address in it.servers.access_points[2].authorized()
+
+
+@pytest.mark.root
+def test_a_node_moves_between_the_subnets_under_dynamic_wep(
+    authority: CaravanAuthority, output: Path
+) -> None:
+    home, away = (SCENARIOS[at] for at in (0, 5))
+    with running(output, authority, dynamic_wep()) as it:
+        assert it.works(home), home.name
+        correspondent = it.network.roles["cn1"]
+        visit(it.network, it.servers, it.stations["mn1"], it.roles["mn1"], correspondent)
+        assert it.works(away), away.name
+        assert it.network.cipher is not None
+        status = it.network.cipher.status()
+        address = it.stations["mn1"].hardware_address
+        assert address not in status["ap1"]["stations"]
+        assert status["ap2"]["stations"][address]["secured"]
+        # Once at each access point.
+        assert status["mn1"]["times_secured"] == 2
 
 
 def is_sealed(frame: Frame) -> bool:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import RADIO, SERVER_ADDRESS, STATION_INTERFACE
 from caravan.testbed.dot1x.radius_keys import decrypt
 from caravan.testbed.dot1x.wireless import (
+    AIR_MTU_BYTES,
     LinkEnd,
     LinkSecurity,
     airtime,
@@ -35,6 +38,9 @@ from caravan.testbed.dot1x.wireless import (
     wpa2_enterprise,
     wpa2_psk,
 )
+from caravan.testbed.errors import NamespaceError
+from caravan.testbed.network import Network
+from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 
 PINGS = 5
@@ -58,7 +64,9 @@ def assert_works(bed: WirelessBed) -> None:
 
 def assert_protected(bed: WirelessBed, keys: list[tuple[str, str]]) -> None:
     """All data but EAPOL are protected, and tshark reads each frame that s1 has sent or got."""
-    path = bed.cipher.ends["s1"].capture
+    # The link goes on, and so does its capture.
+    path = bed.network.output / "read.pcap"
+    shutil.copy(bed.cipher.ends["s1"].capture, path)
     frames = read_air(path, keys)
     blind = read_air(path, [])
     assert sum(one.is_echo for one in frames) >= 2 * PINGS
@@ -251,3 +259,28 @@ def test_a_key_of_rfc_2548_is_decrypted() -> None:
     second = hashlib.md5(secret + one).digest()
     two = bytes(a ^ b for a, b in zip(clear[16:], second, strict=True))
     assert decrypt(salt + one + two, authenticator, secret) == b"twenty octets of key"
+
+
+@pytest.mark.root
+def test_an_end_says_what_is_wrong_and_keeps_no_capability(output: Path) -> None:
+    with Network(output) as network:
+        one, other = network.host("one"), network.host("other")
+        one.connect("air0", other, "air0", 1500)
+        with pytest.raises(CommandFailed, match="ip link set air0 mtu 15"):
+            LinkEnd(one, "station", "air0", static_wep())
+        with pytest.raises(CommandFailed, match='there is no interface "air1"'):
+            LinkEnd(one, "station", "air1", static_wep())
+        one.set_mtu("air0", AIR_MTU_BYTES)
+        end = LinkEnd(one, "station", "air0", static_wep())
+        with pytest.raises(CommandFailed, match="another process has the device wlan0"):
+            LinkEnd(one, "station", "air0", static_wep())
+        status = Path(f"/proc/{end.process.pid}/status").read_text()
+        sets = re.findall(r"^Cap(?:Eff|Prm|Inh|Amb):\s*(\w+)$", status, re.M)
+        assert len(sets) == 4 and not any(int(one, 16) for one in sets)
+        with pytest.raises(NamespaceError, match="this is no order"):
+            end.order("dance")
+        with pytest.raises(NamespaceError, match="takes no key of EAP"):
+            end.give_key(bytes(64))
+        report = end.stop()
+        assert report["usable"] is False and report["air_sent"]["frames"] > 0
+        assert end.capture.stat().st_mode & 0o777 == 0o600

@@ -620,6 +620,27 @@ mod tests {
     }
 
     #[test]
+    fn frames_without_ip_are_charged_where_all_are() {
+        let mut frame = received(100);
+        frame[HEADER_BYTES + 12..HEADER_BYTES + 14].copy_from_slice(&[0x88, 0x8e]);
+        // An octet takes 1 us.
+        let mut line = line(
+            Shape::plain(8_000_000, Duration::ZERO),
+            MOST_UNDER_WAY_BYTES,
+        );
+        line.take(&mut frame, Instant(0)).expect("no recording");
+        let passed = line.passed();
+        assert_eq!((passed.free_frames, passed.offered), (1, 0));
+        assert!(line.next_due(Instant(0)).is_some());
+        line.charges_all = true;
+        line.take(&mut frame, Instant(0)).expect("no recording");
+        let passed = line.passed();
+        assert_eq!((passed.free_frames, passed.offered), (1, 1));
+        assert!(line.next_due(Instant(99_999)).is_none());
+        assert!(line.next_due(Instant(100_000)).is_some());
+    }
+
+    #[test]
     fn a_datagram_that_is_held_back_is_overtaken_and_delays_nobody() {
         let mut shape = Shape::plain(2_400_000, Duration::ZERO);
         shape.reorder = 1.0;

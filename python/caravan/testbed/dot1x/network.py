@@ -63,20 +63,21 @@ class Airs(Network):
 
     def plug(self, station: Host, at: str) -> None:
         """Move a station to the air of an access point."""
+        self._plug(station, at)
+        if self.cipher is not None:
+            self.cipher.moved(station, at)
+
+    def _plug(self, station: Host, at: str) -> None:
         port = f"at-{station.role}"
         self.links.plug(port, _air(at))
         self.links.set_port(port, isolated=1, learning=0)
-        if self.cipher is not None:
-            self.cipher.moved(station, at)
 
     def _station(self, role: str, address: str, at: str) -> Host:
         host = self.host(role)
         host.connect(STATION_INTERFACE, self.links, f"at-{role}", MTU_BYTES)
         host.add_address(STATION_INTERFACE, address)
         self.stations[role] = host
-        port = f"at-{role}"
-        self.links.plug(port, _air(at))
-        self.links.set_port(port, isolated=1, learning=0)
+        self._plug(host, at)
         if self.cipher is not None:
             self.cipher.add(host)
         return host

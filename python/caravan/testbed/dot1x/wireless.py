@@ -42,6 +42,7 @@ AIR_MTU_BYTES = 1600
 """1500 octets of IP in a frame of 802.11 under the longest cipher, in an Ethernet frame."""
 READY_S = 10.0
 JOIN_S = 10.0
+POLL_S = 0.001
 LEGACY_CIPHERS = ("wep-40", "wep-104", "tkip")
 LINKS = Path(__file__).parents[4] / "links"
 FCS_BYTES = 4
@@ -136,7 +137,7 @@ class LinkEnd:
         self.host = host
         self.role = role
         self._ordering = threading.Lock()
-        self._orders = 0
+        self._held = ""
         self.session = b""
         """The last key of EAP that it was given."""
         directory = host.logs / "wireless"
@@ -161,6 +162,7 @@ class LinkEnd:
         if has_capture:
             argv += ["--capture", str(self.capture)]
         self.process = host.popen(argv, name="wireless", is_told=True)
+        self._answers = self.process.stdout_path.open(errors="replace")
         self.process.wait_for(lambda: "ready" in self.process.stderr(), "device", READY_S)
 
     def order(self, words: str) -> str:
@@ -168,7 +170,6 @@ class LinkEnd:
         with self._ordering:
             self.process.tell(words)
             answer = self._answer()
-            self._orders += 1
         if answer.startswith("refused: "):
             raise NamespaceError(f"{self.host.role}, wireless: {answer}")
         return answer
@@ -176,13 +177,14 @@ class LinkEnd:
     def _answer(self) -> str:
         deadline = time.monotonic() + READY_S
         while True:
-            # The last line may not be whole yet.
-            lines = self.process.stdout().split("\n")[:-1]
-            if len(lines) > self._orders:
-                return lines[self._orders]
+            self._held += self._answers.read()
+            line, end, rest = self._held.partition("\n")
+            if end:
+                self._held = rest
+                return line
             if not self.process.is_running() or time.monotonic() > deadline:
                 raise NamespaceError(f"{self.host.role}, wireless: no answer")
-            time.sleep(0.001)
+            time.sleep(POLL_S)
 
     def status(self) -> dict[str, Any]:
         """Its report: frames, octets, drops by reason and CPU times in ns."""
@@ -195,7 +197,7 @@ class LinkEnd:
         while not holds(found := self.status()):
             if time.monotonic() > deadline:
                 raise TimedOut(f"{self.host.role}, wireless: no {what} in {JOIN_S} s: {found}")
-            time.sleep(0.001)
+            time.sleep(POLL_S)
 
     def wait_for(self, key: str, value: object) -> None:
         """Wait until its report says this."""
@@ -206,8 +208,14 @@ class LinkEnd:
         self.session = key
         self.order(" ".join(["session", *([station] if station else []), key.hex()]))
 
+    def close(self) -> None:
+        """End it, whatever it says."""
+        self.process.stop()
+        self._answers.close()
+
     def stop(self) -> dict[str, Any]:
         """End it; its last report."""
+        self.close()
         completed = self.process.stop()
         if completed.code != 0:
             raise CommandFailed(completed)
@@ -309,7 +317,7 @@ class WirelessCipher:
     def close(self) -> None:
         """End all; the network stays without its airs."""
         for end in self.ends.values():
-            end.process.stop()
+            end.close()
         self.network.cipher = None
 
     def __enter__(self) -> Self:

@@ -1,10 +1,9 @@
 //! A station: it looks for its network, joins an access point, agrees keys and carries frames.
 //!
 //! It probes until an access point of its network answers, and takes the first. Authentication is
-//! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after
-//! a silence it asks whether the access point is still there. With EAP
-//! the owner gives the session's key. Left out: beacons, the strength of signals, other channels,
-//! reassociation.
+//! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after a
+//! silence it asks whether the access point is still there. With EAP the owner gives the session's
+//! key. Left out: beacons, the strength of signals, other channels, reassociation.
 
 mod join;
 mod keys;
@@ -191,17 +190,19 @@ impl Station {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), SessionFault> {
+        if !self.network.security.wants_session() {
+            return Err(SessionFault::NotOfEap);
+        }
         let access_point = self.access_point().ok_or(SessionFault::NotJoined)?;
         let keys = match &self.network.security {
             Security::DynamicWep(cipher) => {
                 let session = SessionKey::new(key).ok_or(SessionFault::Short)?;
                 Keys::Given(Box::new(KeyTaker::new(session, *cipher)))
             }
-            security if security.wants_session() => {
+            _ => {
                 let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
                 self.supplicant(access_point, master, now)
             }
-            _ => return Err(SessionFault::NotOfEap),
         };
         self.retire();
         self.keys = keys;

@@ -389,6 +389,34 @@ impl Air {
 }
 
 #[test]
+fn a_key_of_eap_is_refused_where_none_is_wanted() {
+    let mut air = Air::of(&wep(7));
+    air.run(Duration::from_millis(10));
+    let mut out = AirOutbox::default();
+    let access_point = &mut air.access_point;
+    let not_of_eap = Err(SessionFault::NotOfEap);
+    let refused = access_point.session(STATION, &SESSION, air.now, &mut out);
+    assert_eq!(refused, not_of_eap);
+    let refused = air.stations[0].1.session(&SESSION, air.now, &mut out);
+    assert_eq!(refused, not_of_eap);
+    let mut air = Air::of(&Security::DynamicWep(permit(LinkCipher::Wep104)));
+    let session = |air: &mut Air, key: &[u8]| {
+        let mut out = AirOutbox::default();
+        let theirs = air.access_point.session(STATION, key, air.now, &mut out);
+        [theirs, air.stations[0].1.session(key, air.now, &mut out)]
+    };
+    assert_eq!(
+        session(&mut air, &SESSION),
+        [Err(SessionFault::NotJoined); 2]
+    );
+    air.run(Duration::from_millis(10));
+    assert_eq!(
+        session(&mut air, &SESSION[1..]),
+        [Err(SessionFault::Short); 2]
+    );
+}
+
+#[test]
 fn a_silent_access_point_is_asked_and_then_given_up() {
     let mut air = Air::of(&wep(7));
     air.stations.truncate(1);
