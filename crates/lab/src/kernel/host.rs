@@ -25,7 +25,7 @@ use std::net::{IpAddr, SocketAddrV4};
 use engine::node::Command;
 use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
-use wire::ip::{Flow, protocol};
+use wire::ip::Flow;
 
 use super::dialogue::Script;
 use super::queue::{Event, Lane, What};
@@ -596,61 +596,4 @@ impl Host {
         }
         seconds
     }
-
-    /// Handles a clear packet from our stack or from behind us: seals it if there is a control
-    /// plane.
-    fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
-        if !self.entrance.is_in() {
-            self.dropped.shut += 1;
-            return 0.0;
-        }
-        self.unpublish(&mut octets);
-        if let (Part::Mobile(mobile), Ok(flow)) = (&mut self.part, Flow::of(&octets)) {
-            if mobile.carries(&flow) {
-                let told = mobile.seal(octets, now, &mut self.sends);
-                self.pass(told);
-            } else if mobile.sends_plain() {
-                self.sends.push(Send::Out(octets));
-            } else {
-                self.dropped.clear += 1;
-            }
-            return self.part_seconds();
-        }
-        let Part::Control(control) = &mut self.part else {
-            self.sends.push(Send::Out(octets));
-            return 0.0;
-        };
-        let clear = octets.len() as f64;
-        let destination = || Some(Flow::of(&octets).ok()?.destination);
-        let costs = self.config.costs.of_peer(destination);
-        if control.seal(octets, now, &mut self.sends) {
-            costs.seal.at(clear)
-        } else {
-            0.0
-        }
-    }
-
-    /// Rewrites a published server's packet, so that it comes from us.
-    fn unpublish(&self, octets: &mut [u8]) {
-        let Ok(flow) = Flow::of(octets) else { return };
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
-            return;
-        };
-        let from = flow.ports.map(|ports| ports.0);
-        let mut published = self.config.published.iter();
-        let found = published.find(|(_, server)| {
-            *server.ip() == source && Some(server.port()) == from && has_ports(&flow)
-        });
-        if let Some((port, _)) = found {
-            let mut own = self.config.addresses.iter();
-            if let Some(IpAddr::V4(own)) = own.find(|own| own.is_ipv4()) {
-                nat::rewrite(octets, &flow, (*own, destination), Some((true, *port)));
-            }
-        }
-    }
-}
-
-/// Whether a published port may match this packet.
-fn has_ports(flow: &Flow) -> bool {
-    flow.protocol == protocol::TCP || flow.protocol == protocol::UDP
 }

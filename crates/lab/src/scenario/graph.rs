@@ -13,6 +13,7 @@
 pub mod crossing;
 mod range;
 pub mod route;
+mod segments;
 pub mod setup;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,6 +22,7 @@ use document::Fault;
 use serde::Serialize;
 
 use self::range::SegmentKind;
+use self::segments::{segments, taken};
 use super::address::Network;
 use super::motion::{Change, Tunnel};
 use super::{Role, Scenario};
@@ -566,69 +568,6 @@ impl Scenario {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         self.fault(&keys, what)
     }
-}
-
-/// The addresses that the file gives to nodes of a segment; two nodes with one are an error.
-fn taken(
-    scenario: &Scenario,
-    given: impl Iterator<Item = (usize, IpAddr)>,
-) -> Result<Vec<IpAddr>, Fault> {
-    let mut taken: Vec<(usize, IpAddr)> = Vec::new();
-    for (node, address) in given {
-        let other = taken.iter().find(|(_, other)| *other == address);
-        if let Some((other, _)) = other.filter(|(other, _)| *other != node) {
-            let name = |node: usize| &scenario.nodes[node].name;
-            let what = format!("'{}' and '{}' have one address", name(*other), name(node));
-            let key = format!("node.{}.address", name(node));
-            return Err(scenario.fault(&[&key], what));
-        }
-        taken.push((node, address));
-    }
-    Ok(taken.into_iter().map(|(_, address)| address).collect())
-}
-
-/// Links that relays and access points join, those nearest to the stations first.
-fn segments(scenario: &Scenario) -> Vec<Segment> {
-    let is_bridge = |node: usize| scenario.nodes[node].role.is_bridge();
-    let role = |node: usize| scenario.nodes[node].role;
-    let mut segments: Vec<Segment> = Vec::new();
-    for (index, joint) in scenario.links.iter().enumerate() {
-        // a link that starts at a bridge belongs to the segment that ends there
-        if joint.near.iter().any(|near| is_bridge(*near)) {
-            continue;
-        }
-        let mut links = vec![index];
-        let mut end = joint.far;
-        while is_bridge(end)
-            && let Some(next) = scenario.links.iter().position(|it| it.near.contains(&end))
-            && !links.contains(&next)
-        {
-            links.push(next);
-            end = scenario.links[next].far;
-        }
-        // Several radios may lead to one link.
-        let last = links.last().copied().unwrap_or(index);
-        let known = segments.iter_mut().find(|it| it.links.contains(&last));
-        if let Some(known) = known {
-            let new: Vec<usize> = links
-                .into_iter()
-                .filter(|it| !known.links.contains(it))
-                .collect();
-            known.links.splice(0..0, new);
-            continue;
-        }
-        let gateway = joint
-            .near
-            .first()
-            .filter(|near| role(**near) == Role::Gateway);
-        segments.push(Segment {
-            network: POOLS,
-            links,
-            behind: gateway.copied(),
-            head: POOLS.first,
-        });
-    }
-    segments
 }
 
 #[cfg(test)]

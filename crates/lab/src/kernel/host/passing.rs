@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use engine::time::Instant;
-use wire::ip::Flow;
+use wire::ip::{Flow, protocol};
 
 use super::carried::{Gate, report_in};
-use super::{Host, Mobile, Part, Send, has_ports, nat};
+use super::{Host, Mobile, Part, Send, nat};
 use crate::kernel::Port;
 
 impl Host {
@@ -98,6 +98,58 @@ impl Host {
         self.part_seconds()
     }
 
+    /// Handles a clear packet from our stack or from behind us: seals it if there is a control
+    /// plane.
+    pub(super) fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
+        if !self.entrance.is_in() {
+            self.dropped.shut += 1;
+            return 0.0;
+        }
+        self.unpublish(&mut octets);
+        if let (Part::Mobile(mobile), Ok(flow)) = (&mut self.part, Flow::of(&octets)) {
+            if mobile.carries(&flow) {
+                let told = mobile.seal(octets, now, &mut self.sends);
+                self.pass(told);
+            } else if mobile.sends_plain() {
+                self.sends.push(Send::Out(octets));
+            } else {
+                self.dropped.clear += 1;
+            }
+            return self.part_seconds();
+        }
+        let Part::Control(control) = &mut self.part else {
+            self.sends.push(Send::Out(octets));
+            return 0.0;
+        };
+        let clear = octets.len() as f64;
+        let destination = || Some(Flow::of(&octets).ok()?.destination);
+        let costs = self.config.costs.of_peer(destination);
+        if control.seal(octets, now, &mut self.sends) {
+            costs.seal.at(clear)
+        } else {
+            0.0
+        }
+    }
+
+    /// Rewrites a published server's packet, so that it comes from us.
+    fn unpublish(&self, octets: &mut [u8]) {
+        let Ok(flow) = Flow::of(octets) else { return };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
+            return;
+        };
+        let from = flow.ports.map(|ports| ports.0);
+        let mut published = self.config.published.iter();
+        let found = published.find(|(_, server)| {
+            *server.ip() == source && Some(server.port()) == from && has_ports(&flow)
+        });
+        if let Some((port, _)) = found {
+            let mut own = self.config.addresses.iter();
+            if let Some(IpAddr::V4(own)) = own.find(|own| own.is_ipv4()) {
+                nat::rewrite(octets, &flow, (*own, destination), Some((true, *port)));
+            }
+        }
+    }
+
     /// Handles a clear packet from the outer side or out of a tunnel: passes it to our stack, or
     /// forwards it.
     pub(super) fn inward(&mut self, mut octets: Vec<u8>) {
@@ -145,4 +197,9 @@ fn through<G: Gate>(
     } else {
         gate.pass(octets, (flow, port), now, sends);
     }
+}
+
+/// Whether a published port may match this packet.
+fn has_ports(flow: &Flow) -> bool {
+    flow.protocol == protocol::TCP || flow.protocol == protocol::UDP
 }
