@@ -153,7 +153,7 @@ def test_the_cells_differ_by_what_the_grid_sets(found: Outcome) -> None:
         ((('"flows"', '"tunnel"'),), "the closed form of a tunnel only knows chains"),
         (
             (('measure = "flows"', 'measure = "flows"\nlevels = ["model"]'),),
-            '"flows" has no level "model"',
+            "only a graph with access points has one",
         ),
         (
             (('measure = "flows"', 'measure = "flows"\nseconds = 60'),),

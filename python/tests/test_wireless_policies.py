@@ -522,6 +522,22 @@ def test_a_cell_that_fails_is_tried_once_more_in_a_new_network(
     assert len(Bent.built) == min(failures, 1) + 1
 
 
+def test_the_printed_values_stand_beside_those_of_each_level() -> None:
+    """Table III whole, and its parts, as they were measured and computed."""
+    study = load("wireless-policies")
+    kept = pd.read_csv(CATALOGUE / "studies/wireless-policies/printed.csv")
+    levels = ("model", "simulate", "testbed")
+    wanted = {(item.value, level) for item in study.all_published() for level in levels}
+    assert set(zip(kept["published"], kept["level"], strict=True)) == wanted
+    assert sum(item.printed == "Table III" for item in study.all_published()) == 10
+    # Today's machines are far from those of 2004, and the order of the policies is theirs.
+    measured = kept[(kept["level"] == "testbed") & (kept["reading"] == "at home")]
+    measured = measured[measured["metric"] == "authentication_s"].sort_values("value")
+    order = ["pn-5", "pn-3", "pn-11", "pn-6", "pn-12"]
+    assert list(measured["policy"]) == order
+    assert kept["reason"].notna().all()
+
+
 def test_a_rate_is_the_slope_of_a_count_over_time() -> None:
     assert slope([(10.0, 500), (10.5, 1000), (11.0, 1500)]) == pytest.approx(1000)
     # A count that comes late at the end decides less than it would as one of two.

@@ -90,7 +90,8 @@ pub struct Way<'a> {
     pub link: &'a Link,
     /// Octets on the wire of an IP packet of messages and data.
     pub size: Staircase,
-    /// The links behind the peer, if it is an access point, to the server that it relays messages to.
+    /// The links behind the peer, if it is an access point, to the server to which it relays
+    /// messages.
     pub behind: &'a [Link],
     /// The node's device; none: its work takes no time.
     pub device: Option<&'a Device>,

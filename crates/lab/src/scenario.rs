@@ -195,8 +195,15 @@ impl Scenario {
             // Every layer of such a scenario only moves packets.
             None => "none".clone_into(&mut scenario.policy),
         }
-        if scenario.gateway().is_none()
-            && let Some(named) = scenario.others.as_ref().filter(|it| *it != "none")
+        scenario.check_gateway(&policies)?;
+        table.finish()?;
+        Ok(scenario)
+    }
+
+    /// Refuses a policy for whoever no layer names if there is no gateway for it.
+    fn check_gateway(&self, policies: &[Named]) -> Result<(), Fault> {
+        if self.gateway().is_none()
+            && let Some(named) = self.others.as_ref().filter(|it| *it != "none")
         {
             let what = "a policy needs a gateway at its other end: add a node with that role, or \
                         use the policy 'none'";
@@ -205,8 +212,7 @@ impl Scenario {
             let what = what.to_owned();
             return Err(Fault { place, what });
         }
-        table.finish()?;
-        Ok(scenario)
+        Ok(())
     }
 
     fn read_chain(

@@ -146,8 +146,10 @@ def _test(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result
     rest = f", {within} within the spread" if within else ""
     held = count - within - len(refuted)
     if not refuted:
-        share = f"at each of {count} points" if not within else f"at {held} of {count} points"
-        return _Result(held, count, f"{share}{rest}, as {results[-1].says}", within)
+        share = f"at {held} of {count} points{rest}" if within else f"at each of {count} points"
+        if within == count:
+            share = f"within the spread at each of {count} points"
+        return _Result(held, count, f"{share}, as {results[-1].says}", within)
     share = f"at {held} of {count} points" if held else f"at none of {count} points"
     return _Result(held, count, f"{share}{rest}: {refuted[-1].says}", within)
 

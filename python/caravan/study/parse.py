@@ -28,6 +28,7 @@ from caravan.study.parsed import (
     RUN_KEYS,
     STACK,
     STACK_KEYS,
+    UNASKED,
     WIRELESS,
     WIRELESS_KEYS,
     Claim,
@@ -100,7 +101,7 @@ def parse(file: str, text: str) -> Study:
 def read_sweep(table: Table) -> Sweep:
     """One `[[sweep]]`."""
     measure = table.choice("measure", MEASURES, "road")
-    levels = table.texts("levels") or HELD[measure]
+    levels = table.texts("levels") or UNASKED.get(measure, HELD[measure])
     for level in levels:
         if level not in HELD[measure]:
             what = f'"{measure}" has no level "{level}"'

@@ -39,6 +39,8 @@ HELD = {
     WIRELESS: LEVELS,
 }
 """The possible levels of each measure."""
+UNASKED = {FLOWS: ("simulate",)}
+"""The levels without `levels`, where not all are possible everywhere."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
 """The sweep's names for a scenario's run keys."""
 PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")

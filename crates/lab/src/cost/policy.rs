@@ -1,6 +1,7 @@
 //! Policies: suite, mode, and the key exchange. A file of `policies/`, or the bare name of a suite.
 //!
-//! Left out: other layers (access, link cipher, transport). A policy is for IPsec or SKIP.
+//! A policy here is for IPsec or SKIP. One that names several layers is read by `scenario`; the
+//! layer `transport` is left out.
 
 use core::str::FromStr;
 use std::borrow::Cow;

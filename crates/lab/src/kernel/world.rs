@@ -15,6 +15,7 @@ mod mobility;
 pub mod moved;
 mod outcome;
 mod protection;
+mod scripts;
 mod skip;
 #[cfg(test)]
 pub(super) mod tests;

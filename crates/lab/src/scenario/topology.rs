@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::address::Network;
 use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
-use super::{Node, Role, name, wireless};
+use super::{Node, Role, name};
 
 /// The largest number of nodes; more are taken for a mistake.
 pub const NODES_MAX: usize = 64;
@@ -91,7 +91,7 @@ pub(super) fn graph(
             let what = format!("'{}': {why}", written.nodes[index].name);
             return Err(item.fault_of(&["role"], what));
         }
-        wireless::check_radius(item, &written.nodes[index], &written.nodes)?;
+        check_radius(item, &written.nodes[index], &written.nodes)?;
     }
     Ok(Topology {
         nodes: written.nodes,
@@ -335,4 +335,21 @@ pub(super) fn node_of(item: &Item, nodes: &[Node]) -> Result<usize, Fault> {
         let names = nodes.iter().map(|node| node.name.as_str());
         item.fault(unknown("node", name, names))
     })
+}
+
+/// Refuses a RADIUS server that is not a node, or at a node that is no router or server.
+fn check_radius(item: &Item, node: &Node, nodes: &[Node]) -> Result<(), Fault> {
+    let Some(named) = &node.radius else {
+        return Ok(());
+    };
+    let found = nodes.iter().find(|other| other.name == *named);
+    let may_serve = |role| matches!(role, Role::Router | Role::Server | Role::Gateway);
+    match found {
+        Some(server) if may_serve(server.role) => Ok(()),
+        Some(_) => {
+            let what = format!("'{named}' must be a router, a gateway or a server");
+            Err(item.fault_of(&["radius"], what))
+        }
+        None => Err(item.fault_of(&["radius"], format!("there is no node '{named}'"))),
+    }
 }

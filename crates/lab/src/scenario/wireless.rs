@@ -1,14 +1,14 @@
 //! Layers of a wireless link: how a station gets access to it (IEEE 802.1X), and the cipher of its
 //! frames.
 
-use document::{Fault, Item, Table};
+use document::{Fault, Table};
 use engine::link::wireless::LinkCipher;
 use serde::{Serialize, Serializer};
 
+use super::Role;
 use super::catalogue::{Catalogue, Kind};
 use super::motion::{Change, Move};
 use super::topology::Topology;
-use super::{Node, Role};
 
 /// What protects the radio.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -135,23 +135,6 @@ pub(super) fn cipher(table: &Table<'_>, is_legacy: bool) -> Result<LinkCipher, F
     let permitted = cipher.permit(is_legacy);
     permitted.map_err(|refused| item.fault(refused.to_string()))?;
     Ok(cipher)
-}
-
-/// Refuses a RADIUS server that is not a node, or at a node that is no router or server.
-pub(super) fn check_radius(item: &Item, node: &Node, nodes: &[Node]) -> Result<(), Fault> {
-    let Some(named) = &node.radius else {
-        return Ok(());
-    };
-    let found = nodes.iter().find(|other| other.name == *named);
-    let may_serve = |role| matches!(role, Role::Router | Role::Server | Role::Gateway);
-    match found {
-        Some(server) if may_serve(server.role) => Ok(()),
-        Some(_) => {
-            let what = format!("'{named}' must be a router, a gateway or a server");
-            Err(item.fault_of(&["radius"], what))
-        }
-        None => Err(item.fault_of(&["radius"], format!("there is no node '{named}'"))),
-    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

@@ -92,9 +92,9 @@ enum At {
 }
 
 impl Blueprint {
-    /// The way of an IP packet of so many octets between two nodes; `is_clear`: it is a message of a
-    /// tunnel's exchange or of Mobile IP, which no tunnel of a station protects. None if no path
-    /// leads there.
+    /// The way of an IP packet of so many octets between two nodes; none if no path leads there.
+    /// `is_clear`: it is a message of a tunnel's exchange or of Mobile IP, which no tunnel of a
+    /// station protects.
     pub(super) fn journey(
         &self,
         (from, to): (usize, usize),

@@ -41,7 +41,7 @@ pub struct FlowModel {
     pub response_s: Option<f64>,
 }
 
-/// How long a station takes until its data can go, in seconds; none of a part that it does not have.
+/// How long a station takes until its data can go, in seconds; a part that it lacks is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Parts {
     /// Name of the station.

@@ -10,8 +10,8 @@ use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
 use super::MOST_BYTES;
-use super::access;
 use super::protection::{Protection, carrier_costs, costs, tunnels};
+use super::scripts;
 use super::tunnel::Tunnel;
 use crate::IP_BYTES_MAX;
 use crate::kernel::cpu::{Costs, PacketCosts};
@@ -211,7 +211,7 @@ impl Blueprint {
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
-        let (dialogues, unpriced) = access::dialogues(scenario, catalogue)?;
+        let (dialogues, unpriced) = scripts::dialogues(scenario, catalogue)?;
         let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
@@ -334,7 +334,7 @@ impl NodeBlueprint {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
-        let frames = access::frames((index, node), scenario, catalogue)?;
+        let frames = scripts::frames((index, node), scenario, catalogue)?;
         let named = |name: &String| scenario.nodes.iter().position(|it| it.name == *name);
         Ok(Self {
             ends_tunnels: node.ends_tunnels,

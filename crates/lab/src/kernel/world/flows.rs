@@ -318,7 +318,7 @@ impl World {
             return None;
         }
         let (addresses, script) = access::expected(&self.blueprint, station, to);
-        // Whoever is on the link behind no longer answers for the addresses.
+        // From now on nobody on the link behind answers for the addresses.
         let behind = self.blueprint.behind(self.blueprint.joints[to].far);
         let fork = behind.and_then(|link| self.elements.forks[link]);
         if let Some(Element::Fork(fork)) = fork.and_then(|it| self.kernel.element_mut(it)) {

@@ -79,8 +79,8 @@ pub struct TunnelSetup {
     pub gateway: IpAddr,
     /// Network that the station reaches through it in tunnel mode.
     pub inside: Network,
-    /// Inner addresses for stations, or in transport mode addresses that represent them. At a router
-    /// the addresses of its peer: its own, or those of its network.
+    /// Inner addresses for stations, or in transport mode addresses that represent them. At a
+    /// router the addresses of its peer: its own, or those of its network.
     pub pool: Network,
     /// Whether the gateway is a router, which lends no addresses.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -147,13 +147,10 @@ impl Setup {
                 Some(address) if is_at_router => address,
                 _ => some(graph.address_for(tunnel.from, tunnel.to)),
             };
-            let inside = graph.behind(tunnel.to).map(|segment| segment.network);
-            let inside = inside.unwrap_or(Network::alone(address(tunnel.to)));
             let is_site = scenario.nodes[tunnel.from].ends_tunnels;
-            let inside = match (is_at_router, is_site) {
-                (true, true) => graph.own_network(tunnel.to, tunnel.from).unwrap_or(inside),
-                (true, false) => Network::all(gateway.is_ipv6()),
-                (false, _) => inside,
+            let inside = match is_at_router && !is_site {
+                true => Network::all(gateway.is_ipv6()),
+                false => inside(graph, tunnel, is_at_router),
             };
             let is_inner_v6 = match mode {
                 Mode::Tunnel => inside.is_v6(),
@@ -293,6 +290,18 @@ fn port(flow: usize, is_tcp: bool) -> u16 {
         // a list of flows has a smaller limit
         (number, _) => FLOW_PORTS.saturating_add(number.unwrap_or(u16::MAX)),
     }
+}
+
+/// The network that a station or another router reaches at the end of a tunnel.
+fn inside(graph: &Graph, tunnel: &Tunnel, is_site: bool) -> Network {
+    let behind = graph.behind(tunnel.to).map(|segment| segment.network);
+    let own = match is_site {
+        true => graph.own_network(tunnel.to, tunnel.from),
+        false => None,
+    };
+    let address = graph.address(tunnel.to);
+    let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    own.or(behind).unwrap_or(Network::alone(address))
 }
 
 /// A network for each policy of each gateway, independent of the others.

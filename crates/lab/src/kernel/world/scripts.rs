@@ -1,0 +1,120 @@
+//! The dialogues of stations and access points with the time that each end computes, and what
+//! frames of a cipher cost.
+
+use std::collections::BTreeMap;
+
+use crate::cost::{Device, Direction};
+use crate::exchange::Exchange;
+use crate::kernel::cpu::PacketCosts;
+use crate::kernel::dialogue::{Script, Step};
+use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Uncomputable};
+
+/// The dialogues of all stations, by station and access point, and the first operation without a
+/// cost.
+#[expect(clippy::type_complexity, reason = "used once")]
+pub(super) fn dialogues(
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<(BTreeMap<(usize, usize), Script>, Option<String>), Uncomputable> {
+    let mut all = BTreeMap::new();
+    let mut unpriced = None;
+    for access in &scenario.wireless.access {
+        let script = script(access, scenario, catalogue, &mut unpriced)?;
+        all.insert((access.station, access.access_point), script);
+    }
+    Ok((all, unpriced))
+}
+
+/// The messages of an access, with the work of both ends.
+pub(crate) fn script(
+    access: &Access,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    unpriced: &mut Option<String>,
+) -> Result<Script, Uncomputable> {
+    let device = |node: &Node| {
+        let computer = node.computer.as_ref();
+        let device = computer.map(|computer| scenario.device(&node.name, computer, catalogue));
+        device.transpose()
+    };
+    let point = &scenario.nodes[access.access_point];
+    let server = scenario
+        .nodes
+        .iter()
+        .find(|it| Some(&it.name) == point.radius.as_ref());
+    let station = device(&scenario.nodes[access.station])?;
+    let (server, point) = (device(server.unwrap_or(point))?, device(point)?);
+    let mut steps = Vec::new();
+    for method in &access.methods {
+        // The scenario has checked that it is there.
+        let Some(entry) = catalogue.find(Kind::Exchange, method) else {
+            continue;
+        };
+        let exchange = Exchange::parse(&entry.file, &entry.text)?;
+        for message in &exchange.messages {
+            let Some(bytes) = message.bytes else {
+                let what = format!(
+                    "'{method}' has a message without a size: '{}'",
+                    message.says
+                );
+                return Err(scenario.fault(&["policy", "layer"], what).into());
+            };
+            let other = match message.relayed {
+                Some(_) => &server,
+                None => &point,
+            };
+            let mut seconds = |device: &Option<Device>, work: &[String]| {
+                device
+                    .as_ref()
+                    .map_or(0.0, |device| spent(device, work, unpriced))
+            };
+            steps.push(Step {
+                is_from_station: message.is_from_node,
+                frame_bytes: bytes - message.framing,
+                relayed_bytes: message.relayed,
+                station_s: seconds(&station, &message.work),
+                server_s: seconds(other, &message.peer_work),
+            });
+        }
+    }
+    Ok(steps.into())
+}
+
+/// Seconds of operations; those without a cost take none, and the first is noted.
+fn spent(device: &Device, work: &[String], unpriced: &mut Option<String>) -> f64 {
+    let each = work.iter().map(|name| match device.operation(name) {
+        Ok(seconds) => seconds,
+        Err(missing) => {
+            unpriced.get_or_insert_with(|| missing.to_string());
+            0.0
+        }
+    });
+    each.sum()
+}
+
+/// Seconds of a frame at a station or an access point; none: its link has no cipher, its hardware
+/// ciphers, or it computes in no time.
+pub(super) fn frames(
+    (index, node): (usize, &Node),
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<Option<PacketCosts>, Uncomputable> {
+    let links = scenario.links.iter().enumerate();
+    let mut links = links.filter(|(_, joint)| match node.role {
+        Role::AccessPoint => joint.far == index,
+        _ => joint.near.contains(&index),
+    });
+    let cipher = links.find_map(|(link, _)| scenario.wireless.cipher(link));
+    let (Some(cipher), Some(computer)) = (cipher, &node.computer) else {
+        return Ok(None);
+    };
+    if node.ciphers_in_hardware {
+        return Ok(None);
+    }
+    let device = scenario.device(&node.name, computer, catalogue)?;
+    let unpriced = |missing| scenario.unpriced((&node.name, index), missing);
+    Ok(Some(PacketCosts {
+        seal: device.frame(cipher, Direction::Seal).map_err(unpriced)?,
+        open: device.frame(cipher, Direction::Open).map_err(unpriced)?,
+    }))
+}

@@ -1,0 +1,69 @@
+"""Studies of stations that need access to a radio: policies of several layers on the scenarios of
+paper P, computed and simulated.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import caravan.study
+from caravan import files
+from caravan.study import Outcome
+
+STUDY = """
+name = "access"
+title = "What does access cost?"
+
+[[sweep]]
+name = "tcp"
+title = "A transfer within one radio"
+measure = "flows"
+scenario = "m1"
+levels = ["model", "simulate"]
+grid = { policy = ["pn-1", "pn-5", "pn-12"] }
+set = { "flow.data.bytes" = "1 MB" }
+"""
+PARTS = ("eap_ms", "key_exchange_ms", "authentication_ms")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder = tmp_path_factory.mktemp("access")
+    shutil.copytree(files.CATALOGUE / "studies" / "wireless-policies", folder, dirs_exist_ok=True)
+    path = folder / "study.toml"
+    path.write_text(STUDY)
+    return caravan.study.run(str(path), directory=folder / "out")
+
+
+def values(found: Outcome, policy: str, level: str) -> dict[str, float]:
+    """All metrics of a policy at one level."""
+    rows = found.rows
+    at = (rows["policy"] == policy) & (rows["level"] == level)
+    return dict(zip(rows[at]["metric"], rows[at]["value"], strict=True))
+
+
+@pytest.mark.parametrize("policy", ["pn-1", "pn-5", "pn-12"])
+def test_model_and_simulation_agree(found: Outcome, policy: str) -> None:
+    computed, simulated = values(found, policy, "model"), values(found, policy, "simulate")
+    parts = [metric for metric in computed if metric.startswith(PARTS)]
+    assert parts or policy == "pn-1"
+    for metric in parts:
+        assert computed[metric] == pytest.approx(simulated[metric], rel=0.05)
+    [rate] = [metric for metric in computed if metric.startswith("tcp_kbps:")]
+    assert computed[rate] == pytest.approx(simulated[rate], rel=0.05)
+
+
+def test_the_messages_of_eap_md5_are_counted(found: Outcome) -> None:
+    simulated = values(found, "pn-5", "simulate")
+    exchange = [metric for metric in simulated if metric.startswith("access_frames:")]
+    assert exchange, "a station with EAP has frames of it"
+    assert all(simulated[metric] > 0 for metric in exchange)
+
+
+def test_access_alone_leaves_the_throughput_as_it_is(found: Outcome) -> None:
+    without, access = (values(found, policy, "simulate") for policy in ("pn-1", "pn-5"))
+    [rate] = [metric for metric in without if metric.startswith("tcp_kbps:")]
+    assert access[rate] == without[rate]
+    assert values(found, "pn-12", "simulate")[rate] < without[rate]
