@@ -97,10 +97,10 @@ impl Removed {
 
     fn note(&mut self, message: NetlinkPayload<RouteNetlinkMessage>) {
         match message {
-            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRule(rule)) => {
-                if netlink::has_our_priority(&rule) {
-                    self.rules.push(rule);
-                }
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRule(rule))
+                if netlink::has_our_priority(&rule) =>
+            {
+                self.rules.push(rule);
             }
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelRoute(route)) => {
                 self.blocks.extend(block(&route));
