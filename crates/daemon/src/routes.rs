@@ -546,6 +546,32 @@ mod tests {
         assert_eq!(requests(&known, Some(&desired)), (0, 0), "one has gone");
     }
 
+    /// Both may route the same destination, and either process may start first.
+    #[test]
+    fn a_vpn_comes_before_mobile_ip() {
+        let part = |home| Part {
+            home,
+            hears_broadcasts: false,
+            interfaces: Vec::new(),
+            quiet: Vec::new(),
+        };
+        let priority = |home| {
+            let own = Own {
+                tun: "caravan0".to_owned(),
+                table: TABLE,
+                fwmark: 7,
+                part: Some(part(home)),
+            };
+            let rules = own.rules(&state(0..2));
+            let [rule] = &rules.into_iter().collect::<Vec<_>>()[..] else {
+                panic!("one rule")
+            };
+            netlink::priority(&netlink::rule_message(rule)).unwrap()
+        };
+        let home = Some(([10, 18, 3, 17].into(), 24));
+        assert!(priority(None) < priority(home));
+    }
+
     #[test]
     fn a_route_from_another_address_replaces_the_known_one() {
         let known = state(0..3);

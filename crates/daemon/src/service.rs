@@ -243,11 +243,6 @@ impl Ready {
         notify(ServiceState::Status(line));
     }
 
-    /// Whether the service manager knows that the process serves.
-    pub fn is_serving(&self) -> bool {
-        self.is_serving
-    }
-
     /// Reports that everything is up, in one line for the terminal and the service manager.
     pub fn up(&mut self, line: &str) -> io::Result<()> {
         self.serving(line);

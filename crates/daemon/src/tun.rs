@@ -63,7 +63,7 @@ fn taken(fault: io::Error) -> io::Error {
         }
         _ => return fault,
     };
-    io::Error::new(fault.kind(), text)
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
 /// Explains what to do if the machine has no TUN devices.

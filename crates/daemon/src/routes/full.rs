@@ -242,7 +242,7 @@ pub enum Purpose {
     /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
-    /// The same for the table of a mobile node, behind the tables of all other tunnels of this host:
+    /// The same for the table of a mobile node, behind those of all other tunnels of this host:
     /// what a VPN takes must not leave through Mobile IPv4 alone.
     Mobile,
     /// What a mobile node sends from its home address, and no tunnel takes, is refused: it is away

@@ -402,8 +402,16 @@ pub(super) fn rule_message(rule: &Rule) -> RuleMessage {
 
 /// Whether a rule of the kernel has a priority of ours.
 pub(super) fn has_our_priority(found: &RuleMessage) -> bool {
-    let mut all = found.attributes.iter();
-    all.any(|it| matches!(it, RuleAttribute::Priority(SPARED..=UNREGISTERED)))
+    priority(found).is_some_and(|it| (SPARED..=UNREGISTERED).contains(&it))
+}
+
+/// Rules of lower numbers come first.
+pub(super) fn priority(rule: &RuleMessage) -> Option<u32> {
+    let mut all = rule.attributes.iter();
+    all.find_map(|it| match it {
+        RuleAttribute::Priority(number) => Some(*number),
+        _ => None,
+    })
 }
 
 /// Whether a rule of the kernel is this one. The kernel names more attributes than we do.

@@ -94,10 +94,11 @@ impl Process {
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
         let table = &loaded.daemon;
         let mtu = inner_mtu(&loaded.engine);
-        let tun = Tun::open(&table.tun, mtu)
-            .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
+        // First: a second process of the same kind needs no other device, but the same file.
         let ports = ports(&loaded);
         let udp = UdpSockets::bind(ports).context("cannot bind UDP ports")?;
+        let tun = Tun::open(&table.tun, mtu)
+            .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
         let raw = open_raw(&loaded, table.fwmark);
         let mobile = Opened::open(loaded.mobility.as_ref(), tun.name())?;
         steward.device(mtu).await?;

@@ -74,6 +74,11 @@ impl Silence {
         }
     }
 
+    /// A message was repeated, or something is said about it.
+    fn is_long(&self) -> bool {
+        self.asked.tries > 1 || self.refusal.is_some() || self.obstacle().is_some()
+    }
+
     fn may_be_explained(&self, remote: SocketAddr) -> bool {
         self.asked.remote == remote && self.asked.unreachable.is_none()
     }
@@ -90,6 +95,13 @@ impl Progress {
     /// Why a connection's last negotiation failed, if it has not come up since.
     pub(super) fn trouble(&self, connection: &str) -> Option<String> {
         self.by_connection.get(connection)?.trouble.clone()
+    }
+
+    /// The same, or what is known of a silence that has lasted a while.
+    fn missing(&self, connection: &str) -> Option<String> {
+        let it = self.by_connection.get(connection)?;
+        let silence = it.silence.as_ref().filter(|it| it.is_long());
+        it.trouble.clone().or_else(|| silence.map(Silence::words))
     }
 
     /// A peer that refuses us does not say why. So an unacceptable certificate of ours is added to
@@ -338,6 +350,7 @@ impl Process {
         if let Some(line) = self.progress.unreachable(remote, what) {
             warn!("{line}");
             self.options.ready.note(&line);
+            self.tell_standing();
         }
     }
 
@@ -347,7 +360,9 @@ impl Process {
             return;
         }
         let connections = &self.loaded.engine.connections;
-        if let Some(line) = self.progress.on_event(event, connections) {
+        let line = self.progress.on_event(event, connections);
+        let is_news = line.is_some();
+        if let Some(line) = line {
             // The log already has a line for every other event.
             if matches!(event, Event::Message { .. }) {
                 info!("{line}");
@@ -362,7 +377,14 @@ impl Process {
             } | Event::ChildClosed { .. }
                 | Event::RetryScheduled { .. }
         );
-        if self.options.ready.is_serving() && is_turn {
+        if is_turn || is_news {
+            self.tell_standing();
+        }
+    }
+
+    /// Updates the line of the service manager.
+    fn tell_standing(&self) {
+        if self.is_serving || self.is_ready {
             service::notify(service::ServiceState::Status(&self.standing()));
         }
     }
@@ -435,7 +457,7 @@ impl Process {
         let up = (!names.is_empty()).then(|| format!("up: {}", names.join(", ")));
         let state = |c: &node::ConnectionStatus| ConnectionState::from(c.state);
         let others = others.iter().map(|c| {
-            let why = self.progress.trouble(&c.name);
+            let why = self.progress.missing(&c.name);
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
             format!("{}: {}{why}", c.name, state(c))
         });

@@ -225,8 +225,8 @@ impl Server {
         Ok(self.file.close()?)
     }
 
-    /// Looks which links are inside, if at the start none had the firewall's address outside: it may
-    /// have come since.
+    /// Looks which links are inside, if at the start none had the firewall's address outside: it
+    /// may have come since.
     fn find_links(&mut self) -> anyhow::Result<()> {
         if nft::wall::all_outside(&self.loaded, &self.links).is_none() {
             return Ok(());
