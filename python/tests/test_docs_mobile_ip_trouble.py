@@ -82,7 +82,7 @@ TROUBLES = {
         warning=NO_ROUTE,
     ),
     "no route outside": Trouble(
-        words("not bound"),
+        words("send-failed"),
         change=lambda it: it.fw.run(["ip", "route", "del", "default"]),
         warning=NO_WAY_OUT,
     ),

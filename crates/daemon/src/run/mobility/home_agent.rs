@@ -347,12 +347,11 @@ impl HomeAgentPart {
                 let home = home_address.filter(|home| self.homes.contains(home));
                 if self.refusals.add(home, (*from.ip(), &word), now) {
                     match (home, home_address) {
-                        (Some(home), _) => warn!(%home, %from, "registration refused: {word}"),
+                        (Some(home), _) => warn!("{home} at {} is refused: {word}", from.ip()),
                         (None, Some(home)) => warn!(
-                            %home,
-                            %from,
-                            "registration refused: {word}: no [mobile_nodes.NAME] has this home \
-                             address"
+                            "{home} at {} is refused: {word}: no [mobile_nodes.NAME] has this home \
+                             address",
+                            from.ip()
                         ),
                         (None, None) => {}
                     }

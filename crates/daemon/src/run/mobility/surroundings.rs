@@ -24,8 +24,8 @@ pub(super) fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Any address that is not near: one for documentation (RFC 5737 §3).
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Any address that is not near: one that only measurements in laboratories use (RFC 2544 §C.2.2).
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Bindings whose routes are looked up for one status, and those without a route that it names.
 const LOOKED_UP_MAX: usize = 256;
 const NAMED_MAX: usize = 8;
@@ -317,7 +317,10 @@ mod tests {
         );
         let strange = strange(&names(&["lo", "nowhere0"]));
         assert_eq!(strange.len(), 1);
-        assert!(strange[0].contains("no interface nowhere0 now"), "{strange:?}");
+        assert!(
+            strange[0].contains("no interface nowhere0 now"),
+            "{strange:?}"
+        );
     }
 
     #[test]
@@ -330,7 +333,11 @@ mod tests {
         };
         let up = [entry(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING)];
         assert_eq!(no_carrier(&up, "key", "eth1"), None);
-        assert_eq!(no_carrier(&up, "key", "eth2"), None, "another sentence says so");
+        assert_eq!(
+            no_carrier(&up, "key", "eth2"),
+            None,
+            "another sentence says so"
+        );
         let unplugged = [entry(InterfaceFlags::IFF_UP)];
         let text = no_carrier(&unplugged, "key", "eth1").expect("told");
         assert!(text.starts_with("key: eth1 has no link"), "{text}");
