@@ -83,7 +83,7 @@ TROUBLES = {
     ),
     "no route outside": Trouble(
         words("send-failed"),
-        change=lambda it: it.fw.run(["ip", "route", "del", "default"]),
+        change=lambda it: it.fw.remove_route("default", "192.0.2.254"),
         warning=NO_WAY_OUT,
     ),
     "no forwarding": Trouble(

@@ -139,12 +139,16 @@ fn no_way_out(setup: &FirewallSetup, found: &[Entry]) -> Option<String> {
     let config = &setup.config;
     let mut origins = config.entries.iter().map(|(origin, _)| origin);
     let is_for_all = !config.end_to_end.is_empty() || origins.any(|it| *it == Origin::Nomadic);
-    let is_one_link = is_there(found, config.inside, Some(&setup.outside_interface));
-    let outside = nix::net::if_::if_nametoindex(setup.outside_interface.as_str()).ok();
+    let link = setup.outside_interface.as_str();
+    // Another sentence says so.
+    if !is_there(found, config.outside, Some(link)) {
+        return None;
+    }
+    let is_one_link = is_there(found, config.inside, Some(link));
+    let outside = nix::net::if_::if_nametoindex(link).ok();
     let hop = next_hop(ELSEWHERE.into(), None);
     let leads_out = hop.is_some_and(|hop| is_one_link || hop.device == outside);
     (is_for_all && !leads_out).then(|| {
-        let link = &setup.outside_interface;
         format!(
             "this host has no default route outside: nodes elsewhere get no answer; `ip route add \
              default via ROUTER dev {link}` adds one"
