@@ -82,8 +82,8 @@ TROUBLES = {
         warning=NO_ROUTE,
     ),
     "no route outside": Trouble(
-        words("not bound"),
-        change=lambda it: it.fw.run(["ip", "route", "del", "default"]),
+        words("send-failed"),
+        change=lambda it: it.fw.remove_route("default", "192.0.2.254"),
         warning=NO_WAY_OUT,
     ),
     "no forwarding": Trouble(

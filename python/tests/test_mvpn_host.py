@@ -122,7 +122,7 @@ def test_a_link_outside_under_another_name_stays_closed(is_port: bool, output: P
         source = IPv4Address("192.0.2.254").packed
         assert not [frame for frame in inside.frames() if frame.packet[12:16] == source]
         (said,) = it.fw.status()["warnings"]
-        assert "interface out0 does not have the address" in said
+        assert f"has the address {OUTSIDE}, not out0" in said
 
 
 @pytest.mark.parametrize("name", ["eth0x", "in0"])

@@ -103,11 +103,10 @@ pub fn build(
     if file.names().is_empty() {
         faults.push(builder.value("connections", NOTHING));
     }
-    let mobility = builder.mobility(&mut loaded, &file);
-    loaded.mobility = mobility.unwrap_or_else(|fault| {
-        faults.push(fault);
-        None
-    });
+    match builder.mobility(&mut loaded, &file) {
+        Ok(mobility) => loaded.mobility = mobility,
+        Err(fault) => faults.push(fault),
+    }
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }

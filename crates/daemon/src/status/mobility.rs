@@ -189,11 +189,7 @@ impl Display for MobilityStatus {
             left(it.left_s, f)?;
         }
         for it in &self.refusals {
-            writeln!(
-                f,
-                "  {} refused {:.0} s ago, from {}: {}",
-                it.home_address, it.ago_s, it.from, it.reason
-            )?;
+            it.fmt(f)?;
         }
         for it in &self.visitors {
             write!(
@@ -217,6 +213,16 @@ impl Display for MobilityStatus {
             0 => Ok(()),
             count => writeln!(f, "  frames that the link did not take: {count}"),
         }
+    }
+}
+
+impl Display for RefusalStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  {} refused {:.0} s ago, from {}: {}",
+            self.home_address, self.ago_s, self.from, self.reason
+        )
     }
 }
 

@@ -344,21 +344,28 @@ impl HomeAgentPart {
             } => {
                 debug!(%from, home = ?home_address, "registration refused: {why:?}");
                 let word = reason(why);
-                let home = home_address.filter(|home| self.homes.contains(home));
-                if self.refusals.add(home, (*from.ip(), &word), now) {
-                    match (home, home_address) {
-                        (Some(home), _) => warn!(%home, %from, "registration refused: {word}"),
-                        (None, Some(home)) => warn!(
-                            %home,
-                            %from,
-                            "registration refused: {word}: no [mobile_nodes.NAME] has this home \
-                             address"
-                        ),
-                        (None, None) => {}
-                    }
+                if let Some(home) = home_address {
+                    self.refuse(home, (*from.ip(), &word), now);
                 }
                 common.refuse(word);
             }
+        }
+    }
+
+    /// A request that names this node was refused.
+    fn refuse(&mut self, home: Ipv4Addr, (from, word): (Ipv4Addr, &str), now: Instant) {
+        let is_ours = self.homes.contains(&home);
+        if !self
+            .refusals
+            .add(Some(home).filter(|_| is_ours), (from, word), now)
+        {
+            return;
+        }
+        match is_ours {
+            true => warn!("{home} at {from} is refused: {word}"),
+            false => warn!(
+                "{home} at {from} is refused: {word}: no [mobile_nodes.NAME] has this home address"
+            ),
         }
     }
 

@@ -24,8 +24,8 @@ pub(super) fn check_outside(setup: &FirewallSetup) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Any address that is not near: one for documentation (RFC 5737 §3).
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Any address that is not near: one that only measurements in laboratories use (RFC 2544 §C.2.2).
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Bindings whose routes are looked up for one status, and those without a route that it names.
 const LOOKED_UP_MAX: usize = 256;
 const NAMED_MAX: usize = 8;
@@ -139,12 +139,16 @@ fn no_way_out(setup: &FirewallSetup, found: &[Entry]) -> Option<String> {
     let config = &setup.config;
     let mut origins = config.entries.iter().map(|(origin, _)| origin);
     let is_for_all = !config.end_to_end.is_empty() || origins.any(|it| *it == Origin::Nomadic);
-    let is_one_link = is_there(found, config.inside, Some(&setup.outside_interface));
-    let outside = nix::net::if_::if_nametoindex(setup.outside_interface.as_str()).ok();
+    let link = setup.outside_interface.as_str();
+    // Another sentence says so.
+    if !is_there(found, config.outside, Some(link)) {
+        return None;
+    }
+    let is_one_link = is_there(found, config.inside, Some(link));
+    let outside = nix::net::if_::if_nametoindex(link).ok();
     let hop = next_hop(ELSEWHERE.into(), None);
     let leads_out = hop.is_some_and(|hop| is_one_link || hop.device == outside);
     (is_for_all && !leads_out).then(|| {
-        let link = &setup.outside_interface;
         format!(
             "this host has no default route outside: nodes elsewhere get no answer; `ip route add \
              default via ROUTER dev {link}` adds one"
@@ -317,7 +321,10 @@ mod tests {
         );
         let strange = strange(&names(&["lo", "nowhere0"]));
         assert_eq!(strange.len(), 1);
-        assert!(strange[0].contains("no interface nowhere0 now"), "{strange:?}");
+        assert!(
+            strange[0].contains("no interface nowhere0 now"),
+            "{strange:?}"
+        );
     }
 
     #[test]
@@ -330,7 +337,11 @@ mod tests {
         };
         let up = [entry(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING)];
         assert_eq!(no_carrier(&up, "key", "eth1"), None);
-        assert_eq!(no_carrier(&up, "key", "eth2"), None, "another sentence says so");
+        assert_eq!(
+            no_carrier(&up, "key", "eth2"),
+            None,
+            "another sentence says so"
+        );
         let unplugged = [entry(InterfaceFlags::IFF_UP)];
         let text = no_carrier(&unplugged, "key", "eth1").expect("told");
         assert!(text.starts_with("key: eth1 has no link"), "{text}");

@@ -195,7 +195,13 @@ impl MobileNodePart {
                  \"outside\""
             );
         }
+        let own = [Some(self.setup.config.home_address), self.node.colocated()];
         let seen = match self.wait.unreached {
+            Some(Unreachable {
+                by: IpAddr::V4(by), ..
+            }) if own.contains(&Some(by)) => {
+                " (neither it nor a router to it is on the link)".to_owned()
+            }
             Some(Unreachable { why, by }) => unreached(why, by),
             None => String::new(),
         };
@@ -212,9 +218,9 @@ fn unreached(why: NotReached, by: IpAddr) -> String {
         NotReached::Port => format!(" ({by} says that nothing listens on UDP port 434)"),
         NotReached::Forbidden => format!(" ({by} says that a rule forbids it)"),
         NotReached::Network => format!(" ({by} says that it has no route there)"),
-        NotReached::Host => format!(" ({by} says that it cannot reach this host)"),
-        NotReached::Neighbour => " (no host with this address is on the link)".to_owned(),
-        NotReached::NextHop => " (the router does not answer on the link)".to_owned(),
+        NotReached::Host | NotReached::Neighbour | NotReached::NextHop => {
+            format!(" ({by} says that it cannot reach this host)")
+        }
     }
 }
 
