@@ -172,6 +172,8 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
         request = {"request": found.request, "program": tunnel.program()}
         kind = MEASURED if is_case else TESTBED
         return (Job(kind, canonical(request), KERNEL_WEIGHT),)
+    if cell.sweep.measure == FLOWS and level == "model":
+        flows.check_model(found.document)
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)
