@@ -177,6 +177,8 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
             Job(KERNEL, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
             for one in found.request["runs"]
         )
+    if cell.sweep.measure == FLOWS and level == "model":
+        flows.check_model(found.document)
     if cell.sweep.measure in ("tunnel", FLOWS):
         seeded = [*found.request["set"], f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), KERNEL_WEIGHT),)

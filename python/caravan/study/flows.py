@@ -47,13 +47,16 @@ def read(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list
     return [*measures, *access.simulated(run)]
 
 
+def check_model(scenario: Mapping[str, Any]) -> None:
+    """Refuses a graph whose flows have no closed form."""
+    if all(node["role"] != "access-point" for node in scenario["nodes"]):
+        what = "only a graph with access points has one"
+        raise StudyError(f"{scenario['name']} has no closed form of flows: {what}")
+
+
 def modelled(result: bytes, scenario: Mapping[str, Any], policies: Policies) -> list[Measure]:
     """The closed forms of each flow alone, and of each station's way onto its radio."""
     model = json.loads(result)["model"]
-    if model is None:
-        raise StudyError(
-            f"{scenario['name']} has no closed form: only a graph with access points has one"
-        )
     measures = []
     for flow, own in zip(model["flows"], scenario["flows"], strict=True):
         name, is_tcp = flow["name"], own["model"]["kind"] == "tcp"
