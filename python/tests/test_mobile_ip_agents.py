@@ -31,7 +31,7 @@ from caravan.testbed.mobile_ip import (
     mobile_node,
 )
 from caravan.testbed.nat import Nat, NatConfig
-from caravan.testbed.traffic import endless_download, ping
+from caravan.testbed.traffic import endless_download, iperf, ping
 
 pytestmark = pytest.mark.root
 
@@ -68,6 +68,23 @@ def test_a_download_survives_a_visit_at_a_foreign_agent(
                 ms.wait_at(HOME)
                 download.wait_for_more()
                 assert download.local_addresses() == {MOBILE}
+
+
+def test_what_a_visitor_sends_fits_the_tunnel_and_it_hears_what_does_not(output: Path) -> None:
+    """1,500 octets on both links, and 20 more in the tunnel."""
+    with MobileIp(output) as network, home_agent(network) as ha, foreign_agent(network) as fa:
+        ha.wait_ready()
+        fa.wait_ready()
+        with mobile_node(network) as ms:
+            network.move(AGENT)
+            ms.wait_ready().wait_at(AGENT)
+            flow = iperf(network.ms, network.cn, CORRESPONDENT, 1)
+            assert flow.received_bytes > 1_000_000
+            large = ["ping", "-I", MOBILE, "-M", "do", "-c", "2", "-W", "1", CORRESPONDENT, "-s"]
+            assert ", 0% packet loss" in network.ms.run([*large, "1452"]).stdout
+            told = network.ms.run([*large, "1472"], check=False)
+            said = told.stdout + told.stderr
+            assert "mtu = 1480" in said or "mtu=1480" in said, said
 
 
 def test_an_interface_that_comes_later_is_used(output: Path) -> None:

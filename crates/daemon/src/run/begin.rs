@@ -93,7 +93,7 @@ impl Process {
         let names = loaded.names();
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
         let table = &loaded.daemon;
-        let mtu = inner_mtu(&loaded.engine);
+        let mtu = inner_mtu(&loaded);
         // First: a second process of the same kind needs no other device, but the same file.
         let ports = ports(&loaded);
         let udp = UdpSockets::bind(ports).context("cannot bind UDP ports")?;

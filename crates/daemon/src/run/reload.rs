@@ -71,7 +71,7 @@ impl Reload {
         check_daemon(&self.table, &loaded.daemon)?;
         check_mobility(self.mobility.as_ref(), loaded.mobility.as_ref())?;
         keeper::ask(&self.asks, Ask::Adopt).await?;
-        let mtu = inner_mtu(&loaded.engine);
+        let mtu = inner_mtu(&loaded);
         if mtu != self.mtu
             && let Err(error) = keeper::ask(&self.asks, |reply| Ask::Resize(mtu, reply)).await
         {
@@ -105,7 +105,7 @@ impl Process {
             role: self.options.role,
             table: self.loaded.daemon.clone(),
             mobility: self.loaded.mobility.clone(),
-            mtu: inner_mtu(&self.loaded.engine),
+            mtu: inner_mtu(&self.loaded),
         };
         self.reloads.task = Some(tokio::spawn(reload.run()));
     }

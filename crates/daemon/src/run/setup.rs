@@ -17,6 +17,9 @@ use crate::options::Role;
 use crate::raw::{IPSEC, RawSockets, TUNNELS};
 use crate::udp::UdpConfig;
 
+/// Octets of an IP packet on Ethernet.
+const LINK_MTU: u16 = 1_500;
+
 /// The engine's part: connections are shared, the rest is small.
 pub(super) fn engine_config(loaded: &Loaded) -> Config {
     Config {
@@ -190,15 +193,22 @@ pub(super) fn record(file: CaptureFile, keys: Keys) -> anyhow::Result<(Capture, 
     Ok((capture, tap, keys))
 }
 
-pub(super) fn inner_mtu(config: &Config) -> u16 {
-    let children = config
+/// Octets of the largest packet that the TUN device takes. A visitor of a foreign agent would not
+/// hear what the kernel says of a larger one: the agent's own packets to its home address go
+/// through its home network. What our plane says comes out of the device, and goes to the visitor.
+pub(super) fn inner_mtu(loaded: &Loaded) -> u16 {
+    if let Some(Mobility::ForeignAgent(_)) = &loaded.mobility {
+        return LINK_MTU;
+    }
+    let children = loaded
+        .engine
         .connections
         .iter()
         .flat_map(|connection| &connection.children);
     children
         .map(|child| child.path_mtu)
         .min()
-        .unwrap_or(1_500)
+        .unwrap_or(LINK_MTU)
         .saturating_sub(OVERHEAD_BYTES)
 }
 
