@@ -83,7 +83,7 @@ impl Tun {
         let (file, name, vnet_header) = match Self::attach(name, libc::IFF_VNET_HDR) {
             Ok((file, name)) => (file, name, true),
             Err(fault) if fault.raw_os_error() == Some(libc::EINVAL) => {
-                let (file, name) = Self::attach(name, 0)?;
+                let (file, name) = Self::attach(name, 0).map_err(taken)?;
                 (file, name, false)
             }
             Err(fault) => return Err(taken(fault)),
