@@ -84,17 +84,16 @@ def test_a_packet_filter_that_another_program_removes_or_changes_is_put_back(out
 
 def test_what_changes_while_a_filter_is_put_back_never_counts_as_right(output: Path) -> None:
     """Two changes, the second one while the first is mended."""
-    with Mvpn(output) as network:
-        with firewall(network, Keys(network)) as role:
-            role.wait_ready()
-            rules = tables(network.fw)
-            table = next(line for line in rules.splitlines() if "table inet" in line).split()[2]
-            for gap_ms in range(0, 60, 3):
-                back = role.status()["process"]["tables_put_back"]
-                network.fw.run(["nft", "insert", "rule", "inet", table, "through", "accept"])
-                time.sleep(gap_ms / 1000)
-                network.fw.run(["nft", "flush", "chain", "inet", table, "through"])
-                wait_back(role, rules, back + 1)
+    with Mvpn(output) as network, firewall(network, Keys(network)) as role:
+        role.wait_ready()
+        rules = tables(network.fw)
+        table = next(line for line in rules.splitlines() if "table inet" in line).split()[2]
+        for gap_ms in range(0, 60, 3):
+            back = role.status()["process"]["tables_put_back"]
+            network.fw.run(["nft", "insert", "rule", "inet", table, "through", "accept"])
+            time.sleep(gap_ms / 1000)
+            network.fw.run(["nft", "flush", "chain", "inet", table, "through"])
+            wait_back(role, rules, back + 1)
 
 
 @pytest.mark.parametrize("is_port", [False, True], ids=["renamed", "port of a bridge"])
