@@ -469,7 +469,13 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(
     assert taken.ask("resize", mtu=1)["reply"] == "refused"
     assert state(network.ms) == during
     refused = len(strange) + 6
-    counts = {"packets": 0, "refused": refused, "put_back": 0, "is_open": False}
+    counts = {
+        "packets": 0,
+        "refused": refused,
+        "put_back": 0,
+        "entries_put_back": 0,
+        "is_open": False,
+    }
     assert taken.ask("kept-out") == {"reply": "kept-out", "counts": counts}
     # A message longer than any request is not read, and ends the connection.
     taken.socket.sendall(struct.pack("!I", 0xFFFF_FFFF))
