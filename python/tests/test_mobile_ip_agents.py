@@ -76,8 +76,9 @@ def test_what_a_visitor_sends_fits_the_tunnel_and_it_hears_what_does_not(output:
         ha.wait_ready()
         fa.wait_ready()
         with mobile_node(network) as ms:
+            ms.wait_ready().wait_at(HOME)
             network.move(AGENT)
-            ms.wait_ready().wait_at(AGENT)
+            ms.wait_at(AGENT)
             flow = iperf(network.ms, network.cn, CORRESPONDENT, 1)
             assert flow.received_bytes > 1_000_000
             large = ["ping", "-I", MOBILE, "-M", "do", "-c", "2", "-W", "1", CORRESPONDENT, "-s"]
