@@ -350,7 +350,7 @@ impl Returned {
         is_room
     }
 
-    /// It no longer waits.
+    /// It waits no more.
     fn give_back(&self, length: usize) {
         self.0.fetch_sub(length, Ordering::Relaxed);
     }

@@ -174,11 +174,9 @@ impl Process {
         let config = engine_config(&loaded);
         let node = Node::new(config, &seed);
         let started = (&seed, clock.now());
-        let mobility = loaded.mobility.as_ref();
         let mark = loaded.daemon.fwmark;
-        let mobility =
-            mobility.map(|it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started));
-        let mobility = mobility.transpose()?;
+        let part = |it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started);
+        let mobility = loaded.mobility.as_ref().map(part).transpose()?;
         Ok(Self {
             options,
             loaded,

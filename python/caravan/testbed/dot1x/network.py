@@ -14,15 +14,15 @@ together, by a relay between its bridge and the access point.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.relay import LinkConfig, Relay, software_checksums
-
-if TYPE_CHECKING:
-    from caravan.testbed.dot1x.wireless import WirelessCipher
 
 MTU_BYTES = 1500
 RADIUS_ADDRESS = "10.81.0.1"
@@ -33,6 +33,25 @@ RADIO, UPLINK = "radio0", "lan0"
 STATION_INTERFACE = "sta0"
 EAPOL_FORWARDED = 1 << 3
 """The bit of 01:80:c2:00:00:03: a bridge keeps EAPOL for itself without it."""
+
+
+class Cipher(Protocol):
+    """What protects frames in the airs of a network."""
+
+    device: str
+    """The interface of an end that has clear frames."""
+
+    def add(self, host: Host) -> None:
+        """Protect the frames of another station."""
+
+    def moved(self, host: Host, at: str) -> None:
+        """A station is in the air of an access point now."""
+
+    def status(self) -> Mapping[str, dict[str, Any]]:
+        """The reports of all ends, by role."""
+
+    def keys(self, authenticator: Authenticator, secret: str) -> AbstractContextManager[object]:
+        """Give an access point the keys of EAP that its authenticator is told."""
 
 
 class Airs(Network):
@@ -46,8 +65,7 @@ class Airs(Network):
         self.access_points: dict[str, Host] = {}
         self.stations: dict[str, Host] = {}
         self.airtimes: dict[str, Relay] = {}
-        self.cipher: WirelessCipher | None = None
-        """What protects frames in the airs, if something does."""
+        self.cipher: Cipher | None = None
         self._airtime = airtime
         self.links = self.host("links")
 
