@@ -65,6 +65,7 @@ BOUNDS = {
         "IEEE 802.16 clause 8.3: 192 carriers, 256 samples at 8/7 x 3.5 MHz, prefix 1/16",
     ),
     "ethernet": Bound(1e9, 1e9, 100.0, "IEEE 802.3 clause 40"),
+    "ethernet-100": Bound(1e8, 1e8, 100.0, "IEEE 802.3 clause 25, 100BASE-TX"),
     "atm-155": Bound(155.52e6, 155.52e6, 0.0, "ITU-T G.707: STM-1"),
     "frame-relay-100": Bound(100e6, 100e6, 0.0, "the line: paper U names no other"),
     "satellite-leo": Bound(
