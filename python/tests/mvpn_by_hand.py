@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+import socket
 import struct
 import sys
 import time
@@ -92,8 +93,9 @@ def udp(source: str, destination: str, port: int, payload: bytes) -> bytes:
 
 
 def ip_packets(capture: Capture) -> list[bytes]:
-    frames = capture.frames()
-    return [frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4]
+    """All but what the kernel says of its groups when a link comes up (IGMP)."""
+    frames = [frame for frame in capture.frames() if frame.ether_type == ETHER_TYPE_IPV4]
+    return [frame.packet for frame in frames if frame.protocol != socket.IPPROTO_IGMP]
 
 
 def skip_frames(capture: Capture) -> list[Frame]:
