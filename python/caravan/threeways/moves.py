@@ -175,8 +175,9 @@ def gap_of(node: Role, move: Move) -> tuple[float, float]:
         if moment < move.time_s:
             continue
         words = str(fields.get("message", ""))
-        is_here = words.startswith("attached: Colocated") or (
-            move.to == HOME and words.startswith(("attached: Visiting", "attached: Home"))
+        is_here = words.startswith("attached elsewhere, with the address") or (
+            move.to == HOME
+            and words.startswith(("attached elsewhere, without an address", "attached at home"))
         )
         if is_here:
             attached = asked = moment
