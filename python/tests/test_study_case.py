@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from study_by_hand import value, written
 
 import caravan.report
 import caravan.study
-from caravan.study import Study, StudyError, case, load
+from caravan.study import StudyError, case
 from caravan.study.commands import summary
 from caravan.study.relations import related
 from caravan.testbed.capture import IPPROTO_IPIP, IPPROTO_SKIP, IPPROTO_UDP
@@ -79,24 +80,9 @@ at = { reading = "B" }
 """
 
 
-def written(folder: Path, text: str = STUDY) -> Study:
-    path = folder / "study.toml"
-    path.write_text(text)
-    return load(str(path))
-
-
-def value(rows: pd.DataFrame, metric: str, **at: object) -> float:
-    """The only value there."""
-    found = rows[rows["metric"] == metric]
-    for axis, wanted in at.items():
-        found = found[found[axis] == wanted]
-    (one,) = found["value"]
-    return float(one)
-
-
 @pytest.mark.root
 def test_the_cases_have_the_papers_packets(tmp_path: Path) -> None:
-    run = caravan.study.run(written(tmp_path), directory=tmp_path / "out", level="testbed")
+    run = caravan.study.run(written(tmp_path, STUDY), directory=tmp_path / "out", level="testbed")
     rows = run.rows
     # A full packet of 1064 bytes, its reverse tunnel, and SKIP with a whole IV.
     wire = [value(rows, "protected_bytes", reading=reading) for reading in ("A", "B")]

@@ -17,10 +17,11 @@ from typing import ClassVar
 
 import pandas as pd
 import pytest
+from study_by_hand import value, written
 
 import caravan.study
 from caravan.files import CATALOGUE
-from caravan.study import Study, StudyError, load, wireless
+from caravan.study import StudyError, load, wireless
 from caravan.study.claims import HOLDS, IN_PART, WITHIN, verdicts
 from caravan.study.parsed import Run
 from caravan.study.results import Row
@@ -85,24 +86,9 @@ REGISTRATION_PORT, IKE_PORT = 434, 500
 RUN = Run(0.2, 0.0, 1)
 
 
-def written(folder: Path, text: str = STUDY) -> Study:
-    path = folder / "study.toml"
-    path.write_text(text)
-    return load(str(path))
-
-
-def value(rows: pd.DataFrame, metric: str, **at: object) -> float:
-    """The only value there."""
-    found = rows[rows["metric"] == metric]
-    for axis, wanted in at.items():
-        found = found[found[axis] == wanted]
-    (one,) = found["value"]
-    return float(one)
-
-
 @pytest.mark.root
 def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> None:
-    study = written(tmp_path)
+    study = written(tmp_path, STUDY)
     rows = caravan.study.run(study, directory=tmp_path / "out", level="testbed").rows
     for reading in ("m5", "m8"):
         for policy in ("pn-1", "pn-3", "pn-6", "pn-8"):
@@ -215,7 +201,7 @@ def test_a_tunnel_is_made_with_either_proof_and_group(
 
 @pytest.mark.root
 def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    study = written(tmp_path)
+    study = written(tmp_path, STUDY)
     call = (
         "import sys, caravan.study; "
         "caravan.study.run(caravan.study.load(sys.argv[1]), directory=sys.argv[2], level='testbed')"
@@ -481,7 +467,7 @@ def test_a_sentence_has_a_verdict_only_outside_the_spread(
         }
         for reading, (one, half) in (("m5", m5), ("m8", m8))
     )
-    (found,) = verdicts(written(tmp_path), rows)
+    (found,) = verdicts(written(tmp_path, STUDY), rows)
     assert found.grade == grade
 
 

@@ -273,7 +273,7 @@ impl Endpoint {
         }
         self.heed(packets.notices(), now);
         for slice in packets.returned() {
-            // As from a TUN device, whose header of zeros says that nothing is left to do.
+            // As from a TUN device; this endpoint's has no header before the packet.
             self.send(&mut octets[slice.range.clone()], now);
         }
         for message in packets.control() {
