@@ -1,7 +1,7 @@
 //! The packet threads. Each direction is a value that contains one of the engine's planes and its
 //! buffers. One thread serves both; while there is enough work, two threads serve one each
-//! (`threads`). The packet path has no lock, allocation or async, except for a packet that goes from
-//! one tunnel into another: it is copied into an order.
+//! (`threads`). The packet path has no lock, allocation or async, except that a packet from one
+//! tunnel into another is copied into an order.
 //!
 //! Control gives orders to a direction through a bounded queue, which is drained between bursts. It
 //! receives events through one bounded channel. If that channel is full, messages from strangers
