@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from ipaddress import IPv4Address
 
 from caravan.testbed import tshark
@@ -25,12 +26,17 @@ Layers = tuple[tuple[str, str], ...]
 
 
 def ip_packets(frames: list[Frame]) -> list[bytes]:
-    """All but ARP and solicitations."""
+    """All but ARP, solicitations, and what kernels say of their groups when a link comes up."""
     kinds = {frame.ether_type for frame in frames}
     assert kinds <= {ETHER_TYPE_ARP, ETHER_TYPE_IPV4}
-    packets = [frame.packet for frame in frames if frame.ether_type == ETHER_TYPE_IPV4]
+    packets = [frame.packet for frame in frames if is_told(frame)]
     # A node without an address asks the link for agents.
     return [packet for packet in packets if ends(packet) != SOLICITATION]
+
+
+def is_told(frame: Frame) -> bool:
+    """Whether this is IPv4 that somebody has sent on purpose: not IGMP."""
+    return frame.ether_type == ETHER_TYPE_IPV4 and frame.protocol != socket.IPPROTO_IGMP
 
 
 def ends(packet: bytes) -> tuple[str, str]:

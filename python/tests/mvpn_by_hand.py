@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import secrets
-import socket
 import struct
 import sys
 import time
@@ -13,10 +12,10 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import skip_by_hand
+from mobile_ip_captures import is_told
 from skip_by_hand import Line
 
 from caravan.testbed.capture import (
-    ETHER_TYPE_IPV4,
     IPPROTO_ICMP,
     IPPROTO_SKIP,
     IPPROTO_UDP,
@@ -93,9 +92,8 @@ def udp(source: str, destination: str, port: int, payload: bytes) -> bytes:
 
 
 def ip_packets(capture: Capture) -> list[bytes]:
-    """All but what the kernel says of its groups when a link comes up (IGMP)."""
-    frames = [frame for frame in capture.frames() if frame.ether_type == ETHER_TYPE_IPV4]
-    return [frame.packet for frame in frames if frame.protocol != socket.IPPROTO_IGMP]
+    """All IPv4 of a link, solicitations too."""
+    return [frame.packet for frame in capture.frames() if is_told(frame)]
 
 
 def skip_frames(capture: Capture) -> list[Frame]:

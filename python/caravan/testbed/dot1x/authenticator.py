@@ -184,6 +184,10 @@ class Authenticator:
                 return float(stamp)
         raise NamespaceError(f"hostapd has written of no success of {hardware_address}")
 
+    def starts(self, hardware_address: str) -> int:
+        """How many EAPOL-Starts of a station hostapd has read."""
+        return int(self._station(hardware_address).get("dot1xAuthEapolStartFramesRx", 0))
+
     # The program.
 
     def radius_counters(self) -> dict[str, int]:
