@@ -96,6 +96,25 @@ def test_what_changes_while_a_filter_is_put_back_never_counts_as_right(output: P
             wait_back(role, rules, back + 1)
 
 
+def test_what_changes_before_a_filter_was_looked_at_does_not_stay(output: Path) -> None:
+    """A node on its way loads its filter, and looks at it later."""
+    with Mvpn(output) as network, all_roles(network) as it:
+        walk(network, it.ms, VISITED)
+        rules = tables(network.ms)
+        table = next(line for line in rules.splitlines() if "table inet" in line).split()[2]
+        for _ in range(3):
+            walk(network, it.ms, BRANCH)
+            assert tables(network.ms) == ""
+            network.move(VISITED)
+            insert = ["nft", "insert", "rule", "inet", table, "from-link", "accept"]
+            while network.ms.run(insert, check=False).code:
+                time.sleep(0.001)
+            wait_back(it.ms, rules, 0)
+            it.ms.wait_at(VISITED)
+        # Nor is what the node itself removes and adds again taken for somebody else's doing.
+        assert it.ms.status()["process"]["entries_put_back"] == 0
+
+
 @pytest.mark.parametrize("is_port", [False, True], ids=["renamed", "port of a bridge"])
 def test_a_link_outside_under_another_name_stays_closed(is_port: bool, output: Path) -> None:
     """As if `ppp0` came back as `ppp1`, or another program put the link into a bridge."""

@@ -21,6 +21,7 @@ use crate::control::check_name;
 use crate::dns::backup::Backup;
 use crate::files;
 use crate::nft::names::is_table_name;
+use crate::nft::watch::Listing;
 use crate::routes::entries::{RoamingFootprint, Rule, TableRoute, is_interface};
 use crate::routes::prefix::Prefix;
 
@@ -88,8 +89,8 @@ pub struct FootprintFile {
     opened: File,
     /// The stored content.
     pub footprint: Footprint,
-    /// Of each nftables table that this process has loaded: how nft lists it. Not stored.
-    pub listings: BTreeMap<String, String>,
+    /// Of each nftables table that this process has loaded: how it must stay. Not stored.
+    pub listings: BTreeMap<String, Listing>,
     _lock: Flock<File>,
 }
 

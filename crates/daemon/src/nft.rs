@@ -32,9 +32,9 @@ use crate::footprint::FootprintFile;
 use crate::routes::full::Lan;
 use names::PREFIX;
 
-/// Where nft is if PATH lacks the administrator's folders.
 /// How often a table is loaded while other programs change nftables.
 const LOADS_MAX: usize = 5;
+/// Where nft is if PATH lacks the administrator's folders.
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
 
 /// Packets that may come unencrypted although their answer would go into the tunnel: IKE, ESP and
@@ -155,7 +155,7 @@ impl Forwarding {
             let _ = footprint.nft_tables.insert(table.clone());
         })
         .map_err(NftError::Footprint)?;
-        let loaded = put(programs, &table, &self.text(), file);
+        let loaded = put_by(programs, &table, &self.text(), file);
         if loaded.is_err() && !was_there {
             // It is one transaction: nothing was done that must be undone.
             forget(&table, file)?;
@@ -330,7 +330,11 @@ pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
 }
 
 /// Loads a table that the footprint names, and notes how it must stay.
-fn put(
+fn put(table: &str, text: &str, file: &mut FootprintFile) -> Result<(), NftError> {
+    put_by(&NFT, table, text, file)
+}
+
+fn put_by(
     programs: &[&str],
     table: &str,
     text: &str,
@@ -338,7 +342,19 @@ fn put(
 ) -> Result<(), NftError> {
     // Without a listing somebody has just removed it, and the watch finds that.
     let listed = settle(programs, table, text)?.unwrap_or_default();
-    file.listings.insert(table.to_owned(), listed);
+    let known = watch::Listing::Known(listed);
+    file.listings.insert(table.to_owned(), known);
+    Ok(())
+}
+
+/// The same for a table that is waited for: how it must stay is looked at later, if nftables has
+/// not changed by then.
+fn put_at_once(table: &str, text: &str, file: &mut FootprintFile) -> Result<(), NftError> {
+    let before = watch::generation();
+    run(&NFT, table, text)?;
+    let own = before.map(|it| it.wrapping_add(1));
+    file.listings
+        .insert(table.to_owned(), watch::Listing::Of(own));
     Ok(())
 }
 

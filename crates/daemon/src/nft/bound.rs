@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::names::{BOUND_PREFIX, is_bound};
-use super::{NFT, NftError, TO_GROUPS, family, forget, put, remove};
+use super::{NftError, TO_GROUPS, family, forget, put, remove};
 use crate::footprint::{Footprint, FootprintFile};
 use crate::routes::Prefix;
 use crate::routes::full::Purpose;
@@ -34,7 +34,7 @@ pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    let loaded = put(&NFT, &table, &text, file);
+    let loaded = put(&table, &text, file);
     if loaded.is_err() && !was_there {
         forget(&table, file)?;
     }

@@ -20,7 +20,7 @@ use wire::mip4::PORT as REGISTRATION;
 
 use super::links::Links;
 use super::names::WALL_PREFIX;
-use super::{NFT, NftError, forget, protocol_word, put, remove};
+use super::{NftError, forget, protocol_word, put, put_at_once, remove};
 use crate::config::{Loaded, MobileSetup, Mobility, NodeFirewall};
 use crate::footprint::FootprintFile;
 
@@ -36,9 +36,33 @@ const ERRORS: &str = "icmp type { destination-unreachable, time-exceeded, parame
 /// Loads or removes the table of a mobile node. Other processes have none. `former` is what was
 /// loaded last, and becomes what is loaded now.
 pub fn follow(
+    wanted: (&Loaded, &Links, bool),
+    former: &mut Option<String>,
+    file: &mut FootprintFile,
+) -> Result<(), NftError> {
+    // A node on its way waits for it.
+    keep(wanted, former, file, put_at_once)
+}
+
+/// Loads the table again: another program has changed or removed it.
+pub fn put_back(
+    (loaded, links): (&Loaded, &Links),
+    former: &mut Option<String>,
+    file: &mut FootprintFile,
+) -> Result<(), NftError> {
+    let was = former.take();
+    let done = keep((loaded, links, true), former, file, put);
+    if done.is_err() {
+        *former = was;
+    }
+    done
+}
+
+fn keep(
     (loaded, links, is_outside): (&Loaded, &Links, bool),
     former: &mut Option<String>,
     file: &mut FootprintFile,
+    put: fn(&str, &str, &mut FootprintFile) -> Result<(), NftError>,
 ) -> Result<(), NftError> {
     let Some(Mobility::MobileNode(node)) = &loaded.mobility else {
         return Ok(());
@@ -62,7 +86,7 @@ pub fn follow(
         let _ = footprint.nft_tables.insert(table.clone());
     })
     .map_err(NftError::Footprint)?;
-    put(&NFT, &table, &text, file)?;
+    put(&table, &text, file)?;
     *former = Some(text);
     Ok(())
 }

@@ -19,7 +19,7 @@ use wire::ip::protocol::{SKIP, UDP};
 
 use super::links::Links;
 use super::names::WALL_PREFIX;
-use super::{NFT, NftError, forget, put, remove};
+use super::{NftError, forget, put, remove};
 use crate::config::{FirewallSetup, Loaded, Mobility};
 use crate::footprint::FootprintFile;
 
@@ -35,7 +35,7 @@ pub fn keep(loaded: &Loaded, links: &Links, file: &mut FootprintFile) -> Result<
     })
     .map_err(NftError::Footprint)?;
     let text = text(&table, &loaded.daemon.tun, (setup, links));
-    put(&NFT, &table, &text, file)
+    put(&table, &text, file)
 }
 
 /// Says that no link counts as inside, where neither the file nor an address tells which are.

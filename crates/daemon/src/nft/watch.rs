@@ -91,6 +91,23 @@ fn read_generation(answer: &[u8]) -> Option<u32> {
     (is_answer && is_number).then_some(number)
 }
 
+/// How a table must stay.
+pub enum Listing {
+    /// As nft lists it.
+    Known(String),
+    /// As it is listed while nftables is of this generation, that of its load.
+    Of(Option<u32>),
+}
+
+/// What somebody else has done to a table.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// It is not as it was loaded.
+    Changed,
+    /// Nobody knows: nftables has changed before it was listed.
+    Unsure,
+}
+
 /// How nft lists a table, without its counters; `None` without a table.
 pub(super) fn listing(table: &str) -> Option<String> {
     let arguments = ["--stateless", "list", "table", "inet", table];
@@ -100,10 +117,26 @@ pub(super) fn listing(table: &str) -> Option<String> {
 }
 
 /// Tables that this process has loaded and that are not as it has loaded them.
-pub fn disturbed(file: &FootprintFile) -> Vec<String> {
-    let loaded = file.listings.iter();
-    let others = loaded.filter(|(table, listed)| listing(table).as_ref() != Some(listed));
-    others.map(|(table, _)| table.clone()).collect()
+pub fn disturbed(file: &mut FootprintFile) -> Vec<(String, Disturbance)> {
+    let mut disturbed = Vec::new();
+    for (table, known) in &mut file.listings {
+        let listed = listing(table);
+        let disturbance = match known {
+            Listing::Known(known) => {
+                (listed.as_ref() != Some(known)).then_some(Disturbance::Changed)
+            }
+            Listing::Of(loaded) => match listed {
+                Some(listed) if loaded.is_some() && generation() == *loaded => {
+                    *known = Listing::Known(listed);
+                    None
+                }
+                Some(_) => Some(Disturbance::Unsure),
+                None => Some(Disturbance::Changed),
+            },
+        };
+        disturbed.extend(disturbance.map(|it| (table.clone(), it)));
+    }
+    disturbed
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Notices that somebody else has removed our rules or blocking routes, and puts them back:
 //! systemd-networkd removes what it has not made when it configures a link.
 //!
-//! The kernel reports our own removals too. Only what the footprint still has is put back. Left
-//! out: routes into the tunnel. Without one, its block refuses the traffic.
+//! The kernel reports our own removals too. Only what the footprint still has is put back, and only
+//! what was missing counts: it may have been removed and added again since. Left out: routes into
+//! the tunnel. Without one, its block refuses the traffic.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -131,20 +132,16 @@ impl Removed {
             return Ok(0);
         }
         let netlink = Netlink::open()?;
+        let mut count = 0;
         for prefix in &blocks {
             let table = footprint.table;
-            netlink.add_block(table, **prefix, BLOCK_METRIC).await?;
+            let was_missing = netlink.put_block(table, **prefix, BLOCK_METRIC).await?;
+            count += u64::from(was_missing);
         }
         for rule in &rules {
-            netlink.add_rule(rule).await?;
+            count += u64::from(netlink.add_rule(rule).await?);
         }
-        // After lost reports, most of it was there.
-        let count = if self.may_be_all {
-            0
-        } else {
-            blocks.len() + rules.len()
-        };
-        Ok(count as u64)
+        Ok(count)
     }
 }
 

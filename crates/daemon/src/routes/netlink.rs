@@ -155,6 +155,24 @@ impl Netlink {
         self.add(message.build(), || format!("block {to}")).await
     }
 
+    /// Adds a block, and returns whether there was none.
+    pub(super) async fn put_block(
+        &self,
+        table: u32,
+        to: Prefix,
+        metric: u32,
+    ) -> Result<bool, RouteError> {
+        let message = route_message(table, to, metric).kind(RouteType::Unreachable);
+        let done = self.0.route().add(message.build()).execute().await;
+        let what = || format!("block {to}");
+        let is_missing = check(done, what, &[libc_errno::EXIST])?.is_some();
+        if !is_missing {
+            // It may be a route of another kind.
+            self.add_block(table, to, metric).await?;
+        }
+        Ok(is_missing)
+    }
+
     async fn add(
         &self,
         message: RouteMessage,
@@ -278,11 +296,13 @@ impl Netlink {
         check(done, what, &libc_errno::GONE).map(drop)
     }
 
-    pub(super) async fn add_rule(&self, rule: &Rule) -> Result<(), RouteError> {
+    /// Adds a rule, and returns whether it was missing.
+    pub(super) async fn add_rule(&self, rule: &Rule) -> Result<bool, RouteError> {
         let mut request = self.0.rule().add();
         *request.message_mut() = rule_message(rule);
         let what = || format!("add the rule for table {}", rule.table);
-        check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
+        let added = check(request.execute().await, what, &[libc_errno::EXIST])?;
+        Ok(added.is_some())
     }
 
     pub(super) async fn remove_rule(&self, rule: &Rule) -> Result<(), RouteError> {

@@ -21,7 +21,7 @@ use crate::config::{self, Loaded, Mobility, Names};
 use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
 use crate::nft::links::Links;
-use crate::nft::watch::Watch;
+use crate::nft::watch::{Disturbance, Watch};
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
 use crate::routes::roaming::local;
@@ -471,16 +471,17 @@ impl Server {
     }
 
     fn keep_tables(&mut self, was_open: bool) {
-        for table in nft::watch::disturbed(&self.file) {
+        for (table, disturbance) in nft::watch::disturbed(&mut self.file) {
+            let is_changed = disturbance == Disturbance::Changed;
             let is_logged = self.put_back < LOGGED_MAX && !was_open;
-            if is_logged {
+            if is_logged && is_changed {
                 warn!(
                     "another program has removed or changed the nftables table {table}, as `nft \
                      flush ruleset` and the reload of a firewall service do: putting it back"
                 );
             }
             match self.put_back(&table) {
-                Ok(()) => self.put_back += 1,
+                Ok(()) => self.put_back += u64::from(is_changed),
                 Err(error) => {
                     self.is_open = true;
                     if is_logged {
@@ -499,17 +500,11 @@ impl Server {
         if nft::names::is_bound(table) {
             return nft::bound::keep(&mut self.file);
         }
-        match self.filter.take() {
-            None => nft::wall::keep(&self.loaded, &self.links, &mut self.file),
-            Some(former) => {
-                let outside = (&self.loaded, &self.links, true);
-                let loaded = nft::node::follow(outside, &mut self.filter, &mut self.file);
-                if loaded.is_err() {
-                    self.filter = Some(former);
-                }
-                loaded
-            }
+        if self.filter.is_none() {
+            return nft::wall::keep(&self.loaded, &self.links, &mut self.file);
         }
+        let outside = (&self.loaded, &self.links);
+        nft::node::put_back(outside, &mut self.filter, &mut self.file)
     }
 
     async fn end(&mut self, lifts: bool) -> Reply {
