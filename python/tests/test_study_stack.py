@@ -95,6 +95,7 @@ def test_every_layer_has_rows_today() -> None:
     named = {
         layer
         for sweep in sweeps
+        if sweep.measure == "stack"
         for name in sweep.grid["policy"]
         for layer in str(name).split(" + ")
     }

@@ -305,7 +305,7 @@ def _exchange(
 def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
     """Exchanges one after the other as one text, with messages as large as a link carries them.
 
-    `framing` is the least of them: frames of 802.11 with data have an LLC, those that join have none.
+    `framing` is the least of them: frames of data have an LLC, those that join a network none.
     """
     lines = ['name = "stack"', 'title = "messages of a layer"']
     lines.append(f"framing = {min((_document(one).get('framing', 0) for one in names), default=0)}")
