@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from caravan import files
+from caravan.bench.tunnels import Measured, Message, measure
 from caravan.document import plain
-from caravan.threeways.tunnels import Measured, Message, measure
 
 
 def listed(name: str) -> list[Message]:

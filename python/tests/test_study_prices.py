@@ -65,7 +65,8 @@ MEASURED = {"eap": 0.005, "registration": 0.003, "ike": 0.012}
 
 
 def part(name: str, seconds: float, **changed: object) -> Row:
-    return replace(ROW, metric=f"authentication_s:{name}", value=seconds, **changed)  # type: ignore[arg-type]
+    row = replace(ROW, metric=f"authentication_s:{name}", value=seconds)
+    return replace(row, **changed)  # type: ignore[arg-type]
 
 
 def computed() -> list[Row]:

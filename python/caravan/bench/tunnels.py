@@ -1,6 +1,6 @@
 """What strongSwan's IKEv2 and wireguard-go really send before data, and at a move.
 
-`python -m caravan.threeways.tunnels [--wireguard PROGRAM]` brings each up between two namespaces
+`python -m caravan.bench.tunnels [--wireguard PROGRAM]` brings each up between two namespaces
 with no link between them but a veth, so times are those of the programs alone. A station sends an
 echo, and then comes to a new address while it sends one every few milliseconds. Left out: their
 throughput (`caravan.bench`), and loss.
