@@ -6,6 +6,7 @@
 //! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
 //! stations, renewal of group keys, more than one network.
 
+mod group;
 mod join;
 mod keys;
 
@@ -14,7 +15,9 @@ use std::collections::BTreeMap;
 use crypto::rand::{Seed, Stream};
 use wire::ieee80211::{Address, ETHERNET_LEN, Header, reason};
 
-use super::cipher::{GroupKey, PermittedCipher, TemporalKey};
+use group::Group;
+
+use super::cipher::{PermittedCipher, TemporalKey};
 use super::dynamic_wep::SessionKey;
 use super::handshake::{Authenticator, MasterKey, Outbox};
 use super::network::{Network, Security};
@@ -37,7 +40,6 @@ const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
 const PACE: Duration = Duration::from_millis(100);
 /// Time units between beacons, if there were some.
 const BEACON_INTERVAL: u16 = 100;
-const GROUP_KEY_ID: u8 = 1;
 
 /// An access point.
 pub struct AccessPoint {
@@ -46,7 +48,7 @@ pub struct AccessPoint {
     seed: Seed,
     streams: u64,
     port: Port,
-    group: Option<GroupKey>,
+    group: Option<Group>,
     members: BTreeMap<Address, Member>,
     exchanges: BTreeMap<Address, Exchange>,
     gate: TokenGate,
@@ -107,15 +109,11 @@ impl AccessPoint {
                 port.install_shared(key, *key_id);
                 None
             }
-            Security::DynamicWep(cipher) | Security::Rsn { cipher, .. } => Some(GroupKey {
-                key: random_key(*cipher, &mut seed.stream("group key", 0)),
-                key_id: GROUP_KEY_ID,
-                last_number: 0,
-            }),
+            Security::DynamicWep(cipher) | Security::Rsn { cipher, .. } => {
+                let random = seed.stream("group key", 0);
+                Some(Group::new(*cipher, random, &mut port))
+            }
         };
-        if let Some(group) = &group {
-            port.install_group(group);
-        }
         let gate = TokenGate::new(FREE_EXCHANGES, &mut seed.stream("tokens", 0));
         Self {
             network,
@@ -192,8 +190,11 @@ impl AccessPoint {
             self.next_answer = now + PACE;
             self.dismiss(from, reason::NOT_ASSOCIATED, out);
         }
-        let is_attacked = self.port.mic_failures().are_active(now);
-        if reason == DropReason::LinkBadMic && is_attacked {
+        let failures = self.port.mic_failures();
+        if reason == DropReason::LinkBadMic && failures.are_active(now) {
+            if let Some(group) = &mut self.group {
+                group.stop(failures.until());
+            }
             for station in self.stations() {
                 self.leave(
                     station,
@@ -282,11 +283,16 @@ impl AccessPoint {
             let next = it.sae.deadline().filter(|next| next.at < end.at);
             next.unwrap_or(end)
         });
-        handshakes.chain(exchanges).min_by_key(|it| it.at)
+        let group = self.group.as_ref().and_then(Group::deadline);
+        let all = handshakes.chain(exchanges).chain(group);
+        all.min_by_key(|it| it.at)
     }
 
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
+        if let Some(group) = &mut self.group {
+            group.fire(now, &mut self.port);
+        }
         for station in self.stations() {
             let member = self.members.get_mut(&station);
             let Some(handshake) = member.and_then(|it| it.handshake.as_mut()) else {

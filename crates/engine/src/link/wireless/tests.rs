@@ -1,3 +1,5 @@
+mod air;
+mod attacks;
 mod networks;
 mod ports;
 mod vectors;

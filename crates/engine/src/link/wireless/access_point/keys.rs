@@ -5,7 +5,7 @@ use wire::ieee80211::{Address, reason};
 
 use super::{AccessPoint, random_key};
 use crate::counters::DropReason;
-use crate::link::wireless::cipher::{GroupKey, PermittedCipher};
+use crate::link::wireless::cipher::PermittedCipher;
 use crate::link::wireless::dynamic_wep::{GivenKey, KeyGiver, SessionKey};
 use crate::link::wireless::handshake::{
     Authenticator, AuthenticatorConfig, Fact, Failure, MasterKey, Outbox,
@@ -59,11 +59,7 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) {
-        let last_number = self.port.last_group_number();
-        let group = self.group.clone().map(|group| GroupKey {
-            last_number,
-            ..group
-        });
+        let group = self.group.as_ref().map(|it| it.key(&self.port));
         let member = self.members.get_mut(&station);
         let handshake = member.and_then(|it| it.handshake.as_mut());
         let (Some(handshake), Some(group)) = (handshake, group) else {
@@ -106,8 +102,9 @@ impl AccessPoint {
         let mut random = self.stream("wep");
         let mut giver = KeyGiver::new(session);
         let own = random_key(cipher, &mut random);
-        let of_group = self.group.as_ref().map(|group| GivenKey {
-            key: group.key.clone(),
+        let group = self.group.as_ref().map(|it| it.key(&self.port));
+        let of_group = group.map(|group| GivenKey {
+            key: group.key,
             key_id: group.key_id,
             is_unicast: false,
         });
