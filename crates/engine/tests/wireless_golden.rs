@@ -7,7 +7,9 @@ use engine::link::wireless::handshake::{
     Akm, Authenticator, AuthenticatorConfig, Fact, MasterKey, Outbox, Supplicant, SupplicantConfig,
 };
 use engine::link::wireless::owe::{OwePair, OweRole};
-use engine::link::wireless::sae::{Method, Password, Sae, SaeConfig, SaeKeys, SaeOutbox};
+use engine::link::wireless::sae::{
+    Admission, Method, Password, Sae, SaeConfig, SaeKeys, SaeOutbox, TokenGate,
+};
 use engine::link::wireless::{GroupKey, LinkCipher, MAX_GROWTH, Port, Privacy, Role, TemporalKey};
 use engine::time::Instant;
 use engine::work::Work;
@@ -200,8 +202,13 @@ impl Air {
         let commit = out.bodies.remove(0);
         self.manage_up(control::AUTHENTICATION, &commit);
         let mut theirs = SaeOutbox::default();
-        let answered = Sae::answer(of_access_point, &commit, random, NOW, &mut theirs);
-        let mut access_point = answered.expect("a good commit");
+        let gate = TokenGate::new(1, &mut Seed::new([12; 32]).stream("gate", 0));
+        let is_hash_to_element = of_access_point.method.is_hash_to_element();
+        let admitted = gate.admit(&commit, is_hash_to_element, STATION, 0);
+        let Ok(Admission::Admitted(commit)) = admitted else {
+            panic!("a good commit");
+        };
+        let mut access_point = Sae::answer(of_access_point, commit, random, NOW, &mut theirs);
         for body in &theirs.bodies {
             self.manage_down(control::AUTHENTICATION, body);
             assert_eq!(station.handle(body, NOW, &mut out), Ok(()));

@@ -14,7 +14,7 @@ use crate::link::wireless::network::{Credential, Mismatch, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
 use crate::link::wireless::port::{MAX_GROWTH, MAX_STATIONS};
-use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
+use crate::link::wireless::sae::{Admission, Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
 impl AccessPoint {
@@ -144,17 +144,23 @@ impl AccessPoint {
         if self.exchanges.len() >= MOST_EXCHANGES {
             return Err(DropReason::TooManyExchanges);
         }
-        if let Some(body) = self.gate.admit(body, station, self.exchanges.len())? {
-            self.send(control::AUTHENTICATION, station, &body, out);
-            return Ok(());
-        }
+        let open = self.exchanges.len();
+        let is_hash_to_element = method.is_hash_to_element();
+        let admitted = self.gate.admit(body, is_hash_to_element, station, open)?;
+        let commit = match admitted {
+            Admission::Admitted(commit) => commit,
+            Admission::Refused(body) => {
+                self.send(control::AUTHENTICATION, station, &body, out);
+                return Ok(());
+            }
+        };
         let config = SaeConfig {
             method,
             own: self.own,
             peer: station,
         };
         let mut random = self.stream("sae");
-        let sae = Sae::answer(config, body, &mut random, now, &mut answer)?;
+        let sae = Sae::answer(config, commit, &mut random, now, &mut answer);
         let exchange = Exchange {
             sae,
             began: now,

@@ -46,3 +46,45 @@ fn after_countermeasures_stations_get_another_group_key() {
     let drops = air.stations[0].1.drops();
     assert_eq!(drops.of(DropReason::LinkNoKey), 1);
 }
+
+/// A commit with a point that is not on the curve costs no point, and keeps nobody out.
+#[test]
+fn bad_commits_cost_an_access_point_no_points() {
+    for is_hash_to_element in [false, true] {
+        let security = rsn(
+            Akm::Sae,
+            LinkCipher::Ccmp128,
+            password(b"mellon", is_hash_to_element),
+        );
+        let mut air = Air::of(&security);
+        let mut out = AirOutbox::default();
+        let mut frame = commit(&security);
+        for number in 0..1_000u16 {
+            frame[13..15].copy_from_slice(&number.to_be_bytes());
+            frame[127] ^= 1;
+            let mut bad = frame.clone();
+            let taken = air.access_point.receive(&mut bad, air.now, &mut out);
+            frame[127] ^= 1;
+            assert_eq!(taken, Received::Dropped(DropReason::BadPublicValue));
+        }
+        assert!(out.frames.is_empty());
+        let work = air.access_point.work();
+        assert!(work.entries().is_empty(), "{:?}", work.entries());
+        assert_eq!(air.access_point.deadline(), None);
+        air.run(Duration::from_secs(1));
+        air.works();
+    }
+}
+
+/// The commit of a station, as it goes into the air.
+fn commit(security: &Security) -> Vec<u8> {
+    let mut air = Air::of(security);
+    air.stations.truncate(1);
+    let mut out = AirOutbox::default();
+    air.stations[0].1.fire(air.now, &mut out);
+    let probe = out.frames.remove(0);
+    air.deliver(&probe, &mut out);
+    let answer = out.frames.remove(0);
+    air.deliver(&answer, &mut out);
+    out.frames.remove(0)
+}
