@@ -183,10 +183,32 @@ pub fn write_ssid(ssid: &[u8], w: &mut Writer) {
     Element { id, body }.write(w);
 }
 
-/// Appends the rates of 802.11b: 1, 2, 5.5 and 11 Mbit/s, all of them basic.
+/// Appends the rates of 802.11g, those of 802.11b basic: the first eight, and the others in an
+/// element of their own.
 pub fn write_rates(w: &mut Writer) {
-    let (id, body) = (element_id::RATES, &[0x82, 0x84, 0x8b, 0x96][..]);
-    Element { id, body }.write(w);
+    const BASIC: u8 = 0x80;
+    // In units of 500 kbit/s.
+    let rates = [
+        BASIC | 2,
+        BASIC | 4,
+        BASIC | 11,
+        BASIC | 22,
+        12,
+        18,
+        24,
+        36,
+        48,
+        72,
+        96,
+        108,
+    ];
+    let (first, others) = rates.split_at(8);
+    for (id, body) in [
+        (element_id::RATES, first),
+        (element_id::EXTENDED_RATES, others),
+    ] {
+        Element { id, body }.write(w);
+    }
 }
 
 /// Appends the Diffie-Hellman parameter element of OWE.

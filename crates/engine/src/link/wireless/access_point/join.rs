@@ -4,7 +4,7 @@ use wire::codec::Writer;
 use wire::ieee80211::{
     Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
     OPEN_ALGORITHM, SAE_ALGORITHM, control, element_id, extension, find_extension, read_reason,
-    status, write_diffie_hellman,
+    status, write_diffie_hellman, write_rates,
 };
 
 use super::{AccessPoint, BEACON_INTERVAL, Exchange, MOST_EXCHANGES, Member, NamedKey, Traffic};
@@ -206,7 +206,7 @@ impl AccessPoint {
         out: &mut AirOutbox,
     ) {
         let mut own = Writer::new();
-        self.network.write_name(&mut own);
+        write_rates(&mut own);
         let admitted = self.admit(station, request, now, &mut own);
         let (status, association_id) = match &admitted {
             Ok((id, _)) => (status::SUCCESS, *id),
@@ -265,6 +265,8 @@ impl AccessPoint {
                     self.drops.count(reason);
                     status::UNSUPPORTED_GROUP
                 })?;
+                // RFC 8110 §4.3
+                own.bytes(&self.network.security.rsn());
                 write_diffie_hellman(&pair.element(), own);
                 Some((keys.master, Some(keys.pmkid)))
             }

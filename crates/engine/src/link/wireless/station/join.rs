@@ -254,6 +254,9 @@ impl Station {
         }
         let mut master = agreed.clone();
         if let Some(pair) = pair {
+            let security = &self.network.security;
+            let same = security.check(response.capabilities, response.elements);
+            same.map_err(|_| DropReason::NoProposalChosen)?;
             let element = find_extension(response.elements, extension::DIFFIE_HELLMAN);
             let element = element.ok_or(DropReason::IncompleteMessage)?;
             let keys = pair.agree(OweRole::Client, element, &mut self.work)?;

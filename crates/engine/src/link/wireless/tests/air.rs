@@ -16,8 +16,11 @@ pub(super) const OTHER: Address = Address([2, 0, 0, 0, 0, 3]);
 pub(super) const WIRED: Address = Address([2, 0, 0, 0, 0, 9]);
 pub(super) const SESSION: [u8; 64] = [0x5e; 64];
 
+/// Of the eight octets that the catalogue's exchanges reckon with.
+const SSID: &[u8; 8] = b"caravans";
+
 pub(super) fn network(security: Security) -> Network {
-    let ssid = b"caravan".to_vec();
+    let ssid = SSID.to_vec();
     Network { ssid, security }
 }
 
@@ -46,7 +49,7 @@ pub(super) fn master(octet: u8) -> Credential {
 pub(super) fn password(text: &[u8], is_hash_to_element: bool) -> Credential {
     let password = Password::new(text);
     Credential::Password(match is_hash_to_element {
-        true => Method::HashToElement(password.token(b"caravan", b"", &mut Work::default())),
+        true => Method::HashToElement(password.token(SSID, b"", &mut Work::default())),
         false => Method::HuntingAndPecking(password),
     })
 }
@@ -80,6 +83,8 @@ pub(super) struct Air {
     pub(super) count: usize,
     /// Data in the clear that went through the air.
     pub(super) clear: usize,
+    /// Frames of management and keys.
+    pub(super) carried: Vec<Vec<u8>>,
 }
 
 impl Air {
@@ -97,6 +102,7 @@ impl Air {
             lost: None,
             count: 0,
             clear: 0,
+            carried: Vec::new(),
         }
     }
 
@@ -135,6 +141,7 @@ impl Air {
             }
             let mut answer = AirOutbox::default();
             self.deliver(&air, &mut answer);
+            self.carried.push(air);
             queue.extend(answer.frames);
             self.events.extend(answer.events);
         }
