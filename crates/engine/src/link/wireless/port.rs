@@ -294,11 +294,10 @@ impl Port {
     fn unprotect_uncounted(&mut self, air: &mut [u8], now: Instant) -> Result<Opened, DropReason> {
         let header = Header::parse(air);
         let (header, len) = header.map_err(|_| DropReason::LinkUnsupportedFrame)?;
-        let is_data = matches!(
-            header.control & control::KIND,
-            control::DATA | control::QOS_DATA
-        );
-        if !is_data || header.is_fragment() {
+        // Not even with quality of service: nothing protects its bit that says the body is several
+        // frames (CVE-2020-24588).
+        let kind = header.control & (control::KIND | control::ORDER);
+        if kind != control::DATA || header.is_fragment() {
             return Err(DropReason::LinkUnsupportedFrame);
         }
         self.check_addresses(&header)?;
