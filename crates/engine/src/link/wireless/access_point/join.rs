@@ -274,11 +274,12 @@ impl AccessPoint {
                 credential: Credential::Password(_),
                 ..
             } => {
-                let exchange = self.exchanges.remove(&station);
-                let exchange = exchange.ok_or(status::UNSPECIFIED)?;
-                self.retire_exchange(&exchange);
-                let keys = exchange.keys.ok_or(status::UNSPECIFIED)?;
-                Some((keys.master, Some(keys.pmkid)))
+                // The exchange stays until the station has keys: anybody can send this request,
+                // and the station itself repeats it if our answer is lost.
+                let exchange = self.exchanges.get(&station);
+                let keys = exchange.and_then(|it| it.keys.as_ref());
+                let keys = keys.ok_or(status::UNSPECIFIED)?;
+                Some((keys.master.clone(), Some(keys.pmkid)))
             }
             Security::Rsn {
                 credential: Credential::Master(master),

@@ -126,6 +126,9 @@ impl AccessPoint {
         if let Some(member) = self.members.get_mut(&station) {
             member.is_secured = true;
         }
+        if let Some(exchange) = self.exchanges.remove(&station) {
+            self.retire_exchange(&exchange);
+        }
         out.events.push(LinkEvent::Secured(station));
     }
 

@@ -88,3 +88,25 @@ fn commit(security: &Security) -> Vec<u8> {
     air.deliver(&answer, &mut out);
     out.frames.remove(0)
 }
+
+/// Anybody can send an association request in the name of a station.
+#[test]
+fn a_forged_association_request_leaves_an_exchange_of_sae_alone() {
+    let security = rsn(Akm::Sae, LinkCipher::Ccmp128, password(b"mellon", true));
+    let forged = association(&security, STATION);
+    let mut air = Air::of(&security);
+    air.stations.truncate(1);
+    let mut out = AirOutbox::default();
+    air.stations[0].1.fire(air.now, &mut out);
+    // Probe, answer, commit; commit and confirm are on their way to the station.
+    for _ in 0..3 {
+        let frame = out.frames.remove(0);
+        air.deliver(&frame, &mut out);
+    }
+    assert_eq!(out.frames.len(), 2);
+    let mut answer = AirOutbox::default();
+    air.deliver(&forged, &mut answer);
+    assert!(air.access_point.stations().is_empty());
+    air.carry(out);
+    air.works_alone();
+}
