@@ -37,6 +37,10 @@ pub mod status {
 pub mod reason {
     /// The station goes, or the access point ends.
     pub const LEAVING: u16 = 3;
+    /// The station was silent for too long.
+    pub const INACTIVITY: u16 = 4;
+    /// The access point has no room for all its stations.
+    pub const NO_ROOM: u16 = 5;
     /// Data of a station that has not joined.
     pub const NOT_ASSOCIATED: u16 = 7;
     /// Wrong MICs of TKIP.

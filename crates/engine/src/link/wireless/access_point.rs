@@ -2,7 +2,7 @@
 //! frames.
 //!
 //! Whoever has the network's name may join; without keys it sends and gets EAPOL alone. Stations
-//! without keys make room for others. A station that joins again has no key, as if it had come for
+//! without keys, and those that are long silent, make room for others. A station that joins again has no key, as if it had come for
 //! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
 //! stations, renewal of group keys, more than one network.
 
@@ -36,6 +36,10 @@ const FREE_EXCHANGES: usize = 4;
 const MOST_EXCHANGES: usize = 64;
 /// From the first commit to the association.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
+/// After so long a silence a station is told to leave.
+const INACTIVITY: Duration = Duration::from_secs(300);
+/// After so long a silence a station makes room for another one. Ours are never silent so long.
+const LONG_SILENCE: Duration = Duration::from_secs(150);
 /// Between two answers to strangers' data.
 const PACE: Duration = Duration::from_millis(100);
 /// Time units between beacons, if there were some.
@@ -66,6 +70,7 @@ struct Member {
     /// Not before the key of EAP has come.
     is_secured: bool,
     joined: u64,
+    heard_at: Instant,
     traffic: Traffic,
 }
 
@@ -149,6 +154,9 @@ impl AccessPoint {
             return Received::Dropped(DropReason::LinkUnsupportedFrame);
         };
         let from = header.transmitter;
+        if let Some(member) = self.members.get_mut(&from) {
+            member.heard_at = now;
+        }
         if header.is_management() {
             return match self.manage(&header, &air[len..], now, out) {
                 Ok(()) => Received::Taken,
@@ -284,7 +292,12 @@ impl AccessPoint {
             next.unwrap_or(end)
         });
         let group = self.group.as_ref().and_then(Group::deadline);
-        let all = handshakes.chain(exchanges).chain(group);
+        let longest = self.members.values().map(|it| it.heard_at).min();
+        let silence = longest.map(|heard_at| Deadline {
+            at: heard_at + INACTIVITY,
+            why: "tell a silent station to leave",
+        });
+        let all = handshakes.chain(exchanges).chain(group).chain(silence);
         all.min_by_key(|it| it.at)
     }
 
@@ -292,6 +305,15 @@ impl AccessPoint {
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
         if let Some(group) = &mut self.group {
             group.fire(now, &mut self.port);
+        }
+        let is_silent = |it: &Member| it.heard_at + INACTIVITY <= now;
+        let members = self.members.iter();
+        let silent: Vec<Address> = members
+            .filter(|(_, it)| is_silent(it))
+            .map(|(station, _)| *station)
+            .collect();
+        for station in silent {
+            self.leave(station, reason::INACTIVITY, LinkFailure::Inactive, out);
         }
         for station in self.stations() {
             let member = self.members.get_mut(&station);

@@ -2,7 +2,7 @@
 //!
 //! It probes until an access point of its network answers, and takes the first. Authentication is
 //! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after a
-//! silence it asks whether the access point is still there. With EAP the owner gives the session's
+//! silence of the access point, or of its own, it asks whether the other is still there. With EAP the owner gives the session's
 //! key. Left out: beacons, the strength of signals, other channels, reassociation.
 
 mod join;
@@ -38,6 +38,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// How often it asks, the first time with this patience, then twice as long each time.
 const SILENT_ATTEMPTS: u32 = 3;
 const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it sees to it that its access point hears it.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Packets of keys that are kept until their session's key comes.
 const MOST_EARLY: usize = 4;
 const LISTEN_INTERVAL: u16 = 1;
@@ -54,6 +56,9 @@ pub struct Station {
     next_at: Option<Instant>,
     /// When the access point was last heard.
     heard_at: Instant,
+    /// Whether it has sent something since it last looked, and when that was.
+    has_spoken: bool,
+    looked_at: Instant,
     access_point_rsn: Vec<u8>,
     keys: Keys,
     early: VecDeque<Vec<u8>>,
@@ -106,6 +111,8 @@ impl Station {
             attempts: 0,
             next_at: Some(now),
             heard_at: now,
+            has_spoken: false,
+            looked_at: now,
             access_point_rsn: Vec::new(),
             keys: Keys::None,
             early: VecDeque::new(),
@@ -141,6 +148,7 @@ impl Station {
             self.drops.count(DropReason::LinkUnknownStation);
             return Err(DropReason::LinkUnknownStation);
         }
+        self.has_spoken = true;
         self.port.protect(frame, air)
     }
 

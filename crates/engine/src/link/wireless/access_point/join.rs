@@ -4,10 +4,12 @@ use wire::codec::Writer;
 use wire::ieee80211::{
     Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
     OPEN_ALGORITHM, SAE_ALGORITHM, control, element_id, extension, find_extension, read_reason,
-    status, write_diffie_hellman, write_rates,
+    reason, status, write_diffie_hellman, write_rates,
 };
 
-use super::{AccessPoint, BEACON_INTERVAL, Exchange, MOST_EXCHANGES, Member, NamedKey, Traffic};
+use super::{
+    AccessPoint, BEACON_INTERVAL, Exchange, LONG_SILENCE, MOST_EXCHANGES, Member, NamedKey, Traffic,
+};
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::Akm;
 use crate::link::wireless::network::{Credential, Mismatch, Security, whole};
@@ -207,7 +209,7 @@ impl AccessPoint {
     ) {
         let mut own = Writer::new();
         write_rates(&mut own);
-        let admitted = self.admit(station, request, now, &mut own);
+        let admitted = self.admit(station, request, &mut own, now, out);
         let (status, association_id) = match &admitted {
             Ok((id, _)) => (status::SUCCESS, *id),
             Err(status) => (*status, 0),
@@ -238,8 +240,9 @@ impl AccessPoint {
         &mut self,
         station: Address,
         request: &AssociationRequest<'_>,
-        now: Instant,
         own: &mut Writer,
+        now: Instant,
+        out: &mut AirOutbox,
     ) -> Result<(u16, Option<NamedKey>), u16> {
         if station.is_group() || station == self.own || !self.network.is_named(request.elements) {
             return Err(status::UNSPECIFIED);
@@ -287,7 +290,8 @@ impl AccessPoint {
             } => Some((master.clone(), None)),
             _ => None,
         };
-        let id = self.make_room(station).ok_or(status::NO_ROOM)?;
+        let id = self.make_room(station, now, out);
+        let id = id.ok_or(status::NO_ROOM)?;
         self.forget(station);
         self.port.join(station);
         self.streams += 1;
@@ -297,22 +301,32 @@ impl AccessPoint {
             handshake: None,
             is_secured: false,
             joined: self.streams,
+            heard_at: now,
             traffic: Traffic::default(),
         };
         self.members.insert(station, member);
         Ok((id, master))
     }
 
-    /// A free association identifier. If there is none, the oldest station without keys goes.
-    pub(super) fn make_room(&mut self, station: Address) -> Option<u16> {
+    /// A free association identifier. If there is none, the oldest station without keys goes, or
+    /// the one that is silent for longest.
+    pub(super) fn make_room(
+        &mut self,
+        station: Address,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Option<u16> {
         if let Some(known) = self.members.get(&station) {
             return Some(known.association_id);
         }
         if self.members.len() >= MAX_STATIONS {
-            let without = self.members.iter().filter(|(_, it)| !it.is_secured);
+            let members = || self.members.iter();
+            let without = members().filter(|(_, it)| !it.is_secured);
             let oldest = without.min_by_key(|(_, it)| it.joined);
-            let oldest = *oldest?.0;
-            self.forget(oldest);
+            let silent = members().filter(|(_, it)| it.heard_at + LONG_SILENCE <= now);
+            let longest = silent.min_by_key(|(_, it)| it.heard_at);
+            let goes = *oldest.or(longest)?.0;
+            self.leave(goes, reason::NO_ROOM, LinkFailure::Inactive, out);
         }
         let mut taken = vec![false; MAX_STATIONS + 1];
         for member in self.members.values() {

@@ -8,7 +8,7 @@ use wire::ieee80211::{
 };
 
 use super::{
-    FAST_PROBES, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
+    FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
     Station, TIMEOUT,
 };
 use crate::counters::DropReason;
@@ -73,15 +73,25 @@ impl Station {
         if due > now {
             self.attempts = 0;
             self.next_at = Some(due);
+            if self.looked_at + KEEP_ALIVE <= now {
+                if !core::mem::take(&mut self.has_spoken) {
+                    self.probe_access_point(access_point, out);
+                }
+                self.looked_at = now;
+            }
         } else if self.attempts < SILENT_ATTEMPTS {
-            let mut body = Writer::new();
-            self.network.write_name(&mut body);
-            self.send(control::PROBE_REQUEST, access_point, body.as_slice(), out);
+            self.probe_access_point(access_point, out);
             self.next_at = Some(now + SILENT_TIMEOUT * (1 << self.attempts));
             self.attempts += 1;
         } else {
             self.fail(LinkFailure::NoAnswer("probe"), now, out);
         }
+    }
+
+    fn probe_access_point(&mut self, access_point: Address, out: &mut AirOutbox) {
+        let mut body = Writer::new();
+        self.network.write_name(&mut body);
+        self.send(control::PROBE_REQUEST, access_point, body.as_slice(), out);
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
@@ -270,6 +280,7 @@ impl Station {
             master = Some(known.clone());
         }
         self.stage = Stage::Associated(access_point);
+        (self.has_spoken, self.looked_at) = (true, now);
         self.next_at = Some(now + SILENCE);
         self.attempts = 0;
         self.retire();

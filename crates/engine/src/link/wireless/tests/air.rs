@@ -1,7 +1,7 @@
 //! A station and an access point with an air between them.
 
 use crypto::rand::Seed;
-use wire::ieee80211::{Address, EthernetHeader, Header};
+use wire::ieee80211::{Address, EthernetHeader, Header, control};
 
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, MasterKey};
@@ -243,23 +243,24 @@ pub(super) fn data(destination: Address, source: Address) -> Vec<u8> {
     [&header.octets()[..], b"an IP packet, not really"].concat()
 }
 
-/// An association request, as a station sends it.
-pub(super) fn association(security: &Security, address: Address) -> Vec<u8> {
+/// What a station sends until it has joined, the association request last.
+pub(super) fn joining(security: &Security, address: Address) -> Vec<Vec<u8>> {
     let network = network(security.clone());
     let mut station = Station::new(network.clone(), address, Seed::new([2; 32]), Instant(0));
     let mut access_point = AccessPoint::new(network, AP, Seed::new([1; 32]));
-    let mut out = AirOutbox::default();
+    let (mut out, mut sent) = (AirOutbox::default(), Vec::new());
     station.fire(Instant(0), &mut out);
     loop {
-        let mut air = out.frames.pop().expect("a frame");
+        let mut air = out.frames.remove(0);
         let (header, _) = Header::parse(&air).unwrap();
-        if header.transmitter == address && header.control == 0 {
-            return air;
+        if header.transmitter != address {
+            station.receive(&mut air, Instant(0), &mut out);
+            continue;
         }
-        out = AirOutbox::default();
-        match header.transmitter == address {
-            true => access_point.receive(&mut air, Instant(0), &mut out),
-            false => station.receive(&mut air, Instant(0), &mut out),
-        };
+        sent.push(air.clone());
+        if header.control == control::ASSOCIATION_REQUEST {
+            return sent;
+        }
+        access_point.receive(&mut air, Instant(0), &mut out);
     }
 }

@@ -93,7 +93,7 @@ fn commit(security: &Security) -> Vec<u8> {
 #[test]
 fn a_forged_association_request_leaves_an_exchange_of_sae_alone() {
     let security = rsn(Akm::Sae, LinkCipher::Ccmp128, password(b"mellon", true));
-    let forged = association(&security, STATION);
+    let forged = joining(&security, STATION).pop().unwrap();
     let mut air = Air::of(&security);
     air.stations.truncate(1);
     let mut out = AirOutbox::default();

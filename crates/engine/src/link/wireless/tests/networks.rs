@@ -208,6 +208,19 @@ fn a_silent_access_point_is_asked_and_then_given_up() {
 }
 
 #[test]
+fn a_station_that_only_listens_stays_a_member() {
+    let mut air = Air::of(&wep(7));
+    air.run(Duration::from_secs(1));
+    let to_all = data(Address::BROADCAST, WIRED);
+    for _ in 0..700 {
+        air.run(Duration::from_secs(1));
+        assert_eq!(air.down(&to_all).unwrap().len(), 2);
+    }
+    assert_eq!(air.failures(), []);
+    assert_eq!(air.access_point.stations().len(), 2);
+}
+
+#[test]
 fn strangers_get_no_room_that_members_need() {
     let security = wep(7);
     let mut access_point = AccessPoint::new(network(security), AP, Seed::new([1; 32]));
@@ -218,8 +231,9 @@ fn strangers_get_no_room_that_members_need() {
         for number in 0..2_100u16 {
             let [a, b] = number.to_be_bytes();
             let address = Address([2, 1, 0, 0, a, b]);
-            let mut air = association(&security, address);
-            it.receive(&mut air, Instant(0), &mut out);
+            for mut air in joining(&security, address) {
+                it.receive(&mut air, Instant(0), &mut out);
+            }
         }
         assert_eq!(it.stations().len(), MAX_STATIONS);
     }
@@ -227,6 +241,21 @@ fn strangers_get_no_room_that_members_need() {
     let last = Address([2, 1, 0, 0, 8, 0x33]);
     assert_eq!(access_point.station(last), None);
     assert!(other.station(last).is_some());
+    // Who is long silent makes room for another, and goes in the end.
+    for (after, member) in [(149, None), (150, Some((true, Traffic::default())))] {
+        let now = Instant(0) + Duration::from_secs(after);
+        for mut air in joining(&wep(7), last) {
+            access_point.receive(&mut air, now, &mut out);
+        }
+        assert_eq!(access_point.station(last), member);
+        assert_eq!(access_point.stations().len(), MAX_STATIONS);
+    }
+    let end = access_point.deadline().unwrap().at;
+    assert_eq!(end, Instant(0) + Duration::from_secs(300));
+    access_point.fire(end, &mut out);
+    assert_eq!(access_point.stations(), [last]);
+    let gone = LinkEvent::Left(Address([2, 1, 0, 0, 0, 7]), LinkFailure::Inactive);
+    assert!(out.events.contains(&gone));
 }
 
 #[test]
