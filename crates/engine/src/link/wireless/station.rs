@@ -70,8 +70,17 @@ enum Stage {
     Searching,
     Authenticating(Address),
     Exchanging(Address, Box<Sae>),
-    Associating(Address, Option<MasterKey>, Option<OwePair>),
+    Associating(Address, Association),
     Associated(Address),
+}
+
+/// What an association request waits for its answer with.
+#[derive(Default)]
+struct Association {
+    /// Of SAE, and the machine, which answers a confirm that comes again.
+    accepted: Option<(MasterKey, Box<Sae>)>,
+    /// Of OWE.
+    pair: Option<OwePair>,
 }
 
 /// Who takes packets of keys.
@@ -89,6 +98,22 @@ impl Stage {
             | Self::Exchanging(it, _)
             | Self::Associating(it, ..)
             | Self::Associated(it) => Some(*it),
+        }
+    }
+
+    fn sae(&self) -> Option<&Sae> {
+        match self {
+            Self::Exchanging(_, sae) => Some(sae),
+            Self::Associating(_, it) => it.accepted.as_ref().map(|(_, sae)| &**sae),
+            _ => None,
+        }
+    }
+
+    fn sae_mut(&mut self) -> Option<&mut Sae> {
+        match self {
+            Self::Exchanging(_, sae) => Some(sae),
+            Self::Associating(_, it) => it.accepted.as_mut().map(|(_, sae)| &mut **sae),
+            _ => None,
         }
     }
 }
@@ -228,9 +253,9 @@ impl Station {
             _ => "ask the access point again",
         };
         let own = self.next_at.map(|at| Deadline { at, why });
-        let inner = match (&self.stage, &self.keys) {
-            (Stage::Exchanging(_, sae), _) => sae.deadline(),
-            (_, Keys::Handshake(supplicant)) => supplicant.deadline(),
+        let inner = match (self.stage.sae(), &self.keys) {
+            (Some(sae), _) => sae.deadline(),
+            (None, Keys::Handshake(supplicant)) => supplicant.deadline(),
             _ => None,
         };
         own.into_iter().chain(inner).min_by_key(|it| it.at)
@@ -238,10 +263,9 @@ impl Station {
 
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
-        if let Stage::Exchanging(access_point, mut sae) = self.take_exchange() {
+        if let Some(sae) = self.stage.sae_mut() {
             let mut exchanged = SaeOutbox::default();
             sae.fire(now, &mut exchanged);
-            self.stage = Stage::Exchanging(access_point, sae);
             self.exchanged(exchanged, now, out);
         }
         if let Keys::Handshake(supplicant) = &mut self.keys {
@@ -270,6 +294,9 @@ impl Station {
     pub fn drops(&self) -> DropCounters {
         let mut all = self.drops.clone();
         all.merge(self.port.drops());
+        if let Some(sae) = self.stage.sae() {
+            all.merge(sae.drops());
+        }
         match &self.keys {
             Keys::None => {}
             Keys::Handshake(it) => all.merge(it.drops()),
@@ -282,6 +309,9 @@ impl Station {
     pub fn work(&self) -> Work {
         let mut all = self.work.clone();
         all.merge(self.port.work());
+        if let Some(sae) = self.stage.sae() {
+            all.merge(sae.work());
+        }
         match &self.keys {
             Keys::None => {}
             Keys::Handshake(it) => all.merge(it.work()),

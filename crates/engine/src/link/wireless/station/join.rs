@@ -8,7 +8,7 @@ use wire::ieee80211::{
 };
 
 use super::{
-    FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
+    Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
     Station, TIMEOUT,
 };
 use crate::counters::DropReason;
@@ -45,11 +45,11 @@ impl Station {
                 request.write(&mut body);
                 (control::AUTHENTICATION, *access_point)
             }
-            Stage::Associating(access_point, _, pair) => {
+            Stage::Associating(access_point, association) => {
                 let mut elements = Writer::new();
                 self.network.write_name(&mut elements);
                 elements.bytes(&self.network.security.rsn());
-                if let Some(pair) = pair {
+                if let Some(pair) = &association.pair {
                     write_diffie_hellman(&pair.element(), &mut elements);
                 }
                 let request = AssociationRequest {
@@ -168,10 +168,10 @@ impl Station {
             let mut exchanged = SaeOutbox::default();
             let sae = Sae::begin(config, &mut random, now, &mut exchanged);
             self.next_at = None;
-            self.stage = Stage::Exchanging(access_point, Box::new(sae));
+            self.enter(Stage::Exchanging(access_point, Box::new(sae)));
             self.exchanged(exchanged, now, out);
         } else {
-            self.stage = Stage::Authenticating(access_point);
+            self.enter(Stage::Authenticating(access_point));
             self.ask(now, out);
         }
         Ok(())
@@ -184,12 +184,12 @@ impl Station {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        if let Stage::Exchanging(_, mut sae) = self.take_exchange() {
+        if let Some(sae) = self.stage.sae_mut() {
             let mut exchanged = SaeOutbox::default();
-            let handled = sae.handle(body, now, &mut exchanged);
-            self.stage = Stage::Exchanging(access_point, sae);
+            // A drop is counted.
+            let _ = sae.handle(body, now, &mut exchanged);
             self.exchanged(exchanged, now, out);
-            return handled;
+            return Ok(());
         }
         let message = Authentication::parse(body);
         let message = message.map_err(|_| DropReason::MalformedMessage)?;
@@ -204,12 +204,13 @@ impl Station {
         Ok(())
     }
 
-    /// The machine of SAE, out of its place while it works; otherwise the stage stays.
-    pub(super) fn take_exchange(&mut self) -> Stage {
-        match &self.stage {
-            Stage::Exchanging(..) => core::mem::replace(&mut self.stage, Stage::Searching),
-            _ => Stage::Searching,
+    /// Goes on to another stage. The counts of a machine of SAE that ends are kept.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        if let Some(sae) = self.stage.sae() {
+            self.drops.merge(sae.drops());
+            self.work.merge(sae.work());
         }
+        self.stage = stage;
     }
 
     pub(super) fn exchanged(&mut self, exchanged: SaeOutbox, now: Instant, out: &mut AirOutbox) {
@@ -221,13 +222,7 @@ impl Station {
         }
         match exchanged.result {
             None => {}
-            Some(Ok(keys)) => {
-                if let Stage::Exchanging(_, sae) = &self.stage {
-                    self.drops.merge(sae.drops());
-                    self.work.merge(sae.work());
-                }
-                self.associate(access_point, Some(keys.master), now, out);
-            }
+            Some(Ok(keys)) => self.associate(access_point, Some(keys.master), now, out),
             Some(Err(failure)) => self.fail(failure.into(), now, out),
         }
     }
@@ -242,7 +237,15 @@ impl Station {
         let is_owe = matches!(self.network.security, Security::Rsn { akm: Akm::Owe, .. });
         let mut random = self.stream("owe");
         let pair = is_owe.then(|| OwePair::generate(&mut random, &mut self.work));
-        self.stage = Stage::Associating(access_point, master, pair);
+        let sae = match core::mem::replace(&mut self.stage, Stage::Searching) {
+            Stage::Exchanging(_, sae) => Some(sae),
+            _ => None,
+        };
+        let accepted = master.zip(sae);
+        self.enter(Stage::Associating(
+            access_point,
+            Association { accepted, pair },
+        ));
         self.attempts = 0;
         self.ask(now, out);
     }
@@ -254,7 +257,7 @@ impl Station {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        let Stage::Associating(_, agreed, pair) = &self.stage else {
+        let Stage::Associating(_, association) = &self.stage else {
             return Err(DropReason::UnexpectedMessage);
         };
         if response.status != status::SUCCESS {
@@ -262,8 +265,9 @@ impl Station {
             self.fail(failure, now, out);
             return Ok(());
         }
-        let mut master = agreed.clone();
-        if let Some(pair) = pair {
+        let accepted = association.accepted.as_ref();
+        let mut master = accepted.map(|(master, _)| master.clone());
+        if let Some(pair) = &association.pair {
             let security = &self.network.security;
             let same = security.check(response.capabilities, response.elements);
             same.map_err(|_| DropReason::NoProposalChosen)?;
@@ -279,7 +283,7 @@ impl Station {
         {
             master = Some(known.clone());
         }
-        self.stage = Stage::Associated(access_point);
+        self.enter(Stage::Associated(access_point));
         (self.has_spoken, self.looked_at) = (true, now);
         self.next_at = Some(now + SILENCE);
         self.attempts = 0;
@@ -321,7 +325,7 @@ impl Station {
         }
         self.retire();
         self.early.clear();
-        self.stage = Stage::Searching;
+        self.enter(Stage::Searching);
         self.attempts = 0;
         self.next_at = Some(now + SLOW_PROBE);
     }

@@ -10,6 +10,7 @@ use crate::link::wireless::handshake::{Akm, Failure};
 use crate::link::wireless::sae::SaeFailure;
 use crate::link::wireless::*;
 use crate::time::{Duration, Instant};
+use crate::work::Task;
 
 #[test]
 fn two_stations_join_and_carry_frames_under_every_security() {
@@ -270,4 +271,43 @@ fn a_frame_between_two_stations_goes_back_into_the_air() {
     let mut eapol = data(Address([1, 0x80, 0xc2, 0, 0, 3]), STATION);
     eapol[12..14].copy_from_slice(&[0x88, 0x8e]);
     assert_eq!(air.access_point.way_of(&eapol), Way { up, back: false });
+}
+
+/// A wrong password is seen in the counts of both ends, while it is tried and afterwards.
+#[test]
+fn what_sae_drops_is_counted_by_both_ends() {
+    let security = |text| rsn(Akm::Sae, LinkCipher::Ccmp128, password(text, true));
+    let mut air = Air::new(security(b"mellon"), security(b"friend"));
+    air.stations.truncate(1);
+    let counts = |air: &Air| {
+        let reason = DropReason::AuthenticationFailed;
+        let ends = [air.stations[0].1.drops(), air.access_point.drops()];
+        ends.map(|it| it.of(reason))
+    };
+    let points = |air: &Air| {
+        let ends = [air.stations[0].1.work(), air.access_point.work()];
+        ends.map(|work| {
+            let entries = work.entries().iter();
+            let scaled = entries.filter(|(task, ..)| *task == Task::ScalePoint);
+            scaled.map(|(_, times, _)| *times).sum::<u64>()
+        })
+    };
+    air.run(Duration::ZERO);
+    assert_eq!((counts(&air), points(&air)), ([1, 1], [4, 4]));
+    air.run(Duration::from_secs(1));
+    let failed = SaeFailure::WrongPassword.into();
+    assert!(air.failures().contains(&failed));
+    assert_eq!((counts(&air), points(&air)), ([5, 5], [4, 4]));
+}
+
+/// The confirm of the station is lost; its access point sends its own again, which is answered.
+#[test]
+fn a_lost_confirm_of_sae_costs_a_repetition() {
+    let mut air = Air::of(&rsn(Akm::Sae, LinkCipher::Ccmp128, password(b"mellon", true)));
+    air.stations.truncate(1);
+    // Probe, answer, commit, commit, confirm; then the station's.
+    air.lost = Some(6);
+    air.run(Duration::from_millis(150));
+    assert_eq!(air.failures(), []);
+    air.works_alone();
 }
