@@ -23,6 +23,8 @@ pub mod status {
     pub const UNSPECIFIED: u16 = 1;
     /// It has no room for another station.
     pub const NO_ROOM: u16 = 17;
+    /// The group cipher is not its own.
+    pub const INVALID_GROUP_CIPHER: u16 = 41;
     /// The pairwise cipher is not one of its own.
     pub const INVALID_PAIRWISE_CIPHER: u16 = 42;
     /// The key management is not one of its own.
@@ -41,6 +43,8 @@ pub mod reason {
     pub const INACTIVITY: u16 = 4;
     /// The access point has no room for all its stations.
     pub const NO_ROOM: u16 = 5;
+    /// An association request of a station that has not authenticated.
+    pub const NOT_AUTHENTICATED: u16 = 6;
     /// Data of a station that has not joined.
     pub const NOT_ASSOCIATED: u16 = 7;
     /// Wrong MICs of TKIP.

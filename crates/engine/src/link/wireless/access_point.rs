@@ -34,7 +34,9 @@ use crate::work::Work;
 const FREE_EXCHANGES: usize = 4;
 /// Most exchanges of SAE.
 const MOST_EXCHANGES: usize = 64;
-/// From the first commit to the association.
+/// Most stations that have authenticated, open, and not yet asked for association.
+const MOST_AUTHENTICATED: usize = 64;
+/// From authentication to association.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
 /// After so long a silence a station is told to leave.
 const INACTIVITY: Duration = Duration::from_secs(300);
@@ -55,6 +57,8 @@ pub struct AccessPoint {
     group: Option<Group>,
     members: BTreeMap<Address, Member>,
     exchanges: BTreeMap<Address, Exchange>,
+    /// Who has authenticated, open, and when.
+    authenticated: BTreeMap<Address, Instant>,
     gate: TokenGate,
     /// When a stranger may be told again that it has not joined.
     next_answer: Instant,
@@ -129,6 +133,7 @@ impl AccessPoint {
             group,
             members: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            authenticated: BTreeMap::new(),
             gate,
             next_answer: Instant(0),
             drops: DropCounters::default(),

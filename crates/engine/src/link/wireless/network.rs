@@ -136,10 +136,15 @@ impl Security {
         let rsn = Rsn::parse(&rsn.unwrap_or_default()[2..]).map_err(|_| Mismatch::Element)?;
         let has_akm = |wanted: AkmSuite| rsn.akms.contains(&wanted);
         let has_cipher = |wanted: CipherSuite| rsn.pairwise.contains(&wanted);
-        match (has_akm(akm), has_cipher(suite) && rsn.group == suite) {
-            (false, _) => Err(Mismatch::Akm),
-            (_, false) => Err(Mismatch::Cipher),
-            _ => Ok(()),
+        if !has_akm(akm) {
+            return Err(Mismatch::Akm);
+        }
+        if !has_cipher(suite) {
+            return Err(Mismatch::PairwiseCipher);
+        }
+        match rsn.group == suite {
+            true => Ok(()),
+            false => Err(Mismatch::GroupCipher),
         }
     }
 }
@@ -149,7 +154,8 @@ impl Security {
 pub(super) enum Mismatch {
     Element,
     Akm,
-    Cipher,
+    PairwiseCipher,
+    GroupCipher,
 }
 
 impl Network {

@@ -8,7 +8,8 @@ use wire::ieee80211::{
 };
 
 use super::{
-    AccessPoint, BEACON_INTERVAL, Exchange, LONG_SILENCE, MOST_EXCHANGES, Member, NamedKey, Traffic,
+    AccessPoint, BEACON_INTERVAL, EXCHANGE_PATIENCE, Exchange, LONG_SILENCE, MOST_AUTHENTICATED, MOST_EXCHANGES,
+    Member, NamedKey, Traffic,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::Akm;
@@ -41,6 +42,7 @@ impl AccessPoint {
             control::ASSOCIATION_REQUEST => {
                 let request = AssociationRequest::parse(body);
                 let request = request.map_err(|_| DropReason::MalformedMessage)?;
+                self.check_authenticated(from, now, out)?;
                 self.associate(from, &request, now, out);
                 Ok(())
             }
@@ -110,9 +112,46 @@ impl AccessPoint {
                 let mut body = Writer::new();
                 answer.write(&mut body);
                 self.send(control::AUTHENTICATION, station, body.as_slice(), out);
+                self.note_authenticated(station, now);
                 Ok(())
             }
             _ => Err(DropReason::UnexpectedMessage),
+        }
+    }
+
+    fn note_authenticated(&mut self, station: Address, now: Instant) {
+        self.authenticated
+            .retain(|_, at| *at + EXCHANGE_PATIENCE > now);
+        if self.authenticated.len() >= MOST_AUTHENTICATED {
+            let oldest = self.authenticated.iter().min_by_key(|(_, at)| **at);
+            let oldest = oldest.map(|(station, _)| *station);
+            oldest.map(|it| self.authenticated.remove(&it));
+        }
+        self.authenticated.insert(station, now);
+    }
+
+    /// A station asks for association after it has authenticated. With SAE its confirm may still be
+    /// on the way: it asks again.
+    fn check_authenticated(
+        &mut self,
+        station: Address,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        let is_authenticated = match self.exchanges.get(&station) {
+            Some(exchange) => exchange.keys.is_some(),
+            None => self
+                .authenticated
+                .get(&station)
+                .is_some_and(|at| *at + EXCHANGE_PATIENCE > now),
+        };
+        let is_known = self.exchanges.contains_key(&station) || self.members.contains_key(&station);
+        if !is_authenticated && !is_known {
+            self.dismiss(station, reason::NOT_AUTHENTICATED, out);
+        }
+        match is_authenticated {
+            true => Ok(()),
+            false => Err(DropReason::LinkUnknownStation),
         }
     }
 
@@ -134,12 +173,13 @@ impl AccessPoint {
         let method = method.clone();
         let mut answer = SaeOutbox::default();
         if let Some(mut exchange) = self.exchanges.remove(&station) {
+            // A drop is counted.
             let handled = exchange.sae.handle(body, now, &mut answer);
             // A station that has begun anew has forgotten the exchange that it has completed.
             let is_new = transaction == 1 && handled == Err(DropReason::UnexpectedMessage);
             if !(is_new && exchange.keys.is_some()) {
                 self.exchanged(station, exchange, answer, out);
-                return handled;
+                return Ok(());
             }
             self.retire_exchange(&exchange);
         }
@@ -255,7 +295,8 @@ impl AccessPoint {
         same.map_err(|it| match it {
             Mismatch::Element => status::INVALID_ELEMENT,
             Mismatch::Akm => status::INVALID_AKM,
-            Mismatch::Cipher => status::INVALID_PAIRWISE_CIPHER,
+            Mismatch::GroupCipher => status::INVALID_GROUP_CIPHER,
+            Mismatch::PairwiseCipher => status::INVALID_PAIRWISE_CIPHER,
         })?;
         let master = match security {
             Security::Rsn { akm: Akm::Owe, .. } => {

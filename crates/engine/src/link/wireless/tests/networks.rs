@@ -2,7 +2,7 @@
 //! frames, whatever the security is.
 
 use crypto::rand::Seed;
-use wire::ieee80211::{Address, reason};
+use wire::ieee80211::{Address, Header, control, element_id, reason, status};
 
 use super::air::*;
 use crate::counters::DropReason;
@@ -310,4 +310,50 @@ fn a_lost_confirm_of_sae_costs_a_repetition() {
     air.run(Duration::from_millis(150));
     assert_eq!(air.failures(), []);
     air.works_alone();
+}
+
+#[test]
+fn who_has_not_authenticated_does_not_join() {
+    for security in [wep(7), rsn(Akm::Psk, LinkCipher::Ccmp128, master(1))] {
+        let mut air = Air::of(&security);
+        let mut request = joining(&security, STATION).pop().unwrap();
+        let mut out = AirOutbox::default();
+        let taken = air.access_point.receive(&mut request, air.now, &mut out);
+        assert_eq!(taken, Received::Dropped(DropReason::LinkUnknownStation));
+        let [frame] = &out.frames[..] else {
+            panic!("one answer");
+        };
+        let (header, len) = Header::parse(frame).unwrap();
+        assert_eq!(header.control, control::DEAUTHENTICATION);
+        assert_eq!(frame[len..], reason::NOT_AUTHENTICATED.to_le_bytes());
+        // It is told only while it is a stranger, as anybody can send this in its name.
+        air.run(Duration::from_secs(11));
+        air.works();
+        let mut out = AirOutbox::default();
+        let taken = air.access_point.receive(&mut request, air.now, &mut out);
+        assert_eq!(taken, Received::Dropped(DropReason::LinkUnknownStation));
+        assert!(out.frames.is_empty());
+        air.works();
+    }
+}
+
+/// Group 41, pairwise 42, key management 43.
+#[test]
+fn what_does_not_fit_has_its_status() {
+    let security = rsn(Akm::Psk, LinkCipher::Ccmp128, master(1));
+    let statuses = [(7, status::INVALID_GROUP_CIPHER), (13, status::INVALID_PAIRWISE_CIPHER)];
+    for (at, expected) in [statuses[0], statuses[1], (19, status::INVALID_AKM)] {
+        let mut air = Air::of(&security);
+        let mut frames = joining(&security, STATION);
+        let mut out = AirOutbox::default();
+        let request = frames.last_mut().unwrap();
+        let element = request.len() - 22;
+        assert_eq!(request[element], element_id::RSN);
+        request[element + at] = 12;
+        for mut frame in frames {
+            air.access_point.receive(&mut frame, air.now, &mut out);
+        }
+        let response = out.frames.last().unwrap();
+        assert_eq!(response[26..28], expected.to_le_bytes());
+    }
 }
