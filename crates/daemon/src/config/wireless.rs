@@ -134,6 +134,15 @@ pub struct WirelessConfig {
     pub mtu: u16,
 }
 
+/// Whether a file is one of `caravan wireless`: the other processes have tables alone. A file that
+/// cannot be read is not.
+pub fn is_wireless(path: &Path) -> bool {
+    let text = read(path, Origin::Files).ok();
+    let item = text.and_then(|text| document::parse("", &text).ok());
+    let table = item.as_ref().and_then(|item| item.table().ok());
+    table.is_some_and(|table| ["air", "ssid"].iter().any(|key| table.find(key).is_some()))
+}
+
 /// Reads and checks a file, and the file with its secret.
 pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
     let text = read(path, Origin::Files)?;
@@ -143,11 +152,23 @@ pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
     checked.map_err(|fault| ConfigError::of_fault(path, fault))
 }
 
+impl WirelessConfig {
+    /// What is unwise, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let cipher = self.network.security.cipher();
+        let legacy = cipher.is_some_and(LinkCipher::is_legacy).then(|| {
+            let security = self.security;
+            format!("{security} is legacy: it keeps nobody out who wants in")
+        });
+        legacy.into_iter().collect()
+    }
+}
+
 impl WirelessTable {
     fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
         let fault = |key: &str, what: String| Err(at(item, key, what));
-        if self.ssid.len() > MAX_SSID_LEN {
-            return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
+        if !(1..=MAX_SSID_LEN).contains(&self.ssid.len()) {
+            return fault("ssid", format!("a name has 1 to {MAX_SSID_LEN} octets"));
         }
         if !(MIN_MTU..=MAX_MTU).contains(&self.mtu) {
             return fault(
@@ -252,6 +273,11 @@ impl WirelessTable {
             let what = format!("{} does not go with this security", cipher.name());
             return Err(at(item, "cipher", what));
         }
+        let is_old = matches!(self.security, Kind::Rsn(Akm::Psk | Akm::Ieee8021x));
+        if cipher == LinkCipher::Tkip && !is_old {
+            let what = "tkip goes with \"psk\" and \"802.1x\" alone: take ccmp-128 or gcmp-256";
+            return Err(at(item, "cipher", what));
+        }
         let permitted = cipher.permit(self.legacy);
         permitted.map_err(|fault| {
             at(
@@ -329,8 +355,11 @@ impl WirelessTable {
             return Err(fault(what));
         }
         let mut text = Zeroizing::new(String::new());
-        let read = file.take(MAX_SECRET).read_to_string(&mut text);
-        read.map_err(unreadable)?;
+        let read = file.take(MAX_SECRET + 1).read_to_string(&mut text);
+        if read.map_err(unreadable)? as u64 > MAX_SECRET {
+            let what = format!("{name} has more than {MAX_SECRET} octets: is it the secret?");
+            return Err(fault(what));
+        }
         let secret = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
         match secret.is_empty() {
             true => Err(fault(format!("{name} is empty"))),

@@ -68,7 +68,7 @@ fn every_security_has_its_cipher_and_its_secret() {
 }
 
 /// The end of a file, and how its error begins.
-const WRONG: [(&str, &str); 19] = [
+const WRONG: [(&str, &str); 24] = [
     ("security = \"wpa\"", "line 4: security: "),
     ("security = \"open\"\ncolour = 1", "line 5: colour: "),
     (
@@ -129,7 +129,27 @@ const WRONG: [(&str, &str); 19] = [
     ),
     (
         "security = \"open\"\nssid = \"a name of more than thirty-two octets\"",
-        "line 5: ssid: a name has at most 32 octets",
+        "line 5: ssid: a name has 1 to 32 octets",
+    ),
+    (
+        "security = \"open\"\nssid = \"\"",
+        "line 5: ssid: a name has 1 to 32 octets",
+    ),
+    (
+        "security = \"psk-sha256\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with \"psk\" and \"802.1x\" alone",
+    ),
+    (
+        "security = \"802.1x-sha256\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
+    ),
+    (
+        "security = \"sae\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
+    ),
+    (
+        "security = \"owe\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
     ),
     (
         "security = \"open\"\ndevice = \"sta0\"",
@@ -162,6 +182,19 @@ fn a_secret_that_others_may_read_is_refused() {
         let found = refused(&place, text);
         assert!(found.contains("chmod 600"), "{found}");
     }
+    fs::remove_dir_all(place).unwrap();
+}
+
+/// None is cut: the two ends would have different keys and no word about it.
+#[test]
+fn a_secret_has_a_limit() {
+    let place = folder("long", "");
+    let text = "security = \"sae\"\nsecret_file = \"secret\"";
+    fs::write(place.join("secret"), vec![b'x'; 4_096]).unwrap();
+    assert!(read(&place, text).is_ok());
+    fs::write(place.join("secret"), vec![b'x'; 4_097]).unwrap();
+    let found = refused(&place, text);
+    assert!(found.contains("more than 4096 octets"), "{found}");
     fs::remove_dir_all(place).unwrap();
 }
 
