@@ -309,7 +309,7 @@ fn apply(port: &mut Port, peer: Address, out: &mut Outbox) {
         match fact {
             Fact::Pairwise(key) => assert!(port.install_pairwise(peer, &key)),
             Fact::Group(group) => port.install_group(&group),
-            Fact::Done => {}
+            Fact::GroupTaken | Fact::Done => {}
             Fact::Failed(failure) => panic!("{failure}"),
         }
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use document::{Fault, Item};
 use engine::link::wireless::handshake::{Akm, MasterKey};
@@ -15,6 +16,7 @@ use engine::work::Work;
 use zeroize::Zeroizing;
 
 use super::read::{Keys, Read, ReadTable};
+use super::values::Span;
 use super::{ConfigError, Origin, read};
 
 /// Largest MTU: the service data unit of 802.11 less LLC and SNAP (IEEE 802.11-2020 §9.2.4.8).
@@ -22,6 +24,10 @@ const MAX_MTU: u16 = 2_296;
 /// The least of IPv4 (RFC 791).
 const MIN_MTU: u16 = 576;
 const DEFAULT_MTU: u16 = 1_500;
+/// A day: few keys protect so many frames to groups that more often is needed.
+const DEFAULT_RENEWAL: Duration = Duration::from_secs(24 * 3_600);
+/// Stations have 4 s to answer.
+const MIN_RENEWAL: Duration = Duration::from_secs(10);
 /// Octets of a file with a secret.
 const MAX_SECRET: u64 = 4_096;
 const OTHERS: u32 = 0o077;
@@ -93,6 +99,7 @@ struct WirelessTable {
     key_id: Option<u8>,
     hunting_and_pecking: Option<bool>,
     relay: Option<bool>,
+    group_key_renewal: Option<Span>,
     mtu: u16,
 }
 
@@ -111,6 +118,7 @@ impl ReadTable for WirelessTable {
             key_id: keys.given("key_id")?,
             hunting_and_pecking: keys.given("hunting_and_pecking")?,
             relay: keys.given("relay")?,
+            group_key_renewal: keys.given("group_key_renewal")?,
             mtu: keys.or("mtu", DEFAULT_MTU)?,
         })
     }
@@ -130,6 +138,8 @@ pub struct WirelessConfig {
     pub security: &'static str,
     /// An access point sends frames between stations and to all back into the air by itself.
     pub relay: bool,
+    /// How often an access point makes another group key, beside those when a station has left.
+    pub group_key_renewal: Option<Duration>,
     /// Of the TAP device, in octets.
     pub mtu: u16,
 }
@@ -176,11 +186,18 @@ impl WirelessTable {
                 format!("{} is outside {MIN_MTU} to {MAX_MTU}", self.mtu),
             );
         }
+        if self.group_key_renewal.is_some_and(|it| it.0 < MIN_RENEWAL) {
+            return fault("group_key_renewal", "this is less than 10 s".to_owned());
+        }
         if self.key_id.is_some_and(|it| it > 3) {
             return fault("key_id", "a number is outside 0 to 3".to_owned());
         }
         let of_others = [
             ("relay", self.relay.is_some() && self.role == End::Station),
+            (
+                "group_key_renewal",
+                self.group_key_renewal.is_some() && !self.has_group_keys(),
+            ),
             (
                 "key_id",
                 self.key_id.is_some() && self.security != Kind::Wep,
@@ -192,6 +209,7 @@ impl WirelessTable {
         ];
         let belongs = [
             "an access point",
+            "an access point that gives keys",
             "security = \"wep\"",
             "security = \"sae\"",
         ];
@@ -212,6 +230,8 @@ impl WirelessTable {
                 "this is the air: the TAP device has another name".to_owned(),
             );
         }
+        let has_group_keys = self.has_group_keys();
+        let renewal = self.group_key_renewal.map_or(DEFAULT_RENEWAL, |it| it.0);
         let security = self.secure(item, folder)?;
         let word = KINDS.iter().find(|(_, kind)| *kind == self.security);
         Ok(WirelessConfig {
@@ -224,8 +244,14 @@ impl WirelessTable {
             },
             security: word.map_or("", |(word, _)| word),
             relay: self.relay.unwrap_or(true),
+            group_key_renewal: has_group_keys.then_some(renewal),
             mtu: self.mtu,
         })
+    }
+
+    fn has_group_keys(&self) -> bool {
+        let gives_keys = matches!(self.security, Kind::DynamicWep | Kind::Rsn(_));
+        gives_keys && self.role == End::AccessPoint
     }
 
     fn secure(&self, item: &Item, folder: &Path) -> Result<Security, Fault> {

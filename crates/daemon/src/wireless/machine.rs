@@ -32,7 +32,10 @@ impl Machine {
         match config.role {
             End::Station => Self::Station(Box::new(Station::new(network, own, seed, now))),
             End::AccessPoint => {
-                let it = AccessPoint::new(network, own, seed);
+                let mut it = AccessPoint::new(network, own, seed);
+                if let Some(interval) = config.group_key_renewal {
+                    it.renew_group_every(interval, now);
+                }
                 Self::AccessPoint(config.relay, Box::new(it))
             }
         }
@@ -101,8 +104,8 @@ impl Machine {
 
     pub(super) fn close(&mut self, now: Instant, out: &mut AirOutbox) {
         match self {
-            Self::Station(it) => it.close(out),
-            Self::AccessPoint(_, it) => it.close(out),
+            Self::Station(it) => it.close(now, out),
+            Self::AccessPoint(_, it) => it.close(now, out),
         }
     }
 

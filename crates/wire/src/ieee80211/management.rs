@@ -51,6 +51,8 @@ pub mod reason {
     pub const MIC_FAILURE: u16 = 14;
     /// The handshake was not completed.
     pub const HANDSHAKE_TIMEOUT: u16 = 15;
+    /// The handshake of a new group key was not completed.
+    pub const GROUP_HANDSHAKE_TIMEOUT: u16 = 16;
     /// The handshake had other elements than the association.
     pub const OTHER_ELEMENT: u16 = 17;
 }

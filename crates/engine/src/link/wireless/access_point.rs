@@ -4,7 +4,7 @@
 //! Whoever has the network's name may join; without keys it sends and gets EAPOL alone. Stations
 //! without keys, and those that are long silent, make room for others. A station that joins again has no key, as if it had come for
 //! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
-//! stations, renewal of group keys, more than one network.
+//! stations, more than one network.
 
 mod group;
 mod join;
@@ -16,10 +16,11 @@ use crypto::rand::{Seed, Stream};
 use wire::ieee80211::{Address, ETHERNET_LEN, Header, reason};
 
 use group::Group;
+use keys::Giving;
 
 use super::cipher::{PermittedCipher, TemporalKey};
 use super::dynamic_wep::SessionKey;
-use super::handshake::{Authenticator, MasterKey, Outbox};
+use super::handshake::{Authenticator, MasterKey};
 use super::network::{Network, Security};
 use super::outbox::{AirOutbox, LinkFailure, Received};
 use super::port::{Port, Role};
@@ -70,12 +71,19 @@ pub struct AccessPoint {
 struct Member {
     association_id: u16,
     rsn: Vec<u8>,
-    handshake: Option<Box<Authenticator>>,
+    keys: Keys,
     /// Not before the key of EAP has come.
     is_secured: bool,
     joined: u64,
     heard_at: Instant,
     traffic: Traffic,
+}
+
+/// Who gives a station its keys.
+enum Keys {
+    None,
+    Handshake(Box<Authenticator>),
+    Given(Box<Giving>),
 }
 
 /// What a station of an access point has sent and received since it has joined.
@@ -141,6 +149,13 @@ impl AccessPoint {
         }
     }
 
+    /// Makes another group key each time this has passed, beside those when a station has left.
+    pub fn renew_group_every(&mut self, interval: Duration, now: Instant) {
+        if let Some(group) = &mut self.group {
+            group.renew_every(interval, now);
+        }
+    }
+
     /// Turns an Ethernet frame into one for the air, as [`Port::protect`].
     pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
         let len = self.port.protect(frame, air)?;
@@ -180,6 +195,9 @@ impl AccessPoint {
                     return Received::Taken;
                 }
                 if let Some(member) = self.members.get_mut(&from) {
+                    if opened.is_protected {
+                        member.keys.note_protected();
+                    }
                     member.traffic.received_frames += 1;
                     member.traffic.received_octets += opened.frame.len() as u64;
                 }
@@ -213,6 +231,7 @@ impl AccessPoint {
                     station,
                     reason::MIC_FAILURE,
                     LinkFailure::Countermeasures,
+                    now,
                     out,
                 );
             }
@@ -249,7 +268,7 @@ impl AccessPoint {
         }
         if let Security::DynamicWep(cipher) = self.network.security {
             let session = SessionKey::new(key).ok_or(SessionFault::Short)?;
-            self.give(station, session, cipher, out);
+            self.give(station, session, cipher, now, out);
         } else {
             let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
             self.begin(station, master, None, now, out);
@@ -258,18 +277,18 @@ impl AccessPoint {
     }
 
     /// Ends the link to a station. False if it has not joined.
-    pub fn end(&mut self, station: Address, out: &mut AirOutbox) -> bool {
+    pub fn end(&mut self, station: Address, now: Instant, out: &mut AirOutbox) -> bool {
         let is_member = self.members.contains_key(&station);
         if is_member {
-            self.leave(station, reason::LEAVING, LinkFailure::Told, out);
+            self.leave(station, reason::LEAVING, LinkFailure::Told, now, out);
         }
         is_member
     }
 
     /// Ends all links.
-    pub fn close(&mut self, out: &mut AirOutbox) {
+    pub fn close(&mut self, now: Instant, out: &mut AirOutbox) {
         for station in self.stations() {
-            self.end(station, out);
+            self.end(station, now, out);
         }
     }
 
@@ -287,7 +306,7 @@ impl AccessPoint {
     /// When to call [`Self::fire`].
     pub fn deadline(&self) -> Option<Deadline> {
         let members = self.members.values();
-        let handshakes = members.filter_map(|it| it.handshake.as_ref()?.deadline());
+        let keys = members.filter_map(|it| it.keys.deadline());
         let exchanges = self.exchanges.values().map(|it| {
             let end = Deadline {
                 at: it.began + EXCHANGE_PATIENCE,
@@ -302,14 +321,15 @@ impl AccessPoint {
             at: heard_at + INACTIVITY,
             why: "tell a silent station to leave",
         });
-        let all = handshakes.chain(exchanges).chain(group).chain(silence);
+        let all = keys.chain(exchanges).chain(group).chain(silence);
         all.min_by_key(|it| it.at)
     }
 
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
-        if let Some(group) = &mut self.group {
-            group.fire(now, &mut self.port);
+        let group = self.group.as_mut();
+        if group.is_some_and(|it| it.fire(now, &mut self.port)) {
+            self.renew_group(now, out);
         }
         let is_silent = |it: &Member| it.heard_at + INACTIVITY <= now;
         let members = self.members.iter();
@@ -318,16 +338,10 @@ impl AccessPoint {
             .map(|(station, _)| *station)
             .collect();
         for station in silent {
-            self.leave(station, reason::INACTIVITY, LinkFailure::Inactive, out);
+            self.leave(station, reason::INACTIVITY, LinkFailure::Inactive, now, out);
         }
         for station in self.stations() {
-            let member = self.members.get_mut(&station);
-            let Some(handshake) = member.and_then(|it| it.handshake.as_mut()) else {
-                continue;
-            };
-            let mut agreed = Outbox::default();
-            handshake.fire(now, &mut agreed);
-            self.agreed(station, agreed, out);
+            self.fire_keys(station, now, out);
         }
         let exchanging: Vec<Address> = self.exchanges.keys().copied().collect();
         for station in exchanging {
@@ -348,7 +362,7 @@ impl AccessPoint {
         let mut all = self.drops.clone();
         all.merge(self.port.drops());
         for member in self.members.values() {
-            if let Some(handshake) = &member.handshake {
+            if let Keys::Handshake(handshake) = &member.keys {
                 all.merge(handshake.drops());
             }
         }
@@ -363,8 +377,10 @@ impl AccessPoint {
         let mut all = self.work.clone();
         all.merge(self.port.work());
         for member in self.members.values() {
-            if let Some(handshake) = &member.handshake {
-                all.merge(handshake.work());
+            match &member.keys {
+                Keys::None => {}
+                Keys::Handshake(it) => all.merge(it.work()),
+                Keys::Given(it) => all.merge(it.work()),
             }
         }
         self.exchanges

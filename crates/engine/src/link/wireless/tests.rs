@@ -2,6 +2,7 @@ mod air;
 mod attacks;
 mod networks;
 mod ports;
+mod renewal;
 mod sizes;
 mod vectors;
 

@@ -8,8 +8,8 @@ use wire::ieee80211::{
 };
 
 use super::{
-    AccessPoint, BEACON_INTERVAL, EXCHANGE_PATIENCE, Exchange, LONG_SILENCE, MOST_AUTHENTICATED, MOST_EXCHANGES,
-    Member, NamedKey, Traffic,
+    AccessPoint, BEACON_INTERVAL, EXCHANGE_PATIENCE, Exchange, Keys, LONG_SILENCE,
+    MOST_AUTHENTICATED, MOST_EXCHANGES, Member, NamedKey, Traffic,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::Akm;
@@ -52,7 +52,7 @@ impl AccessPoint {
                 }
                 let reason = read_reason(body);
                 let reason = reason.map_err(|_| DropReason::MalformedMessage)?;
-                self.forget(from);
+                self.forget_left(from, now);
                 let left = LinkFailure::PeerLeft(reason);
                 out.events.push(LinkEvent::Left(from, left));
                 Ok(())
@@ -339,7 +339,7 @@ impl AccessPoint {
         let member = Member {
             association_id: id,
             rsn: whole(request.elements, element_id::RSN),
-            handshake: None,
+            keys: Keys::None,
             is_secured: false,
             joined: self.streams,
             heard_at: now,
@@ -367,7 +367,7 @@ impl AccessPoint {
             let silent = members().filter(|(_, it)| it.heard_at + LONG_SILENCE <= now);
             let longest = silent.min_by_key(|(_, it)| it.heard_at);
             let goes = *oldest.or(longest)?.0;
-            self.leave(goes, reason::NO_ROOM, LinkFailure::Inactive, out);
+            self.leave(goes, reason::NO_ROOM, LinkFailure::Inactive, now, out);
         }
         let mut taken = vec![false; MAX_STATIONS + 1];
         for member in self.members.values() {
@@ -381,11 +381,23 @@ impl AccessPoint {
         station: Address,
         reason: u16,
         why: LinkFailure,
+        now: Instant,
         out: &mut AirOutbox,
     ) {
         self.dismiss(station, reason, out);
-        self.forget(station);
+        self.forget_left(station, now);
         out.events.push(LinkEvent::Left(station, why));
+    }
+
+    /// Forgets a station that has left: it must not read what is sent to groups from now on.
+    fn forget_left(&mut self, station: Address, now: Instant) {
+        let member = self.members.get(&station);
+        let has_group = member.is_some_and(|it| it.is_secured);
+        self.forget(station);
+        if let Some(group) = self.group.as_mut().filter(|_| has_group) {
+            group.note_leaving(now);
+        }
+        self.replace_group();
     }
 
     pub(super) fn dismiss(&mut self, station: Address, reason: u16, out: &mut AirOutbox) {
@@ -394,11 +406,8 @@ impl AccessPoint {
     }
 
     pub(super) fn forget(&mut self, station: Address) {
-        if let Some(member) = self.members.remove(&station)
-            && let Some(handshake) = &member.handshake
-        {
-            self.drops.merge(handshake.drops());
-            self.work.merge(handshake.work());
+        if let Some(member) = self.members.remove(&station) {
+            self.retire_keys(&member.keys);
         }
         self.port.leave(station);
     }

@@ -373,7 +373,10 @@ fn a_forged_first_message_after_the_third_costs_nothing() {
     let mut forged = pair.to_station[0].clone();
     forged[20] ^= 1;
     forged[9..17].fill(0xff);
-    assert_eq!((pair.down(), pair.up(), pair.down()), (Ok(()), Ok(()), Ok(())));
+    assert_eq!(
+        (pair.down(), pair.up(), pair.down()),
+        (Ok(()), Ok(()), Ok(()))
+    );
     assert_eq!(pair.give_station(&forged), Ok(()));
     pair.to_access_point.clear();
     pair.wait();
@@ -402,24 +405,16 @@ fn a_new_group_key_is_given_and_installed_once() {
         assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
         assert_eq!(group_keys(&pair.station_facts), 2);
         assert!(pair.station_facts.last() == Some(&Fact::Group(next)));
-        assert!(pair.access_point_facts[1..] == [Fact::Done, Fact::Done]);
+        assert!(pair.access_point_facts[1..] == [Fact::Done, Fact::GroupTaken]);
+        let group = pair.group.clone();
+        assert!(pair.access_point.has_group(&group));
+        assert!(
+            !pair
+                .access_point
+                .give_group(&group, START, &mut Outbox::default())
+        );
         assert!(pair.access_point.deadline().is_none());
     }
-}
-
-#[test]
-fn a_renewal_makes_another_pairwise_key() {
-    let mut pair = Pair::new(Akm::PskSha256, LinkCipher::Gcmp256);
-    pair.complete();
-    let mut out = Outbox::default();
-    pair.access_point.renew(START, &mut out);
-    pair.take(out);
-    pair.complete();
-    let station = pairwise_keys(&pair.station_facts);
-    assert!(station.len() == 2 && station[0] != station[1]);
-    assert!(station == pairwise_keys(&pair.access_point_facts));
-    // The group key is the same, and stays as it is.
-    assert_eq!(group_keys(&pair.station_facts), 1);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use wire::ieee80211::{
 };
 
 use super::{
-    Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
-    Station, TIMEOUT,
+    Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
+    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, Failure, MasterKey};

@@ -51,7 +51,7 @@ impl Station {
             }
             Keys::Given(taker) => match taker.handle(&packet) {
                 Ok(given) => {
-                    self.given(given, out);
+                    given.into_iter().for_each(|it| self.given(it, out));
                     true
                 }
                 Err(_) => false,
@@ -94,6 +94,7 @@ impl Station {
             match fact {
                 Fact::Pairwise(key) => drop(self.port.install_pairwise(access_point, &key)),
                 Fact::Group(key) => self.port.install_group(&key),
+                Fact::GroupTaken => {}
                 Fact::Done => out.events.push(LinkEvent::Secured(access_point)),
                 Fact::Failed(failure) => self.fail(failure.into(), now, out),
             }

@@ -154,7 +154,7 @@ fn a_station_that_is_dismissed_or_moves_joins_again() {
     air.run(Duration::from_millis(10));
     air.works_alone();
     let mut out = AirOutbox::default();
-    air.access_point.close(&mut out);
+    air.access_point.close(air.now, &mut out);
     air.carry(out);
     assert_eq!(air.stations[0].1.access_point(), None);
     let refused = air.up(&data(WIRED, STATION));
@@ -303,7 +303,11 @@ fn what_sae_drops_is_counted_by_both_ends() {
 /// The confirm of the station is lost; its access point sends its own again, which is answered.
 #[test]
 fn a_lost_confirm_of_sae_costs_a_repetition() {
-    let mut air = Air::of(&rsn(Akm::Sae, LinkCipher::Ccmp128, password(b"mellon", true)));
+    let mut air = Air::of(&rsn(
+        Akm::Sae,
+        LinkCipher::Ccmp128,
+        password(b"mellon", true),
+    ));
     air.stations.truncate(1);
     // Probe, answer, commit, commit, confirm; then the station's.
     air.lost = Some(6);
@@ -341,7 +345,10 @@ fn who_has_not_authenticated_does_not_join() {
 #[test]
 fn what_does_not_fit_has_its_status() {
     let security = rsn(Akm::Psk, LinkCipher::Ccmp128, master(1));
-    let statuses = [(7, status::INVALID_GROUP_CIPHER), (13, status::INVALID_PAIRWISE_CIPHER)];
+    let statuses = [
+        (7, status::INVALID_GROUP_CIPHER),
+        (13, status::INVALID_PAIRWISE_CIPHER),
+    ];
     for (at, expected) in [statuses[0], statuses[1], (19, status::INVALID_AKM)] {
         let mut air = Air::of(&security);
         let mut frames = joining(&security, STATION);

@@ -47,9 +47,7 @@ fn sent(security: &Security) -> [Sizes; 2] {
                 let (header, _) = Header::parse(frame).expect("a frame");
                 let kind = header.control & control::KIND;
                 let is_probe = matches!(kind, control::PROBE_REQUEST | control::PROBE_RESPONSE);
-                header.transmitter == from
-                    && !is_probe
-                    && header.is_management() != is_handshake
+                header.transmitter == from && !is_probe && header.is_management() != is_handshake
             });
             frames.map(Vec::len).collect()
         })
