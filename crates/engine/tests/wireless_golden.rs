@@ -15,7 +15,7 @@ use engine::time::Instant;
 use engine::work::Work;
 use wire::codec::Writer;
 use wire::ieee80211::{
-    Address, ETHERTYPE_EAPOL, Element, EthernetHeader, Rsn, control, element_id, extension,
+    Address, ETHERTYPE_EAPOL, Element, EthernetHeader, control, element_id, extension,
     write_extension,
 };
 
@@ -65,7 +65,7 @@ fn keyed(cipher: LinkCipher) -> String {
     let mut air = Air::new(cipher);
     let octets: Vec<u8> = (1..=cipher.key_len() as u8).collect();
     let key = TemporalKey::new(cipher.permit(true).expect("legacy"), &octets).expect("its length");
-    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    let is_wep = cipher.is_wep();
     for port in [&mut air.station, &mut air.access_point] {
         if is_wep {
             port.install_shared(&key, 0);
@@ -96,7 +96,7 @@ fn agreed(akm: Akm, cipher: LinkCipher) -> String {
     let mut air = Air::new(cipher);
     let seed = Seed::new([11; 32]);
     let mut random = seed.stream("air", 0);
-    let element = rsn(akm, cipher);
+    let element = akm.element(cipher);
     air.manage_down(control::BEACON, &beacon(&element));
     let keys = match akm {
         Akm::Sae => Some(air.sae(&mut random)),
@@ -329,23 +329,7 @@ fn received(port: &mut Port, air: &[u8]) -> Result<Vec<u8>, DropReason> {
 }
 
 fn managed(port: &mut Port, kind: u16, to: Address, body: &[u8]) -> String {
-    let mut air = vec![0; body.len() + MAX_GROWTH];
-    let len = port.manage(kind, to, body, &mut air).expect("room");
-    format!("{} -\n", hex(&air[..len]))
-}
-
-fn rsn(akm: Akm, cipher: LinkCipher) -> Vec<u8> {
-    let mut w = Writer::new();
-    let rsn = Rsn {
-        group: cipher.suite(),
-        pairwise: vec![cipher.suite()],
-        akms: vec![akm.suite()],
-        capabilities: 0,
-        pmkids: Vec::new(),
-        group_management: None,
-    };
-    rsn.write(&mut w);
-    w.into_vec()
+    format!("{} -\n", hex(&port.manage(kind, to, body)))
 }
 
 /// Time, interval, capabilities, name, RSN.

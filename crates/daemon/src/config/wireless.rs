@@ -295,7 +295,7 @@ impl WirelessTable {
             true => LinkCipher::Wep104,
             false => LinkCipher::Ccmp128,
         });
-        if is_wep != matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104) {
+        if is_wep != cipher.is_wep() {
             let what = format!("{} does not go with this security", cipher.name());
             return Err(at(item, "cipher", what));
         }

@@ -198,7 +198,7 @@ fn an_access_point_that_gives_keys_renews_that_of_groups() {
         fs::write(&path, format!("{start}{text}")).unwrap();
         load(&path).map(|it| it.group_key_renewal)
     };
-    let hours = |count| Some(Duration::from_secs(count * 3_600));
+    let hours = |count: u64| Some(Duration::from_secs(count * 3_600));
     assert_eq!(config("security = \"owe\"").unwrap(), hours(24));
     let text = "security = \"802.1x\"\ngroup_key_renewal = \"2h\"";
     assert_eq!(config(text).unwrap(), hours(2));

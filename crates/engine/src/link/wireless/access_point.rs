@@ -19,6 +19,7 @@ use group::Group;
 use keys::Giving;
 
 use super::cipher::{PermittedCipher, TemporalKey};
+use super::counts::Counts;
 use super::dynamic_wep::SessionKey;
 use super::handshake::{Authenticator, MasterKey};
 use super::network::{Network, Security};
@@ -63,8 +64,7 @@ pub struct AccessPoint {
     gate: TokenGate,
     /// When a stranger may be told again that it has not joined.
     next_answer: Instant,
-    drops: DropCounters,
-    work: Work,
+    counts: Counts,
 }
 
 /// A station that has joined.
@@ -144,8 +144,7 @@ impl AccessPoint {
             authenticated: BTreeMap::new(),
             gate,
             next_answer: Instant(0),
-            drops: DropCounters::default(),
-            work: Work::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -170,7 +169,7 @@ impl AccessPoint {
     /// Takes a frame from the air.
     pub fn receive(&mut self, air: &mut [u8], now: Instant, out: &mut AirOutbox) -> Received {
         let Ok((header, len)) = Header::parse(air) else {
-            self.drops.count(DropReason::LinkUnsupportedFrame);
+            self.counts.drops.count(DropReason::LinkUnsupportedFrame);
             return Received::Dropped(DropReason::LinkUnsupportedFrame);
         };
         let from = header.transmitter;
@@ -181,7 +180,7 @@ impl AccessPoint {
             return match self.manage(&header, &air[len..], now, out) {
                 Ok(()) => Received::Taken,
                 Err(reason) => {
-                    self.drops.count(reason);
+                    self.counts.drops.count(reason);
                     Received::Dropped(reason)
                 }
             };
@@ -359,33 +358,23 @@ impl AccessPoint {
 
     /// Drops by reason.
     pub fn drops(&self) -> DropCounters {
-        let mut all = self.drops.clone();
-        all.merge(self.port.drops());
-        for member in self.members.values() {
-            if let Keys::Handshake(handshake) = &member.keys {
-                all.merge(handshake.drops());
-            }
-        }
-        self.exchanges
-            .values()
-            .for_each(|it| all.merge(it.sae.drops()));
-        all
+        self.all().drops
     }
 
     /// What was done so far.
     pub fn work(&self) -> Work {
-        let mut all = self.work.clone();
-        all.merge(self.port.work());
+        self.all().work
+    }
+
+    fn all(&self) -> Counts {
+        let mut all = self.counts.clone();
+        all.add(self.port.drops(), self.port.work());
         for member in self.members.values() {
-            match &member.keys {
-                Keys::None => {}
-                Keys::Handshake(it) => all.merge(it.work()),
-                Keys::Given(it) => all.merge(it.work()),
-            }
+            member.keys.add_to(&mut all);
         }
-        self.exchanges
-            .values()
-            .for_each(|it| all.merge(it.sae.work()));
+        for Exchange { sae, .. } in self.exchanges.values() {
+            all.add(sae.drops(), sae.work());
+        }
         all
     }
 }

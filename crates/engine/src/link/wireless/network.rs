@@ -103,20 +103,10 @@ impl Security {
 
     /// The RSN element, empty without one.
     pub(super) fn rsn(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        if let Self::Rsn { akm, cipher, .. } = self {
-            let suite = cipher.cipher().suite();
-            let rsn = Rsn {
-                group: suite,
-                pairwise: vec![suite],
-                akms: vec![akm.suite()],
-                capabilities: 0,
-                pmkids: Vec::new(),
-                group_management: None,
-            };
-            rsn.write(&mut w);
+        match self {
+            Self::Rsn { akm, cipher, .. } => akm.element(cipher.cipher()),
+            _ => Vec::new(),
         }
-        w.into_vec()
     }
 
     /// Whether elements of the other end choose this security; otherwise what is not the same.

@@ -15,6 +15,7 @@ use wire::ieee80211::{
     Address, ETHERNET_LEN, ETHERTYPE_EAPOL, Eapol, EthernetHeader, Header, PacketType, reason,
 };
 
+use super::counts::Counts;
 use super::dynamic_wep::{KeyTaker, SessionKey};
 use super::handshake::{MasterKey, Outbox, Supplicant};
 use super::network::{Network, Security};
@@ -62,8 +63,7 @@ pub struct Station {
     access_point_rsn: Vec<u8>,
     keys: Keys,
     early: VecDeque<Vec<u8>>,
-    drops: DropCounters,
-    work: Work,
+    counts: Counts,
 }
 
 enum Stage {
@@ -141,8 +141,7 @@ impl Station {
             access_point_rsn: Vec::new(),
             keys: Keys::None,
             early: VecDeque::new(),
-            drops: DropCounters::default(),
-            work: Work::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -170,7 +169,7 @@ impl Station {
     /// Turns an Ethernet frame into one for the air, as [`Port::protect`].
     pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
         if !matches!(self.stage, Stage::Associated(_)) {
-            self.drops.count(DropReason::LinkUnknownStation);
+            self.counts.drops.count(DropReason::LinkUnknownStation);
             return Err(DropReason::LinkUnknownStation);
         }
         self.has_spoken = true;
@@ -292,36 +291,26 @@ impl Station {
 
     /// Drops by reason.
     pub fn drops(&self) -> DropCounters {
-        let mut all = self.drops.clone();
-        all.merge(self.port.drops());
-        if let Some(sae) = self.stage.sae() {
-            all.merge(sae.drops());
-        }
-        match &self.keys {
-            Keys::None => {}
-            Keys::Handshake(it) => all.merge(it.drops()),
-            Keys::Given(it) => all.merge(it.drops()),
-        }
-        all
+        self.all().drops
     }
 
     /// What was done so far.
     pub fn work(&self) -> Work {
-        let mut all = self.work.clone();
-        all.merge(self.port.work());
+        self.all().work
+    }
+
+    fn all(&self) -> Counts {
+        let mut all = self.counts.clone();
+        all.add(self.port.drops(), self.port.work());
         if let Some(sae) = self.stage.sae() {
-            all.merge(sae.work());
+            all.add(sae.drops(), sae.work());
         }
-        match &self.keys {
-            Keys::None => {}
-            Keys::Handshake(it) => all.merge(it.work()),
-            Keys::Given(it) => all.merge(it.work()),
-        }
+        self.keys.add_to(&mut all);
         all
     }
 
     fn dropped(&mut self, reason: DropReason) -> Received {
-        self.drops.count(reason);
+        self.counts.drops.count(reason);
         Received::Dropped(reason)
     }
 }

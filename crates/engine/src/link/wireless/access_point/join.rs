@@ -16,7 +16,7 @@ use crate::link::wireless::handshake::Akm;
 use crate::link::wireless::network::{Credential, Mismatch, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
-use crate::link::wireless::port::{MAX_GROWTH, MAX_STATIONS};
+use crate::link::wireless::port::MAX_STATIONS;
 use crate::link::wireless::sae::{Admission, Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
@@ -236,8 +236,7 @@ impl AccessPoint {
     }
 
     pub(super) fn retire_exchange(&mut self, exchange: &Exchange) {
-        self.drops.merge(exchange.sae.drops());
-        self.work.merge(exchange.sae.work());
+        self.counts.add(exchange.sae.drops(), exchange.sae.work());
     }
 
     pub(super) fn associate(
@@ -303,10 +302,10 @@ impl AccessPoint {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
                 let element = element.ok_or(status::INVALID_ELEMENT)?.to_vec();
                 let mut random = self.stream("owe");
-                let pair = OwePair::generate(&mut random, &mut self.work);
-                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.work);
+                let pair = OwePair::generate(&mut random, &mut self.counts.work);
+                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.counts.work);
                 let keys = keys.map_err(|reason| {
-                    self.drops.count(reason);
+                    self.counts.drops.count(reason);
                     status::UNSUPPORTED_GROUP
                 })?;
                 // RFC 8110 §4.3
@@ -407,15 +406,12 @@ impl AccessPoint {
 
     pub(super) fn forget(&mut self, station: Address) {
         if let Some(member) = self.members.remove(&station) {
-            self.retire_keys(&member.keys);
+            member.keys.add_to(&mut self.counts);
         }
         self.port.leave(station);
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
-        let mut air = vec![0; body.len() + MAX_GROWTH];
-        let len = self.port.manage(kind, to, body, &mut air);
-        air.truncate(len.expect("room for a header"));
-        out.frames.push(air);
+        out.frames.push(self.port.manage(kind, to, body));
     }
 }

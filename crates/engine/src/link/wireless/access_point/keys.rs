@@ -6,6 +6,7 @@ use wire::ieee80211::{Address, reason};
 use super::{AccessPoint, Keys, Member, random_key};
 use crate::counters::DropReason;
 use crate::link::wireless::cipher::{GroupKey, PermittedCipher, TemporalKey};
+use crate::link::wireless::counts::Counts;
 use crate::link::wireless::dynamic_wep::{GivenKey, KeyGiver, SessionKey};
 use crate::link::wireless::handshake::{
     Authenticator, AuthenticatorConfig, Fact, Failure, MasterKey, Outbox,
@@ -14,7 +15,6 @@ use crate::link::wireless::network::Security;
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent};
 use crate::link::wireless::station::send_eapol;
 use crate::time::{Deadline, Duration, Instant};
-use crate::work::Work;
 
 /// How long the first frame from a station is waited for that shows it has keys of WEP; then twice
 /// as long each time.
@@ -63,10 +63,6 @@ impl Giving {
         };
         [of_group, of_station].map(|given| self.giver.give(&given, &mut self.random))
     }
-
-    pub(super) fn work(&self) -> &Work {
-        self.giver.work()
-    }
 }
 
 impl Keys {
@@ -78,6 +74,15 @@ impl Keys {
                 at,
                 why: "send keys of WEP again",
             }),
+        }
+    }
+
+    /// Adds what its machine has counted.
+    pub(super) fn add_to(&self, counts: &mut Counts) {
+        match self {
+            Self::None => {}
+            Self::Handshake(it) => counts.add(it.drops(), it.work()),
+            Self::Given(it) => counts.work.merge(it.giver.work()),
         }
     }
 
@@ -132,7 +137,7 @@ impl AccessPoint {
         let group = self.group.as_ref().map(|it| it.key(&self.port));
         let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
         let (Some(Keys::Handshake(handshake)), Some(group)) = (keys, group) else {
-            return self.drops.count(DropReason::UnexpectedMessage);
+            return self.counts.drops.count(DropReason::UnexpectedMessage);
         };
         let mut agreed = Outbox::default();
         // A drop is counted.
@@ -285,19 +290,7 @@ impl AccessPoint {
     fn set_keys(&mut self, station: Address, keys: Keys) {
         let member = self.members.get_mut(&station);
         let old = member.map(|it| core::mem::replace(&mut it.keys, keys));
-        old.iter().for_each(|it| self.retire_keys(it));
-    }
-
-    /// Keeps the counts of a machine that ends.
-    pub(super) fn retire_keys(&mut self, keys: &Keys) {
-        match keys {
-            Keys::None => {}
-            Keys::Handshake(it) => {
-                self.drops.merge(it.drops());
-                self.work.merge(it.work());
-            }
-            Keys::Given(it) => self.work.merge(it.work()),
-        }
+        old.iter().for_each(|it| it.add_to(&mut self.counts));
     }
 
     pub(super) fn secured(&mut self, station: Address, out: &mut AirOutbox) {

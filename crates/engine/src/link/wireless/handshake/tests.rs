@@ -1,8 +1,7 @@
 //! Both ends with a network between them that the test makes.
 
 use crypto::rand::Seed;
-use wire::codec::Writer;
-use wire::ieee80211::{Address, KeyFrame, Rsn};
+use wire::ieee80211::{Address, KeyFrame};
 
 use super::*;
 use crate::counters::DropReason;
@@ -23,20 +22,6 @@ struct Pair {
     to_access_point: Vec<Vec<u8>>,
     station_facts: Vec<Fact>,
     access_point_facts: Vec<Fact>,
-}
-
-fn rsn(akm: Akm, cipher: LinkCipher) -> Vec<u8> {
-    let mut w = Writer::new();
-    let rsn = Rsn {
-        group: cipher.suite(),
-        pairwise: vec![cipher.suite()],
-        akms: vec![akm.suite()],
-        capabilities: 0,
-        pmkids: Vec::new(),
-        group_management: None,
-    };
-    rsn.write(&mut w);
-    w.into_vec()
 }
 
 fn group(cipher: LinkCipher, octet: u8) -> GroupKey {
@@ -60,7 +45,7 @@ impl Pair {
     ) -> Self {
         let seed = Seed::new([7; 32]);
         let permitted = cipher.permit(true).unwrap();
-        let (master, element) = (MasterKey::new(&[0x42; 32]), rsn(akm, cipher));
+        let (master, element) = (MasterKey::new(&[0x42; 32]), akm.element(cipher));
         let mut station = SupplicantConfig {
             akm,
             pairwise: permitted,
@@ -299,7 +284,7 @@ fn another_master_key_is_noticed_by_the_access_point() {
 /// Whoever changed beacons or the association request, to weaken the ciphers, is found out.
 #[test]
 fn other_rsn_elements_end_the_handshake() {
-    let weak = rsn(Akm::Psk, LinkCipher::Tkip);
+    let weak = Akm::Psk.element(LinkCipher::Tkip);
     let mut pair = Pair::with(Akm::Psk, LinkCipher::Ccmp128, |_, access_point| {
         access_point.supplicant_rsn = weak.clone();
     });

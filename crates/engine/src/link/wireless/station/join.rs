@@ -16,7 +16,6 @@ use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
 use crate::link::wireless::network::{Credential, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
-use crate::link::wireless::port::MAX_GROWTH;
 use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
@@ -95,10 +94,7 @@ impl Station {
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
-        let mut air = vec![0; body.len() + MAX_GROWTH];
-        let len = self.port.manage(kind, to, body, &mut air);
-        air.truncate(len.expect("room for a header"));
-        out.frames.push(air);
+        out.frames.push(self.port.manage(kind, to, body));
     }
 
     pub(super) fn manage(
@@ -207,8 +203,7 @@ impl Station {
     /// Goes on to another stage. The counts of a machine of SAE that ends are kept.
     pub(super) fn enter(&mut self, stage: Stage) {
         if let Some(sae) = self.stage.sae() {
-            self.drops.merge(sae.drops());
-            self.work.merge(sae.work());
+            self.counts.add(sae.drops(), sae.work());
         }
         self.stage = stage;
     }
@@ -236,7 +231,7 @@ impl Station {
     ) {
         let is_owe = matches!(self.network.security, Security::Rsn { akm: Akm::Owe, .. });
         let mut random = self.stream("owe");
-        let pair = is_owe.then(|| OwePair::generate(&mut random, &mut self.work));
+        let pair = is_owe.then(|| OwePair::generate(&mut random, &mut self.counts.work));
         let sae = match core::mem::replace(&mut self.stage, Stage::Searching) {
             Stage::Exchanging(_, sae) => Some(sae),
             _ => None,
@@ -273,7 +268,7 @@ impl Station {
             same.map_err(|_| DropReason::NoProposalChosen)?;
             let element = find_extension(response.elements, extension::DIFFIE_HELLMAN);
             let element = element.ok_or(DropReason::IncompleteMessage)?;
-            let keys = pair.agree(OweRole::Client, element, &mut self.work)?;
+            let keys = pair.agree(OweRole::Client, element, &mut self.counts.work)?;
             master = Some(keys.master);
         }
         if let Security::Rsn {

@@ -114,7 +114,7 @@ fn a_repeated_frame_is_dropped_by_all_but_wep() {
         let ap = &mut pair.access_point;
         assert!(received(ap, &second).is_ok());
         for old in [&first, &second] {
-            let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+            let is_wep = cipher.is_wep();
             let reason = received(ap, old).err();
             assert_eq!(
                 reason,
