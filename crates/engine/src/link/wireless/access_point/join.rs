@@ -366,7 +366,7 @@ impl AccessPoint {
             let silent = members().filter(|(_, it)| it.heard_at + LONG_SILENCE <= now);
             let longest = silent.min_by_key(|(_, it)| it.heard_at);
             let goes = *oldest.or(longest)?.0;
-            self.leave(goes, reason::NO_ROOM, LinkFailure::Inactive, now, out);
+            self.leave(goes, reason::NO_ROOM, LinkFailure::Displaced, now, out);
         }
         let mut taken = vec![false; MAX_STATIONS + 1];
         for member in self.members.values() {
@@ -396,7 +396,6 @@ impl AccessPoint {
         if let Some(group) = self.group.as_mut().filter(|_| has_group) {
             group.note_leaving(now);
         }
-        self.replace_group();
     }
 
     pub(super) fn dismiss(&mut self, station: Address, reason: u16, out: &mut AirOutbox) {
@@ -404,11 +403,13 @@ impl AccessPoint {
         self.send(kind, station, &reason.to_le_bytes(), out);
     }
 
-    pub(super) fn forget(&mut self, station: Address) {
+    fn forget(&mut self, station: Address) {
         if let Some(member) = self.members.remove(&station) {
             member.keys.add_to(&mut self.counts);
         }
         self.port.leave(station);
+        // It may have been the last one without the next key.
+        self.replace_group();
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {

@@ -251,6 +251,8 @@ fn strangers_get_no_room_that_members_need() {
         assert_eq!(access_point.station(last), member);
         assert_eq!(access_point.stations().len(), MAX_STATIONS);
     }
+    let displaced = LinkEvent::Left(Address([2, 1, 0, 0, 0, 0]), LinkFailure::Displaced);
+    assert!(out.events.contains(&displaced));
     let end = access_point.deadline().unwrap().at;
     assert_eq!(end, Instant(0) + Duration::from_secs(300));
     access_point.fire(end, &mut out);

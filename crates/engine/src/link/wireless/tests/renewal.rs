@@ -83,6 +83,23 @@ fn who_does_not_take_a_group_key_is_left() {
     assert_eq!(air.down(&to_all).unwrap().len(), 1);
 }
 
+/// A station joins again while all wait for its answer, and never gets keys.
+#[test]
+fn a_station_without_keys_holds_up_nobody() {
+    let security = rsn(Akm::Ieee8021x, LinkCipher::Ccmp128, Credential::None);
+    let mut air = joined(&security);
+    air.access_point
+        .renew_group_every(Duration::from_secs(60), air.now);
+    air.stations.truncate(1);
+    air.run(Duration::from_secs(60));
+    assert_eq!(group_key_id(&mut air), 1);
+    let mut out = AirOutbox::default();
+    for mut frame in joining(&security, OTHER) {
+        air.access_point.receive(&mut frame, air.now, &mut out);
+    }
+    assert_eq!(group_key_id(&mut air), 2);
+}
+
 /// It could read what is sent to groups otherwise.
 #[test]
 fn a_station_that_leaves_takes_a_key_without_worth() {
