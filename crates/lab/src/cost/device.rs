@@ -19,6 +19,7 @@ use super::measured::HostPath;
 use super::names;
 use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
+use super::records::Records;
 use super::suite::Suite;
 use super::works::Each;
 use crate::IP_BYTES_MAX;
@@ -229,6 +230,14 @@ impl Device {
     pub fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Staircase, Missing> {
         let bill = self.profile.frame(cipher, direction);
         let bill = bill.map_err(|gap| self.profile.missing_work(cipher.name(), gap))?;
+        Ok(bill.total().times(1.0 / self.units_per_second))
+    }
+
+    /// Seconds to protect or unprotect a record of TLS, as a function of the octets that it carries.
+    pub fn record(&self, records: &Records, direction: Direction) -> Result<Staircase, Missing> {
+        let bill = self.profile.record(records, direction);
+        let word = records.suite.to_string();
+        let bill = bill.map_err(|gap| self.profile.missing_work(&word, gap))?;
         Ok(bill.total().times(1.0 / self.units_per_second))
     }
 

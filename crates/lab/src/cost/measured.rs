@@ -15,6 +15,7 @@ use engine::suite::EspSuite;
 use super::bill::{Bill, Direction, Gap, Part};
 use super::cycles::MOST_MHZ;
 use super::policy::Policy;
+use super::records::Records;
 use super::works::Each;
 use crate::staircase::Staircase;
 
@@ -140,6 +141,17 @@ impl Measured {
         bill.parts
             .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
         bill.note(fit.to_string());
+        bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
+        Ok(bill)
+    }
+
+    /// ns as functions of the octets that a record of TLS carries: as many as a packet of ESP with
+    /// the same algorithms takes.
+    pub(super) fn record(&self, records: &Records, direction: Direction) -> Result<Bill, Gap> {
+        let fit = self.fit(&records.suite, direction)?;
+        let mut bill = Bill::default();
+        bill.parts.push(fit.part(&records.suite, &self.source));
+        bill.note("a record as a packet of ESP of its size");
         bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
         Ok(bill)
     }

@@ -6,7 +6,7 @@
 
 use engine::link::wireless::LinkCipher;
 
-use super::{Cycles, gcm};
+use super::{AES_BLOCK, Cycles, gcm};
 use crate::cost::bill::{Bill, Direction, Gap, Part};
 use crate::cost::works::Each;
 use crate::staircase::{Staircase, Step};
@@ -21,7 +21,6 @@ const MIC_BYTES: f64 = 8.0;
 const MICHAEL_BYTES: f64 = 16.0;
 /// Michael works on words, and fills up with at least five octets.
 const MICHAEL_WORD: f64 = 4.0;
-const AES_BLOCK: f64 = 16.0;
 /// Blocks of a CCM MAC besides the text: the first one, and two of associated data (§12.5.3.3.3).
 const CCM_MAC_BLOCKS: f64 = 3.0;
 
@@ -127,23 +126,6 @@ impl Cycles {
     /// As an AEAD of ESP, over the text.
     fn gcmp(&self, bill: &mut Bill, direction: Direction) -> Result<(), Gap> {
         let text = Staircase::linear(1.0).plus(&Staircase::constant(LLC_BYTES));
-        let aead = gcm("aes256");
-        if self.cell(&aead.whole, direction).is_ok() {
-            return self.linear(bill, &aead.whole, direction, text);
-        }
-        let gap = |missing: Gap| Gap(format!("per_byte.{} or {}", aead.whole, missing.0));
-        let one = Staircase::constant(aead.key_bytes);
-        let ciphered = text.clone().plus(&one);
-        self.linear(bill, &aead.cipher, direction, ciphered)
-            .map_err(gap)?;
-        // Associated data and lengths are in separate blocks.
-        let hashed = text.plus(&Staircase::constant(3.0 * AES_BLOCK));
-        self.linear(bill, aead.mac, direction, hashed)
-            .map_err(gap)?;
-        bill.note(format!(
-            "{}: sum of {} and {}",
-            aead.whole, aead.cipher, aead.mac
-        ));
-        Ok(())
+        self.sealed(bill, direction, &text, &gcm("aes256"))
     }
 }

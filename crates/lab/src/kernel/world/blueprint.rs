@@ -16,6 +16,7 @@ use super::tunnel::Tunnel;
 use crate::IP_BYTES_MAX;
 use crate::kernel::cpu::{Costs, PacketCosts};
 use crate::kernel::dialogue::Script;
+use crate::kernel::host::stack::Security;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
@@ -54,7 +55,9 @@ pub struct Blueprint {
     pub clamps_mss: bool,
     /// The dialogues of stations and access points, by the index of each.
     pub dialogues: BTreeMap<(usize, usize), Script>,
-    /// The first operation of a dialogue that a device has no cost of.
+    /// Both ends of the flows in TLS, that of the station first, by the flow's index.
+    pub securities: BTreeMap<usize, [Security; 2]>,
+    /// The first operation of a dialogue or of TLS that a device has no cost of.
     pub unpriced: Option<String>,
 }
 
@@ -211,7 +214,8 @@ impl Blueprint {
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
-        let (dialogues, unpriced) = scripts::dialogues(scenario, catalogue)?;
+        let (dialogues, mut unpriced) = scripts::dialogues(scenario, catalogue)?;
+        let securities = scripts::securities(scenario, catalogue, &mut unpriced)?;
         let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
@@ -225,6 +229,7 @@ impl Blueprint {
             is_short: scenario.is_short,
             clamps_mss: scenario.clamps_mss,
             dialogues,
+            securities,
             unpriced,
         };
         blueprint.check_skip(scenario)?;
@@ -395,6 +400,14 @@ impl Joint {
 }
 
 impl Programs {
+    /// Who sends the data, and who receives it.
+    pub(in crate::kernel) const fn ends(&self) -> (usize, usize) {
+        match self.is_up {
+            true => (self.station, self.server),
+            false => (self.server, self.station),
+        }
+    }
+
     fn of(
         flow: &scenario::Flow,
         scenario: &Scenario,
