@@ -177,7 +177,8 @@ impl Profile {
     pub(super) fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Bill, Gap> {
         match &self.table {
             Table::Cycles(table) => table.frame(cipher, direction),
-            Table::Operations(_) | Table::Measured(_) => {
+            Table::Measured(table) => table.frame(cipher, direction),
+            Table::Operations(_) => {
                 let act = match direction {
                     Direction::Seal => "protect",
                     Direction::Open => "unprotect",

@@ -258,11 +258,14 @@ impl World {
         let client = of(begun.client);
         let since = |at: Option<Instant>| at.map(|at| seconds(start, at));
         let secured = client.and_then(|transfer| transfer.secured);
+        let connected = client.and_then(|transfer| transfer.since);
+        let handshake = secured.zip(connected).map(|(end, begin)| end.since(begin));
+        let begin = start + handshake.unwrap_or_default();
         Transferred {
-            connected_s: since(client.and_then(|transfer| transfer.since)),
+            connected_s: since(connected),
             secured_s: since(secured),
             timeouts: stack(sender).map_or(0, |stack| stack.timeouts(port)),
-            ..Transferred::of(of(begun.receiver), bytes, secured.unwrap_or(start), end)
+            ..Transferred::of(of(begun.receiver), bytes, begin, end)
         }
     }
 

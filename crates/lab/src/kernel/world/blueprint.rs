@@ -214,12 +214,16 @@ impl Blueprint {
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
+        let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         let (dialogues, mut unpriced) = scripts::dialogues(scenario, catalogue)?;
         let securities = scripts::securities(scenario, catalogue, &mut unpriced)?;
+        for (node, named) in nodes.iter_mut().zip(scenario.nodes.iter().enumerate()) {
+            node.frames = scripts::frames(named, scenario, catalogue, &mut unpriced)?;
+        }
         let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
-            nodes: nodes.collect::<Result<_, _>>()?,
+            nodes,
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph: graph.clone(),
@@ -339,12 +343,11 @@ impl NodeBlueprint {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
-        let frames = scripts::frames((index, node), scenario, catalogue)?;
         let named = |name: &String| scenario.nodes.iter().position(|it| it.name == *name);
         Ok(Self {
             ends_tunnels: node.ends_tunnels,
             radius: node.radius.as_ref().and_then(named),
-            frames,
+            frames: None,
             name: node.name.clone(),
             role: node.role,
             filters_sources: node.filters_sources,

@@ -89,8 +89,7 @@ pub struct Transferred {
     pub bytes: u64,
     /// Octets that arrived.
     pub received_bytes: u64,
-    /// From the beginning of the connection, with TLS from the end of its handshake, to the last
-    /// octet.
+    /// From the beginning of the connection to the last octet, without the handshake of TLS.
     pub seconds: f64,
     /// Octets that arrived divided by that time, in bits per second.
     pub throughput_bps: f64,

@@ -167,11 +167,12 @@ fn spent(device: &Option<Device>, work: &[String], unpriced: &mut Option<String>
 }
 
 /// Seconds of a frame at a station or an access point; none: its link has no cipher, its hardware
-/// ciphers, or it computes in no time.
+/// ciphers, or it computes in no time. What they leave out is noted.
 pub(super) fn frames(
     (index, node): (usize, &Node),
     scenario: &Scenario,
     catalogue: &Catalogue,
+    left_out: &mut Option<String>,
 ) -> Result<Option<PacketCosts>, Uncomputable> {
     let links = scenario.links.iter().enumerate();
     let mut links = links.filter(|(_, joint)| match node.role {
@@ -186,9 +187,17 @@ pub(super) fn frames(
         return Ok(None);
     }
     let device = scenario.device(&node.name, computer, catalogue)?;
-    let unpriced = |missing| scenario.unpriced((&node.name, index), missing);
+    let mut cost = |direction| {
+        let cost = device.frame(cipher, direction);
+        let cost = cost.map_err(|missing| scenario.unpriced((&node.name, index), missing));
+        let (seconds, missing) = cost?;
+        if let Some(missing) = missing {
+            left_out.get_or_insert_with(|| format!("{}: {missing}", node.name));
+        }
+        Ok::<_, Uncomputable>(seconds)
+    };
     Ok(Some(PacketCosts {
-        seal: device.frame(cipher, Direction::Seal).map_err(unpriced)?,
-        open: device.frame(cipher, Direction::Open).map_err(unpriced)?,
+        seal: cost(Direction::Seal)?,
+        open: cost(Direction::Open)?,
     }))
 }
