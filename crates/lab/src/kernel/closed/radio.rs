@@ -242,15 +242,21 @@ impl Blueprint {
         all.map(|bytes| headers + bytes).collect()
     }
 
-    /// Packets at once: the last one over its whole way, the earlier ones where they take longest.
+    /// Packets at once, until the last one has come: each waits for those before it.
     fn burst_s(&self, ends: (usize, usize), sizes: &[u32]) -> Option<f64> {
-        let (last, before) = sizes.split_last()?;
-        let mut spent = BTreeMap::new();
-        for bytes in before {
-            add(&mut spent, &self.journey(ends, *bytes, false)?, 1.0);
+        let mut free_at: BTreeMap<Server, f64> = BTreeMap::new();
+        let mut end_s = 0.0;
+        for bytes in sizes {
+            let journey = self.journey(ends, *bytes, false)?;
+            let mut at_s = 0.0_f64;
+            for (server, seconds) in &journey.visits {
+                let free = free_at.entry(*server).or_default();
+                at_s = at_s.max(*free) + seconds;
+                *free = at_s;
+            }
+            end_s = at_s + journey.delay_s;
         }
-        let longest = spent.into_values().fold(0.0, f64::max);
-        Some(self.journey(ends, *last, false)?.seconds() + longest)
+        Some(end_s)
     }
 }
 
