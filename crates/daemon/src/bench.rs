@@ -46,8 +46,8 @@ pub struct Profile {
     /// By suite: `seal_ns_64`, `open_ns_1400` and so on. The number is the size of the clear IP
     /// packet.
     pub suite: BTreeMap<String, Costs>,
-    /// By cipher of wireless links: `protect_ns_64`, `unprotect_ns_1400` and so on. The number is the
-    /// size of the IP packet in the frame.
+    /// By cipher of wireless links: `protect_ns_64`, `unprotect_ns_1400` and so on. The number is
+    /// the size of the IP packet in the frame.
     pub frame: BTreeMap<String, Costs>,
     /// By group, key or hash: `generate_ns`, `agree_ns`, `sign_ns`, `verify_ns`, `prf_ns`.
     pub exchange: BTreeMap<String, Costs>,

@@ -14,8 +14,8 @@
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
-//! stream = 22                    # octets of these that TCP carries for the protocol; absent: none,
-//!                                # TCP itself says it
+//! stream = 22                    # octets of these that TCP carries for the protocol; absent:
+//!                                # none, TCP itself says it
 //! relayed = 196                  # octets of the IP packet in which an access point hands it on to
 //!                                # a server behind it, or gets it from there; absent: it does not
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives

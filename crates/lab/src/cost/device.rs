@@ -238,7 +238,7 @@ impl Device {
         Ok((bill.total().times(1.0 / self.units_per_second), left_out))
     }
 
-    /// Seconds to protect or unprotect a record of TLS, as a function of the octets that it carries.
+    /// Seconds to protect or unprotect a record of TLS, as a function of what it carries.
     pub fn record(&self, records: &Records, direction: Direction) -> Result<Staircase, Missing> {
         let bill = self.profile.record(records, direction);
         let word = records.suite.to_string();

@@ -1,5 +1,5 @@
-//! Profiles written by `caravan bench`: the time in ns for every suite, cipher of wireless links, key
-//! exchange and step of the packet path on a machine.
+//! Profiles written by `caravan bench`: the time in ns for every suite, cipher of wireless links,
+//! key exchange and step of the packet path on a machine.
 //!
 //! Between the measured sizes a fitted line is used: a constant and a slope with the least relative
 //! error, which is kept and reported.

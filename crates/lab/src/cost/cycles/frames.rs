@@ -1,9 +1,9 @@
 //! Frames of wireless links in cycles: what each cipher of IEEE 802.11-2020 does to the octets of a
 //! frame, from the primitives of the table.
 //!
-//! A frame has LLC and SNAP before the IP packet. Without a cost of CRC-32, a frame costs RC4 alone,
-//! and the bill names what is missing. Left out: key mixing of TKIP, which nobody timed, and
-//! everything of a frame that is not of its octets.
+//! A frame has LLC and SNAP before the IP packet. Without a cost of CRC-32 it costs the rest, and
+//! the bill names what is missing. Left out: key mixing of TKIP, which nobody timed, and everything
+//! of a frame that is not of its octets.
 
 use engine::link::wireless::LinkCipher;
 
