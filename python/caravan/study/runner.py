@@ -191,11 +191,7 @@ def _ask(
         if fault:
             continue
         for level in levels:
-            if level not in sweep.levels:
-                continue
-            if sweep.measure == WIRELESS and (why := wireless.without(one.request["cell"], level)):
-                faults.append(why)
-            else:
+            if level in sweep.levels:
                 tasks.append(_Task(cell, level, one, compute.jobs(cell, one, level, seed)))
     return tasks, list(filter(None, faults))
 

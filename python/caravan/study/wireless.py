@@ -2,8 +2,8 @@
 
 `testbed` measures with the real programs in namespaces (`caravan.threeways.policies`). `model` and
 `simulate` come from the native core, which has the study's scenario of the same name under the
-study's policy of the same name; there computing takes no time. Left out there: TLS between the ends
-of a flow, and a tunnel that was kept on a roam.
+study's policy of the same name; there computing takes no time. Left out there: a tunnel that was
+kept on a roam.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ def request(
 
 def edits(request: Mapping[str, Any]) -> list[list[str]]:
     """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
-    runs of datagrams. Empty: it has no such policy."""
-    if request["policy"].startswith("tls"):
-        return []
+    runs of datagrams."""
     common = [f"policy={request['policy']}"]
     tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
     if not request["flows"]:
@@ -129,6 +127,8 @@ def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tu
     if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == "kept":
         return
     parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
+    if own["transport_s"] is not None:
+        parts["tls"] = own["transport_s"]
     yield "authentication_s", sum(parts.values())
     for part, seconds in parts.items():
         yield f"authentication_s:{part}", seconds
@@ -157,13 +157,6 @@ def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Mapping[str, Any]
     (found,) = (one for one in run["flows"] if one["name"] == FLOW)
     return found
-
-
-def without(request: Mapping[str, Any], level: str) -> str:
-    """Why a cell has nothing at a level; empty if it has something."""
-    if level == "testbed" or edits(request):
-        return ""
-    return f"{request['policy']} is between the ends of a flow: only the testbed has it"
 
 
 class Measuring:
