@@ -379,6 +379,20 @@ def test_a_tunnel_that_does_not_come_up_is_status_1() -> None:
         assert line.startswith(said)
 
 
+@pytest.mark.parametrize("words", [("--events",), ("--set", "policy=pn-12")])
+def test_a_scenario_of_wireless_policies_has_its_flow_and_the_parts_of_its_arrival(
+    words: tuple[str, ...],
+) -> None:
+    done = lab("simulate", "studies/wireless-policies/scenarios/m5.toml", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert any(line[:1] == ["data"] for line in lines)
+    arrivals = {line[1]: line[2:] for line in lines if line[:1] == ["mn1"]}
+    assert set(arrivals) == {"model", "simulate"}
+    has_eap = "policy=pn-12" in words
+    assert all((eap != "-") == has_eap for _, eap, *_ in arrivals.values())
+
+
 def test_behind_a_full_processor_only_what_passes_keeps_stations_busy() -> None:
     words = ("simulate", "umts", "--rate-kbps", "1e5", "--hours", "0.005", "--replications", "1")
     found = answer(*words)

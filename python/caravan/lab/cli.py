@@ -281,10 +281,10 @@ def _by_events(
         _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
         shown = {name: resolved[name] for name in ("scenario", "graph", "bytes_alone")}
-        table = tables.flows if levels["model"] is None else tables.kernel
+        table = tables.flows if resolved["is_graph"] else tables.kernel
         table(_output(), {**levels, **shown, "wall_s": wall_s})
     run = levels["simulate"]
-    tunnels = run["tunnels"] if levels["model"] is None else ({"exchange": run["exchange"]},)
+    tunnels = run["tunnels"] if resolved["is_graph"] else ({"exchange": run["exchange"]},)
     failed = [
         one["exchange"] for one in tunnels if one["exchange"] and not one["exchange"]["is_up"]
     ]

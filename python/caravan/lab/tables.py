@@ -233,6 +233,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
             counts = (link[way][name] for way in ("up", "down") for name in what)
             table.add_row(link["name"], *(f"{count:,}" for count in counts))
         _show(console, table)
+    _arrivals(console, found["model"], run)
     _moves(console, run.get("mobile", ()))
     for drop in run["drops"]:
         console.print(
@@ -244,6 +245,29 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
     )
+
+
+ARRIVAL = {
+    "eap_start_s": "EAP asked for, ms",
+    "eap_s": "EAP, ms",
+    "registration_s": "registration, ms",
+    "tunnel_s": "tunnel, ms",
+    "all_s": "all, ms",
+}
+"""The parts of a node's arrival under a policy of layers, by the native core's names."""
+
+
+def _arrivals(console: Console, model: Mapping[str, Any] | None, run: Mapping[str, Any]) -> None:
+    """The parts of each node's arrival; closed forms beside them if the scenario has any."""
+    levels = {"model": model, "simulate": run}
+    table = _table("arrival", "level", *ARRIVAL.values(), right=tuple(ARRIVAL.values()))
+    for level, held in levels.items():
+        for one in (held or {}).get("admitted", ()):
+            parts = (one[part] for part in ARRIVAL)
+            cells = ("-" if part is None else significant(part * 1e3) for part in parts)
+            table.add_row(one["station"], level, *cells)
+    if table.row_count:
+        _show(console, table)
 
 
 def _moves(console: Console, nodes: Sequence[Mapping[str, Any]]) -> None:
