@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,15 +201,16 @@ def test_a_tunnel_is_made_with_either_proof_and_group(
 
 
 @pytest.mark.root
-def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = written(tmp_path, STUDY)
     call = (
         "import sys, caravan.study; "
         "caravan.study.run(caravan.study.load(sys.argv[1]), directory=sys.argv[2], level='testbed')"
     )
     argv = [sys.executable, "-c", call, str(study.file), str(tmp_path / "out")]
-    environment = {key: it for key, it in os.environ.items() if key != OWNER_VARIABLE}
-    with subprocess.Popen(argv, env=environment, stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(argv, env=own_world(tmp_path), stderr=subprocess.DEVNULL) as running:
         deadline = time.monotonic() + 60
         cells = tmp_path / "out/cells"
         while not (cells.is_dir() and any(cells.iterdir())):
@@ -223,8 +225,56 @@ def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(tmp_pat
         assert time.monotonic() < deadline, owned_by(running.pid)
         time.sleep(0.05)
     kept = len(list(cells.iterdir()))
+    (left,) = tmp_path.glob("caravan-wireless-*")
+    assert list(left.rglob("*.key"))
+    # A testbed of this process looks for folders where that run has had its own.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     after = caravan.study.run(study, directory=tmp_path / "out", level="testbed")
     assert after.provenance["jobs"] == f"8, of which {8 - kept} were computed in this run"
+    assert list(tmp_path.glob("caravan-wireless-*")) == []
+
+
+@pytest.mark.root
+def test_a_run_that_is_told_to_end_cleans_up_and_says_so(tmp_path: Path) -> None:
+    study = written(tmp_path, STUDY)
+    program = Path(sys.executable).with_name("caravan-lab")
+    argv = [program, "run", str(study.file), "-o", str(tmp_path / "out"), "--level", "testbed"]
+    with subprocess.Popen(
+        argv, env=own_world(tmp_path), stderr=subprocess.PIPE, text=True
+    ) as running:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("out/cells/*")):
+            assert time.monotonic() < deadline and running.poll() is None
+            time.sleep(0.05)
+        assert list(tmp_path.glob("caravan-wireless-*"))
+        running.send_signal(signal.SIGTERM)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "of 8 jobs are kept; run again to resume" in said
+    assert list(tmp_path.glob("caravan-wireless-*")) == []
+    assert owned_by(running.pid) == []
+
+
+def own_world(folder: Path) -> dict[str, str]:
+    """The environment of a run that has its temporary folders in this one."""
+    kept = {key: it for key, it in os.environ.items() if key != OWNER_VARIABLE}
+    return {**kept, "TMPDIR": str(folder)}
+
+
+@pytest.mark.root
+def test_nobody_else_reads_the_secrets_of_a_bed_in_a_folder_that_a_user_names(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o755)
+    own = POLICIES["pn-8"]
+    with Bed(tmp_path, None, security_of(own)) as bed, bed.cell(own, SCENARIOS[4]):
+        for folder in ("pki", "logs"):
+            assert (tmp_path / folder).stat().st_mode & 0o777 == 0o700
+        patterns = ("hostapd.conf", "raddb/*", "*.key", "*-wpa_supplicant.out", "*-hostapd.out")
+        for pattern in patterns:
+            found = [path for path in tmp_path.rglob(pattern) if path.is_file()]
+            assert found, pattern
+            assert {path.stat().st_mode & 0o077 for path in found} == {0}, pattern
 
 
 def owned_by(pid: int) -> list[int]:

@@ -2,13 +2,14 @@
 
 Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
 comparison found a difference or a tunnel does not come up, 2: the question is wrong, 3: no stack
-fits what `advise` was asked, 130: stopped by Ctrl-C.
+fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -84,6 +85,7 @@ def main() -> None:
     """The program."""
     if is_stale():
         _say(f"warning: {remedy()}")
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         status = app(prog_name="caravan-lab", standalone_mode=False)
         sys.stdout.flush()
@@ -109,6 +111,12 @@ def main() -> None:
     if status == STOPPED:
         _say("stopped")
     leave(status if isinstance(status, int) else 0)
+
+
+def _terminate(*_: object) -> NoReturn:
+    """SIGTERM ends it as Ctrl-C does, and cleans up; once is enough."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _unwritten(fault: OSError) -> NoReturn:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from caravan.messages import unknown
@@ -176,12 +174,12 @@ class Measuring:
     def result(self, request: Mapping[str, Any]) -> bytes:
         """The result of a cell; the process must have entered a private namespace."""
         from caravan.testbed import NamespaceError  # noqa: PLC0415
+        from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
         from caravan.threeways.policies import Beds, Setting  # noqa: PLC0415
 
         try:
             if self._beds is None:
-                folder = tempfile.TemporaryDirectory(prefix="caravan-wireless-")
-                output = Path(self._running.enter_context(folder))
+                output = self._running.enter_context(temporary_folder("caravan-wireless-"))
                 self._beds = self._running.enter_context(Beds(output))
             return json.dumps(self._beds.measure(Setting.of(request))).encode()
         except (NamespaceError, OSError, ValueError) as fault:
