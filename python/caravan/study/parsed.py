@@ -51,7 +51,7 @@ CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
 STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
 """The keys that a sweep of stacks may set."""
-WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows")
+WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows", "prices")
 """The keys that a sweep of wireless policies may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""

@@ -2,8 +2,9 @@
 
 `testbed` measures with the real programs in namespaces (`caravan.threeways.policies`). `model` and
 `simulate` come from the native core, which has the study's scenario of the same name under the
-study's policy of the same name; there computing takes no time. Left out there: TLS between the ends
-of a flow, and a tunnel that was kept on a roam.
+study's policy of the same name; there computing takes no time, and what this machine takes is added
+to the parts of an authentication (`prices`). Left out there: TLS between the ends of a flow, and a
+tunnel that was kept on a roam.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ TCP_BYTES_S = 4e6
 SHORT, LONG = 4, 8
 """Simulated runs of datagrams in times of a measured flow: what the long one has more came while
 all queues were full."""
+AIRS, WIRE = ("air1", "air2"), "ethernet-100"
+"""The links of access points, and what they are where the air is no limit: as their wires."""
+RATE, FAST_RATE = "8 Mbit/s", "120 Mbit/s"
+"""More than the air of 802.11b carries, and more than a wire."""
+FAST_S = 0.05
+"""Of datagrams over wires alone, which only the model has: nothing keeps simulated ones back, and
+what overflows on a wire that they pass twice is lost."""
 PARTS = {
     "start": "eap_start_s",
     "eap": "eap_s",
@@ -62,7 +70,7 @@ def request(
     if "scenario" not in settings:
         raise StudyError.edit("scenario", f"say which one: {', '.join(scenarios)}")
     known = {"tunnel": KEPT, "proof": "psk", "group": GROUPS[-1], "flows": YES}
-    known |= {key: str(value) for key, value in settings.items()}
+    known |= {key: str(value) for key, value in settings.items() if key != "prices"}
     for key, value, valid in (
         ("policy", str(policy), tuple(POLICIES)),
         ("scenario", known["scenario"], scenarios),
@@ -92,22 +100,27 @@ def request(
 def edits(request: Mapping[str, Any]) -> list[list[str]]:
     """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
     runs of datagrams. Empty: it has no such policy."""
-    if request["policy"].startswith("tls"):
+    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
+
+    if POLICIES[request["policy"]].transport:
         return []
-    common = [f"policy={request['policy']}"]
+    air = request["link"]
+    name = WIRE if air is None else air["name"]
+    common = [f"policy={request['policy']}", *(f"link.{one}.link={name}" for one in AIRS)]
     tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
     if not request["flows"]:
         return [common + tcp]
     datagrams = [
         f"flow.{FLOW}.model=constant",
         f"flow.{FLOW}.bytes=",
-        f"flow.{FLOW}.rate=8 Mbit/s",
+        f"flow.{FLOW}.rate={FAST_RATE if air is None else RATE}",
         f"flow.{FLOW}.sizes.model=fixed",
         f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
         "link.*.queue=128000 B",
     ]
-    times = (f"run.time={length * request['seconds']:g} s" for length in (SHORT, LONG))
-    return [common + tcp, *([*common, *datagrams, time] for time in times)]
+    lengths = [FAST_S] if air is None else [one * request["seconds"] for one in (SHORT, LONG)]
+    runs = ([*common, *datagrams, f"run.time={length:g} s"] for length in lengths)
+    return [common + tcp, *runs]
 
 
 def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
@@ -122,9 +135,12 @@ def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -
 def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """The parts of the node's authentication; none if its tunnel was kept on a roam: the core lets
     a node come without one."""
+    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
+    from caravan.threeways.policies import KEPT  # noqa: PLC0415
+
     (own,) = (one for one in run["admitted"] if one["station"] == NODE)
-    is_roaming = own["discovery_s"] not in (None, 0.0)
-    if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == "kept":
+    (is_roaming,) = (one.is_roaming for one in SCENARIOS if one.name == request["scenario"])
+    if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == KEPT:
         return
     parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
     yield "authentication_s", sum(parts.values())
@@ -136,19 +152,22 @@ def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tu
 def _carried(
     request: Mapping[str, Any], level: str, runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
-    tcp, short, long = (_flow(run) for run in runs)
+    tcp, *streams = (_flow(run) for run in runs)
     if level == "model":
         return {
             "response_ms": tcp["response_s"] * 1e3,
             "tcp_bytes_s": tcp["throughput_bps"] / 8,
-            "udp_bytes_s": long["throughput_bps"] / 8 * DATA_BYTES / PACKET_BYTES,
+            "udp_bytes_s": streams[-1]["throughput_bps"] / 8 * DATA_BYTES / PACKET_BYTES,
         }
-    more = long["streamed"]["received"] - short["streamed"]["received"]
-    return {
+    found = {
         "response_ms": tcp["transferred"]["connected_s"] * 1e3,
         "tcp_bytes_s": tcp["transferred"]["throughput_bps"] / 8,
-        "udp_bytes_s": more * DATA_BYTES / ((LONG - SHORT) * request["seconds"]),
     }
+    if request["link"] is not None:
+        short, long = (one["streamed"]["received"] for one in streams)
+        udp_bytes_s = (long - short) * DATA_BYTES / ((LONG - SHORT) * request["seconds"])
+        found["udp_bytes_s"] = udp_bytes_s
+    return found
 
 
 def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:

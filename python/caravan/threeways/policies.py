@@ -64,7 +64,7 @@ class Setting:
         return cls(
             policy=POLICIES[request["policy"]],
             scenario=scenario,
-            air=_air(request["link"]),
+            air=air(request["link"]),
             seconds=request["seconds"],
             runs=request["runs"],
             has_flows=request["flows"],
@@ -73,7 +73,7 @@ class Setting:
         )
 
 
-def _air(link: Mapping[str, str] | None) -> LinkConfig | None:
+def air(link: Mapping[str, str] | None) -> LinkConfig | None:
     """The options of `caravan link` for a link's file."""
     if link is None:
         return None
