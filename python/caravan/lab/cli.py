@@ -85,7 +85,7 @@ def main() -> None:
     """The program."""
     if is_stale():
         _say(f"warning: {remedy()}")
-    signal.signal(signal.SIGTERM, _terminate)
+    _end_at_sigterm()
     try:
         status = app(prog_name="caravan-lab", standalone_mode=False)
         sys.stdout.flush()
@@ -113,10 +113,18 @@ def main() -> None:
     leave(status if isinstance(status, int) else 0)
 
 
-def _terminate(*_: object) -> NoReturn:
-    """SIGTERM ends it as Ctrl-C does, and cleans up; once is enough."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
+def _end_at_sigterm() -> None:
+    """Let SIGTERM end the program as Ctrl-C does: it cleans up. Once is enough."""
+    own = os.getpid()
+
+    def end(*_: object) -> None:
+        if os.getpid() == own:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            raise KeyboardInterrupt
+        # A process that a library has forked has nothing to clean up.
+        os._exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _unwritten(fault: OSError) -> NoReturn:
