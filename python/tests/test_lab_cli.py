@@ -278,6 +278,30 @@ def test_every_kind_is_listed_and_shown() -> None:
     assert "the nearest valid one is 'lte'" in refusal("show", "ltee")
 
 
+def test_a_policy_of_layers_is_as_old_as_its_oldest_layer() -> None:
+    found = answer("show", "pn-9")
+    assert [one["what"] for one in found["layers"]] == ["eap-md5", "wep-104", "ipsec-3des-md5"]
+    assert [one["standing"] for one in found["layers"]] == ["legacy"] * 3
+    assert (found["standing"], found["is_forbidden"]) == ("legacy", True)
+    assert "RFC 4017" in found["layers"][0]["why"]
+    path = "studies/wireless-policies/policies/pn-3.toml"
+    assert "3DES: SHOULD NOT, RFC 8221" in lab("show", path).stdout
+    assert answer("show", path)["standing"] == answer("show", "pn-3")["standing"] == "legacy"
+    assert answer("show", "pn-6")["standing"] == "current"
+    assert answer("show", "pn-1")["standing"] == "clear"
+
+
+def test_what_a_study_has_for_itself_is_shown_by_its_name() -> None:
+    assert answer("show", "m5")["scenario"]["name"] == "m5"
+    assert lab("show", "m5").stdout.startswith("m5:")
+    assert lab("show", "air-at-once").stdout.startswith("air-at-once:")
+
+
+def test_a_shared_air_is_shown_with_what_a_frame_takes() -> None:
+    shown = lab("show", "wifi-11b").stdout
+    assert "access_time 810 us a frame, half_duplex: both ways share its time" in shown
+
+
 def test_every_link_of_the_catalogue_has_sources() -> None:
     for row in core.listing("link"):
         assert row["sources"], row["name"]

@@ -20,7 +20,7 @@ import typer
 
 from caravan.advice.commands import add_to as add_advice_to
 from caravan.background import leave
-from caravan.lab import core, tables
+from caravan.lab import core, layers, tables
 from caravan.lab.ask import AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
@@ -448,6 +448,10 @@ def show(
         shown = core.scenario(Question(name))
     else:
         entry = core.find(kind, name)
+        if kind == "policy" and layers.has_layers(entry):
+            shown = layers.outline(entry)
+            _print_json(shown) if as_json else tables.layers(_output(), shown)
+            return
         shown = next(row for row in core.listing(kind, [entry]) if row["name"] == entry.name)
     if as_json:
         _print_json(shown)

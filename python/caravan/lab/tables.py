@@ -449,10 +449,25 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
         _show(console, table)
     elif kind == "link":
         listing(console, kind, [shown])
+        *_, besides = _link(shown["link"])
+        console.print(besides or "nothing else", markup=False)
         for source in shown["sources"]:
             console.print(f"{source['key']}: {source['source']}", markup=False)
     else:
         listing(console, kind, [shown])
+
+
+def layers(console: Console, shown: Mapping[str, Any]) -> None:
+    """A policy of layers, and what standards say of each."""
+    standing = _standing(shown["standing"], is_forbidden=shown["is_forbidden"])
+    console.print(f"{shown['name']}: {shown['title']} ({shown['file']})", markup=False)
+    console.print(f"standing: {standing}", markup=False)
+    table = _table("layer", "what", "standing", "why")
+    for one in shown["layers"]:
+        said = _standing(one["standing"], is_forbidden=one["is_forbidden"])
+        table.add_row(one["kind"], one["what"], said, one["why"])
+    if shown["layers"]:
+        _show(console, table)
 
 
 def _study(console: Console, shown: Mapping[str, Any]) -> None:
@@ -564,6 +579,10 @@ def _link(link: Mapping[str, Any]) -> tuple[str, str, str, str]:
             besides.append(f"{name} {link[key]:,.10g} B")
     if link["overhead_bytes"]:
         besides.append(f"overhead {link['overhead_bytes']:g} B")
+    if link.get("access_s"):
+        besides.append(f"access_time {link['access_s'] * 1e6:g} us a frame")
+    if link.get("is_half_duplex"):
+        besides.append("half_duplex: both ways share its time")
     if link["trace"] is not None:
         besides.append(f"trace {link['trace']}")
     return link["link"] or "its own", rate, f"{link['delay_s'] * 1e3:g}", ", ".join(besides)
