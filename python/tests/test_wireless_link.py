@@ -27,7 +27,8 @@ from wireless_bed import (
 )
 
 from caravan import files
-from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT
+from caravan.document import plain
+from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT, read_pcap
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.measurement import Meter
 from caravan.testbed.dot1x.method import Method
@@ -59,6 +60,7 @@ from caravan.threeways.policies import air
 
 PINGS = 5
 FILE_BYTES = 200_000
+EAPOL_LLC = bytes.fromhex("aaaa03000000888e")
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +265,35 @@ def test_one_airtime_carries_every_frame_of_an_access_point(
         summary = json.loads(ended.stdout.splitlines()[-1])
         assert summary["forth"]["free_frames"] == summary["back"]["free_frames"] == 0
         assert summary["back"]["delivered"] > PINGS
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("security", "name"),
+    [
+        (wpa2_psk(), "wifi-four-way"),
+        (wpa2_psk(cipher="tkip"), "wifi-four-way-tkip"),
+        (sae(), "wifi-four-way-pmkid"),
+        (owe(), "wifi-four-way-pmkid"),
+        (sae(cipher="gcmp-256"), "wifi-four-way-gcmp"),
+    ],
+    ids=["ccmp", "tkip", "sae", "owe", "gcmp"],
+)
+def test_a_handshake_has_the_sizes_of_its_exchange_file(
+    security: LinkSecurity, name: str, output: Path
+) -> None:
+    with running(output, security) as bed:
+        frames = [one.data for one in read_pcap(bed.cipher.ends["s1"].capture)]
+    found = [len(one) for one in frames if one[24:32] == EAPOL_LLC]
+    entry = files.find("exchange", name)
+    wanted = [one["bytes"] for one in plain(entry.file, entry.text)["message"]]
+    if security.security in ("sae", "owe"):
+        # The key for management frames, which this access point does not protect: 30, and padding.
+        wanted[2] -= 32
+    if name.endswith("gcmp"):
+        # The file is of 802.1X, whose first message has no PMKID.
+        wanted[0] += 22
+    assert found[:4] == wanted
 
 
 @pytest.mark.root
