@@ -671,6 +671,36 @@ def test_a_processor_of_the_paper_without_a_source_is_left_out_and_named() -> No
     assert devices == set(own[0].grid["device"])
 
 
+@pytest.mark.root
+def test_tls_protects_no_datagram(tmp_path: Path) -> None:
+    text = STUDY.replace('"pn-1", "pn-3", "pn-6", "pn-8"', '"pn-1", "pn-3", "tls-1.2"')
+    text = text.replace('"wifi-11b"', '"none"')
+    rows = caravan.study.run(
+        written(tmp_path, text), directory=tmp_path / "out", level="testbed"
+    ).rows
+    own = set(rows[rows["policy"] == "tls-1.2"]["metric"])
+    assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= own
+    assert not {name for name in own if "udp" in name}
+
+
+def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
+    folder = CATALOGUE / "studies/wireless-policies"
+    for name in ("policies", "scenarios"):
+        shutil.copytree(folder / name, tmp_path / name)
+    text = COMPUTED.replace('"wifi-11b"', '"none"').replace('"pn-3", "pn-6", "tls-1.3"', '"pn-3"')
+    rows = caravan.study.run(written(tmp_path, text), directory=tmp_path / "out").rows
+    model, simulated = (rows[rows["level"] == level] for level in ("model", "simulate"))
+    at = {"policy": "pn-1", "reading": "m1"}
+    # Less than a wire of 100 Mbit/s, by the headers.
+    assert 11e6 < value(model, "udp_bytes_s", **at) < 100e6 / 8
+    for policy in ("pn-1", "pn-2", "pn-3"):
+        at["policy"] = policy
+        computed_bytes_s = value(model, "tcp_bytes_s", **at)
+        assert value(simulated, "tcp_bytes_s", **at) == pytest.approx(computed_bytes_s, rel=0.15)
+    # Nothing keeps simulated datagrams back.
+    assert "udp_bytes_s" not in set(simulated["metric"])
+
+
 def test_tls_has_no_figure_of_datagrams() -> None:
     study = load("wireless-policies")
     for figure in study.figures:

@@ -116,8 +116,8 @@ def missed(miss: Miss) -> str:
 
 
 def cited(verdict: Verdict) -> str:
-    """Document, section and day."""
-    return f"{verdict.document}, {verdict.section}, {verdict.since}"
+    """Document, section, and day or month."""
+    return f"{verdict.document}, {verdict.section}, {verdict.written}"
 
 
 def sentences(advice: Advice) -> Iterator[str]:
@@ -273,6 +273,6 @@ def _verdict(block: Block, verdict: Verdict | None) -> dict[str, Any]:
         "verdict": verdict.word,
         "document": verdict.document,
         "section": verdict.section,
-        "from": verdict.since.isoformat(),
+        "from": verdict.written,
         "note": verdict.note,
     }

@@ -30,6 +30,8 @@ class Verdict:
     document: str
     section: str
     note: str
+    written: str = ""
+    """Its day as the table has it: a month alone names no day."""
 
     @property
     def is_permitted(self) -> bool:
@@ -111,6 +113,7 @@ def _verdict(table: Table) -> Verdict:
         _filled(table, "document"),
         _filled(table, "section"),
         table.text("note", ""),
+        table.text("from"),
     )
 
 
