@@ -67,7 +67,7 @@ def test_every_message_and_every_overhead_has_a_source(name: str) -> None:
         ("eap-peap", 22, 3331, 10),
         ("eap-ttls-pap", 14, 2800, 6),
         ("eap-tls-p256", 12, 2685, 5),
-        ("eap-tls-resumed", 8, 599, 3),
+        ("eap-tls-resumed", 8, 597, 3),
     ],
 )
 def test_802_1x_has_the_bytes_that_were_measured(
@@ -91,6 +91,7 @@ def test_802_1x_has_the_bytes_that_were_measured(
         ("eap-peap", 20, 6304),
         ("eap-ttls-pap", 12, 4609),
         ("eap-tls-p256", 10, 4199),
+        ("eap-tls-resumed", 6, 1460),
     ],
 )
 def test_radius_has_the_bytes_that_were_measured(name: str, packets: int, octets: int) -> None:
@@ -118,6 +119,9 @@ def test_radius_has_the_bytes_that_were_measured(name: str, packets: int, octets
         ("wifi-owe", 2, 0),
         ("wifi-ft", 2, 0),
         ("wifi-four-way", 2, 0),
+        ("wifi-four-way-tkip", 2, 0),
+        ("wifi-four-way-pmkid", 2, 0),
+        ("wifi-four-way-gcmp", 2, 0),
         ("ikev2-psk", 2, 0),
         ("ikev2-mobike", 1, 0),
         ("ikev1-main-psk", 5, 0),
@@ -137,6 +141,22 @@ def test_a_new_address_costs_mobike_and_quic_one_packet() -> None:
     for name in ("ikev2-mobike", "quic-migration", "wireguard-roaming", "mobile-ip"):
         # There and back, 10 ms each; nothing else takes long on this link.
         assert taken(name)["gap_s"] == pytest.approx(0.020, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "pmkid", "hidden"),
+    [
+        ("wifi-four-way", 0, 8 + 48),  # RSN 22 and a group key of 24, padded and wrapped
+        ("wifi-four-way-pmf", 0, 8 + 80),  # and a key for management frames of 30
+        ("wifi-four-way-pmkid", 22, 8 + 80),
+        ("wifi-four-way-gcmp", 0, 8 + 96),  # a group key of 40
+        ("wifi-four-way-tkip", 0, 22 + 40),  # RC4 pads and wraps nothing
+    ],
+)
+def test_a_handshake_has_the_sizes_of_its_cipher(name: str, pmkid: int, hidden: int) -> None:
+    empty = 24 + 8 + 4 + 95
+    sizes = [message["bytes"] for message in messages(name)]
+    assert sizes == [empty + pmkid, empty + 22, empty + hidden, empty]
 
 
 def test_sae_sends_a_scalar_and_an_element_of_group_19() -> None:

@@ -64,6 +64,16 @@ def test_a_stack_has_rounds_bytes_times_and_a_standing(tmp_path: Path) -> None:
     )
 
 
+def test_a_frame_that_joins_has_its_header_of_802_11_once(tmp_path: Path) -> None:
+    """The link counts header, LLC and FCS: 36. The frame has its header in it, and no LLC."""
+    text = STUDY.replace("wpa3-sae + wireguard", "wifi-open").replace('["wifi"]', '["wifi-11b"]')
+    text = text.replace('device = ["none", "cortex-m7"]', 'device = ["none"]')
+    found = caravan.study.run(load(written(tmp_path, text)), directory=tmp_path / "out")
+    frames = [30, 30, 54, 46]
+    air_ms = [0.81 + (size - 24 + 36) * 8 / 11e3 for size in frames]
+    assert value(found, "first_sent_ms") == pytest.approx(sum(air_ms))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -85,6 +95,7 @@ def test_every_layer_has_rows_today() -> None:
     named = {
         layer
         for sweep in sweeps
+        if sweep.measure == "stack"
         for name in sweep.grid["policy"]
         for layer in str(name).split(" + ")
     }

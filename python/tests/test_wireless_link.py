@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import json
 import re
 import shutil
+import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dot1x_bed import CLEAR_FRAMES, Certificates, clear_frame, send_frames
+from dot1x_bed import CLEAR_FRAMES, Certificates, clear_frame, octets, send_frames
+from mvpn_by_hand import ip
 from wireless_bed import (
     STATIONS,
     WirelessBed,
@@ -22,15 +26,25 @@ from wireless_bed import (
     wep_keys,
 )
 
+from caravan import files
+from caravan.document import plain
+from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT, read_pcap
+from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.measurement import Meter
 from caravan.testbed.dot1x.method import Method
-from caravan.testbed.dot1x.network import RADIO, SERVER_ADDRESS, STATION_INTERFACE
-from caravan.testbed.dot1x.radius_keys import decrypt
+from caravan.testbed.dot1x.network import (
+    ACCESS_POINT_ADDRESSES,
+    RADIO,
+    RADIUS_ADDRESS,
+    SERVER_ADDRESS,
+    STATION_INTERFACE,
+    UPLINK,
+)
+from caravan.testbed.dot1x.radius_keys import decrypt, is_genuine
 from caravan.testbed.dot1x.wireless import (
     AIR_MTU_BYTES,
     LinkEnd,
     LinkSecurity,
-    airtime,
     dynamic_wep,
     owe,
     sae,
@@ -42,9 +56,11 @@ from caravan.testbed.errors import NamespaceError
 from caravan.testbed.network import Network
 from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import download, make_file, ping, serve_files
+from caravan.threeways.policies import air
 
 PINGS = 5
 FILE_BYTES = 200_000
+EAPOL_LLC = bytes.fromhex("aaaa03000000888e")
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +254,8 @@ def test_forged_and_repeated_frames_are_dropped(security: LinkSecurity, output: 
 def test_one_airtime_carries_every_frame_of_an_access_point(
     output: Path,
 ) -> None:
-    with running(output, static_wep(), airtime(has_cipher=True)) as bed:
+    link = files.find("link", "wifi-11b")
+    with running(output, static_wep(), air({"file": link.file, "text": link.text})) as bed:
         found = ping(bed.s1, SERVER_ADDRESS, PINGS, payload_bytes=1000)
         # IP, ICMP, LLC and SNAP, WEP, header and FCS around 1000 octets, at 11 Mbit/s, and access.
         once_ms = 0.81 + (1000 + 28 + 8 + 8 + 24 + 4) * 8 / 11_000
@@ -248,6 +265,105 @@ def test_one_airtime_carries_every_frame_of_an_access_point(
         summary = json.loads(ended.stdout.splitlines()[-1])
         assert summary["forth"]["free_frames"] == summary["back"]["free_frames"] == 0
         assert summary["back"]["delivered"] > PINGS
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("security", "name"),
+    [
+        (wpa2_psk(), "wifi-four-way"),
+        (wpa2_psk(cipher="tkip"), "wifi-four-way-tkip"),
+        (sae(), "wifi-four-way-pmkid"),
+        (owe(), "wifi-four-way-pmkid"),
+        (sae(cipher="gcmp-256"), "wifi-four-way-gcmp"),
+    ],
+    ids=["ccmp", "tkip", "sae", "owe", "gcmp"],
+)
+def test_a_handshake_has_the_sizes_of_its_exchange_file(
+    security: LinkSecurity, name: str, output: Path
+) -> None:
+    with running(output, security) as bed:
+        frames = [one.data for one in read_pcap(bed.cipher.ends["s1"].capture)]
+    found = [len(one) for one in frames if one[24:32] == EAPOL_LLC]
+    entry = files.find("exchange", name)
+    wanted = [one["bytes"] for one in plain(entry.file, entry.text)["message"]]
+    if security.security in ("sae", "owe"):
+        # The key for management frames, which this access point does not protect: 30, and padding.
+        wanted[2] -= 32
+    if name.endswith("gcmp"):
+        # The file is of 802.1X, whose first message has no PMKID.
+        wanted[0] += 22
+    assert found[:4] == wanted
+
+
+@pytest.mark.root
+def test_a_forged_answer_gives_an_access_point_no_key(
+    certificates: Certificates, output: Path
+) -> None:
+    """An Access-Accept with keys and EAP-Success, right in all but what needs the secret."""
+    with (
+        running(output, dynamic_wep()) as bed,
+        bed.serving(certificates) as (server, (ap1, _)),
+        bed.cipher.supplicant(bed.s1, certificates.login(Method.TLS)) as station,
+        contextlib.closing(Tap(ap1.host, UPLINK)) as tap,
+    ):
+        server.pause()
+        ap1.associate(station.hardware_address)
+        until = time.monotonic() + 5
+        while not (frames := tap.read()):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        payload = forged_accept(frames[0].payload)
+        packet = ip(RADIUS_ADDRESS, ACCESS_POINT_ADDRESSES["ap1"], IPPROTO_UDP, payload)
+        ends = ap1.host.hardware_address("br0"), bed.network.server.hardware_address("eth0")
+        head = b"".join(map(octets, ends)) + struct.pack("!H", ETHER_TYPE_IPV4)
+        send_frames(bed.network.server, [head + packet], "eth0")
+        while not any(frame.data.endswith(payload) for frame in tap.read()):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert bed.cipher.ends["ap1"].session == b""
+        server.resume()
+
+
+def forged_accept(asked: bytes) -> bytes:
+    """A datagram that answers a request with keys, by somebody without the secret."""
+    port, identifier = struct.unpack_from("!H", asked)[0], asked[9]
+    keys = b"".join(
+        struct.pack("!BBIBB", 26, 58, 311, kind, 52) + b"\x80\x01" + bytes(48) for kind in (16, 17)
+    )
+    attributes = struct.pack("!BBBBH", 79, 6, 3, 1, 4) + keys + bytes((80, 18)) + bytes(16)
+    answer = struct.pack("!BBH", 2, identifier, 20 + len(attributes)) + bytes(16) + attributes
+    return struct.pack("!HHHH", RADIUS_PORT, port, 8 + len(answer), 0) + answer
+
+
+SECRET_OF_TEST, ASKED = b"secret", bytes(range(16))
+
+
+def answer_with(secret: bytes, *, is_signed: bool = True) -> bytes:
+    """An Access-Accept as RFC 2865 §3 and RFC 3579 §3.2 say it."""
+    attributes = (bytes((80, 18)) + bytes(16) if is_signed else b"") + bytes((18, 4)) + b"hi"
+    head = struct.pack("!BBH", 2, 7, 20 + len(attributes))
+    if is_signed:
+        own = hmac.digest(secret, head + ASKED + attributes, "md5")
+        attributes = attributes[:2] + own + attributes[18:]
+    return head + hashlib.md5(head + ASKED + attributes + secret).digest() + attributes
+
+
+def test_only_the_secret_makes_a_genuine_answer() -> None:
+    answer = answer_with(SECRET_OF_TEST)
+    assert is_genuine(answer, ASKED, SECRET_OF_TEST)
+    assert not is_genuine(answer, ASKED, b"another")
+    assert not is_genuine(answer, bytes(16), SECRET_OF_TEST)
+    # A Response Authenticator alone is not enough, nor is a Message-Authenticator.
+    assert not is_genuine(answer_with(SECRET_OF_TEST, is_signed=False), ASKED, SECRET_OF_TEST)
+    assert not is_genuine(answer[:4] + bytes(16) + answer[20:], ASKED, SECRET_OF_TEST)
+    changed = answer[:20] + bytes((80, 18)) + bytes(16) + answer[38:]
+    sealed = changed[:4] + ASKED + changed[20:]
+    whole = hashlib.md5(sealed + SECRET_OF_TEST).digest()
+    assert not is_genuine(changed[:4] + whole + changed[20:], ASKED, SECRET_OF_TEST)
+    for size in range(len(answer)):
+        assert not is_genuine(answer[:size], ASKED, SECRET_OF_TEST)
 
 
 def test_a_key_of_rfc_2548_is_decrypted() -> None:

@@ -68,6 +68,14 @@ class WirelessBed:
     @contextlib.contextmanager
     def access(self, certificates: Certificates) -> Iterator[list[Authenticator]]:
         """FreeRADIUS, and hostapd at both access points."""
+        with self.serving(certificates) as (_, found):
+            yield found
+
+    @contextlib.contextmanager
+    def serving(
+        self, certificates: Certificates
+    ) -> Iterator[tuple[RadiusServer, list[Authenticator]]]:
+        """The same, with the server."""
         clients = dict.fromkeys(ACCESS_POINT_ADDRESSES.values(), SECRET)
         with contextlib.ExitStack() as running:
             config = certificates.config()
@@ -79,7 +87,7 @@ class WirelessBed:
                 authenticator = Authenticator(host, self.network.radio, UPLINK, client)
                 found.append(running.enter_context(authenticator))
                 running.enter_context(self.cipher.keys(authenticator, SECRET))
-            yield found
+            yield server, found
 
     def drops(self, role: str, reason: str) -> int:
         """How many frames an end has dropped for a reason."""

@@ -93,6 +93,8 @@ def _scaled(seconds: float | None, factor: float) -> str:
 
 def why_not(option: Option) -> Iterator[str]:
     """Each reason against a stack, in words."""
+    for layer in option.early:
+        yield f"{layer.title}: not before {layer.since}"
     for block, verdict in option.verdicts.items():
         if verdict is None:
             yield f"{block.title}: not yet defined"
@@ -114,8 +116,8 @@ def missed(miss: Miss) -> str:
 
 
 def cited(verdict: Verdict) -> str:
-    """Document, section and day."""
-    return f"{verdict.document}, {verdict.section}, {verdict.since}"
+    """Document, section, and day or month."""
+    return f"{verdict.document}, {verdict.section}, {verdict.written}"
 
 
 def sentences(advice: Advice) -> Iterator[str]:
@@ -271,6 +273,6 @@ def _verdict(block: Block, verdict: Verdict | None) -> dict[str, Any]:
         "verdict": verdict.word,
         "document": verdict.document,
         "section": verdict.section,
-        "from": verdict.since.isoformat(),
+        "from": verdict.written,
         "note": verdict.note,
     }

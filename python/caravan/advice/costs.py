@@ -303,8 +303,12 @@ def _exchange(
 
 
 def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
-    """Exchanges one after the other as one text, with messages as large as a link carries them."""
+    """Exchanges one after the other as one text, with messages as large as a link carries them.
+
+    `framing` is the least of them: frames of data have an LLC, those that join a network none.
+    """
     lines = ['name = "stack"', 'title = "messages of a layer"']
+    lines.append(f"framing = {min((_document(one).get('framing', 0) for one in names), default=0)}")
     parts, before = [], 0
     for name in names:
         document = _document(name)
@@ -318,7 +322,7 @@ def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
 
 
 def _lines(message: dict[str, Any], sized: Callable[[int], float]) -> list[str]:
-    keys = ("from", "says", "source", "work", "relayed")
+    keys = ("from", "says", "source", "work", "peer_work", "relayed")
     lines = [
         f"{key} = {json.dumps(message[key], ensure_ascii=False)}" for key in keys if key in message
     ]

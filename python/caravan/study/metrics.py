@@ -92,6 +92,8 @@ METRICS = {
     "received_packets": Metric("packets", "Packets received"),
     "missing_packets": Metric("packets", "Packets that never came"),
     "authentication_s": Metric("s", "Authentication"),
+    "computing_s": Metric("s", "Work of this machine in the authentication"),
+    "apart_percent": Metric("%", "Authentication, computed less measured"),
     "discovery_s": Metric("s", "Until a node that may send asks for its registration"),
     "harness_s": Metric("s", "What the testbed took to open the port"),
     "tcp_bytes_s": Metric("bytes/s", "TCP throughput"),

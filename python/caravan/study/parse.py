@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from caravan.messages import nearest, unknown
-from caravan.study import places
+from caravan.study import places, prices
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
     CASE,
@@ -74,6 +74,9 @@ def parse(file: str, text: str) -> Study:
     for name in names:
         if names.count(name) > 1:
             raise table.fault("sweep", f'the name "{name}" is used twice')
+    for at, sweep in enumerate(sweeps):
+        if fault := _wrong_prices(sweep, sweeps):
+            raise table.fault("sweep", fault, at, "set", "prices")
     inside = _Inside({sweep.name: sweep for sweep in sweeps})
     study = Study(
         name=table.text("name"),
@@ -172,6 +175,15 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and its key')
+
+
+def _wrong_prices(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
+    """Why a sweep's `prices` are none; empty if they are, or if it names none."""
+    measured = [it.name for it in sweeps if it.measure == WIRELESS and it.levels == ("testbed",)]
+    wrong = [name for name in prices.named(sweep) if name not in measured]
+    if sweep.measure != WIRELESS or not wrong:
+        return ""
+    return unknown("sweep of the testbed", wrong[0], measured)
 
 
 def axis_files(axis: str) -> str:
@@ -414,6 +426,7 @@ class _Inside:
         minus = _at(table, "minus")
         self._check_point(table, "minus", sweep, minus)
         metric = self._metric(table, "metric")
+        has_level = table.has("level")
         point = Point(
             sweep=sweep.name,
             metric=metric,
@@ -421,6 +434,7 @@ class _Inside:
             minus=minus,
             level=table.choice("level", LEVELS, _telling(sweep)),
             factor=table.number("factor", 1.0),
+            is_level_named=has_level,
         )
         table.done()
         return point

@@ -51,7 +51,7 @@ CASE_KEYS = ("case", "rate", "runs", "writes")
 """The keys that a sweep of cases may set."""
 STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
 """The keys that a sweep of stacks may set."""
-WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows")
+WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows", "prices")
 """The keys that a sweep of wireless policies may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
@@ -196,6 +196,8 @@ class Point:
     minus: Mapping[str, Value]
     level: str
     factor: float
+    is_level_named: bool = True
+    """Whether the study's file says the level; where it does not, another may stand in."""
 
 
 @dataclass(frozen=True)

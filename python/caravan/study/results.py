@@ -23,6 +23,8 @@ from caravan.study.text import StudyError
 PARQUET = "results.parquet"
 CSV = "results.csv"
 PRINTED = "printed.csv"
+DIGITS = 6
+"""Significant digits there."""
 STUDY_DIGEST = b"caravan.study.sha256"
 """The metadata of the Parquet file that names the study file of its rows."""
 
@@ -148,8 +150,16 @@ def write_printed(
     for more in (related, without, _not_computed(left)):
         if not more.empty:
             shown = pd.concat([shown, more], ignore_index=True)
-    shown = shown.round({"value": 6, "ci95_low": 3, "ci95_high": 3, "relative_difference": 5})
+    for name in ("value", "ci95_low", "ci95_high"):
+        if name in shown:
+            shown[name] = shown[name].map(_rounded)
+    shown = shown.round({"relative_difference": 5})
     land(directory / PRINTED, lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
+
+
+def _rounded(value: float | None) -> float | None:
+    """With six significant digits, whatever its unit: an interval keeps holding its value."""
+    return value if value is None or pd.isna(value) else float(f"{value:.{DIGITS}g}")
 
 
 def _not_computed(left: Sequence[Left]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import compute, output, relations, results, unrun, wireless
+from caravan.study import compute, output, prices, relations, results, unrun, wireless
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.compute import HERE, MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
@@ -106,7 +106,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
     if here := [job for job in jobs if job.kind in HERE]:
         with compute.Here() as whole:
-            computed += store.fill(here, OneByOne(whole.compute), console)
+            computed += store.fill(here, OneByOne(whole.compute), console, "measuring")
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
     rows = _once(
@@ -116,6 +116,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
             for measure in measures
         ]
     )
+    rows = prices.priced(study, rows)
     rows += _carried(rows)
     measured = (sweep.name for sweep in study.sweeps if sweep.measure == WIRELESS)
     rows += wireless.costs(rows, frozenset(measured))

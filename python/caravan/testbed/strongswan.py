@@ -232,14 +232,14 @@ def swanctl_conf(connection: Connection) -> str:
         times = {"rekey_time": connection.child_rekey_s, "life_time": connection.child_rekey_s + 60}
         child |= {key: f"{seconds}s" for key, seconds in (times | {"rand_time": 0}).items()}
     settings: dict[str, Any] = {
-        "version": 1,
+        "version": connection.version,
         "aggressive": _yes(connection.is_aggressive),
         "proposals": connection.proposals or "default",
         "local_addrs": "%any",
         "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated is not False),
         "fragmentation": "yes",
-        "mobike": "no",
+        "mobike": _yes(connection.version == 2),
     }
     settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}

@@ -101,7 +101,8 @@ class Server:
                 self._flow = [flow, 0, 0, 0]
             at = self._flow
             at[1], at[2], at[3] = max(at[1], number), at[2] + 1, at[3] + len(payload)
-        if (kind == END or number % reported == 0) and flow == self._flow[0]:
+        is_due = reported > 0 and number % reported == 0
+        if (kind == END or is_due) and flow == self._flow[0]:
             self._udp.sendto(REPORT.pack(kind == END, *self._flow), sender)
 
 

@@ -64,7 +64,7 @@ class Setting:
         return cls(
             policy=POLICIES[request["policy"]],
             scenario=scenario,
-            air=_air(request["link"]),
+            air=air(request["link"]),
             seconds=request["seconds"],
             runs=request["runs"],
             has_flows=request["flows"],
@@ -73,7 +73,7 @@ class Setting:
         )
 
 
-def _air(link: Mapping[str, str] | None) -> LinkConfig | None:
+def air(link: Mapping[str, str] | None) -> LinkConfig | None:
     """The options of `caravan link` for a link's file."""
     if link is None:
         return None
@@ -197,17 +197,20 @@ def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]
         raise NamespaceError("no datagram came back")
     yield Value("response_ms", statistics.median(came) * 1e3, *_middle(came))
     buffer, window = SLOW if setting.air else FAST
-    for name, command, words in (
-        ("tcp", setting.policy.transport or "tcp", (buffer,)),
-        ("udp", "udp", (SEGMENT_BYTES, window)),
-    ):
+    kinds: list[tuple[str, str, tuple[int, ...]]] = [
+        ("tcp", setting.policy.transport or "tcp", (buffer,))
+    ]
+    if not setting.policy.transport:
+        # TLS protects no datagram: plain ones would pass for its own.
+        kinds.append(("udp", "udp", (SEGMENT_BYTES, window)))
+    for name, command, words in kinds:
         before = cell.cpu_s()
         told = [cell.order(command, setting.seconds, *words) for _ in range(setting.runs)]
         sent = sum(one["bytes"] for one in told)
         yield _mean(f"{name}_bytes_s", [one["bytes_s"] for one in told])
         for what, seconds in cell.cpu_s().items():
             yield Value(f"{what}_cpu_ns_byte:{name}", (seconds - before[what]) / sent * 1e9)
-        setups += [one["setup_s"] for one in told if command.startswith("tls")]
+        setups += [one["setup_s"] for one in told if command == setting.policy.transport]
         if name == "udp":
             yield Value("missing_packets", sum(one["lost"] for one in told))
 

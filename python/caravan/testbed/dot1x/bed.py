@@ -63,14 +63,17 @@ from caravan.testbed.dot1x.subnets import (
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher
 from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkConfig
+from caravan.testbed.traffic import ping
 
 PASSWORD = "mellon"
 READY_S = 15.0
 POLL_S = 0.002
+PROBE_S = 0.1
 PROBE_BYTES = 64
 ROLES = ("mn1", "mn2", "fn1", "mn3", "ha1", "cn1")
 """The ends of flows."""
@@ -138,8 +141,7 @@ class Bed:
             raise
 
     def _start(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
-        folder = output / "pki"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = private_folder(output / "pki")
         authority = CaravanAuthority(folder)
         self.logins, config = _logins(authority)
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
@@ -236,6 +238,10 @@ class Bed:
         interface = self.network.station_interface
         return self.network.roles[node.role].hardware_address(interface)
 
+    def is_at_home(self, node: Node) -> bool:
+        """Whether a node is in the subnet of its home."""
+        return self._places[node.role] == node.home
+
     def leave(self, node: Node) -> None:
         """Shut the port at which a node is."""
         self.point(self._places[node.role]).leave(self.hardware_address(node))
@@ -318,6 +324,8 @@ class Cell:
         host = roles[node.role]
         neighbours = [roles[f"{name}{home.number}"] for name in ("r", "ha", "cn")]
         gateway = roles[f"gw{home.number}"]
+        if self.bed.is_at_home(node):
+            _know(host, home.gateway)
         file = node_file(host, node, self._proof, self.policy.integrity, self.bed.keys)
         self._running.enter_context(led(host, node.address, gateway, neighbours))
         tunnel = NodeTunnel(host, file)
@@ -345,8 +353,20 @@ def _lead_out(host: Host, home: Subnet) -> None:
             raise TimedOut(f"{host.role}: no route to {home.router}")
 
 
+def _know(host: Host, gateway: str) -> None:
+    """Wait until a node at home knows its gateway's Ethernet address, as its gateway then knows the
+    node's: a round of ARP over the air is none of IKE's."""
+    deadline = time.monotonic() + READY_S
+    words = ["ip", "-4", "-json", "neigh", "show", "to", gateway]
+    while not any("lladdr" in one for one in json.loads(host.run(words).stdout or "[]")):
+        # Whether it answers is up to its policies.
+        ping(host, gateway, 1, timeout_s=PROBE_S)
+        if time.monotonic() > deadline:
+            raise TimedOut(f"{host.role}: nobody has {gateway}")
+
+
 def _registered(tap: Tap) -> tuple[float, float]:
-    """When a registration was granted, and when its request had gone."""
+    """When the request of a registration had gone, and when it was granted."""
     frames: list[Frame] = []
     deadline = time.monotonic() + READY_S
     while (found := granted(frames)) is None:

@@ -2,8 +2,8 @@
 
 A policy is what protects the air (WEP), who opens the port (IEEE 802.1X), what protects a node's
 packets as far as the gateway of its home (IPsec), and what protects them as far as the other end
-(TLS). All but TLS 1.3 and EAP-TLS in it are insecure, or have been replaced: they are here to be
-measured.
+(TLS). All but TLS 1.3 and the method EAP-TLS are insecure, or have been replaced: they are here to
+be measured.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 An Access-Accept has the two halves of EAP's key as MS-MPPE-Recv-Key and MS-MPPE-Send-Key, encrypted
 with the secret that both share. hostapd's wired driver makes nothing of them, so they are read
-beside it, from the interface towards the server.
+beside it, from the interface towards the server. As hostapd does, it takes keys only from an answer
+that the secret has made: its Response Authenticator (RFC 2865 §3) and its Message-Authenticator
+(RFC 3579 §3.2) are checked. All others are counted, and the request waits for its own answer.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import select
 import struct
@@ -28,6 +31,9 @@ from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 
 VENDOR_SPECIFIC = 26
+MESSAGE_AUTHENTICATOR = 80
+AUTHENTICATOR = slice(4, 20)
+DIGEST_BYTES = 16
 MICROSOFT = 311
 SEND_KEY, RECV_KEY = 16, 17
 BLOCK_BYTES = 16
@@ -47,6 +53,8 @@ class RadiusKeys:
         self._secret = secret.encode()
         self._give = give
         self._requests: dict[tuple[int, int], tuple[bytes, str]] = {}
+        self.forged = 0
+        """Answers to requests that the secret has not made."""
         self._tap = Tap(host, interface)
         self._stop, self._stopped = os.pipe()
         self._fault: BaseException | None = None
@@ -89,14 +97,41 @@ class RadiusKeys:
             station = radius_attributes(packet).get(CALLING_STATION_ID)
             if station is not None:
                 name = station.decode().replace("-", ":").lower()
-                self._requests[source, identifier] = packet[4:20], name
+                self._requests[source, identifier] = packet[AUTHENTICATOR], name
         elif code == ACCESS_ACCEPT and source == RADIUS_PORT:
-            asked = self._requests.pop((destination, identifier), None)
-            if asked is not None:
-                authenticator, station_name = asked
-                key = session_key(packet, authenticator, self._secret)
-                if key is not None:
-                    self._give(key, station_name)
+            asked = self._requests.get((destination, identifier))
+            if asked is None:
+                return
+            authenticator, station_name = asked
+            if not is_genuine(packet, authenticator, self._secret):
+                self.forged += 1
+                return
+            del self._requests[destination, identifier]
+            key = session_key(packet, authenticator, self._secret)
+            if key is not None:
+                self._give(key, station_name)
+
+
+def is_genuine(answer: bytes, authenticator: bytes, secret: bytes) -> bool:
+    """Whether the secret has made an answer to the request with this authenticator. An answer that
+    carries EAP, as these do, has a Message-Authenticator."""
+    if len(answer) < RADIUS_HEADER_BYTES:
+        return False
+    (length,) = struct.unpack_from("!H", answer, 2)
+    if not RADIUS_HEADER_BYTES <= length <= len(answer):
+        return False
+    answer = answer[:length]
+    asked = answer[:4] + authenticator + answer[RADIUS_HEADER_BYTES:]
+    whole = hashlib.md5(asked + secret).digest()
+    places = [at for at, number, _ in _attributes(answer) if number == MESSAGE_AUTHENTICATOR]
+    if len(places) != 1:
+        return False
+    start = places[0] + 2
+    own = answer[start : start + DIGEST_BYTES]
+    blank = asked[:start] + bytes(DIGEST_BYTES) + asked[start + DIGEST_BYTES :]
+    signed = hmac.digest(secret, blank, "md5")
+    is_whole = hmac.compare_digest(whole, answer[AUTHENTICATOR])
+    return hmac.compare_digest(signed, own) and is_whole
 
 
 def session_key(accept: bytes, authenticator: bytes, secret: bytes) -> bytes | None:
@@ -130,12 +165,17 @@ def decrypt(value: bytes, authenticator: bytes, secret: bytes) -> bytes:
 
 def _microsoft(packet: bytes) -> Iterator[tuple[int, bytes]]:
     """Microsoft's attributes of a RADIUS packet, by number."""
-    at = RADIUS_HEADER_BYTES
-    while at + 2 <= len(packet) and packet[at + 1] >= 2:
-        number, length = packet[at], packet[at + 1]
-        value = packet[at + 2 : at + length]
+    for _, number, value in _attributes(packet):
         if number == VENDOR_SPECIFIC and len(value) >= 6:
             (vendor,) = struct.unpack_from("!I", value)
             if vendor == MICROSOFT:
                 yield value[4], value[6 : 4 + value[5]]
+
+
+def _attributes(packet: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Where each attribute of a RADIUS packet begins, its number and its value."""
+    at = RADIUS_HEADER_BYTES
+    while at + 2 <= len(packet) and packet[at + 1] >= 2:
+        number, length = packet[at], packet[at + 1]
+        yield at, number, packet[at + 2 : at + length]
         at += length

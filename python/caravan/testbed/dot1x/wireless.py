@@ -19,10 +19,8 @@ import contextlib
 import json
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
@@ -34,7 +32,6 @@ from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed
-from caravan.testbed.relay import LinkConfig
 
 DEVICE = "wlan0"
 SSID = "caravan"
@@ -44,7 +41,6 @@ READY_S = 10.0
 JOIN_S = 10.0
 POLL_S = 0.001
 LEGACY_CIPHERS = ("wep-40", "wep-104", "tkip")
-LINKS = Path(__file__).parents[4] / "links"
 FCS_BYTES = 4
 
 
@@ -104,26 +100,6 @@ def sae(password: str = "a password", cipher: str = "ccmp-128") -> LinkSecurity:
 def owe(cipher: str = "ccmp-128") -> LinkSecurity:
     """Keys without a password by OWE, and the four-way handshake."""
     return LinkSecurity("owe", cipher)
-
-
-def airtime(*, has_cipher: bool) -> LinkConfig:
-    """802.11b at 11 Mbit/s by `links/wifi-11b.toml`: one airtime for all frames of an air.
-
-    `has_cipher`: frames in the air are those of 802.11, so only the frame check sequence is added.
-    """
-    link = tomllib.loads((LINKS / "wifi-11b.toml").read_text())
-    number, unit = link["rate"].split()
-    microseconds, us = link["access_time"].split()
-    octets, b = link["overhead"].split()
-    if (unit, us, b) != ("Mbit/s", "us", "B"):
-        raise ValueError("wifi-11b.toml has other units")
-    return LinkConfig(
-        rate=f"{number}mbit",
-        access_time=f"{microseconds}us",
-        overhead=FCS_BYTES if has_cipher else int(octets),
-        is_half_duplex=bool(link["half_duplex"]),
-        has_all_frames=True,
-    )
 
 
 class LinkEnd:

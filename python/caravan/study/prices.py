@@ -1,0 +1,174 @@
+"""What the parts of an authentication take of this machine, measured in sweeps of their own, and
+computed times with it: rounds times round trip, and work.
+
+The sweeps that `prices` names have the arrivals of single policies over an air that takes no time:
+what is left is the work of all programs there, those at the ends of links and the relay of the air
+among them. A part costs the same under every policy that has it in the same form, so policies of
+several layers, and all over a real air, are predicted. Left out: the work of TLS between the ends
+of a flow, which only the testbed has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from caravan.study.metrics import LOWER
+from caravan.study.parsed import LEVELS, WIRELESS, Study, Sweep
+from caravan.study.results import Row
+from caravan.study.text import Value
+
+TOTAL = "authentication_s"
+COMPUTING = "computing_s"
+APART = "apart_percent"
+"""What a computed part has more than the measured one, in percent of that."""
+MODELLED = LEVELS[:2]
+TESTBED = LEVELS[2]
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Price:
+    value: float
+    half: float
+
+
+def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
+    """The rows, with the work of this machine in computed times of sweeps with `prices`, and what
+    these then have more than the testbed. Without prices in this run such times are the least."""
+    naming = {
+        one.name: one
+        for one in study.sweeps
+        if one.measure == WIRELESS and "prices" in one.settings
+    }
+    prices = {name: _prices(study, one, rows) for name, one in naming.items()}
+    found = []
+    for row in rows:
+        sweep = naming.get(row.sweep)
+        if sweep is None or row.level == TESTBED or row.metric.partition(":")[0] != TOTAL:
+            found.append(row)
+        elif row.metric != TOTAL:
+            price = prices[sweep.name].get(key(row, _settings(sweep, row.reading)))
+            found += _part(row, price)
+    return found + _totals(found, naming) + _apart(found, naming)
+
+
+def named(sweep: Sweep) -> list[str]:
+    """The sweeps that its `prices` names; none if it has none."""
+    return [name.strip() for name in str(sweep.settings.get("prices", "")).split(",") if name]
+
+
+def key(row: Row, settings: Mapping[str, Value]) -> Key:
+    """What the work of a row's part depends on."""
+    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
+    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
+
+    part = row.metric.partition(":")[2]
+    policy = POLICIES[str(row.policy)]
+    (is_away,) = (one.is_roaming for one in SCENARIOS if one.name == settings["scenario"])
+    place = "away" if is_away else "at home"
+    if part == "ike":
+        return (part, place, str(settings["proof"]), str(settings["group"]))
+    if part == "registration":
+        return (part, place)
+    return (part, policy.method.value if policy.method else "")
+
+
+def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price]:
+    """The measured work of each part that takes some; the first cell that has it counts."""
+    own = {name: study.sweep(name) for name in named(sweep)}
+    found: dict[Key, _Price] = {}
+    for row in rows:
+        is_part = row.level == TESTBED and row.metric.startswith(f"{TOTAL}:")
+        if row.sweep in own and is_part and row.value:
+            half = 0.0 if row.ci95_high is None else row.ci95_high - row.value
+            price = _Price(row.value, half)
+            found.setdefault(key(row, _settings(own[row.sweep], row.reading)), price)
+    return found
+
+
+def _settings(sweep: Sweep, reading: str) -> Mapping[str, Value]:
+    from caravan.testbed.dot1x.ipsec import GROUPS  # noqa: PLC0415
+
+    known: dict[str, Value] = {"proof": "psk", "group": GROUPS[-1], **sweep.settings}
+    for one in sweep.readings:
+        if one.name == reading:
+            known |= one.settings
+    return known
+
+
+def _part(row: Row, price: _Price | None) -> list[Row]:
+    if not row.value:
+        return [row]  # the policy has no such part
+    if price is None:
+        return [replace(row, bound=LOWER)]
+    whole = row.value + price.value
+    own = replace(row, value=whole, ci95_low=whole - price.half, ci95_high=whole + price.half)
+    name = row.metric.partition(":")[2]
+    return [
+        own,
+        replace(
+            own,
+            metric=f"{COMPUTING}:{name}",
+            value=price.value,
+            ci95_low=price.value - price.half,
+            ci95_high=price.value + price.half,
+        ),
+    ]
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    return (row.sweep, row.reading, row.policy, row.link)
+
+
+def _totals(rows: Sequence[Row], naming: Mapping[str, Sweep]) -> list[Row]:
+    """The sums of computed parts."""
+    parts: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        is_part = row.metric.startswith(f"{TOTAL}:")
+        if is_part and row.sweep in naming and row.level != TESTBED:
+            parts.setdefault((*_place(row), row.level), []).append(row)
+    found = []
+    for group in parts.values():
+        value = sum(row.value or 0.0 for row in group)
+        halves = [row.ci95_high - (row.value or 0.0) for row in group if row.ci95_high is not None]
+        half = sum(one**2 for one in halves) ** 0.5
+        found.append(
+            replace(
+                group[0],
+                metric=TOTAL,
+                value=value,
+                ci95_low=value - half if halves else None,
+                ci95_high=value + half if halves else None,
+                bound=LOWER if any(row.bound for row in group) else "",
+            )
+        )
+    return found
+
+
+def _apart(rows: Sequence[Row], naming: Mapping[str, Sweep]) -> list[Row]:
+    """How far computed parts, and their sum, are from the measured ones."""
+    there = {
+        (*_place(row), row.metric): row.value
+        for row in rows
+        if row.level == TESTBED and row.sweep in naming
+    }
+    found = []
+    for row in [*rows, *_totals(rows, naming)]:
+        if row.sweep not in naming or row.level == TESTBED or row.bound or not row.value:
+            continue
+        name, _, part = row.metric.partition(":")
+        measured = there.get((*_place(row), row.metric))
+        if name == TOTAL and measured:
+            found.append(
+                replace(
+                    row,
+                    metric=f"{APART}:{part or 'all'}",
+                    unit="%",
+                    value=100 * (row.value / measured - 1),
+                    ci95_low=None,
+                    ci95_high=None,
+                )
+            )
+    return found

@@ -1,0 +1,44 @@
+"""strongSwan's IKEv2 before data and at a move, beside the files of its exchange."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caravan import files
+from caravan.document import plain
+from caravan.threeways.tunnels import Measured, Message, measure
+
+
+def listed(name: str) -> list[Message]:
+    entry = files.find("exchange", name)
+    messages = plain(entry.file, entry.text)["message"]
+    return [Message(one["from"] == "node", one["bytes"]) for one in messages]
+
+
+@pytest.mark.root
+def test_strongswan_sends_what_its_exchange_file_says(tmp_path: Path) -> None:
+    (found,) = measure(tmp_path)
+    assert list(found.messages) == listed("ikev2-psk-strongswan")
+    assert found.rounds == 2
+    assert found.data_s > 0
+    assert found.gap_s > 0
+
+
+def test_what_follows_from_the_formats_is_the_least_of_it() -> None:
+    formats, real = listed("ikev2-psk"), listed("ikev2-psk-strongswan")
+    assert [one.is_from_station for one in formats] == [one.is_from_station for one in real]
+    assert all(one.bytes < other.bytes for one, other in zip(formats, real, strict=True))
+    # It is within a fifth of what strongSwan sends.
+    assert sum(one.bytes for one in formats) > 0.8 * sum(one.bytes for one in real)
+
+
+def test_a_round_is_an_answer_that_was_waited_for() -> None:
+    def rounds(*senders: str) -> int:
+        messages = tuple(Message(one == "node", 100) for one in senders)
+        return Measured("it", messages, 0.0, 0.0).rounds
+
+    assert rounds() == rounds("node") == rounds("peer", "node") == 0
+    assert rounds("node", "peer", "node") == 1
+    assert rounds("node", "peer", "peer", "node", "peer") == 2

@@ -1,0 +1,200 @@
+"""What an authentication takes of this machine, in the computed times of wireless policies."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from study_by_hand import value, written
+
+import caravan.study
+from caravan.files import CATALOGUE
+from caravan.study import StudyError, load, results
+from caravan.study.metrics import LOWER
+from caravan.study.prices import priced
+from caravan.study.results import Row
+
+STUDY = """
+name = "own"
+title = "Own"
+
+[[sweep]]
+name = "arrivals"
+title = "Arrivals"
+measure = "wireless"
+replications = 1
+set = { flows = "no", scenario = "m5", prices = "prices" }
+grid = { policy = ["pn-1", "pn-11"], link = ["wifi-11b"] }
+
+[[sweep]]
+name = "prices"
+title = "Prices"
+measure = "wireless"
+levels = ["testbed"]
+replications = 2
+set = { flows = "no", scenario = "m5" }
+grid = { policy = ["pn-1", "pn-3", "pn-5"], link = ["wifi-11b"] }
+"""
+ROW = Row(
+    study="own",
+    sweep="arrivals",
+    reading="",
+    scenario="m5",
+    scenario_hash="",
+    level="model",
+    seed=1,
+    version="",
+    cost_table="",
+    policy="pn-11",
+    device="none",
+    link="wifi-11b",
+    mips=None,
+    rate_kbps=None,
+    packet_bytes=None,
+    metric="authentication_s",
+    unit="s",
+    value=0.016,
+)
+COMPUTED = {"start": 0.002, "eap": 0.004, "registration": 0.002, "ike": 0.008}
+MEASURED = {"eap": 0.005, "registration": 0.003, "ike": 0.012}
+
+
+def part(name: str, seconds: float, **changed: object) -> Row:
+    return replace(ROW, metric=f"authentication_s:{name}", value=seconds, **changed)  # type: ignore[arg-type]
+
+
+def computed() -> list[Row]:
+    return [ROW, *(part(name, seconds) for name, seconds in COMPUTED.items())]
+
+
+def measured(*names: str) -> list[Row]:
+    """The prices of parts, as single policies have them."""
+    policies = {"eap": "pn-5", "start": "pn-5", "registration": "pn-1", "ike": "pn-3"}
+    place = {"sweep": "prices", "level": "testbed"}
+    return [
+        part(name, 0.001, policy=policies[name], ci95_low=0.0009, ci95_high=0.0011, **place)
+        for name in names
+    ]
+
+
+def seconds_of(row: Row) -> float:
+    assert row.value is not None
+    return row.value
+
+
+def found(tmp_path: Path, *rows: Row) -> dict[str, Row]:
+    study = written(tmp_path, STUDY)
+    return {row.metric: row for row in priced(study, rows) if row.level == "model"}
+
+
+def test_a_part_is_its_rounds_and_the_work_that_a_single_policy_has_for_it(tmp_path: Path) -> None:
+    rows = found(tmp_path, *computed(), *measured("start", "eap", "registration", "ike"))
+    for name, seconds in COMPUTED.items():
+        row = rows[f"authentication_s:{name}"]
+        assert row.value == pytest.approx(seconds + 0.001)
+        assert (row.ci95_low, row.ci95_high) == pytest.approx(
+            (seconds_of(row) - 1e-4, seconds_of(row) + 1e-4)
+        )
+        assert rows[f"computing_s:{name}"].value == pytest.approx(0.001)
+    whole = rows["authentication_s"]
+    assert whole.value == pytest.approx(0.016 + 4 * 0.001)
+    assert whole.ci95_high == pytest.approx(seconds_of(whole) + 2e-4)
+    assert whole.bound == ""
+
+
+def test_without_a_price_a_time_is_the_least(tmp_path: Path) -> None:
+    rows = found(tmp_path, *computed(), *measured("start", "eap", "registration"))
+    assert rows["authentication_s:ike"].value == COMPUTED["ike"]
+    assert rows["authentication_s:ike"].bound == rows["authentication_s"].bound == LOWER
+    assert rows["authentication_s:eap"].bound == ""
+    assert "computing_s:ike" not in rows
+
+
+def test_a_part_that_a_policy_has_not_takes_nothing(tmp_path: Path) -> None:
+    none = part("ike", 0.0, policy="pn-1")
+    assert found(tmp_path, none, *measured("ike"))["authentication_s:ike"] == none
+
+
+def test_how_far_a_computed_part_is_from_the_measured_one_is_printed(tmp_path: Path) -> None:
+    there = [part(name, seconds, level="testbed") for name, seconds in MEASURED.items()]
+    there.append(replace(ROW, level="testbed", value=0.021))
+    prices = measured("start", "eap", "registration", "ike")
+    rows = found(tmp_path, *computed(), *prices, *there)
+    assert rows["apart_percent:eap"].value == pytest.approx(0)
+    assert rows["apart_percent:ike"].value == pytest.approx(-25)
+    assert rows["apart_percent:all"].value == pytest.approx(100 * (0.020 / 0.021 - 1))
+    assert rows["apart_percent:all"].unit == "%"
+    # A time that is the least is not compared.
+    assert "apart_percent:eap" not in found(tmp_path, *computed(), *there)
+
+
+def test_prices_are_those_of_a_sweep_of_the_testbed(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"sweep\.0\.set\.prices: .*'prices'"):
+        written(tmp_path, STUDY.replace('prices = "prices"', 'prices = "price"'))
+    with pytest.raises(StudyError, match="sweep of the testbed"):
+        written(tmp_path, STUDY.replace('levels = ["testbed"]\n', ""))
+
+
+def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> None:
+    study = load("wireless-policies")
+    assert {one.name for one in study.sweeps if "prices" in one.settings} == {
+        "air",
+        "arrivals",
+        "ike",
+    }
+    own = [claim for claim in study.claims if claim.printed == "this study"]
+    tests = {
+        (test.left.metric, test.left.level, test.compares, test.right)
+        for claim in own
+        for test in claim.tests
+    }
+    assert tests == {
+        (f"apart_percent:{name}", level, sign, bound)
+        for name in ("start", "eap", "registration", "ike", "all")
+        for level in ("model", "simulate")
+        for sign, bound in ((">=", -15.0), ("<=", 15.0))
+    }
+
+
+def test_a_printed_interval_holds_its_value(tmp_path: Path) -> None:
+    """However small its unit makes it."""
+    rows = [
+        replace(ROW, value=one, ci95_low=one * 0.999, ci95_high=one * 1.001, published=1.0)
+        for one in (0.0024512, 0.000016872, 682745.123)
+    ]
+    frame = results.frame(rows)
+    none = frame.iloc[:0][[]]
+    results.write_printed(frame, tmp_path, none, none)
+    kept = pd.read_csv(tmp_path / "printed.csv")
+    assert (kept["ci95_low"] <= kept["value"]).all() and (kept["value"] <= kept["ci95_high"]).all()
+    assert list(kept["value"]) == [0.0024512, 0.000016872, 682745.0]
+
+
+@pytest.mark.parametrize("path", sorted((CATALOGUE / "studies").glob("*/printed.csv")), ids=str)
+def test_an_interval_of_a_committed_table_holds_its_value(path: Path) -> None:
+    kept = pd.read_csv(path)
+    if "ci95_low" not in kept:
+        return
+    kept = kept[kept["ci95_low"].notna() & kept["value"].notna()]
+    # Half of the last digit of a table that was rounded to three decimals.
+    assert (kept["ci95_low"] <= kept["value"] + 0.0005).all()
+    assert (kept["value"] <= kept["ci95_high"] + 0.0005).all()
+
+
+@pytest.mark.root
+def test_this_machine_prices_the_model(tmp_path: Path) -> None:
+    for name in ("policies", "scenarios", "links"):
+        shutil.copytree(CATALOGUE / "studies/wireless-policies" / name, tmp_path / name)
+    text = STUDY.replace('"pn-1", "pn-11"], link = ["wifi-11b"]', '"pn-1"], link = ["wifi-11b"]')
+    text = text.replace('"pn-5"], link = ["wifi-11b"]', '"pn-5"], link = ["air-at-once"]')
+    study = written(tmp_path, text)
+    levels = ("model", "testbed")
+    rows = caravan.study.run(study, directory=tmp_path / "out", level=levels).rows
+    at = {"sweep": "arrivals", "policy": "pn-1", "level": "model"}
+    work = value(rows, "computing_s:registration", **at)
+    assert work > 0
+    assert value(rows, "authentication_s", **at) == pytest.approx(0.001814 + work, abs=1e-5)
+    assert value(rows, "apart_percent:all", **at) > -100
