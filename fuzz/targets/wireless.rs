@@ -7,24 +7,27 @@
 #![no_main]
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 use crypto::rand::Seed;
 use engine::counters::{DropCounters, DropReason};
 use engine::link::wireless::handshake::{
     Akm, Authenticator, AuthenticatorConfig, Fact, MasterKey, Outbox, Supplicant, SupplicantConfig,
 };
+use engine::link::wireless::sae::{Method, Password, PasswordToken};
 use engine::link::wireless::{
     AccessPoint, AirOutbox, Credential, GroupKey, LinkCipher, LinkEvent, MAX_GROWTH, Network, Port,
     Privacy, Received, Role, Security, Station, TemporalKey,
 };
 use engine::time::{Duration, Instant};
+use engine::work::Work;
 use libfuzzer_sys::fuzz_target;
-use wire::codec::Writer;
-use wire::ieee80211::{Address, EthernetHeader, Rsn};
+use wire::ieee80211::{Address, EthernetHeader};
 
 const AP: Address = Address([2, 0, 0, 0, 0, 1]);
 const STATION: Address = Address([2, 0, 0, 0, 0, 2]);
 const WIRED: Address = Address([2, 0, 0, 0, 0, 9]);
+const SSID: &[u8] = b"air";
 const MOST_STEPS: usize = 64;
 /// Frames and waits after which a station that nobody disturbs works.
 const MOST_CALM: usize = 1_000;
@@ -43,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
         .copied()
         .collect();
     frames(cipher, &steps, rest);
-    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    let is_wep = cipher.is_wep();
     if !is_wep {
         handshake(akm, cipher, &steps, rest);
         joining(akm, cipher, &steps, rest);
@@ -56,8 +59,8 @@ fn joining(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
     let credential = match akm {
         Akm::Psk | Akm::PskSha256 => Credential::Master(MasterKey::new(&[5; 32])),
         Akm::Ieee8021x | Akm::Ieee8021xSha256 => Credential::None,
-        // Points of P-256 take too long here.
-        Akm::Sae | Akm::Owe => return,
+        Akm::Sae => Credential::Password(method()),
+        Akm::Owe => Credential::None,
     };
     let security = Security::Rsn {
         akm,
@@ -102,6 +105,14 @@ fn joining(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
     );
 }
 
+/// The point of a password, which costs more than an exchange: made once.
+fn method() -> Method {
+    static TOKEN: OnceLock<PasswordToken> = OnceLock::new();
+    let token =
+        TOKEN.get_or_init(|| Password::new(b"mellon").token(SSID, b"", &mut Work::default()));
+    Method::HashToElement(token.clone())
+}
+
 struct Air {
     access_point: AccessPoint,
     station: Station,
@@ -116,8 +127,10 @@ struct Air {
 impl Air {
     fn new(security: Security) -> Self {
         let has_eap = security.wants_session();
-        let ssid = b"air".to_vec();
-        let network = Network { ssid, security };
+        let network = Network {
+            ssid: SSID.to_vec(),
+            security,
+        };
         Self {
             access_point: AccessPoint::new(network.clone(), AP, Seed::new([3; 32])),
             station: Station::new(network, STATION, Seed::new([4; 32]), Instant(0)),
@@ -195,7 +208,7 @@ impl Air {
 
 /// Frames from a station: each is delivered, changed, repeated, or made of the input.
 fn frames(cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
-    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    let is_wep = cipher.is_wep();
     let key = TemporalKey::new(permit(cipher), &vec![7; cipher.key_len()]).expect("its length");
     let mut station = Port::new(Role::Station(AP), STATION, Privacy::Protected);
     let mut access_point = Port::new(Role::AccessPoint, AP, Privacy::Protected);
@@ -318,17 +331,7 @@ fn handshake(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
 
 fn ends(akm: Akm, cipher: LinkCipher) -> (Supplicant, Authenticator, Outbox) {
     let seed = Seed::new([1; 32]);
-    let mut w = Writer::new();
-    let rsn = Rsn {
-        group: cipher.suite(),
-        pairwise: vec![cipher.suite()],
-        akms: vec![akm.suite()],
-        capabilities: 0,
-        pmkids: Vec::new(),
-        group_management: None,
-    };
-    rsn.write(&mut w);
-    let (rsn, master) = (w.into_vec(), MasterKey::new(&[5; 32]));
+    let (rsn, master) = (akm.element(cipher), MasterKey::new(&[5; 32]));
     let station = SupplicantConfig {
         akm,
         pairwise: permit(cipher),

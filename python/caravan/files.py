@@ -6,6 +6,7 @@ file. Left out: the meaning of texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,12 @@ def names(kind: str) -> list[str]:
     return sorted(name for name, _ in within(kind))
 
 
+def of_studies(kind: str, name: str) -> list[Path]:
+    """The files of a kind with this name that studies of the catalogue have for themselves."""
+    pattern = f"{FOLDERS['study']}/*/{FOLDERS[kind]}/{name}.toml"
+    return sorted(CATALOGUE.glob(pattern)) if re.fullmatch(r"[\w.+-]+", name) else []
+
+
 def bare(kind: str, name: str) -> str:
     """A name without folder and ending of its kind, as in `links/lte.toml`."""
     return name.removeprefix(f"{FOLDERS[kind]}/").removesuffix(".toml")
@@ -80,6 +87,11 @@ def locate(kind: str, name: str) -> Path:
     found = dict(within(kind)).get(bare(kind, name))
     if found is not None:
         return found
+    if kind != "study" and (ours := of_studies(kind, bare(kind, name))):
+        if len(ours) > 1:
+            places = ", ".join(shown(one) for one in ours)
+            raise Refused(f"several studies have a {kind} '{name}': {places}: say which")
+        return ours[0]
     if kind == "study" and path.is_dir():
         raise Refused(f"{name}: no {STUDY_FILE} in this folder")
     near = nearest(bare(kind, name), names(kind))

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 QUIET_S = 2.0
 """A run shorter than this shows no progress bar."""
+EVERY_S = 30.0
+"""How long no line is written where there is no terminal."""
 
 
 class Progress(Protocol):
@@ -41,10 +43,36 @@ class Silence:
         """Add this much."""
 
 
+class Lines:
+    """A line now and then, where nobody sees a bar move: in a file or a pipe."""
+
+    def __init__(self, console: Console, total: float, doing: str) -> None:
+        self._console = console
+        self._total = total
+        self._doing = doing
+        self._done = 0.0
+        self._began = self._said = time.monotonic()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def advance(self, packets: float, /) -> None:
+        """Add this much."""
+        self._done += packets
+        now = time.monotonic()
+        if now - self._said >= EVERY_S:
+            self._said = now
+            share, passed_s = self._done / self._total, now - self._began
+            self._console.print(f"{self._doing}: {share:.0%} after {passed_s:.0f} s", markup=False)
+
+
 class Bar:
     """A progress bar with the time left, for work that takes long."""
 
-    def __init__(self, console: Console, total: float) -> None:
+    def __init__(self, console: Console, total: float, doing: str = "simulating") -> None:
         from rich.progress import (  # noqa: PLC0415
             BarColumn,
             Progress,
@@ -63,7 +91,7 @@ class Bar:
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("simulating", total=total)
+        self._task = self._progress.add_task(doing, total=total)
         self._began = time.monotonic()
         self._is_shown = False
 

@@ -144,6 +144,20 @@ def test_the_answer_is_that_of_the_day(as_of: str, expected: str | None) -> None
 
 
 @pytest.mark.parametrize(
+    ("as_of", "there"),
+    [
+        ("2004-11-29", {"wpa2-psk": True, "wpa3-eap-tls": False, "wpa3-sae": False}),
+        ("2018-03-31", {"wpa2-eap-tls": True, "wpa3-eap-tls": False, "wpa3-sae": False}),
+        ("2018-04-01", {"wpa2-eap-tls": True, "wpa3-eap-tls": True, "wpa3-sae": True}),
+    ],
+)
+def test_no_stack_is_offered_before_it_existed(as_of: str, there: dict[str, bool]) -> None:
+    found = {one["stack"]: one for one in answer("advise-scanner", as_of=as_of)["stacks"]}
+    assert {name: found[name]["standing"] is not None for name in there} == there
+    assert not any(found[name]["fits"] for name, is_there in there.items() if not is_there)
+
+
+@pytest.mark.parametrize(
     ("as_of", "word"),
     [
         ("1997-01-01", None),
@@ -207,6 +221,24 @@ def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
     assert (found["answer"], found["nearest"]) == (None, "wifi-open + quic")
 
 
+def test_the_nearest_miss_of_a_limit_of_0_is_that_with_the_least() -> None:
+    found = answer("advise-scanner", "--budget", "gap=0ms")
+    allowed = [one for one in found["stacks"] if one["standing"] in PERMITTED and not one["lacks"]]
+    least = min(one["cost"]["gap_ms"] for one in allowed)
+    (nearest,) = (one for one in found["stacks"] if one["stack"] == found["nearest"])
+    assert nearest["cost"]["gap_ms"] == pytest.approx(least)
+    assert found["nearest"] != allowed[0]["stack"]
+
+
+def test_what_is_asked_twice_is_asked_together() -> None:
+    words = ("confidentiality", "survives-moves")
+    apart = answer("advise-vehicle", *(word for one in words for word in ("--must", one)))
+    assert apart["must"] == list(words)
+    assert apart["stacks"] == answer("advise-vehicle", "--must", ",".join(words))["stacks"]
+    limits = answer("advise-vehicle", "--budget", "gap=100ms", "--budget", "bytes=6%")["budget"]
+    assert limits == {"gap": 100.0, "bytes": 0.06}
+
+
 def test_a_budget_that_cannot_be_known_is_not_kept() -> None:
     found = answer("advise-vehicle", "--budget", "device=1s")
     (tls,) = [one for one in found["stacks"] if one["stack"] == "wifi-open + tls13"]
@@ -247,6 +279,14 @@ def test_the_help_names_properties_and_budgets() -> None:
         (("--budget", "gap=-1ms"), "--budget: gap=-1ms: not a number"),
         (("--budget", "gapp=1s"), "unknown budget 'gapp', the nearest valid one is 'gap'"),
         (("--budget", "gap=1s,gap=2s"), "--budget: gap is given twice"),
+        (("--budget", "rounds=1.5"), "--budget: rounds=1.5: must be a whole number"),
+        (("--budget", f"bytes={'9' * 400}%"), "--budget: bytes: 401 characters, the number is too"),
+        (("--budget", "gap=1s", "--budget", "gap=2s"), "--budget: gap is given twice"),
+        (
+            ("--scenario", "advise-sensor"),
+            "--scenario: advise-scanner, advise-sensor: give only one of them",
+        ),
+        (("--as-of", TODAY, "--as-of", TODAY), "--as-of: 2026-11-25, 2026-11-25: give only one"),
         (("--as-of", "2026-13-01"), "--as-of: '2026-13-01' is not a day such as 2026-11-25"),
         (("--as-of", "yesterday"), "--as-of: 'yesterday' is not a day"),
     ],
@@ -334,7 +374,7 @@ def test_every_verdict_has_a_source_and_a_date() -> None:
 
 def test_blocks_that_are_broken_give_nothing() -> None:
     for block in standings().blocks.values():
-        if block.name in ("wep", "esp-des-md5", "ssl3", "tls-rc4", "open"):
+        if block.name in ("wep", "tkip", "esp-des-md5", "ssl3", "tls-rc4", "open"):
             assert block.gives == ()
 
 

@@ -278,6 +278,30 @@ def test_every_kind_is_listed_and_shown() -> None:
     assert "the nearest valid one is 'lte'" in refusal("show", "ltee")
 
 
+def test_a_policy_of_layers_is_as_old_as_its_oldest_layer() -> None:
+    found = answer("show", "pn-9")
+    assert [one["what"] for one in found["layers"]] == ["eap-md5", "wep-104", "ipsec-3des-md5"]
+    assert [one["standing"] for one in found["layers"]] == ["legacy"] * 3
+    assert (found["standing"], found["is_forbidden"]) == ("legacy", True)
+    assert "RFC 4017" in found["layers"][0]["why"]
+    path = "studies/wireless-policies/policies/pn-3.toml"
+    assert "3DES: SHOULD NOT, RFC 8221" in lab("show", path).stdout
+    assert answer("show", path)["standing"] == answer("show", "pn-3")["standing"] == "legacy"
+    assert answer("show", "pn-6")["standing"] == "current"
+    assert answer("show", "pn-1")["standing"] == "clear"
+
+
+def test_what_a_study_has_for_itself_is_shown_by_its_name() -> None:
+    assert answer("show", "m5")["scenario"]["name"] == "m5"
+    assert lab("show", "m5").stdout.startswith("m5:")
+    assert lab("show", "air-at-once").stdout.startswith("air-at-once:")
+
+
+def test_a_shared_air_is_shown_with_what_a_frame_takes() -> None:
+    shown = lab("show", "wifi-11b").stdout
+    assert "access_time 810 us a frame, half_duplex: both ways share its time" in shown
+
+
 def test_every_link_of_the_catalogue_has_sources() -> None:
     for row in core.listing("link"):
         assert row["sources"], row["name"]
@@ -377,6 +401,20 @@ def test_a_tunnel_that_does_not_come_up_is_status_1() -> None:
         said = "caravan-lab: the tunnel does not come up: no reply from "
         (line,) = done.stderr.splitlines()
         assert line.startswith(said)
+
+
+@pytest.mark.parametrize("words", [("--events",), ("--set", "policy=pn-12")])
+def test_a_scenario_of_wireless_policies_has_its_flow_and_the_parts_of_its_arrival(
+    words: tuple[str, ...],
+) -> None:
+    done = lab("simulate", "studies/wireless-policies/scenarios/m5.toml", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert any(line[:1] == ["data"] for line in lines)
+    arrivals = {line[1]: line[2:] for line in lines if line[:1] == ["mn1"]}
+    assert set(arrivals) == {"model", "simulate"}
+    has_eap = "policy=pn-12" in words
+    assert all((eap != "-") == has_eap for _, eap, *_ in arrivals.values())
 
 
 def test_behind_a_full_processor_only_what_passes_keeps_stations_busy() -> None:

@@ -16,7 +16,7 @@ import pytest
 from caravan.report import write_report
 from caravan.report.figures import log_ticks, marks_say, specification
 from caravan.report.page import prose
-from caravan.report.tables import levels
+from caravan.report.tables import LEVEL_HEADINGS, levels, printed_tables
 from caravan.study import results
 from caravan.study.claims import verdicts
 from caravan.study.parse import parse
@@ -238,6 +238,101 @@ def test_bars_show_what_the_model_only_approximates(study: Study, rows: pd.DataF
         assert marks_say(study, figure, rough) == [f"bars: model, {said}", "diamonds: printed"]
 
 
+LEVELS_TABLE = """
+[[table]]
+name = "table"
+printed = "Table I"
+title = "Delays"
+sweep = "road"
+metric = "mean_delay_ms"
+at = { rate_kbps = 200 }
+row = "policy"
+columns = ["printed"]
+rows = [["none", 19], ["des", 25]]
+"""
+
+
+def measured(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a testbed's, which has measured one policy, with an interval."""
+    own = rows[(rows["level"] == "simulate") & (rows["policy"] == "des")]
+    here = own.assign(level="testbed", value=own["value"] * 3, state="complete")
+    here = here.assign(ci95_low=here["value"] - 1, ci95_high=here["value"] + 1)
+    return pd.concat([rows, here], ignore_index=True)
+
+
+def test_bars_are_the_highest_level_and_the_others_are_marks_upon_them(
+    study: Study, rows: pd.DataFrame
+) -> None:
+    (figure,) = (one for one in study.figures if one.draw == "bar")
+    drawn = specification(study, figure, measured(rows))
+    assert {point["kind"] for point in bars(drawn)} == {"testbed"}
+    (points,) = drawn["datasets"].values()
+    kinds = {
+        layer["mark"]["type"]: layer["transform"][0]["filter"]["oneOf"] for layer in drawn["layer"]
+    }
+    assert kinds["tick"] == ["model"] and kinds["rule"] == ["testbed"]
+    assert sum(point["kind"] == "model" for point in points) == 2
+    assert marks_say(study, figure, measured(rows)) == [
+        "bars: testbed",
+        "ticks: model",
+        "circles: simulation",
+        "rules: 95 % interval",
+        "diamonds: printed",
+    ]
+
+
+def test_stacks_of_levels_stand_side_by_side_and_none_loses_its_rows(
+    study: Study, rows: pd.DataFrame
+) -> None:
+    (figure,) = (one for one in study.figures if one.draw == "stack")
+    some = measured(rows)
+    # As with a tunnel that was kept: only the testbed has this policy.
+    some = some[(some["policy"] != "des") | (some["level"] == "testbed")]
+    drawn = specification(study, figure, some)
+    (points,) = drawn["datasets"].values()
+    assert {(point["level"], point["x"]) for point in points} == {
+        ("model", "none"),
+        ("simulation", "none"),
+        ("testbed", "DES </script> & co"),
+    }
+    assert drawn["facet"]["column"]["sort"] == ["model", "simulation", "testbed"]
+    assert marks_say(study, figure, some) == ["side by side: model, simulation, testbed"]
+
+
+@pytest.mark.parametrize(
+    ("high", "said"),
+    [
+        (0.5, ["rules: 95 % interval", "bars below 0: within the spread"]),
+        (-0.5, ["rules: 95 % interval", "1 of 1 bars below 0 are outside the spread"]),
+        (math.nan, ["bars below 0: of one run, so their spread is not known"]),
+    ],
+)
+def test_what_bars_below_0_mean_is_said_of_these_bars(
+    high: float, said: list[str], study: Study, rows: pd.DataFrame
+) -> None:
+    (figure,) = (one for one in study.figures if one.draw == "bar")
+    here = measured(rows)
+    here = here[(here["level"] == "testbed") & (here["rate_kbps"] == 200)]
+    here = here.assign(value=-1.0, ci95_low=-2.0, ci95_high=high, published=None)
+    assert marks_say(study, figure, here) == ["bars: testbed", *said]
+
+
+def test_a_printed_table_has_every_level_or_says_why_not(rows: pd.DataFrame) -> None:
+    study = parse("small.toml", STUDY + LEVELS_TABLE)
+    some = measured(rows)
+    some = some.assign(published=some["published"].fillna(25.0), relative_difference=0.5)
+    text = printed_tables(study, some)
+    heads = re.findall(r"<th[^>]*>(.*?)</th>", text)
+    assert [one for one in heads if one in LEVEL_HEADINGS.values()] == [
+        "model",
+        "simulated",
+        "measured here",
+    ]
+    lines = re.findall(r"<tr>(<td>.*?)</tr>", text)
+    assert "not at this level" in lines[0] or "not run" in lines[0]
+    assert "not run" not in lines[1] and "72" in lines[1]
+
+
 CASES = """
 [[figure]]
 name = "cases"
@@ -314,7 +409,7 @@ def test_the_legend_of_a_stack_names_each_part_in_rows_that_fit(
     waits = rows[rows["metric"] == "wait_ms:ms"]
     found = pd.concat([waits.assign(metric=part) for part in parts])
     figure = replace(figure, parts=(replace(figure.parts[0], metrics=parts),))
-    color = specification(study, figure, found)["encoding"]["color"]
+    color = specification(study, figure, found)["spec"]["encoding"]["color"]
     assert color["scale"]["domain"] == [
         "Part of a packet: user",
         "Part of a packet: headers",

@@ -5,6 +5,7 @@
 //! core, wall time; cycles are ns x TSC clock, not counted instructions.
 
 mod exchanges;
+mod frames;
 mod host_path;
 mod stopwatch;
 mod suites;
@@ -45,6 +46,9 @@ pub struct Profile {
     /// By suite: `seal_ns_64`, `open_ns_1400` and so on. The number is the size of the clear IP
     /// packet.
     pub suite: BTreeMap<String, Costs>,
+    /// By cipher of wireless links: `protect_ns_64`, `unprotect_ns_1400` and so on. The number is
+    /// the size of the IP packet in the frame.
+    pub frame: BTreeMap<String, Costs>,
     /// By group, key or hash: `generate_ns`, `agree_ns`, `sign_ns`, `verify_ns`, `prf_ns`.
     pub exchange: BTreeMap<String, Costs>,
     /// By device: for a single packet, and for a packet of a burst of 64.
@@ -128,11 +132,13 @@ pub fn measure(is_quick: bool) -> io::Result<Profile> {
         is_quick,
     };
     let suite = suites::measure(&stopwatch);
+    let frame = frames::measure(&stopwatch);
     let exchange = exchanges::measure(&stopwatch)?;
     let host_path = host_path::measure(&stopwatch, &mut missing)?;
     Ok(Profile {
         device,
         suite,
+        frame,
         exchange,
         host_path,
         missing,
@@ -151,6 +157,10 @@ impl Profile {
         }
         for (title, part) in [
             ("suite, per packet of this many bytes", &self.suite),
+            (
+                "frame of a wireless link, per packet of this many bytes",
+                &self.frame,
+            ),
             ("key exchange, per operation", &self.exchange),
             (
                 "packet path, per packet, single or in a burst of 64",
@@ -210,6 +220,7 @@ mod tests {
                 is_quick: true,
             },
             suite: part("aes128gcm16", costs("seal_ns_64", 100.0)),
+            frame: part("ccmp-128", costs("protect_ns_64", 200.0)),
             exchange: part("modp2048", costs("agree_ns", 3e5)),
             host_path: part("tun", costs("read_ns_packet", 500.0)),
             missing: vec!["nothing".to_owned()],

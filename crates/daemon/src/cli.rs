@@ -211,7 +211,7 @@ enum Command {
     },
     /// Report errors and unwise settings in a configuration
     Check {
-        /// The configuration
+        /// The configuration of any of these processes, or the file of `caravan wireless`
         file: PathBuf,
     },
     /// Make, show and revoke keys and certificates

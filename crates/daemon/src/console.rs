@@ -1,15 +1,22 @@
 //! Output to the user: answers on standard output, errors and the log on standard error. A full
-//! disk or a closed reader never ends a process that carries traffic.
+//! disk, or a reader that is gone or does not read, never ends or stops a process that carries
+//! traffic.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nix::poll::{PollFd, PollFlags, poll};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines of the log that could not be written to standard error.
 static LOST: AtomicU64 = AtomicU64::new(0);
+/// Whether the reader of standard error had no room for the last line.
+static IS_BEHIND: AtomicBool = AtomicBool::new(false);
+/// How long one line of the log waits for a reader that falls behind. The next ones do not.
+const PATIENCE_MS: u16 = 100;
 
 /// Writes an answer to standard output. A closed reader is not an error: it wants no more output.
 pub fn say(text: &str) -> io::Result<()> {
@@ -79,7 +86,8 @@ pub struct Line {
 impl Write for Line {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let whole = [self.priority.as_bytes(), line].concat();
-        if io::stderr().write_all(&whole).is_err() {
+        let mut output = io::stderr();
+        if !has_room(output.as_fd(), &IS_BEHIND) || output.write_all(&whole).is_err() {
             LOST.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
@@ -88,6 +96,19 @@ impl Write for Line {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether a line can be written without waiting for its reader: a pipe that is ready takes 4 KiB.
+fn has_room(output: BorrowedFd<'_>, is_behind: &AtomicBool) -> bool {
+    let patience = match is_behind.load(Ordering::Relaxed) {
+        true => 0,
+        false => PATIENCE_MS,
+    };
+    let mut polled = [PollFd::new(output, PollFlags::POLLOUT)];
+    // After an error the write says what is wrong.
+    let has_room = poll(&mut polled, patience) != Ok(0);
+    is_behind.store(!has_room, Ordering::Relaxed);
+    has_room
 }
 
 impl MakeWriter<'_> for Log {
@@ -121,6 +142,21 @@ mod tests {
             error.starts_with("cannot write to standard output: "),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_stops_nobody() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let is_behind = AtomicBool::new(false);
+        let mut lines = 0;
+        while has_room(writer.as_fd(), &is_behind) {
+            writer.write_all(&[b'x'; 1000]).unwrap();
+            lines += 1;
+        }
+        assert!((4..1000).contains(&lines), "{lines}");
+        assert!(!has_room(writer.as_fd(), &is_behind));
+        io::Read::read_exact(&mut reader, &mut vec![0; lines * 1000]).unwrap();
+        assert!(has_room(writer.as_fd(), &is_behind));
     }
 
     #[test]

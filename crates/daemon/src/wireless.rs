@@ -78,16 +78,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(text) = &speaker.warning {
         warn!("{text}");
     }
-    if config
-        .network
-        .security
-        .cipher()
-        .is_some_and(engine::link::wireless::LinkCipher::is_legacy)
-    {
-        warn!(
-            "{} is legacy: it keeps nobody out who wants in",
-            config.security
-        );
+    for text in config.warnings() {
+        warn!("{text}");
     }
     privileges::confine_speaker(&speaker, None)?;
     let mut shim = Shim::new(config, machine, (tap, air), capture, clock);

@@ -62,6 +62,35 @@ fn an_answer_that_cannot_be_written_is_one_sentence() {
 }
 
 #[test]
+fn the_file_of_a_wireless_link_is_checked() {
+    let path = std::env::temp_dir().join(format!("caravan-wlan-{}.toml", std::process::id()));
+    let file = path.display().to_string();
+    let start = "role = \"access-point\"\nair = \"radio0\"\nssid = \"office\"\n";
+    for (end, wanted, said) in [
+        ("security = \"owe\"\n", 0, "is valid: an access point, owe"),
+        (
+            "security = \"dynamic-wep\"\nlegacy = true\n",
+            0,
+            "warning: dynamic-wep is legacy",
+        ),
+        (
+            "security = \"psk\"\n",
+            2,
+            "line 4: security: this security needs a file",
+        ),
+        ("security = \"owe\"\ncolour = 1\n", 2, "line 5: colour: "),
+    ] {
+        std::fs::write(&path, format!("{start}{end}")).expect("written");
+        let done = run(&mut caravan(&["check", &file]));
+        let text = [done.stdout, done.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(done.status.code(), Some(wanted), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+    std::fs::remove_file(path).expect("removed");
+}
+
+#[test]
 fn a_complaint_that_cannot_be_written_keeps_its_status() {
     for error in [full, nobody] {
         for (arguments, wanted) in [

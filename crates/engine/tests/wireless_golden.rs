@@ -7,13 +7,15 @@ use engine::link::wireless::handshake::{
     Akm, Authenticator, AuthenticatorConfig, Fact, MasterKey, Outbox, Supplicant, SupplicantConfig,
 };
 use engine::link::wireless::owe::{OwePair, OweRole};
-use engine::link::wireless::sae::{Method, Password, Sae, SaeConfig, SaeKeys, SaeOutbox};
+use engine::link::wireless::sae::{
+    Admission, Method, Password, Sae, SaeConfig, SaeKeys, SaeOutbox, TokenGate,
+};
 use engine::link::wireless::{GroupKey, LinkCipher, MAX_GROWTH, Port, Privacy, Role, TemporalKey};
 use engine::time::Instant;
 use engine::work::Work;
 use wire::codec::Writer;
 use wire::ieee80211::{
-    Address, ETHERTYPE_EAPOL, Element, EthernetHeader, Rsn, control, element_id, extension,
+    Address, ETHERTYPE_EAPOL, Element, EthernetHeader, control, element_id, extension,
     write_extension,
 };
 
@@ -63,7 +65,7 @@ fn keyed(cipher: LinkCipher) -> String {
     let mut air = Air::new(cipher);
     let octets: Vec<u8> = (1..=cipher.key_len() as u8).collect();
     let key = TemporalKey::new(cipher.permit(true).expect("legacy"), &octets).expect("its length");
-    let is_wep = matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104);
+    let is_wep = cipher.is_wep();
     for port in [&mut air.station, &mut air.access_point] {
         if is_wep {
             port.install_shared(&key, 0);
@@ -94,7 +96,7 @@ fn agreed(akm: Akm, cipher: LinkCipher) -> String {
     let mut air = Air::new(cipher);
     let seed = Seed::new([11; 32]);
     let mut random = seed.stream("air", 0);
-    let element = rsn(akm, cipher);
+    let element = akm.element(cipher);
     air.manage_down(control::BEACON, &beacon(&element));
     let keys = match akm {
         Akm::Sae => Some(air.sae(&mut random)),
@@ -200,8 +202,13 @@ impl Air {
         let commit = out.bodies.remove(0);
         self.manage_up(control::AUTHENTICATION, &commit);
         let mut theirs = SaeOutbox::default();
-        let answered = Sae::answer(of_access_point, &commit, random, NOW, &mut theirs);
-        let mut access_point = answered.expect("a good commit");
+        let gate = TokenGate::new(1, &mut Seed::new([12; 32]).stream("gate", 0));
+        let is_hash_to_element = of_access_point.method.is_hash_to_element();
+        let admitted = gate.admit(&commit, is_hash_to_element, STATION, 0);
+        let Ok(Admission::Admitted(commit)) = admitted else {
+            panic!("a good commit");
+        };
+        let mut access_point = Sae::answer(of_access_point, commit, random, NOW, &mut theirs);
         for body in &theirs.bodies {
             self.manage_down(control::AUTHENTICATION, body);
             assert_eq!(station.handle(body, NOW, &mut out), Ok(()));
@@ -302,7 +309,7 @@ fn apply(port: &mut Port, peer: Address, out: &mut Outbox) {
         match fact {
             Fact::Pairwise(key) => assert!(port.install_pairwise(peer, &key)),
             Fact::Group(group) => port.install_group(&group),
-            Fact::Done => {}
+            Fact::GroupTaken | Fact::Done => {}
             Fact::Failed(failure) => panic!("{failure}"),
         }
     }
@@ -322,23 +329,7 @@ fn received(port: &mut Port, air: &[u8]) -> Result<Vec<u8>, DropReason> {
 }
 
 fn managed(port: &mut Port, kind: u16, to: Address, body: &[u8]) -> String {
-    let mut air = vec![0; body.len() + MAX_GROWTH];
-    let len = port.manage(kind, to, body, &mut air).expect("room");
-    format!("{} -\n", hex(&air[..len]))
-}
-
-fn rsn(akm: Akm, cipher: LinkCipher) -> Vec<u8> {
-    let mut w = Writer::new();
-    let rsn = Rsn {
-        group: cipher.suite(),
-        pairwise: vec![cipher.suite()],
-        akms: vec![akm.suite()],
-        capabilities: 0,
-        pmkids: Vec::new(),
-        group_management: None,
-    };
-    rsn.write(&mut w);
-    w.into_vec()
+    format!("{} -\n", hex(&port.manage(kind, to, body)))
 }
 
 /// Time, interval, capabilities, name, RSN.

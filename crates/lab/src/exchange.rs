@@ -14,6 +14,8 @@
 //! says = "Registration Request"
 //! source = "document and section"
 //! bytes = 74                     # of its IP packet; absent: not known, and neither are times
+//! stream = 22                    # octets of these that TCP carries for the protocol; absent:
+//!                                # none, TCP itself says it
 //! relayed = 196                  # octets of the IP packet in which an access point hands it on to
 //!                                # a server behind it, or gets it from there; absent: it does not
 //! work = ["x25519-agree"]        # what the node computes before it sends, or after it receives
@@ -76,6 +78,9 @@ pub struct Message {
     /// Octets of the IP packet between an access point and the server behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relayed: Option<u32>,
+    /// Octets of these that TCP carries for the protocol; none: it is not in TCP, or TCP's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<u32>,
     /// What the node computes before it sends this message or after it has received it.
     pub work: Vec<String>,
     /// The same of the peer, or of the server behind it.
@@ -175,6 +180,12 @@ impl Exchange {
         self.knows = other.knows.map(|knows| before + knows);
         self.data = other.data.or(self.data);
         self
+    }
+
+    /// The messages that TCP carries for the protocol.
+    pub fn flights(&self) -> impl Iterator<Item = &Message> {
+        let messages = self.messages.iter();
+        messages.filter(|message| message.stream.is_some())
     }
 
     /// How often the node waits for the peer before its first data.
@@ -315,14 +326,19 @@ impl Message {
                 .collect()
         };
         let most = u64::from(crate::IP_BYTES_MAX);
+        let bytes = table.or("bytes", None, |item| octets(1, most)(item).map(Some))?;
+        let inside = bytes.map_or(most, u64::from).saturating_sub(TCP_HEADERS);
         let message = Self {
             is_from_node: table.need("from")?.choice("end", &ENDS)?,
             says: table.need("says")?.text()?.to_owned(),
             source: table.need("source")?.text()?.to_owned(),
-            bytes: table.or("bytes", None, |item| octets(1, most)(item).map(Some))?,
+            bytes,
             framing,
             relayed: table.or("relayed", None, |item| {
                 octets(RELAYED_MIN, most)(item).map(Some)
+            })?,
+            stream: table.or("stream", None, |item| {
+                octets(STREAM_MIN, inside.max(STREAM_MIN))(item).map(Some)
             })?,
             work: table.or("work", Vec::new(), work)?,
             peer_work: table.or("peer_work", Vec::new(), work)?,
@@ -334,6 +350,10 @@ impl Message {
 
 /// The smallest packet of RADIUS: headers of IP and UDP, and its own (RFC 2865 §3).
 const RELAYED_MIN: u64 = 20 + 8 + 20;
+/// The least headers of a message in TCP: those of IPv4 and TCP without options.
+const TCP_HEADERS: u64 = 20 + 20;
+/// The smallest flight of TLS that the event kernel sends: a record with something in it.
+const STREAM_MIN: u64 = 16;
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(octets: &u32) -> bool {

@@ -30,6 +30,7 @@ mod run;
 mod tandem;
 mod topology;
 mod traffic;
+mod transport;
 mod uncomputable;
 mod whole;
 mod wireless;
@@ -59,6 +60,7 @@ pub use run::Run;
 use run::{CALENDAR_S, calendar};
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
+pub use transport::{Tls, Transport};
 pub use uncomputable::Uncomputable;
 pub use whole::{WholeLink, WholeLinkChange, WholeMove, WholeRate};
 pub use wireless::{Access, Cipher, Wireless};
@@ -103,6 +105,8 @@ pub struct Scenario {
     pub skip: Vec<Skip>,
     /// How stations get access to radio links, and the ciphers of these.
     pub wireless: Wireless,
+    /// The flows that TLS protects between their ends.
+    pub transport: Vec<Transport>,
     /// Whether tunnels of mobile nodes and SKIP make TCP's segments so small that they fit.
     pub clamps_mss: bool,
     /// Whether it is in the short form, with `[traffic]`.
@@ -169,6 +173,7 @@ impl Scenario {
             mobile: Vec::new(),
             skip: Vec::new(),
             wireless: Wireless::default(),
+            transport: Vec::new(),
             clamps_mss: table.or("clamps_mss", true, Item::boolean)?,
             is_short,
             files: Vec::new(),
@@ -237,6 +242,12 @@ impl Scenario {
         }
         let topology = topology::chain(table, catalogue, files)?;
         let traffic = Traffic::read(traffic)?;
+        let mut servers = topology.nodes.iter().filter(|it| it.role == Role::Server);
+        if let Some(server) = servers.find(|it| it.computer.is_some()) {
+            let key = format!("node.{}.device", server.name);
+            let what = "a server computes for flows in TLS alone, which need a graph";
+            return Err(self.fault(&[&key], what));
+        }
         let last = topology.nodes.len() - 1;
         let (from, to) = match traffic.direction {
             Direction::Up => (0, last),
@@ -282,6 +293,7 @@ impl Scenario {
         let around = Around {
             topology: &topology,
             moves: &moves,
+            flows: &flows,
             catalogue,
         };
         let layers = match table.find("layer") {
@@ -295,6 +307,7 @@ impl Scenario {
             mobile,
             skip,
             wireless,
+            transport,
             files: named,
         } = layers;
         files.extend(named);
@@ -308,6 +321,7 @@ impl Scenario {
             mobile,
             skip,
             wireless,
+            transport,
             ..self
         };
         Ok((policies, scenario))

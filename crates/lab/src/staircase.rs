@@ -46,6 +46,14 @@ impl Staircase {
         }
     }
 
+    /// One term alone.
+    pub fn of(step: Step) -> Self {
+        Self {
+            steps: vec![step],
+            ..Self::default()
+        }
+    }
+
     /// The value for a packet of `bytes`.
     pub fn at(&self, bytes: f64) -> f64 {
         let steps = self.steps.iter().map(|step| step.at(bytes));

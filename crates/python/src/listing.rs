@@ -86,7 +86,9 @@ fn policy(entry: &Entry, catalogue: &Catalogue) -> Result<Value, Refused> {
             "suite": layered.words(),
             "layer": "layers",
             "outer": 4,
-            "encrypts": layered.cipher.is_some() || layered.ipsec.is_some(),
+            "encrypts": layered.cipher.is_some()
+                || layered.ipsec.is_some()
+                || layered.transport.is_some(),
             "standing": if is_legacy { "legacy" } else { "current" },
             "is_forbidden": false,
             "exchange": null,

@@ -24,7 +24,7 @@ pub use eapol::{EAPOL_LEN, ETHERTYPE_EAPOL, Eapol, PacketType};
 pub use elements::{Element, Elements, element_id, extension, write_extension};
 pub use header::{Direction, Header, MAX_HEADER_LEN, control};
 pub use iv::{EXTENDED_IV_LEN, ExtendedIv, WEP_IV_LEN, WepIv};
-pub use kde::{Gtk, KeyData, KeyDatum, pad_key_data, write_gtk, write_mac, write_pmkid};
+pub use kde::{Gtk, KeyData, KeyDatum, pad_key_data, write_gtk, write_pmkid};
 pub use key_frame::{Descriptor, KEY_FRAME_LEN, KeyFrame, MIC_LEN, NONCE_LEN, key_information};
 pub use llc::{ETHERNET_LEN, EthernetHeader, SNAP_LEN, snap};
 pub use management::{

@@ -93,6 +93,8 @@ def _scaled(seconds: float | None, factor: float) -> str:
 
 def why_not(option: Option) -> Iterator[str]:
     """Each reason against a stack, in words."""
+    for layer in option.early:
+        yield f"{layer.title}: not before {layer.since}"
     for block, verdict in option.verdicts.items():
         if verdict is None:
             yield f"{block.title}: not yet defined"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from caravan.advice.costs import Cost, cost
 from caravan.advice.question import Asked
 from caravan.advice.setting import Setting, read
-from caravan.advice.stacks import ACCESS, TUNNEL, Stack, stacks
+from caravan.advice.stacks import ACCESS, TUNNEL, Layer, Stack, stacks
 from caravan.advice.standings import PERMITTED, VERDICTS, Block, Standings, Verdict, standings
 from caravan.messages import Refused
 
@@ -33,18 +33,20 @@ class Miss:
     amount: float | None
 
     @property
-    def excess(self) -> float:
-        """How far above the limit, as a share of it."""
-        if self.amount is None or not self.limit:
-            return FAR
-        return self.amount / self.limit - 1
+    def excess(self) -> tuple[float, float]:
+        """How far above the limit, as a share of it; and the amount, which alone tells misses of
+        the limit 0 apart."""
+        if self.amount is None:
+            return FAR, FAR
+        return (self.amount / self.limit - 1 if self.limit else FAR), self.amount
 
 
 @dataclass(frozen=True)
 class Option:
     """A stack in the setting: its verdicts on the day, its properties, its cost, what it misses.
 
-    `verdicts` are by block; None: the block did not exist yet.
+    `verdicts` are by block; None: the block did not exist yet. `early`: layers that did not exist
+    yet, although each of their blocks may have.
     """
 
     stack: Stack
@@ -53,12 +55,13 @@ class Option:
     cost: Cost
     lacks: tuple[str, ...]
     misses: tuple[Miss, ...]
+    early: tuple[Layer, ...] = ()
 
     @property
     def standing(self) -> str:
-        """The worst verdict of its blocks; empty if one did not exist yet."""
+        """The worst verdict of its blocks; empty if one of them or a layer did not exist yet."""
         found = self.verdicts.values()
-        if any(verdict is None for verdict in found):
+        if self.early or any(verdict is None for verdict in found):
             return ""
         words = [verdict.word for verdict in found if verdict is not None]
         return min(words, key=VERDICTS.index, default=PERMITTED[0])
@@ -66,7 +69,7 @@ class Option:
     @property
     def is_permitted(self) -> bool:
         """Whether every block may be used on the day."""
-        return all(
+        return not self.early and all(
             verdict is not None and verdict.is_permitted for verdict in self.verdicts.values()
         )
 
@@ -151,6 +154,7 @@ def _option(stack: Stack, setting: Setting, asked: Asked) -> Option:
         cost=found,
         lacks=tuple(word for word in asked.must if word not in gives),
         misses=tuple(_misses(found, setting, asked.budgets)),
+        early=tuple(one for one in stack.layers if not one.exists_on(asked.as_of)),
     )
 
 
@@ -206,7 +210,7 @@ def _nearest(options: Sequence[Option]) -> Option | None:
         allowed,
         key=lambda one: (
             len(one.lacks),
-            max((miss.excess for miss in one.misses), default=0.0),
+            max((miss.excess for miss in one.misses), default=(0.0, 0.0)),
             one.rank,
         ),
         default=None,

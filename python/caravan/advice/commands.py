@@ -10,6 +10,7 @@ import typer
 
 from caravan.advice.question import BUDGETS, DEFAULT
 from caravan.advice.standings import standings
+from caravan.messages import Refused
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,23 +28,24 @@ def add_to(app: typer.Typer) -> None:
 
 def advise_command(
     *,
-    scenario: Annotated[str, typer.Option(help="a scenario: its name or a file")],
+    scenario: Annotated[list[str], typer.Option(help="a scenario: its name or a file")],
     must: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="PROPERTY,...",
-            help=f"of {', '.join(standings().properties)}; default: {', '.join(DEFAULT)}",
+            help=f"of {', '.join(standings().properties)}; default: {', '.join(DEFAULT)}; may be "
+            "repeated",
         ),
     ] = None,
     budget: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME=LIMIT,...",
-            help=f"of {', '.join(BUDGETS)}, as gap=100ms,bytes=10%",
+            help=f"of {', '.join(BUDGETS)}, as gap=100ms,bytes=10%; may be repeated",
         ),
     ] = None,
     as_of: Annotated[
-        str | None, typer.Option(metavar="DATE", help="as 2020-06-30; default: today")
+        list[str] | None, typer.Option(metavar="DATE", help="as 2020-06-30; default: today")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object for programs, all stacks")
@@ -56,7 +58,10 @@ def advise_command(
     from caravan.advice.choice import advise  # noqa: PLC0415
     from caravan.advice.question import Asked  # noqa: PLC0415
 
-    found = advise(scenario, Asked.read(must, budget, as_of))
+    of = _only("--scenario", scenario)
+    day = _only("--as-of", as_of) if as_of else None
+    asked = Asked.read(_joined(must), _joined(budget), day)
+    found = advise(of, asked)
     if as_json:
         sys.stdout.write(json.dumps(answers.as_json(found), allow_nan=False) + "\n")
     else:
@@ -72,6 +77,18 @@ def advise_command(
             console.print(line, markup=False)
     if found.best is None:
         raise typer.Exit(NOTHING_FITS)
+
+
+def _joined(words: list[str] | None) -> str | None:
+    """What a repeated option asks for in all."""
+    return ",".join(words) if words else None
+
+
+def _only(option: str, words: list[str]) -> str:
+    """The value of an option that makes no sense twice."""
+    if len(words) > 1:
+        raise Refused(f"{option}: {', '.join(words)}: give only one of them")
+    return words[0]
 
 
 def _show(console: Console, table: Table) -> None:

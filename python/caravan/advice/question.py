@@ -5,6 +5,7 @@ Left out: how a stack meets them (`choice`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -105,7 +106,12 @@ def _limit(name: str, text: str) -> float:
         valid = ", ".join(filter(None, units)) or "none"
         what = "a unit is missing" if not unit else f"'{unit}' is not its unit"
         raise Refused(f"--budget: {name}={text}: {what}; valid: {valid}")
-    return float(number) * units[unit]
+    limit = float(number) * units[unit]
+    if not math.isfinite(limit):
+        raise Refused(f"--budget: {name}: {len(text)} characters, the number is too large")
+    if units is COUNTS and not limit.is_integer():
+        raise Refused(f"--budget: {name}={text}: must be a whole number")
+    return limit
 
 
 def _example(name: str) -> str:

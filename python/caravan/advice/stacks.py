@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 
 from caravan import files
-from caravan.advice.standings import Block, Standings, standings
+from caravan.advice.standings import Block, Standings, day_of, standings
 from caravan.files import CATALOGUE
 from caravan.messages import unknown
 from caravan.study.text import Table
@@ -28,6 +29,8 @@ class Layer:
     """One protection at one place. `setup` and `move` are names of exchanges.
 
     What a packet gets: `data` names an exchange, `suite` is ESP's, `policy` names a policy.
+    `since`: the day on which somebody first put its blocks together; None: there was nothing to
+    put together.
     """
 
     name: str
@@ -40,6 +43,11 @@ class Layer:
     suite: str
     policy: str
     priced: str
+    since: date | None = None
+
+    def exists_on(self, day: date) -> bool:
+        """Whether it is there on a day; each block has a first day of its own."""
+        return self.since is None or self.since <= day
 
     @property
     def renewal(self) -> tuple[str, ...]:
@@ -110,6 +118,7 @@ def _layer(table: Table, known: Standings) -> Layer:
         suite=table.text("suite", ""),
         policy=table.text("policy", ""),
         priced=table.text("priced", ""),
+        since=day_of(table, "since") if table.has("since") else None,
     )
     exchanges = files.names("exchange")
     _check(table, "setup", "exchange", layer.setup, exchanges)

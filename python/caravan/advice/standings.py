@@ -74,7 +74,7 @@ def parse(file: str, text: str) -> Standings:
     """A table of standings; unknown words, verdicts without a document or out of order, and names
     that are used twice are errors with their place."""
     table = Table.parse(file, text)
-    revised = _day(table, "revised")
+    revised = day_of(table, "revised")
     words = table.leaves("properties")
     properties = {name: str(what) for name, what in words.items()}
     blocks = table.tables("block", lambda one: _block(one, properties))
@@ -108,7 +108,7 @@ def _block(table: Table, properties: Mapping[str, str]) -> Block:
 
 def _verdict(table: Table) -> Verdict:
     return Verdict(
-        _day(table, "from"),
+        day_of(table, "from"),
         table.choice("is", VERDICTS),
         _filled(table, "document"),
         _filled(table, "section"),
@@ -124,7 +124,8 @@ def _filled(table: Table, key: str) -> str:
     return text
 
 
-def _day(table: Table, key: str) -> date:
+def day_of(table: Table, key: str) -> date:
+    """The day that a key of a table says."""
     try:
         return day(table.text(key))
     except Refused as fault:

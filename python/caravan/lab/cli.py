@@ -2,13 +2,14 @@
 
 Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
 comparison found a difference or a tunnel does not come up, 2: the question is wrong, 3: no stack
-fits what `advise` was asked, 130: stopped by Ctrl-C.
+fits what `advise` was asked, 130: stopped by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ import typer
 
 from caravan.advice.commands import add_to as add_advice_to
 from caravan.background import leave
-from caravan.lab import core, tables
+from caravan.lab import core, layers, tables
 from caravan.lab.ask import AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
@@ -84,6 +85,7 @@ def main() -> None:
     """The program."""
     if is_stale():
         _say(f"warning: {remedy()}")
+    _end_at_sigterm()
     try:
         status = app(prog_name="caravan-lab", standalone_mode=False)
         sys.stdout.flush()
@@ -109,6 +111,20 @@ def main() -> None:
     if status == STOPPED:
         _say("stopped")
     leave(status if isinstance(status, int) else 0)
+
+
+def _end_at_sigterm() -> None:
+    """Let SIGTERM end the program as Ctrl-C does: it cleans up. Once is enough."""
+    own = os.getpid()
+
+    def end(*_: object) -> None:
+        if os.getpid() == own:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            raise KeyboardInterrupt
+        # A process that a library has forked has nothing to clean up.
+        os._exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _unwritten(fault: OSError) -> NoReturn:
@@ -281,10 +297,10 @@ def _by_events(
         _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
         shown = {name: resolved[name] for name in ("scenario", "graph", "bytes_alone")}
-        table = tables.flows if levels["model"] is None else tables.kernel
+        table = tables.flows if resolved["is_graph"] else tables.kernel
         table(_output(), {**levels, **shown, "wall_s": wall_s})
     run = levels["simulate"]
-    tunnels = run["tunnels"] if levels["model"] is None else ({"exchange": run["exchange"]},)
+    tunnels = run["tunnels"] if resolved["is_graph"] else ({"exchange": run["exchange"]},)
     failed = [
         one["exchange"] for one in tunnels if one["exchange"] and not one["exchange"]["is_up"]
     ]
@@ -432,6 +448,10 @@ def show(
         shown = core.scenario(Question(name))
     else:
         entry = core.find(kind, name)
+        if kind == "policy" and layers.has_layers(entry):
+            shown = layers.outline(entry)
+            _print_json(shown) if as_json else tables.layers(_output(), shown)
+            return
         shown = next(row for row in core.listing(kind, [entry]) if row["name"] == entry.name)
     if as_json:
         _print_json(shown)

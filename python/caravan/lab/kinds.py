@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from caravan.files import FOLDERS, STUDY_FILE, bare, names
+from caravan.files import FOLDERS, STUDY_FILE, bare, names, of_studies
 from caravan.lab import core
 from caravan.lab.core import LabError
 from caravan.messages import nearest
@@ -46,6 +46,9 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
         say(f"'{name}' is also a {other}: caravan-lab show {FOLDERS[other]}/{name}")
     if found:
         return found[0]
+    for kind in KINDS[:-1]:
+        if of_studies(kind, bare(kind, name)):
+            return kind
     every = dict.fromkeys(one for kind in KINDS for one in names(kind))
     raise LabError(
         f"there is no device, link, policy, scenario or study '{name}', neither as a file nor in "

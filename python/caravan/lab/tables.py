@@ -233,6 +233,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
             counts = (link[way][name] for way in ("up", "down") for name in what)
             table.add_row(link["name"], *(f"{count:,}" for count in counts))
         _show(console, table)
+    _arrivals(console, found["model"], run)
     _moves(console, run.get("mobile", ()))
     for drop in run["drops"]:
         console.print(
@@ -244,6 +245,29 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
     )
+
+
+ARRIVAL = {
+    "eap_start_s": "EAP asked for, ms",
+    "eap_s": "EAP, ms",
+    "registration_s": "registration, ms",
+    "tunnel_s": "tunnel, ms",
+    "all_s": "all, ms",
+}
+"""The parts of a node's arrival under a policy of layers, by the native core's names."""
+
+
+def _arrivals(console: Console, model: Mapping[str, Any] | None, run: Mapping[str, Any]) -> None:
+    """The parts of each node's arrival; closed forms beside them if the scenario has any."""
+    levels = {"model": model, "simulate": run}
+    table = _table("arrival", "level", *ARRIVAL.values(), right=tuple(ARRIVAL.values()))
+    for level, held in levels.items():
+        for one in (held or {}).get("admitted", ()):
+            parts = (one[part] for part in ARRIVAL)
+            cells = ("-" if part is None else significant(part * 1e3) for part in parts)
+            table.add_row(one["station"], level, *cells)
+    if table.row_count:
+        _show(console, table)
 
 
 def _moves(console: Console, nodes: Sequence[Mapping[str, Any]]) -> None:
@@ -425,10 +449,25 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
         _show(console, table)
     elif kind == "link":
         listing(console, kind, [shown])
+        *_, besides = _link(shown["link"])
+        console.print(besides or "nothing else", markup=False)
         for source in shown["sources"]:
             console.print(f"{source['key']}: {source['source']}", markup=False)
     else:
         listing(console, kind, [shown])
+
+
+def layers(console: Console, shown: Mapping[str, Any]) -> None:
+    """A policy of layers, and what standards say of each."""
+    standing = _standing(shown["standing"], is_forbidden=shown["is_forbidden"])
+    console.print(f"{shown['name']}: {shown['title']} ({shown['file']})", markup=False)
+    console.print(f"standing: {standing}", markup=False)
+    table = _table("layer", "what", "standing", "why")
+    for one in shown["layers"]:
+        said = _standing(one["standing"], is_forbidden=one["is_forbidden"])
+        table.add_row(one["kind"], one["what"], said, one["why"])
+    if shown["layers"]:
+        _show(console, table)
 
 
 def _study(console: Console, shown: Mapping[str, Any]) -> None:
@@ -540,6 +579,10 @@ def _link(link: Mapping[str, Any]) -> tuple[str, str, str, str]:
             besides.append(f"{name} {link[key]:,.10g} B")
     if link["overhead_bytes"]:
         besides.append(f"overhead {link['overhead_bytes']:g} B")
+    if link.get("access_s"):
+        besides.append(f"access_time {link['access_s'] * 1e6:g} us a frame")
+    if link.get("is_half_duplex"):
+        besides.append("half_duplex: both ways share its time")
     if link["trace"] is not None:
         besides.append(f"trace {link['trace']}")
     return link["link"] or "its own", rate, f"{link['delay_s'] * 1e3:g}", ", ".join(besides)

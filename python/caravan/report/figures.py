@@ -16,7 +16,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.report.points import LEVEL, PRINTED, Points, points
+from caravan.report.points import LEVEL, PRINTED, Points, chosen_rows, points
 from caravan.report.tables import has_bounds
 from caravan.study.metrics import APPROXIMATION, BOUNDS_SAY, NUMERIC_AXES, heading
 from caravan.study.parsed import PART, Figure, Study
@@ -47,9 +47,20 @@ PALETTE = (
     "#862e9c",
     "#d9480f",
     "#087f5b",
+    "#15aabf",
+    "#fcc419",
+    "#f783ac",
+    "#343a40",
 )
 LEVEL_WORDS = {"model": "model", "simulate": "simulation", "testbed": "testbed"}
+MARKS = {"model": "tick", APPROXIMATION: "tick", "simulate": "circle"}
+"""How levels are drawn upon the bars of a higher one."""
+MARK_WORDS = {"model": "ticks", APPROXIMATION: "ticks", "simulate": "circles"}
+WHOLE = ("standing", "rounds")
+"""Metrics that only have whole values."""
 BARS = ("bar", "stack")
+LABEL_PIXELS = 320
+"""Of a name on an axis: none is cut."""
 EDGE = 8
 """Pixels between the ends of the x axis and what is drawn there."""
 TRIANGLE = 5.0
@@ -124,7 +135,7 @@ def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
     """What each kind of mark in the figure means."""
     kinds = points(study, figure, rows).kinds()
     if figure.draw in BARS:
-        said = _bars_say(figure, kinds)
+        said = _bars_say(figure, points(study, figure, rows).frame, kinds)
     elif figure.draw == "points":
         said = [_points_say("simulate" if "simulate" in kinds else "model")]
     else:
@@ -134,36 +145,60 @@ def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
             said.append(_points_say("simulate"))
             said += [] if said[:-1] else ["dotted: joins the points"]
     said += ["triangles: queues grow without bound"] if "diverges" in kinds else []
-    return said + (["diamonds: printed"] if _has_diamonds(figure, kinds) else [])
+    said += ["diamonds: printed"] if _has_diamonds(figure, kinds) else []
+    there = set(chosen_rows(figure, rows)[PART])
+    absent = [part.name for part in figure.parts if part.name not in there]
+    return said + ([f"not run: {', '.join(absent)}"] if absent else [])
 
 
 def _has_diamonds(figure: Figure, kinds: set[str]) -> bool:
     """Whether printed values are marks of their own: where levels are the bars, print is one."""
-    return PRINTED in kinds and figure.series != LEVEL
+    return PRINTED in kinds and figure.series != LEVEL and figure.draw != "stack"
 
 
 def _points_say(level: str) -> str:
     return "points: simulation, 95 % interval" if level == "simulate" else "squares: model"
 
 
-def _bars_say(figure: Figure, kinds: set[str]) -> list[str]:
-    """Whether each bar's name contains its level."""
+def _bars_say(figure: Figure, frame: pd.DataFrame, kinds: set[str]) -> list[str]:
+    """Which level the bars are and which the marks on them; unless the name of each has it."""
     if figure.series == LEVEL:
         return []
-    drawn = _kinds_of_bars(figure, kinds)
-    if APPROXIMATION not in drawn:
-        return [f"bars: {LEVEL_WORDS[drawn[0]]}"]
-    how = "in part approximate" if "model" in kinds else "approximate"
-    return [f"bars: model, {how}"]
+    if figure.draw == "stack":
+        names = [_spoken(level) for level in _levels_of(kinds)]
+        return ["side by side: " + ", ".join(names) if len(names) > 1 else f"bars: {names[0]}"]
+    *others, drawn = _levels_of(kinds)
+    said = [f"bars: {_spoken(drawn)}"]
+    said += [f"{MARK_WORDS[level[0]]}: {_spoken(level)}" for level in others]
+    bars = frame[frame["kind"].isin(drawn)]
+    said += ["rules: 95 % interval"] if bars["high"].notna().any() else []
+    return said + _below(bars[bars["y"] < 0])
 
 
-def _kinds_of_bars(figure: Figure, kinds: set[str]) -> tuple[str, ...]:
-    """The kinds of points that are drawn as bars: of the simulation if there is one, else of what
-    the model has, exact or approximate, else of the testbed."""
-    if "simulate" in kinds and figure.draw == "bar":
-        return ("simulate",)
-    modelled = tuple(kind for kind in ("model", APPROXIMATION) if kind in kinds)
-    return modelled or (("testbed",) if "testbed" in kinds else ("model",))
+def _below(bars: pd.DataFrame) -> list[str]:
+    """What bars below 0 mean."""
+    if bars.empty:
+        return []
+    if bars["high"].isna().any():
+        return ["bars below 0: of one run, so their spread is not known"]
+    outside = int((bars["high"] < 0).sum())
+    if not outside:
+        return ["bars below 0: within the spread"]
+    return [f"{outside} of {len(bars)} bars below 0 are outside the spread"]
+
+
+def _levels_of(kinds: set[str]) -> list[tuple[str, ...]]:
+    """The kinds of points of each level that has any, in the order of the levels: those of the
+    model are exact or approximate."""
+    levels = (("model", APPROXIMATION), ("simulate",), ("testbed",))
+    there = [tuple(kind for kind in level if kind in kinds) for level in levels]
+    return [level for level in there if level] or [("model",)]
+
+
+def _spoken(level: tuple[str, ...]) -> str:
+    if APPROXIMATION not in level:
+        return LEVEL_WORDS[level[0]]
+    return "model, in part approximate" if "model" in level else "model, approximate"
 
 
 def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
@@ -239,24 +274,36 @@ class _Drawing:
         return chart.add_params(self._pick).facet(facet=facet, columns=PANEL_COLUMNS)
 
     def stack(self) -> Any:
-        """One stacked bar per place."""
+        """One stacked bar per place; levels side by side."""
         frame = self._points.frame
         names = list(self._points.series)
         order = alt.Order("order:Q", sort="ascending")
         frame = frame.assign(order=[names.index(name) for name in frame["series"]])
-        drawn = _kinds_of_bars(self._figure, self._points.kinds())
+        levels = _levels_of(self._points.kinds())
+        spoken = {kind: _spoken(level) for level in levels for kind in level}
+        frame = frame[frame["kind"].isin(list(spoken))]
+        frame = frame.assign(level=[spoken[kind] for kind in frame["kind"]])
         bars = (
-            alt.Chart(frame[frame["kind"].isin(drawn)])
+            alt.Chart(frame)
             .mark_bar(stroke="white", strokeWidth=1)
             .encode(
                 x=alt.X("y:Q", title=self._y_title(), stack="zero"),
-                y=alt.Y("x:N", title=None, sort=list(dict.fromkeys(frame["x"]))),
+                y=alt.Y(
+                    "x:N",
+                    title=None,
+                    sort=list(dict.fromkeys(frame["x"])),
+                    axis=alt.Axis(labelLimit=LABEL_PIXELS),
+                ),
                 color=self._color(),
                 order=order,
                 tooltip=self._tooltip(),
             )
         )
-        return bars.properties(width=WIDTH, height=34 * frame["x"].nunique())
+        height = 34 * frame["x"].nunique()
+        if len(levels) == 1:
+            return bars.properties(width=WIDTH, height=height)
+        panel = alt.Column("level:N", title=None, sort=list(dict.fromkeys(spoken.values())))
+        return bars.properties(width=PANEL_WIDTH, height=height).facet(column=panel)
 
     def _curves(self) -> list[Any]:
         kinds = self._points.kinds()
@@ -299,7 +346,7 @@ class _Drawing:
 
     def _bars(self) -> list[Any]:
         kinds = self._points.kinds()
-        drawn = _kinds_of_bars(self._figure, kinds)
+        *others, drawn = _levels_of(kinds)
         x, y = self._x(), self._y()
         offset = alt.XOffset("series:N", sort=list(self._points.series))
         chosen = alt.Chart() if self._figure.series == LEVEL else self._only(*drawn)
@@ -319,7 +366,25 @@ class _Drawing:
                 **foot,
             )
         ]
+        if self._figure.series != LEVEL:
+            spread = self._only(*drawn).mark_rule(strokeWidth=1.2, color=INK, clip=True)
+            layers.append(
+                spread.encode(x=x, y=self._y("foot"), y2="high:Q", xOffset=offset, opacity=shown)
+            )
+            layers += [self._upon(level, x, y, offset) for level in others]
         return [*layers, *self._diamonds(x, y, kinds, offset)]
+
+    def _upon(self, level: tuple[str, ...], x: Any, y: Any, offset: Any) -> Any:
+        """The values of a level as marks upon the bars of a higher one."""
+        chart = self._only(*level)
+        if MARKS[level[0]] == "tick":
+            mark = chart.mark_tick(orient="horizontal", thickness=2, color=INK, clip=True)
+        else:
+            mark = chart.mark_point(
+                shape="circle", size=26, filled=True, fill="white", stroke=INK, clip=True
+            )
+        shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.15))
+        return mark.encode(x=x, y=y, xOffset=offset, opacity=shown, tooltip=self._tooltip())
 
     def _diamonds(self, x: Any, y: Any, kinds: set[str], offset: Any = None) -> list[Any]:
         if not _has_diamonds(self._figure, kinds):
@@ -362,7 +427,7 @@ class _Drawing:
         if self._figure.x not in NUMERIC_AXES:
             order = list(dict.fromkeys(self._points.frame["x"]))
             is_long = sum(len(name) for name in order) > LABELS_LENGTH
-            turned = alt.Axis(labelAngle=-35 if is_long else 0, labelLimit=200)
+            turned = alt.Axis(labelAngle=-35 if is_long else 0, labelLimit=LABEL_PIXELS)
             return alt.X("x:N", title=None, sort=order, axis=turned)
         title = heading(self._figure.x)
         if self._figure.draw == "bar":
@@ -383,6 +448,8 @@ class _Drawing:
         top = self._points.y_top
         known: dict[str, Any] = {"type": self._figure.y_scale, "nice": top is None and not is_log}
         ticks: dict[str, Any] = {"tickCount": 6}
+        if all(metric in WHOLE for metric in self._figure.metrics):
+            ticks["tickMinStep"] = 1
         if is_log:
             least, most = known["domain"] = _log_domain(self._points)
             ticks = {"values": log_ticks(least, most)}

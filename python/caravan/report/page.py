@@ -178,7 +178,7 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
     for figure in study.figures:
         if figure.name not in specs:
             continue
-        kind = ' class="wide"' if figure.panels else ""
+        kind = ' class="wide"' if "facet" in specs[figure.name] else ""
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
         marks = html.escape("; ".join(marks_say(study, figure, rows)))
         notes = [fill(figure.note, rows)] if figure.note else []

@@ -89,25 +89,40 @@ def printed_tables(study: Study, rows: pd.DataFrame) -> str:
 
 def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
     ours = rows[(rows["sweep"] == item.sweep) & rows["published"].notna()]
-    ours = ours[(ours["metric"] == item.metric) & (ours["level"] == "model")]
+    ours = ours[ours["metric"] == item.metric]
+    held = set(ours["level"]) or set(study.sweep(item.sweep).levels)
+    levels = [level for level in LEVELS if level in held]
     axis = item.column or "reading"
     names = [html.escape(label(study, axis, name)) for name in item.columns]
     named = "parameter" if item.row == "reading" else heading(item.row)
     headings = [html.escape(named)]
+    apart_from = "" if item.column else "difference"
     for name in names:
-        of_column = [f"{name}<br>printed", "ours", ""]
-        headings += of_column if item.column else ["printed", "ours", "difference"]
+        headings.append(f"{name}<br>printed" if item.column else "printed")
+        for level in levels:
+            headings += [LEVEL_HEADINGS[level] if len(levels) > 1 else "ours", apart_from]
     body = []
     lines = list(dict.fromkeys(cell.at[item.row] for cell in item.cells))
     for line in lines:
         cells = [html.escape(f"{line:g}" if isinstance(line, float) else str(line))]
         for cell in (cell for cell in item.cells if cell.at[item.row] == line):
             found = at_point(ours, cell.at)
-            value = found["value"].iloc[0] if len(found) else None
-            apart = found["relative_difference"].iloc[0] if len(found) else None
-            cells += [significant(cell.value), significant(value), difference(apart)]
+            cells.append(significant(cell.value))
+            for level in levels:
+                cells += _ours(study, item, found[found["level"] == level], level)
         body.append(cells)
     return table(headings, body)
+
+
+def _ours(study: Study, item: PrintedTable, found: pd.DataFrame, level: str) -> list[str]:
+    """Our value beside a printed one and its difference, or why there is none."""
+    if found.empty:
+        held = study.sweep(item.sweep).levels
+        return [f"<small>{NOT_RUN if level in held else 'not at this level'}</small>", ""]
+    row = found.iloc[0]
+    if pd.isna(row["value"]):
+        return [f"<small>{html.escape(str(row['state'] or NOT_RUN))}</small>", ""]
+    return [significant(row["value"]), difference(row["relative_difference"])]
 
 
 def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
@@ -277,6 +292,8 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     body = []
     for verdict in verdicts:
         word = f'<b class="{GRADED[verdict.grade]}">{verdict.grade}</b>'
+        if verdict.stands_in:
+            word += f"<small>{LEVEL_HEADINGS[verdict.stands_in]}</small>"
         seen = "<br>".join(html.escape(text) for text in verdict.numbers)
         comment = html.escape(fill(verdict.claim.comment, rows))
         body.append(

@@ -17,6 +17,7 @@ PARTS = {
     "discovery_ms": "discovery_s",
     "registration_ms": "registration_s",
     "key_exchange_ms": "tunnel_s",
+    "transport_ms": "transport_s",
     "authentication_ms": "all_s",
 }
 """Metrics of the parts, the last one their sum; a station has those that its policy has."""

@@ -6,9 +6,7 @@ Left out: how a case is measured, which is in `caravan.threeways.cases`.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from caravan.messages import unknown
@@ -56,11 +54,12 @@ def _count(settings: Mapping[str, Value], key: str, usual: int) -> int:
 def measured(request: Mapping[str, Any]) -> bytes:
     """The result of a cell; the process must have entered a private namespace."""
     from caravan.testbed import NamespaceError  # noqa: PLC0415
+    from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
     from caravan.threeways.cases import Setting, measure  # noqa: PLC0415
 
     try:
-        with tempfile.TemporaryDirectory(prefix="caravan-case-") as output:
-            return json.dumps(measure(Setting.of(request), Path(output))).encode()
+        with temporary_folder("caravan-case-") as output:
+            return json.dumps(measure(Setting.of(request), output)).encode()
     except (NamespaceError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None
 

@@ -14,10 +14,13 @@ import pandas as pd
 from caravan.numbers import significant
 from caravan.study.cells import points
 from caravan.study.metrics import DIVERGES, describe, needs_mean
-from caravan.study.parsed import Claim, ClaimTest, Point, Study
+from caravan.study.parsed import LEVELS, Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
 from caravan.study.values import label
 
+SIMULATE, TESTBED = LEVELS[1:]
+TESTS_SAID = 3
+"""A sentence with more comparisons has them counted, not listed."""
 ABOUT = 0.05
 """How near `about` is, as a fraction of the right side."""
 
@@ -49,11 +52,15 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim's grade by our values, or `not run` if a needed value is missing."""
+    """A claim's grade by our values, or `not run` if a needed value is missing.
+
+    `stands_in`: the level that was taken because the claim's own was not run; empty: its own.
+    """
 
     claim: Claim
     grade: str
     numbers: tuple[str, ...]
+    stands_in: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class _Result:
     points: int
     says: str
     within: int = 0
+    example: str = ""
+    """One of its points in words; of those that refute it if there are any. Empty: `says`."""
 
     @property
     def decided(self) -> int:
@@ -85,7 +94,7 @@ class _Side:
 def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
     """Each claim of the study, graded."""
     found = _Found(rows)
-    return [_decide(study, claim, found) for claim in study.claims]
+    return [_decided(study, claim, found) for claim in study.claims]
 
 
 def value_at(point: Point, rows: pd.DataFrame) -> float | None:
@@ -107,6 +116,7 @@ def score(found: Sequence[Verdict]) -> tuple[str, str]:
     if not decided:
         return str(len(found)), "not run: they need another level"
     parts = ["hold"]
+    standing_in = sum(item.stands_in != "" for item in found)
     if counts[IN_PART]:
         parts.append(f"{counts[IN_PART]} in part")
     if counts[FAILS]:
@@ -115,7 +125,41 @@ def score(found: Sequence[Verdict]) -> tuple[str, str]:
         parts.append(f"{counts[WITHIN]} within the spread")
     if counts[NOT_RUN]:
         parts.append(f"{counts[NOT_RUN]} were not run")
+    if standing_in:
+        parts.append(f"{standing_in} by the simulation, because the testbed was not run")
     return f"{counts[HOLDS]} of {decided}", ", ".join(parts)
+
+
+def _decided(study: Study, claim: Claim, found: _Found) -> Verdict:
+    """By the claim's own level; where that is a testbed that was not run, by the simulation."""
+    own = _decide(study, claim, found)
+    other = _by_simulation(study, claim) if own.grade == NOT_RUN else None
+    if other is None:
+        return own
+    simulated = _decide(study, other, found)
+    return (
+        own if simulated.grade == NOT_RUN else replace(simulated, claim=claim, stands_in=SIMULATE)
+    )
+
+
+def _by_simulation(study: Study, claim: Claim) -> Claim | None:
+    """The claim over simulated values; None if it names its levels or they are not simulated."""
+    sides = [side for test in claim.tests for side in (test.left, test.right)]
+    for side in sides:
+        if isinstance(side, Point) and (
+            side.is_level_named
+            or side.level != TESTBED
+            or SIMULATE not in study.sweep(side.sweep).levels
+        ):
+            return None
+    return replace(claim, tests=tuple(_simulated(test) for test in claim.tests))
+
+
+def _simulated(test: ClaimTest) -> ClaimTest:
+    right = test.right
+    if isinstance(right, Point):
+        right = replace(right, level=SIMULATE)
+    return replace(test, left=replace(test.left, level=SIMULATE), right=right)
 
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
@@ -129,7 +173,20 @@ def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
         grade = HOLDS
     else:
         grade = IN_PART if any(result.held for result in results) else FAILS
-    return Verdict(claim, grade, tuple(result.says for result in results))
+    return Verdict(claim, grade, tuple(_said(results)))
+
+
+def _said(results: Sequence[_Result]) -> list[str]:
+    """Each test in words; of many their count, and one that refutes the sentence."""
+    if any(result.held is None for result in results) or len(results) <= TESTS_SAID:
+        return list(dict.fromkeys(result.says for result in results))
+    held, count = sum(one.held or 0 for one in results), sum(one.points for one in results)
+    within = sum(result.within for result in results)
+    refuted = [result for result in results if (result.held or 0) < result.decided]
+    rest = f", {within} within the spread" if within else ""
+    for_one = (refuted or results)[-1]
+    told = f": {for_one.example or for_one.says}" if refuted else ""
+    return [f"{len(results)} comparisons hold at {held} of {count} points{rest}{told}"]
 
 
 def _test(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result:
@@ -141,6 +198,8 @@ def _test(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result
     for result in results:
         if result.held is None:
             return result
+    if count == 1:
+        return results[0]
     within = sum(result.within for result in results)
     refuted = [result for result in results if not result.held and not result.within]
     rest = f", {within} within the spread" if within else ""
@@ -149,9 +208,11 @@ def _test(study: Study, claim: Claim, test: ClaimTest, found: _Found) -> _Result
         share = f"at {held} of {count} points{rest}" if within else f"at each of {count} points"
         if within == count:
             share = f"within the spread at each of {count} points"
-        return _Result(held, count, f"{share}, as {results[-1].says}", within)
+        example = results[-1].says
+        return _Result(held, count, f"{share}, as {example}", within, example)
     share = f"at {held} of {count} points" if held else f"at none of {count} points"
-    return _Result(held, count, f"{share}{rest}: {refuted[-1].says}", within)
+    example = refuted[-1].says
+    return _Result(held, count, f"{share}{rest}: {example}", within, example)
 
 
 def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
@@ -196,7 +257,8 @@ def _beyond_spread(test: ClaimTest, left: _Side, right: _Side) -> bool | None:
     apart, spread = abs(left.value - right.value), math.hypot(left.half, right.half)
     holds = COMPARE[test.compares](left.value, right.value)
     if test.compares in ("=", "about"):
-        return holds or apart <= spread
+        # Without any spread two runs of a simulation are the same if they are near.
+        return holds or apart <= spread or (spread == 0 and is_about(left.value, right.value))
     return holds if apart > spread else None
 
 
@@ -273,6 +335,9 @@ def _one(point: Point, at: Mapping[str, Value], found: _Found) -> _Side | None:
         return None
     # Only the upper end is never cut off.
     half = None if pd.isna(high) else abs(float(high) - float(value)) * abs(point.factor)
+    if half is None and point.level == SIMULATE and not point.is_level_named:
+        # The event kernel repeats its runs exactly.
+        half = 0.0
     return _Side(float(value) * point.factor, half)
 
 

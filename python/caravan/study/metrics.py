@@ -82,6 +82,7 @@ METRICS = {
     "discovery_ms": Metric("ms", "Until an agent is found"),
     "registration_ms": Metric("ms", "Registration of Mobile IP"),
     "key_exchange_ms": Metric("ms", "Key exchange of the tunnel"),
+    "transport_ms": Metric("ms", "Handshake of TLS"),
     "authentication_ms": Metric("ms", "Authentication, all parts"),
     "access_frames": Metric("frames", "Frames of 802.1X"),
     "access_bytes": Metric("bytes", "Frames of 802.1X, without link headers"),

@@ -426,6 +426,7 @@ class _Inside:
         minus = _at(table, "minus")
         self._check_point(table, "minus", sweep, minus)
         metric = self._metric(table, "metric")
+        has_level = table.has("level")
         point = Point(
             sweep=sweep.name,
             metric=metric,
@@ -433,6 +434,7 @@ class _Inside:
             minus=minus,
             level=table.choice("level", LEVELS, _telling(sweep)),
             factor=table.number("factor", 1.0),
+            is_level_named=has_level,
         )
         table.done()
         return point

@@ -196,6 +196,8 @@ class Point:
     minus: Mapping[str, Value]
     level: str
     factor: float
+    is_level_named: bool = True
+    """Whether the study's file says the level; where it does not, another may stand in."""
 
 
 @dataclass(frozen=True)

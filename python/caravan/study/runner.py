@@ -106,7 +106,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
     if here := [job for job in jobs if job.kind in HERE]:
         with compute.Here() as whole:
-            computed += store.fill(here, OneByOne(whole.compute), console)
+            computed += store.fill(here, OneByOne(whole.compute), console, "measuring")
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
     rows = _once(
@@ -192,11 +192,7 @@ def _ask(
         if fault:
             continue
         for level in levels:
-            if level not in sweep.levels:
-                continue
-            if sweep.measure == WIRELESS and (why := wireless.without(one.request["cell"], level)):
-                faults.append(why)
-            else:
+            if level in sweep.levels:
                 tasks.append(_Task(cell, level, one, compute.jobs(cell, one, level, seed)))
     return tasks, list(filter(None, faults))
 

@@ -76,7 +76,7 @@ def _standing(stack: Stack, as_of: str) -> float | None:
     except Refused as fault:
         raise StudyError.edit("as_of", str(fault)) from None
     verdicts = [block.on(when) for block in stack.blocks]
-    if None in verdicts:
+    if None in verdicts or not all(layer.exists_on(when) for layer in stack.layers):
         return None
     return float(min(VERDICTS.index(one.word) for one in verdicts if one is not None))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from caravan.messages import Stopped
-from caravan.progress import Bar
+from caravan.progress import Bar, Lines
 from caravan.study.cells import Job
 from caravan.study.pool import Pool
 from caravan.study.results import land_bytes
@@ -51,14 +51,17 @@ class Store:
         check, result = content[:CHECK_BYTES], content[CHECK_BYTES:]
         return result if hashlib.sha256(result).digest() == check else None
 
-    def fill(self, jobs: Iterable[Job], pool: Pool, console: Console) -> int:
-        """Compute the missing results, and return their number."""
+    def fill(
+        self, jobs: Iterable[Job], pool: Pool, console: Console, doing: str = "simulating"
+    ) -> int:
+        """Compute the missing results, and return their number. `doing` is what progress shows."""
         wanted = list({job.address(self._core): job for job in jobs}.values())
         missing = [job for job in wanted if self._found(job) is None]
         if not missing:
             return 0
         done = len(wanted) - len(missing)
-        with Bar(console, sum(job.packets for job in wanted)) as bar:
+        shown = Bar if console.is_terminal else Lines
+        with shown(console, sum(job.packets for job in wanted), doing) as bar:
             bar.advance(sum(job.packets for job in wanted) - sum(job.packets for job in missing))
             try:
                 for job, result in pool.results(missing):

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from caravan.messages import Refused
@@ -90,11 +88,12 @@ def program() -> str:
 def measured(request: Mapping[str, Any]) -> bytes:
     """A request's scenario in namespaces; the process must have entered a private namespace."""
     from caravan.testbed import NamespaceError  # noqa: PLC0415
+    from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
     from caravan.threeways.bed import Setting  # noqa: PLC0415
     from caravan.threeways.compare import testbed  # noqa: PLC0415
 
     try:
-        with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-            return json.dumps(asdict(testbed(Setting.of(request), Path(output)))).encode()
+        with temporary_folder("caravan-testbed-run-") as output:
+            return json.dumps(asdict(testbed(Setting.of(request), output))).encode()
     except (NamespaceError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None

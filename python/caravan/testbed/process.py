@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from caravan.testbed.errors import NamespaceError, TimedOut
 
@@ -70,7 +70,7 @@ class Process:
         self._usage_cpu_s: float | None = None
         self._started = time.monotonic()
         self._ended: float | None = None
-        with self.stdout_path.open("wb") as out, self.stderr_path.open("wb") as err:
+        with _private(self.stdout_path) as out, _private(self.stderr_path) as err:
             self._popen = subprocess.Popen(
                 [*prefix, *argv],
                 stdin=subprocess.PIPE if is_told else subprocess.DEVNULL,
@@ -183,6 +183,13 @@ class Process:
             self._usage_cpu_s,
             self._ended - self._started,
         )
+
+
+def _private(path: Path) -> BinaryIO:
+    """An empty file that only its owner reads: some programs say their keys."""
+    path.touch(0o600)
+    path.chmod(0o600)
+    return path.open("wb")
 
 
 def stop_all(pids: Sequence[int], grace_s: float = TERMINATE_GRACE_S) -> None:

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use engine::identity::Identity;
 
-use crate::config::{Mobility, Names};
+use crate::config::{Mobility, Names, wireless};
 use crate::console::complain;
 use crate::control::client::{
     PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, none_runs, running,
@@ -289,6 +289,9 @@ fn said(reply: Reply) -> anyhow::Result<String> {
 }
 
 pub(super) fn check(file: &Path) -> anyhow::Result<String> {
+    if wireless::is_wireless(file) {
+        return check_wireless(file);
+    }
     let loaded = config::load(file, Names::Wanted)?;
     let names: Vec<&str> = loaded
         .on_failure
@@ -320,6 +323,19 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
     let part = loaded.mobility.as_ref().map(describe);
     let all: Vec<String> = connections.into_iter().chain(part).collect();
     text += &format!("{} is valid: {}\n", file.display(), all.join(", "));
+    Ok(text)
+}
+
+fn check_wireless(file: &Path) -> anyhow::Result<String> {
+    let config = wireless::load(file)?;
+    let warnings = config.warnings().into_iter();
+    let mut text: String = warnings.map(|it| format!("warning: {it}\n")).collect();
+    let role = match config.role {
+        wireless::End::Station => "a station",
+        wireless::End::AccessPoint => "an access point",
+    };
+    let security = config.security;
+    text += &format!("{} is valid: {role}, {security}\n", file.display());
     Ok(text)
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use document::{Fault, Item};
 use engine::link::wireless::handshake::{Akm, MasterKey};
@@ -15,6 +16,7 @@ use engine::work::Work;
 use zeroize::Zeroizing;
 
 use super::read::{Keys, Read, ReadTable};
+use super::values::Span;
 use super::{ConfigError, Origin, read};
 
 /// Largest MTU: the service data unit of 802.11 less LLC and SNAP (IEEE 802.11-2020 §9.2.4.8).
@@ -22,6 +24,10 @@ const MAX_MTU: u16 = 2_296;
 /// The least of IPv4 (RFC 791).
 const MIN_MTU: u16 = 576;
 const DEFAULT_MTU: u16 = 1_500;
+/// A day: few keys protect so many frames to groups that more often is needed.
+const DEFAULT_RENEWAL: Duration = Duration::from_secs(24 * 3_600);
+/// Stations have 4 s to answer.
+const MIN_RENEWAL: Duration = Duration::from_secs(10);
 /// Octets of a file with a secret.
 const MAX_SECRET: u64 = 4_096;
 const OTHERS: u32 = 0o077;
@@ -93,6 +99,7 @@ struct WirelessTable {
     key_id: Option<u8>,
     hunting_and_pecking: Option<bool>,
     relay: Option<bool>,
+    group_key_renewal: Option<Span>,
     mtu: u16,
 }
 
@@ -111,6 +118,7 @@ impl ReadTable for WirelessTable {
             key_id: keys.given("key_id")?,
             hunting_and_pecking: keys.given("hunting_and_pecking")?,
             relay: keys.given("relay")?,
+            group_key_renewal: keys.given("group_key_renewal")?,
             mtu: keys.or("mtu", DEFAULT_MTU)?,
         })
     }
@@ -130,8 +138,19 @@ pub struct WirelessConfig {
     pub security: &'static str,
     /// An access point sends frames between stations and to all back into the air by itself.
     pub relay: bool,
+    /// How often an access point makes another group key, beside those when a station has left.
+    pub group_key_renewal: Option<Duration>,
     /// Of the TAP device, in octets.
     pub mtu: u16,
+}
+
+/// Whether a file is one of `caravan wireless`: the other processes have tables alone. A file that
+/// cannot be read is not.
+pub fn is_wireless(path: &Path) -> bool {
+    let text = read(path, Origin::Files).ok();
+    let item = text.and_then(|text| document::parse("", &text).ok());
+    let table = item.as_ref().and_then(|item| item.table().ok());
+    table.is_some_and(|table| ["air", "ssid"].iter().any(|key| table.find(key).is_some()))
 }
 
 /// Reads and checks a file, and the file with its secret.
@@ -143,11 +162,23 @@ pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
     checked.map_err(|fault| ConfigError::of_fault(path, fault))
 }
 
+impl WirelessConfig {
+    /// What is unwise, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let cipher = self.network.security.cipher();
+        let legacy = cipher.is_some_and(LinkCipher::is_legacy).then(|| {
+            let security = self.security;
+            format!("{security} is legacy: it keeps nobody out who wants in")
+        });
+        legacy.into_iter().collect()
+    }
+}
+
 impl WirelessTable {
     fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
         let fault = |key: &str, what: String| Err(at(item, key, what));
-        if self.ssid.len() > MAX_SSID_LEN {
-            return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
+        if !(1..=MAX_SSID_LEN).contains(&self.ssid.len()) {
+            return fault("ssid", format!("a name has 1 to {MAX_SSID_LEN} octets"));
         }
         if !(MIN_MTU..=MAX_MTU).contains(&self.mtu) {
             return fault(
@@ -155,11 +186,18 @@ impl WirelessTable {
                 format!("{} is outside {MIN_MTU} to {MAX_MTU}", self.mtu),
             );
         }
+        if self.group_key_renewal.is_some_and(|it| it.0 < MIN_RENEWAL) {
+            return fault("group_key_renewal", "this is less than 10 s".to_owned());
+        }
         if self.key_id.is_some_and(|it| it > 3) {
             return fault("key_id", "a number is outside 0 to 3".to_owned());
         }
         let of_others = [
             ("relay", self.relay.is_some() && self.role == End::Station),
+            (
+                "group_key_renewal",
+                self.group_key_renewal.is_some() && !self.has_group_keys(),
+            ),
             (
                 "key_id",
                 self.key_id.is_some() && self.security != Kind::Wep,
@@ -171,6 +209,7 @@ impl WirelessTable {
         ];
         let belongs = [
             "an access point",
+            "an access point that gives keys",
             "security = \"wep\"",
             "security = \"sae\"",
         ];
@@ -191,6 +230,8 @@ impl WirelessTable {
                 "this is the air: the TAP device has another name".to_owned(),
             );
         }
+        let has_group_keys = self.has_group_keys();
+        let renewal = self.group_key_renewal.map_or(DEFAULT_RENEWAL, |it| it.0);
         let security = self.secure(item, folder)?;
         let word = KINDS.iter().find(|(_, kind)| *kind == self.security);
         Ok(WirelessConfig {
@@ -203,8 +244,14 @@ impl WirelessTable {
             },
             security: word.map_or("", |(word, _)| word),
             relay: self.relay.unwrap_or(true),
+            group_key_renewal: has_group_keys.then_some(renewal),
             mtu: self.mtu,
         })
+    }
+
+    fn has_group_keys(&self) -> bool {
+        let gives_keys = matches!(self.security, Kind::DynamicWep | Kind::Rsn(_));
+        gives_keys && self.role == End::AccessPoint
     }
 
     fn secure(&self, item: &Item, folder: &Path) -> Result<Security, Fault> {
@@ -248,8 +295,13 @@ impl WirelessTable {
             true => LinkCipher::Wep104,
             false => LinkCipher::Ccmp128,
         });
-        if is_wep != matches!(cipher, LinkCipher::Wep40 | LinkCipher::Wep104) {
+        if is_wep != cipher.is_wep() {
             let what = format!("{} does not go with this security", cipher.name());
+            return Err(at(item, "cipher", what));
+        }
+        let is_old = matches!(self.security, Kind::Rsn(Akm::Psk | Akm::Ieee8021x));
+        if cipher == LinkCipher::Tkip && !is_old {
+            let what = "tkip goes with \"psk\" and \"802.1x\" alone: take ccmp-128 or gcmp-256";
             return Err(at(item, "cipher", what));
         }
         let permitted = cipher.permit(self.legacy);
@@ -329,8 +381,11 @@ impl WirelessTable {
             return Err(fault(what));
         }
         let mut text = Zeroizing::new(String::new());
-        let read = file.take(MAX_SECRET).read_to_string(&mut text);
-        read.map_err(unreadable)?;
+        let read = file.take(MAX_SECRET + 1).read_to_string(&mut text);
+        if read.map_err(unreadable)? as u64 > MAX_SECRET {
+            let what = format!("{name} has more than {MAX_SECRET} octets: is it the secret?");
+            return Err(fault(what));
+        }
         let secret = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
         match secret.is_empty() {
             true => Err(fault(format!("{name} is empty"))),

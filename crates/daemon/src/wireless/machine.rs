@@ -15,13 +15,27 @@ pub(super) enum Machine {
     AccessPoint(bool, Box<AccessPoint>),
 }
 
+/// Why EAP's key is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("a station has one access point: session HEX")]
+    WithAddress,
+    #[error("an access point has several stations: session ADDRESS HEX")]
+    WithoutAddress,
+    #[error(transparent)]
+    Fault(#[from] SessionFault),
+}
+
 impl Machine {
     pub(super) fn new(config: &WirelessConfig, own: Address, seed: Seed, now: Instant) -> Self {
         let network = config.network.clone();
         match config.role {
             End::Station => Self::Station(Box::new(Station::new(network, own, seed, now))),
             End::AccessPoint => {
-                let it = AccessPoint::new(network, own, seed);
+                let mut it = AccessPoint::new(network, own, seed);
+                if let Some(interval) = config.group_key_renewal {
+                    it.renew_group_every(interval, now);
+                }
                 Self::AccessPoint(config.relay, Box::new(it))
             }
         }
@@ -64,11 +78,12 @@ impl Machine {
         key: &[u8],
         now: Instant,
         out: &mut AirOutbox,
-    ) -> Result<(), SessionFault> {
+    ) -> Result<(), Refused> {
         match (self, station) {
-            (Self::Station(it), None) => it.session(key, now, out),
-            (Self::AccessPoint(_, it), Some(station)) => it.session(station, key, now, out),
-            _ => Err(SessionFault::NotJoined),
+            (Self::Station(it), None) => Ok(it.session(key, now, out)?),
+            (Self::AccessPoint(_, it), Some(station)) => Ok(it.session(station, key, now, out)?),
+            (Self::Station(_), Some(_)) => Err(Refused::WithAddress),
+            (Self::AccessPoint(..), None) => Err(Refused::WithoutAddress),
         }
     }
 
@@ -90,7 +105,7 @@ impl Machine {
     pub(super) fn close(&mut self, now: Instant, out: &mut AirOutbox) {
         match self {
             Self::Station(it) => it.close(now, out),
-            Self::AccessPoint(_, it) => it.close(out),
+            Self::AccessPoint(_, it) => it.close(now, out),
         }
     }
 
@@ -99,5 +114,32 @@ impl Machine {
             Self::Station(it) => it.drops(),
             Self::AccessPoint(_, it) => it.drops(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::link::wireless::{Network, Security};
+
+    use super::*;
+
+    #[test]
+    fn a_key_without_its_station_is_refused_for_that() {
+        let own = Address([2, 0, 0, 0, 0, 1]);
+        let (seed, now) = (Seed::new([1; 32]), Instant(0));
+        let network = Network {
+            ssid: b"office".to_vec(),
+            security: Security::Open,
+        };
+        let station = Station::new(network.clone(), own, seed.clone(), now);
+        let access_point = AccessPoint::new(network, own, seed);
+        let refused = |mut machine: Machine, address| {
+            let mut out = AirOutbox::default();
+            machine.session(address, &[7; 64], now, &mut out)
+        };
+        let station = Machine::Station(Box::new(station));
+        assert_eq!(refused(station, Some(own)), Err(Refused::WithAddress));
+        let access_point = Machine::AccessPoint(true, Box::new(access_point));
+        assert_eq!(refused(access_point, None), Err(Refused::WithoutAddress));
     }
 }

@@ -297,10 +297,12 @@ impl Shim {
                 it.search(now, &mut out);
                 Ok("ok".to_owned())
             }
-            (Order::End(station), Machine::AccessPoint(_, it)) => match it.end(station, &mut out) {
-                true => Ok("ok".to_owned()),
-                false => Err("the station has not joined".to_owned()),
-            },
+            (Order::End(station), Machine::AccessPoint(_, it)) => {
+                match it.end(station, now, &mut out) {
+                    true => Ok("ok".to_owned()),
+                    false => Err("the station has not joined".to_owned()),
+                }
+            }
             (Order::Search, _) => Err("an access point does not search".to_owned()),
             (Order::End(_), _) => Err("a station ends nobody's link: search".to_owned()),
         });

@@ -12,6 +12,7 @@ mod access_point;
 mod ccmp;
 mod cipher;
 mod countermeasures;
+mod counts;
 pub mod dynamic_wep;
 mod gcmp;
 pub mod handshake;
@@ -24,7 +25,6 @@ pub mod sae;
 mod session;
 mod station;
 mod tkip;
-mod wep;
 
 pub use access_point::{AccessPoint, Traffic, Way};
 pub use cipher::{GroupKey, LegacyCipher, LinkCipher, PermittedCipher, TemporalKey};

@@ -31,6 +31,8 @@ pub struct Bill {
     pub notes: Vec<String>,
     /// Smallest and largest measured packet, if packets were measured.
     pub measured_bytes: Option<[f64; 2]>,
+    /// The first part that is left out because no source gives its cost.
+    pub(super) missing: Option<Gap>,
 }
 
 /// The cell without a value.

@@ -6,6 +6,7 @@
 //! stays empty, and asking for it is an error with its name.
 
 pub(super) mod frames;
+mod records;
 pub(super) mod skip;
 
 use std::collections::BTreeMap;
@@ -258,13 +259,25 @@ impl Cycles {
     /// RFC 2104 §4: the key's blocks are hashed once for all packets; the outer hash is one more
     /// block.
     fn hmac(&self, bill: &mut Bill, sizes: &Sizes, hash: Hash) -> Result<(), Gap> {
+        self.mac(bill, hash, |ends, block| {
+            sizes.covered().blocks(ends, block)
+        })
+    }
+
+    /// The same over blocks of the hash: `blocks` has what ends a message, and the block's octets.
+    fn mac(
+        &self,
+        bill: &mut Bill,
+        hash: Hash,
+        blocks: impl Fn(f64, f64) -> Step,
+    ) -> Result<(), Gap> {
         let name = names::of_hash(hash);
         let cell = self.cell(name, Direction::Seal)?;
         let (block, ends) = block_of(name);
         let per_block = cell.value * block;
         let step = Step {
             height: per_block,
-            ..sizes.covered().blocks(ends, block)
+            ..blocks(ends, block)
         };
         bill.parts.push(Part {
             what: format!("hmac-{name}"),
@@ -324,6 +337,8 @@ fn block_of(hash: &str) -> (f64, f64) {
 
 /// Calls of the hash in an HMAC: the inner and the outer one.
 const HMAC_CALLS: f64 = 2.0;
+
+const AES_BLOCK: f64 = 16.0;
 
 /// GHASH's and Poly1305's.
 const MAC_BLOCK: f64 = 16.0;

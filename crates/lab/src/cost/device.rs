@@ -19,6 +19,7 @@ use super::measured::HostPath;
 use super::names;
 use super::policy::Policy;
 use super::profile::{Missing, Profile, Table, Unit};
+use super::records::Records;
 use super::suite::Suite;
 use super::works::Each;
 use crate::IP_BYTES_MAX;
@@ -225,10 +226,23 @@ impl Device {
     }
 
     /// Seconds to protect or unprotect a frame of a wireless link, as a function of the size of the
-    /// IP packet in it.
-    pub fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Staircase, Missing> {
-        let bill = self.profile.frame(cipher, direction);
-        let bill = bill.map_err(|gap| self.profile.missing_work(cipher.name(), gap))?;
+    /// IP packet in it; and what it leaves out because no source gives its cost.
+    pub fn frame(
+        &self,
+        cipher: LinkCipher,
+        direction: Direction,
+    ) -> Result<(Staircase, Option<Missing>), Missing> {
+        let missing = |gap| self.profile.missing_work(cipher.name(), gap);
+        let mut bill = self.profile.frame(cipher, direction).map_err(missing)?;
+        let left_out = bill.missing.take().map(missing);
+        Ok((bill.total().times(1.0 / self.units_per_second), left_out))
+    }
+
+    /// Seconds to protect or unprotect a record of TLS, as a function of what it carries.
+    pub fn record(&self, records: &Records, direction: Direction) -> Result<Staircase, Missing> {
+        let bill = self.profile.record(records, direction);
+        let word = records.suite.to_string();
+        let bill = bill.map_err(|gap| self.profile.missing_work(&word, gap))?;
         Ok(bill.total().times(1.0 / self.units_per_second))
     }
 
@@ -365,10 +379,10 @@ impl Device {
             | Task::SkipCipher(_)
             | Task::SkipMac(_) => return self.skip_time(task, bytes),
             Task::ProtectFrame(cipher) => {
-                return Ok(self.frame(cipher, Direction::Seal)?.at(bytes - LLC_BYTES));
+                return self.frame_time(cipher, Direction::Seal, bytes);
             }
             Task::UnprotectFrame(cipher) => {
-                return Ok(self.frame(cipher, Direction::Open)?.at(bytes - LLC_BYTES));
+                return self.frame_time(cipher, Direction::Open, bytes);
             }
             Task::Cmac => frames::cmac(bytes),
             Task::KeyData => frames::key_data(bytes),
@@ -378,6 +392,17 @@ impl Device {
             Task::HashToPoint => cell("p256", "hash-to-point"),
         };
         self.each_time(task, &each)
+    }
+
+    /// As [`Device::frame`], of a text with LLC, but what is left out is missing.
+    fn frame_time(
+        &self,
+        cipher: LinkCipher,
+        direction: Direction,
+        bytes: f64,
+    ) -> Result<f64, Missing> {
+        let (time, left_out) = self.frame(cipher, direction)?;
+        left_out.map_or(Ok(time.at(bytes - LLC_BYTES)), Err)
     }
 
     /// As [`Device::tunnel`], but what has no source is missing.

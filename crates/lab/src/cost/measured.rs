@@ -1,5 +1,5 @@
-//! Profiles written by `caravan bench`: the time in ns for every suite, key exchange and step of
-//! the packet path on a machine.
+//! Profiles written by `caravan bench`: the time in ns for every suite, cipher of wireless links,
+//! key exchange and step of the packet path on a machine.
 //!
 //! Between the measured sizes a fitted line is used: a constant and a slope with the least relative
 //! error, which is kept and reported.
@@ -7,14 +7,16 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use crypto::packet::{Encryption, Protection};
+use crypto::packet::Encryption;
 use document::{Fault, Item, Table};
+use engine::link::wireless::LinkCipher;
 use engine::sa::Protocol;
 use engine::suite::EspSuite;
 
 use super::bill::{Bill, Direction, Gap, Part};
 use super::cycles::MOST_MHZ;
 use super::policy::Policy;
+use super::records::Records;
 use super::works::Each;
 use crate::staircase::Staircase;
 
@@ -26,6 +28,8 @@ pub(super) struct Measured {
     source: String,
     pub(super) tsc_mhz: Option<f64>,
     suites: BTreeMap<String, [Option<Fit>; 2]>,
+    /// Of wireless links; empty in files of former versions.
+    frames: BTreeMap<String, [Option<Fit>; 2]>,
     costs: BTreeMap<String, f64>,
     host_path: HostPath,
 }
@@ -71,23 +75,22 @@ impl Measured {
                 .try_for_each(|name| name.text().map(drop))
         })?;
         let mut costs = BTreeMap::new();
+        let frames = table.find("frame");
+        let mut groups: Vec<_> = frames.map(|item| ("frame", item)).into_iter().collect();
         for group in ["suite", "exchange", "road"] {
-            for (thing, values) in table.need(group)?.members()? {
+            groups.push((group, table.need(group)?));
+        }
+        for (group, item) in groups {
+            for (thing, values) in item.members()? {
                 for (name, value) in values.members()? {
                     let key = format!("{group}.{thing}.{name}");
                     costs.insert(key, value.positive(MOST_NS)?);
                 }
             }
         }
-        let mut suites = BTreeMap::new();
-        for (suite, item) in table.need("suite")?.members()? {
-            let values = item.members()?;
-            let fits = [
-                Fit::read("seal_ns_", values)?,
-                Fit::read("open_ns_", values)?,
-            ];
-            suites.insert(suite.clone(), fits);
-        }
+        let suites = Fit::both(table.need("suite")?, ["seal_ns_", "open_ns_"])?;
+        let both = |item| Fit::both(item, ["protect_ns_", "unprotect_ns_"]);
+        let frames = frames.map(both).transpose()?.unwrap_or_default();
         let quick = if is_quick { ", quick" } else { "" };
         Ok(Self {
             title: format!("{cpu}, measured {date}{quick}"),
@@ -95,6 +98,7 @@ impl Measured {
             name,
             tsc_mhz,
             suites,
+            frames,
             costs,
             host_path: HostPath::default(),
         })
@@ -137,9 +141,38 @@ impl Measured {
             });
         }
         // A sealed packet is read first and sent last; an opened one is received first.
-        bill.parts
-            .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
+        bill.parts.insert(
+            usize::from(how.is_some()),
+            fit.part(&esp_word(suite), &self.source),
+        );
         bill.note(fit.to_string());
+        bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
+        Ok(bill)
+    }
+
+    /// ns of a frame of a wireless link as functions of the IP packet's size.
+    pub(super) fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Bill, Gap> {
+        let (which, act) = match direction {
+            Direction::Seal => (0, "protect"),
+            Direction::Open => (1, "unprotect"),
+        };
+        let fit = self.frames.get(cipher.name()).and_then(|fits| fits[which]);
+        let fit = fit.ok_or_else(|| Gap(format!("frame.{}.{act}_ns_*", cipher.name())))?;
+        let mut bill = Bill::default();
+        bill.parts.push(fit.part(cipher.name(), &self.source));
+        bill.note(fit.to_string());
+        bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
+        Ok(bill)
+    }
+
+    /// ns as functions of the octets that a record of TLS carries: as many as a packet of ESP with
+    /// the same algorithms takes.
+    pub(super) fn record(&self, records: &Records, direction: Direction) -> Result<Bill, Gap> {
+        let fit = self.fit(&records.suite, direction)?;
+        let mut bill = Bill::default();
+        bill.parts
+            .push(fit.part(&esp_word(&records.suite), &self.source));
+        bill.note("a record as a packet of ESP of its size");
         bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
         Ok(bill)
     }
@@ -183,7 +216,7 @@ impl Measured {
     }
 
     fn fit(&self, suite: &EspSuite, direction: Direction) -> Result<Fit, Gap> {
-        let word = measured_as(suite.protocol, suite.protection);
+        let word = esp_word(suite);
         let which = match direction {
             Direction::Seal => 0,
             Direction::Open => 1,
@@ -203,8 +236,13 @@ const HASHES: [&str; 4] = ["", "-sha1", "-sha256", "-md5"];
 /// Octets over which a prf is measured.
 const PRF_BYTES: u32 = 512;
 
-/// The bench's word for these algorithms, without PFS and ESN.
-fn measured_as(protocol: Protocol, protection: Protection) -> String {
+/// The bench's word for the algorithms of a suite, without PFS and ESN.
+fn esp_word(suite: &EspSuite) -> String {
+    let EspSuite {
+        protocol,
+        protection,
+        ..
+    } = *suite;
     debug_assert!(protocol == Protocol::Esp || protection.encryption == Encryption::Null);
     EspSuite::new(protocol, protection).to_string()
 }
@@ -278,9 +316,25 @@ impl Fit {
         self.fixed_ns + self.ns_per_byte * bytes
     }
 
-    fn part(&self, suite: &EspSuite, source: &str) -> Part {
+    /// Those of each thing, by two prefixes.
+    fn both(
+        item: &Item,
+        prefixes: [&str; 2],
+    ) -> Result<BTreeMap<String, [Option<Self>; 2]>, Fault> {
+        let each = item.members()?.iter().map(|(name, item)| {
+            let values = item.members()?;
+            let fits = [
+                Self::read(prefixes[0], values)?,
+                Self::read(prefixes[1], values)?,
+            ];
+            Ok((name.clone(), fits))
+        });
+        each.collect()
+    }
+
+    fn part(&self, what: &str, source: &str) -> Part {
         Part {
-            what: measured_as(suite.protocol, suite.protection),
+            what: what.to_owned(),
             units: Staircase {
                 fixed: self.fixed_ns,
                 per_byte: self.ns_per_byte,

@@ -1,7 +1,7 @@
 //! Policies: suite, mode, and the key exchange. A file of `policies/`, or the bare name of a suite.
 //!
-//! A policy here is for IPsec or SKIP. One that names several layers is read by `scenario`; the
-//! layer `transport` is left out.
+//! A policy here is for IPsec or SKIP. One that names several layers is read by
+//! `scenario`.
 
 use core::str::FromStr;
 use std::borrow::Cow;

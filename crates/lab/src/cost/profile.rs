@@ -9,6 +9,7 @@ use super::cycles::Cycles;
 use super::measured::Measured;
 use super::operations::Operations;
 use super::policy::Policy;
+use super::records::Records;
 use super::suite::Suite;
 use super::works::Each;
 use crate::staircase::Staircase;
@@ -176,13 +177,23 @@ impl Profile {
     pub(super) fn frame(&self, cipher: LinkCipher, direction: Direction) -> Result<Bill, Gap> {
         match &self.table {
             Table::Cycles(table) => table.frame(cipher, direction),
-            Table::Operations(_) | Table::Measured(_) => {
+            Table::Measured(table) => table.frame(cipher, direction),
+            Table::Operations(_) => {
                 let act = match direction {
                     Direction::Seal => "protect",
                     Direction::Open => "unprotect",
                 };
                 Err(Gap(format!("frame.{}.{act}", cipher.name())))
             }
+        }
+    }
+
+    /// The cost of a record of TLS, in the profile's unit.
+    pub(super) fn record(&self, records: &Records, direction: Direction) -> Result<Bill, Gap> {
+        match &self.table {
+            Table::Operations(_) => Err(Gap(format!("record.{}", records.suite))),
+            Table::Cycles(table) => table.record(records, direction),
+            Table::Measured(table) => table.record(records, direction),
         }
     }
 

@@ -4,6 +4,7 @@ mod faults;
 mod frames;
 mod measured;
 mod papers;
+mod records;
 mod skip;
 
 use super::*;

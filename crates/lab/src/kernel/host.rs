@@ -14,6 +14,7 @@ pub mod entrance;
 pub mod mobile;
 mod part;
 mod passing;
+mod programs;
 pub mod router;
 pub mod stack;
 mod supplicant;
@@ -123,6 +124,8 @@ enum Job {
     Enter,
     /// From our own stack.
     Stack(Vec<u8>),
+    /// Our stack's work for a protected connection, by index: seconds.
+    Secure(usize, f64),
     /// A timer of control.
     Wake,
     /// A command of the user.
@@ -143,6 +146,8 @@ pub(crate) enum Send {
     Frame(Frame),
     /// To our own stack.
     Own(Vec<u8>),
+    /// The work for a connection of our stack is done.
+    Worked(usize),
 }
 
 /// Timers of a host.
@@ -354,22 +359,6 @@ impl Host {
         }
     }
 
-    fn poll_stack(&mut self, now: Instant) {
-        let Some(stack) = &mut self.stack else { return };
-        if let Part::Control(control) = &mut self.part
-            && let Some(address) = control.take_inner_address()
-        {
-            stack.set_address(address);
-        }
-        for packet in stack.poll(now) {
-            if self.jobs.len() < self.config.queue {
-                self.jobs.push_back(Job::Stack(packet));
-            } else {
-                self.dropped.queue_full += 1;
-            }
-        }
-    }
-
     fn release(&mut self, lane: Lane, stage: &mut Stage) {
         for send in std::mem::take(&mut self.sends) {
             match send {
@@ -393,6 +382,7 @@ impl Host {
                     }
                 }
                 Send::Frame(frame) => self.send_frame(&frame, lane, stage),
+                Send::Worked(transfer) => self.secured(transfer, stage.now),
                 Send::Own(octets) => {
                     if let Part::Mobile(mobile) = &mut self.part {
                         mobile.note_arrival(&octets, stage.now);
@@ -493,6 +483,10 @@ impl Host {
             Job::Frame(step) => return self.frame_job(step, now),
             Job::Enter => return self.enter(now),
             Job::Stack(octets) => return self.outward(octets, now),
+            Job::Secure(transfer, seconds) => {
+                self.sends.push(Send::Worked(transfer));
+                return seconds;
+            }
             Job::Wake => self.wake_job(now),
             Job::Address if self.entrance.roaming.is_some() => self.place_job(now),
             Job::Address => match &mut self.part {

@@ -32,6 +32,7 @@ use super::host::since;
 use super::host::stack::{Role, Sending};
 use super::{Element, Host, Kernel, KernelFault, Subject, ip};
 
+pub use admitted::Parts;
 pub use blueprint::{Blueprint, Joint, NodeBlueprint, Programs};
 pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
@@ -254,11 +255,17 @@ impl World {
             transfer.copied()
         };
         let (sender, port) = (self.ends(flow).0, self.blueprint.setup.flows[flow].port);
-        let connected = of(begun.client).and_then(|transfer| transfer.since);
+        let client = of(begun.client);
+        let since = |at: Option<Instant>| at.map(|at| seconds(start, at));
+        let secured = client.and_then(|transfer| transfer.secured);
+        let connected = client.and_then(|transfer| transfer.since);
+        let handshake = secured.zip(connected).map(|(end, begin)| end.since(begin));
+        let begin = start + handshake.unwrap_or_default();
         Transferred {
-            connected_s: connected.map(|at| seconds(start, at)),
+            connected_s: since(connected),
+            secured_s: since(secured),
             timeouts: stack(sender).map_or(0, |stack| stack.timeouts(port)),
-            ..Transferred::of(of(begun.receiver), bytes, start, end)
+            ..Transferred::of(of(begun.receiver), bytes, begin, end)
         }
     }
 
@@ -292,6 +299,10 @@ impl World {
                 why: refused.unwrap_or_else(|| "an end has no stack".to_owned()),
             });
         };
+        if let Some([own, others]) = self.blueprint.securities.get(&flow).cloned() {
+            self.with_stack(station, |stack| stack.secure(connected, own));
+            self.with_stack(server, |stack| stack.secure(listened, others));
+        }
         let client = (station, connected);
         Ok(Begun {
             receiver: if is_up { (server, listened) } else { client },
@@ -421,7 +432,7 @@ impl World {
                 Element::Host(host) => host.unpriced().map(|what| format!("{name}: {what}")),
                 _ => None,
             });
-        hosts.into_iter().next()
+        self.blueprint.unpriced.clone().or(hosts.into_iter().next())
     }
 
     fn drops(&self) -> Vec<Drops> {

@@ -14,12 +14,19 @@
 //! [[layer]]
 //! kind = "ipsec"                 # of each station, to its nearest gateway
 //! policy = "3des-sha1"           # another file of policies/, or a suite
+//! [[layer]]
+//! kind = "transport"             # of each flow by TCP, between its ends: TLS
+//! version = "tls-1.3"            # or tls-1.2
+//! suite = "aes256gcm16"          # of that version, in the words of ESP
+//! method = "tls13"               # its handshake, a file of exchanges/; tls13-resumed resumes
+//! record = "16384 B"             # the most that a record carries; absent: that
 //! ```
 
 use document::{Fault, Item, Place, Value, parse};
 use engine::link::wireless::LinkCipher;
 
 use super::catalogue::{Catalogue, Entry};
+use super::transport::Tls;
 use super::wireless;
 
 /// What a policy in layers says.
@@ -37,6 +44,8 @@ pub struct Layered {
     pub cipher: Option<LinkCipher>,
     /// The policy of tunnels, and where it is named.
     pub ipsec: Option<(String, Place)>,
+    /// What protects flows by TCP between their ends.
+    pub transport: Option<Tls>,
     /// SHA-256 of each file that it names, the exchanges.
     pub(super) files: Vec<(String, String)>,
 }
@@ -46,12 +55,14 @@ enum Layer {
     Access,
     LinkCipher,
     Ipsec,
+    Transport,
 }
 
-const KINDS: [(&str, Layer); 3] = [
+const KINDS: [(&str, Layer); 4] = [
     ("access", Layer::Access),
     ("link-cipher", Layer::LinkCipher),
     ("ipsec", Layer::Ipsec),
+    ("transport", Layer::Transport),
 ];
 
 impl Layered {
@@ -69,12 +80,14 @@ impl Layered {
             .transpose()
     }
 
-    /// Its layers in one line: methods, cipher and policy.
+    /// Its layers in one line: methods, cipher, policy, and TLS.
     pub fn words(&self) -> String {
         let access = self.access.iter().flatten().map(String::as_str);
         let cipher = self.cipher.map(LinkCipher::name);
         let ipsec = self.ipsec.as_ref().map(|(name, _)| name.as_str());
-        let all: Vec<&str> = access.chain(cipher).chain(ipsec).collect();
+        let transport = self.transport.as_ref().map(|tls| tls.records.to_string());
+        let transport = transport.as_deref();
+        let all: Vec<&str> = access.chain(cipher).chain(ipsec).chain(transport).collect();
         match all.is_empty() {
             true => "none".to_owned(),
             false => all.join(" + "),
@@ -90,6 +103,7 @@ impl Layered {
             access: None,
             cipher: None,
             ipsec: None,
+            transport: None,
             files: Vec::new(),
         };
         for key in ["suite", "skip", "keys", "mode", "udp", "outer"] {
@@ -119,6 +133,10 @@ impl Layered {
                 let policy = table.need("policy")?;
                 let named = (policy.text()?.to_owned(), policy.place.clone());
                 self.ipsec.replace(named).is_some()
+            }
+            Layer::Transport => {
+                let tls = Tls::read(&table, self.is_legacy, catalogue, &mut self.files)?;
+                self.transport.replace(tls).is_some()
             }
         };
         if is_second {

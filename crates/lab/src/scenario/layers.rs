@@ -5,8 +5,9 @@ use document::{Fault, Item, Place, Table};
 use super::catalogue::{self, Catalogue};
 use super::layered::Layered;
 use super::mobile::{MobileIp, Skip, udp_wish};
-use super::motion::{Move, POLICIES_MAX, Tunnel, link_of, members};
+use super::motion::{Flow, Move, POLICIES_MAX, Tunnel, link_of, members};
 use super::topology::{Topology, node_of};
+use super::transport::{self, Tls, Transport};
 use super::wireless::{self, Access, Cipher, Wireless};
 use super::{Node, Role};
 
@@ -21,6 +22,7 @@ pub(super) struct Layers {
     pub(super) mobile: Vec<MobileIp>,
     pub(super) skip: Vec<Skip>,
     pub(super) wireless: Wireless,
+    pub(super) transport: Vec<Transport>,
     /// SHA-256 of files that are not policies.
     pub(super) files: Vec<(String, String)>,
 }
@@ -35,6 +37,7 @@ pub(super) struct Named {
 pub(super) struct Around<'a> {
     pub(super) topology: &'a Topology,
     pub(super) moves: &'a [Move],
+    pub(super) flows: &'a [Flow],
     pub(super) catalogue: &'a Catalogue,
 }
 
@@ -46,8 +49,7 @@ enum Kind {
     Skip,
     Access,
     LinkCipher,
-    /// Known, but not available.
-    Later,
+    Transport,
 }
 
 const KINDS: [(&str, Kind); 6] = [
@@ -56,7 +58,7 @@ const KINDS: [(&str, Kind); 6] = [
     ("ipsec", Kind::Ipsec),
     ("mobile-ip", Kind::MobileIp),
     ("skip", Kind::Skip),
-    ("transport", Kind::Later),
+    ("transport", Kind::Transport),
 ];
 
 impl Named {
@@ -108,11 +110,7 @@ impl Layers {
             Kind::Skip => self.read_skip(item, &table, &ends()?)?,
             Kind::Access => self.read_access(item, &table, (&ends()?, around.catalogue))?,
             Kind::LinkCipher => self.read_cipher(item, &table, around.topology)?,
-            Kind::Later => {
-                let what = "this layer is not available yet: the lab supports access, \
-                            link-cipher, ipsec, mobile-ip and skip";
-                return Err(kind.fault(what));
-            }
+            Kind::Transport => self.read_transport(item, &table, around)?,
         }
         table.finish()
     }
@@ -138,6 +136,19 @@ impl Layers {
         }
         if let Some(cipher) = layered.cipher {
             self.wireless.encipher(cipher, around.topology);
+        }
+        if let Some(tls) = &layered.transport {
+            for (flow, _) in around
+                .flows
+                .iter()
+                .enumerate()
+                .filter(|it| transport::is_tcp(it.1))
+            {
+                if self.transport(flow).is_none() {
+                    let tls = tls.clone();
+                    self.transport.push(Transport { flow, tls });
+                }
+            }
         }
         let (name, place) = layered
             .ipsec
@@ -187,6 +198,26 @@ impl Layers {
         }
         self.wireless.ciphers.push(Cipher { link, cipher });
         Ok(())
+    }
+
+    fn read_transport(
+        &mut self,
+        item: &Item,
+        table: &Table<'_>,
+        around: &Around<'_>,
+    ) -> Result<(), Fault> {
+        let flow = transport::flow_of(table.need("flow")?, around.flows)?;
+        let is_legacy = table.or("legacy", false, Item::boolean)?;
+        let tls = Tls::read(table, is_legacy, around.catalogue, &mut self.files)?;
+        if self.transport(flow).is_some() {
+            return Err(item.fault_of(&["flow"], "this flow already has a transport"));
+        }
+        self.transport.push(Transport { flow, tls });
+        Ok(())
+    }
+
+    fn transport(&self, flow: usize) -> Option<&Transport> {
+        self.transport.iter().find(|it| it.flow == flow)
     }
 
     fn read_ipsec(&mut self, item: &Item, table: &Table<'_>, ends: &Ends) -> Result<(), Fault> {

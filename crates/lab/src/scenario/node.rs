@@ -101,9 +101,9 @@ const MIPS_LEAST: f64 = 1e-3;
 const MIPS_MAX: f64 = 1e9;
 
 impl Role {
-    /// Whether its processor protects or wraps packets.
+    /// Whether its processor protects or wraps packets; that of a server, flows in TLS.
     pub const fn computes(self) -> bool {
-        !matches!(self, Self::Relay | Self::Router | Self::Nat | Self::Server)
+        !matches!(self, Self::Relay | Self::Router | Self::Nat)
     }
 
     /// Whether it joins links to one segment.
@@ -138,7 +138,8 @@ impl Node {
         let ends_tunnels = table.or("ends_tunnels", false, Item::boolean)?;
         if !role.computes() && !ends_tunnels {
             for key in ["device", "mips", "clock"] {
-                let what = "only a station, a gateway, an agent or a firewall can have this key";
+                let what =
+                    "only a station, a gateway, an agent, a firewall or a server can have this key";
                 table.refuse(key, what)?;
             }
         }

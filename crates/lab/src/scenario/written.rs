@@ -3,7 +3,9 @@
 use serde::{Serialize, Serializer};
 
 use super::address::Network;
-use super::{Flow, Joint, Link, MobileIp, Move, Node, Run, Scenario, Skip, Traffic, Wireless};
+use super::{
+    Flow, Joint, Link, MobileIp, Move, Node, Run, Scenario, Skip, Traffic, Transport, Wireless,
+};
 
 /// The form that is hashed: keys that the short form does not have are left out.
 #[derive(Serialize)]
@@ -35,6 +37,8 @@ struct Written<'a> {
     skip: &'a [Skip],
     #[serde(skip_serializing_if = "Wireless::is_empty")]
     wireless: &'a Wireless,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    transport: &'a [Transport],
     #[serde(skip_serializing_if = "is_true")]
     clamps_mss: bool,
     files: &'a [(String, String)],
@@ -113,6 +117,7 @@ impl Serialize for Scenario {
             mobile: &self.mobile,
             skip: &self.skip,
             wireless: &self.wireless,
+            transport: &self.transport,
             clamps_mss: self.clamps_mss,
             files: &self.files,
         };

@@ -17,6 +17,15 @@ pub mod sae_status {
     pub const UNSUPPORTED_GROUP: u16 = 77;
     /// A commit with hash-to-element.
     pub const HASH_TO_ELEMENT: u16 = 126;
+
+    /// That of a commit, by its method.
+    pub const fn of_commit(is_hash_to_element: bool) -> u16 {
+        if is_hash_to_element {
+            HASH_TO_ELEMENT
+        } else {
+            SUCCESS
+        }
+    }
 }
 
 /// The body of an authentication frame.

@@ -38,6 +38,8 @@ pub mod control {
     pub const MORE_FRAGMENTS: u16 = 0x0400;
     /// The body is encrypted.
     pub const PROTECTED: u16 = 0x4000;
+    /// In strict order, or with another control field behind the header.
+    pub const ORDER: u16 = 0x8000;
     /// The two bits of the type.
     pub(super) const TYPE: u16 = 0x000c;
     /// The subtype bit of data frames with a quality of service field.

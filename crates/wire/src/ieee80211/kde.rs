@@ -1,7 +1,6 @@
 //! Key data of EAPOL-Key frames: elements and key data encapsulations, KDEs (IEEE 802.11-2020
 //! §12.7.2).
 
-use super::address::Address;
 use super::elements::{Element, Elements, element_id};
 use crate::codec::{Malformed, Reader, Writer};
 
@@ -10,8 +9,6 @@ use crate::codec::{Malformed, Reader, Writer};
 pub struct Gtk<'a> {
     /// Which key, 0 to 3.
     pub key_id: u8,
-    /// Whether the station sends with it too.
-    pub is_for_sending: bool,
     /// The key.
     pub key: &'a [u8],
 }
@@ -21,8 +18,6 @@ pub struct Gtk<'a> {
 pub enum KeyDatum<'a> {
     /// A group key.
     Gtk(Gtk<'a>),
-    /// A MAC address.
-    Mac(Address),
     /// The name of a pairwise master key.
     Pmkid([u8; 16]),
     /// An element, such as RSN, or a KDE of another type.
@@ -31,7 +26,6 @@ pub enum KeyDatum<'a> {
 
 const OUI: [u8; 3] = [0x00, 0x0f, 0xac];
 const GTK: u8 = 1;
-const MAC: u8 = 3;
 const PMKID: u8 = 4;
 
 /// Reads key data up to the end, to the padding, or to the first malformed part.
@@ -73,11 +67,9 @@ impl<'a> KeyDatum<'a> {
                 let [flags, _] = r.array("GTK KDE")?;
                 Self::Gtk(Gtk {
                     key_id: flags & 3,
-                    is_for_sending: flags & 4 != 0,
                     key: r.rest(),
                 })
             }
-            MAC => Self::Mac(Address::read(&mut r)?),
             PMKID => Self::Pmkid(r.array("PMKID KDE")?),
             _ => return other,
         };
@@ -89,14 +81,8 @@ impl<'a> KeyDatum<'a> {
 /// Appends a GTK KDE. Panics if the key has more than 249 octets.
 pub fn write_gtk(gtk: &Gtk<'_>, w: &mut Writer) {
     write_kde(GTK, gtk.key.len() + 2, w);
-    w.bytes(&[gtk.key_id & 3 | u8::from(gtk.is_for_sending) << 2, 0]);
+    w.bytes(&[gtk.key_id & 3, 0]);
     w.bytes(gtk.key);
-}
-
-/// Appends a MAC address KDE.
-pub fn write_mac(address: Address, w: &mut Writer) {
-    write_kde(MAC, 6, w);
-    w.bytes(&address.0);
 }
 
 /// Appends a PMKID KDE.

@@ -17,13 +17,11 @@ pub enum Descriptor {
     Rc4,
     /// IEEE 802.11, 2.
     Ieee80211,
-    /// WPA of 2003, 254: the layout of 2.
-    Wpa,
     /// Any other.
     Other(u8),
 }
 
-numbered!(Descriptor: u8 { Rc4 = 1, Ieee80211 = 2, Wpa = 254 });
+numbered!(Descriptor: u8 { Rc4 = 1, Ieee80211 = 2 });
 
 /// Bits of the key information field.
 pub mod key_information {
@@ -58,7 +56,7 @@ pub mod key_information {
 /// An EAPOL-Key frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyFrame<'a> {
-    /// The kind, [`Descriptor::Ieee80211`] or [`Descriptor::Wpa`].
+    /// The kind, [`Descriptor::Ieee80211`].
     pub descriptor: Descriptor,
     /// See [`key_information`].
     pub information: u16,

@@ -23,6 +23,8 @@ pub mod status {
     pub const UNSPECIFIED: u16 = 1;
     /// It has no room for another station.
     pub const NO_ROOM: u16 = 17;
+    /// The group cipher is not its own.
+    pub const INVALID_GROUP_CIPHER: u16 = 41;
     /// The pairwise cipher is not one of its own.
     pub const INVALID_PAIRWISE_CIPHER: u16 = 42;
     /// The key management is not one of its own.
@@ -37,12 +39,20 @@ pub mod status {
 pub mod reason {
     /// The station goes, or the access point ends.
     pub const LEAVING: u16 = 3;
+    /// The station was silent for too long.
+    pub const INACTIVITY: u16 = 4;
+    /// The access point has no room for all its stations.
+    pub const NO_ROOM: u16 = 5;
+    /// An association request of a station that has not authenticated.
+    pub const NOT_AUTHENTICATED: u16 = 6;
     /// Data of a station that has not joined.
     pub const NOT_ASSOCIATED: u16 = 7;
     /// Wrong MICs of TKIP.
     pub const MIC_FAILURE: u16 = 14;
     /// The handshake was not completed.
     pub const HANDSHAKE_TIMEOUT: u16 = 15;
+    /// The handshake of a new group key was not completed.
+    pub const GROUP_HANDSHAKE_TIMEOUT: u16 = 16;
     /// The handshake had other elements than the association.
     pub const OTHER_ELEMENT: u16 = 17;
 }
@@ -183,10 +193,32 @@ pub fn write_ssid(ssid: &[u8], w: &mut Writer) {
     Element { id, body }.write(w);
 }
 
-/// Appends the rates of 802.11b: 1, 2, 5.5 and 11 Mbit/s, all of them basic.
+/// Appends the rates of 802.11g, those of 802.11b basic: the first eight, and the others in an
+/// element of their own.
 pub fn write_rates(w: &mut Writer) {
-    let (id, body) = (element_id::RATES, &[0x82, 0x84, 0x8b, 0x96][..]);
-    Element { id, body }.write(w);
+    const BASIC: u8 = 0x80;
+    // In units of 500 kbit/s.
+    let rates = [
+        BASIC | 2,
+        BASIC | 4,
+        BASIC | 11,
+        BASIC | 22,
+        12,
+        18,
+        24,
+        36,
+        48,
+        72,
+        96,
+        108,
+    ];
+    let (first, others) = rates.split_at(8);
+    for (id, body) in [
+        (element_id::RATES, first),
+        (element_id::EXTENDED_RATES, others),
+    ] {
+        Element { id, body }.write(w);
+    }
 }
 
 /// Appends the Diffie-Hellman parameter element of OWE.

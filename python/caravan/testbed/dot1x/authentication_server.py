@@ -13,6 +13,7 @@ from typing import Self
 
 from caravan.testbed.capture import RADIUS_PORT
 from caravan.testbed.dot1x.method import Account, Method, ServerConfig, legacy_openssl
+from caravan.testbed.folders import private_folder, write_private
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
 
@@ -31,8 +32,7 @@ class RadiusServer:
     ) -> None:
         self.host = host
         self.address = address
-        self.directory = host.logs / "raddb"
-        self.directory.mkdir(exist_ok=True)
+        self.directory = private_folder(host.logs / "raddb")
         self._clients = dict(clients)
         self._config = config
         self._start()
@@ -75,12 +75,12 @@ class RadiusServer:
         )
 
     def _write(self) -> None:
-        (self.directory / "sessions").mkdir(exist_ok=True)
-        path = self.directory / "radiusd.conf"
-        path.touch(0o600)
-        path.write_text(radiusd_conf(self.directory, self.address, self._clients, self._config))
+        private_folder(self.directory / "sessions")
+        text = radiusd_conf(self.directory, self.address, self._clients, self._config)
+        write_private(self.directory / "radiusd.conf", text)
         for name, is_inner in (("outer", False), ("inner", True)):
-            (self.directory / name).write_text(_users(self._config.accounts, is_inner=is_inner))
+            users = _users(self._config.accounts, is_inner=is_inner)
+            write_private(self.directory / name, users)
 
 
 def radiusd_conf(

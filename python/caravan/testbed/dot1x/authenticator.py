@@ -23,6 +23,7 @@ from caravan.testbed.dot1x.control import Control, Event, Listener
 from caravan.testbed.dot1x.method import Method, ServerConfig, Tls
 from caravan.testbed.dot1x.ports import AuthenticatorPort
 from caravan.testbed.errors import NamespaceError
+from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
 
 READY_S = 10.0
@@ -307,11 +308,11 @@ class Authenticator:
             }
         else:
             users = directory / "users"
-            users.write_text(eap_users(server))
+            write_private(users, eap_users(server))
             settings |= eap_server(server) | {"eap_user_file": str(users)}
         path = directory / "hostapd.conf"
-        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        return path
+        lines = (f"{key}={value}\n" for key, value in settings.items())
+        return write_private(path, "".join(lines))
 
 
 def eap_server(server: ServerConfig) -> dict[str, str]:

@@ -63,6 +63,7 @@ from caravan.testbed.dot1x.subnets import (
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.dot1x.wireless import LinkSecurity, WirelessCipher
 from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
@@ -140,8 +141,7 @@ class Bed:
             raise
 
     def _start(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
-        folder = output / "pki"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = private_folder(output / "pki")
         authority = CaravanAuthority(folder)
         self.logins, config = _logins(authority)
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))

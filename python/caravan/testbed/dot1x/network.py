@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from caravan.testbed.dot1x.authenticator import Authenticator
+from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.relay import LinkConfig, Relay, software_checksums
@@ -62,6 +63,8 @@ class Airs(Network):
 
     def __init__(self, output: Path | None = None, airtime: LinkConfig | None = None) -> None:
         super().__init__(output)
+        # Whoever names it: logs of its programs have keys.
+        private_folder(self.output)
         self.access_points: dict[str, Host] = {}
         self.stations: dict[str, Host] = {}
         self.airtimes: dict[str, Relay] = {}

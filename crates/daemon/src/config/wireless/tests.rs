@@ -68,7 +68,7 @@ fn every_security_has_its_cipher_and_its_secret() {
 }
 
 /// The end of a file, and how its error begins.
-const WRONG: [(&str, &str); 19] = [
+const WRONG: [(&str, &str); 25] = [
     ("security = \"wpa\"", "line 4: security: "),
     ("security = \"open\"\ncolour = 1", "line 5: colour: "),
     (
@@ -90,6 +90,10 @@ const WRONG: [(&str, &str); 19] = [
     (
         "security = \"open\"\nrelay = true",
         "line 5: relay: this belongs to an access point",
+    ),
+    (
+        "security = \"owe\"\ngroup_key_renewal = \"1h\"",
+        "line 5: group_key_renewal: this belongs to an access point that gives keys",
     ),
     (
         "security = \"open\"\nkey_id = 0",
@@ -129,7 +133,27 @@ const WRONG: [(&str, &str); 19] = [
     ),
     (
         "security = \"open\"\nssid = \"a name of more than thirty-two octets\"",
-        "line 5: ssid: a name has at most 32 octets",
+        "line 5: ssid: a name has 1 to 32 octets",
+    ),
+    (
+        "security = \"open\"\nssid = \"\"",
+        "line 5: ssid: a name has 1 to 32 octets",
+    ),
+    (
+        "security = \"psk-sha256\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with \"psk\" and \"802.1x\" alone",
+    ),
+    (
+        "security = \"802.1x-sha256\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
+    ),
+    (
+        "security = \"sae\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
+    ),
+    (
+        "security = \"owe\"\nlegacy = true\ncipher = \"tkip\"",
+        "line 6: cipher: tkip goes with",
     ),
     (
         "security = \"open\"\ndevice = \"sta0\"",
@@ -162,6 +186,38 @@ fn a_secret_that_others_may_read_is_refused() {
         let found = refused(&place, text);
         assert!(found.contains("chmod 600"), "{found}");
     }
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
+fn an_access_point_that_gives_keys_renews_that_of_groups() {
+    let place = folder("renewal", "");
+    let config = |text: &str| {
+        let path = place.join("wlan.toml");
+        let start = "role = \"access-point\"\nair = \"radio0\"\nssid = \"caravan\"\n";
+        fs::write(&path, format!("{start}{text}")).unwrap();
+        load(&path).map(|it| it.group_key_renewal)
+    };
+    let hours = |count: u64| Some(Duration::from_secs(count * 3_600));
+    assert_eq!(config("security = \"owe\"").unwrap(), hours(24));
+    let text = "security = \"802.1x\"\ngroup_key_renewal = \"2h\"";
+    assert_eq!(config(text).unwrap(), hours(2));
+    assert_eq!(config("security = \"open\"").unwrap(), None);
+    let fault = config("security = \"owe\"\ngroup_key_renewal = \"9s\"").unwrap_err();
+    assert!(fault.to_string().contains("less than 10 s"), "{fault}");
+    fs::remove_dir_all(place).unwrap();
+}
+
+/// None is cut: the two ends would have different keys and no word about it.
+#[test]
+fn a_secret_has_a_limit() {
+    let place = folder("long", "");
+    let text = "security = \"sae\"\nsecret_file = \"secret\"";
+    fs::write(place.join("secret"), vec![b'x'; 4_096]).unwrap();
+    assert!(read(&place, text).is_ok());
+    fs::write(place.join("secret"), vec![b'x'; 4_097]).unwrap();
+    let found = refused(&place, text);
+    assert!(found.contains("more than 4096 octets"), "{found}");
     fs::remove_dir_all(place).unwrap();
 }
 

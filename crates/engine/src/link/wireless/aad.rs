@@ -1,10 +1,6 @@
-//! What CCMP and GCMP authenticate beside the data (IEEE 802.11-2020 §12.5.3.3.3), and packet
-//! numbers.
+//! What CCMP and GCMP authenticate beside the data (IEEE 802.11-2020 §12.5.3.3.3).
 
-use wire::codec::{Malformed, Reader};
-use wire::ieee80211::{ExtendedIv, Header, control};
-
-use crate::counters::DropReason;
+use wire::ieee80211::{Header, control};
 
 /// Octets of the longest.
 pub(super) const MAX_LEN: usize = 24;
@@ -39,26 +35,4 @@ pub(super) fn priority(header: &Header) -> u8 {
 pub(super) fn number_octets(number: u64) -> [u8; 6] {
     let [_, _, octets @ ..] = number.to_be_bytes();
     octets
-}
-
-/// The next packet number. The last one ends the key.
-pub(super) fn next(last_number: &mut u64) -> Result<u64, DropReason> {
-    if *last_number >= ExtendedIv::LAST {
-        return Err(DropReason::SequenceExhausted);
-    }
-    *last_number += 1;
-    Ok(*last_number)
-}
-
-/// The packet number in front of a body, which must be higher than the last one.
-pub(super) fn fresh_number(
-    body: &[u8],
-    read: fn(&mut Reader<'_>) -> Result<ExtendedIv, Malformed>,
-    last_number: u64,
-) -> Result<u64, DropReason> {
-    let iv = read(&mut Reader::new(body)).map_err(|_| DropReason::Truncated)?;
-    match iv.number > last_number {
-        true => Ok(iv.number),
-        false => Err(DropReason::Replayed),
-    }
 }

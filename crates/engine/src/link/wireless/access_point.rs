@@ -2,10 +2,11 @@
 //! frames.
 //!
 //! Whoever has the network's name may join; without keys it sends and gets EAPOL alone. Stations
-//! without keys make room for others. A station that joins again has no key, as if it had come for
+//! without keys, and those that are long silent, make room for others. A station that joins again has no key, as if it had come for
 //! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
-//! stations, renewal of group keys, more than one network.
+//! stations, more than one network.
 
+mod group;
 mod join;
 mod keys;
 
@@ -14,9 +15,13 @@ use std::collections::BTreeMap;
 use crypto::rand::{Seed, Stream};
 use wire::ieee80211::{Address, ETHERNET_LEN, Header, reason};
 
-use super::cipher::{GroupKey, PermittedCipher, TemporalKey};
+use group::Group;
+use keys::Giving;
+
+use super::cipher::{PermittedCipher, TemporalKey};
+use super::counts::Counts;
 use super::dynamic_wep::SessionKey;
-use super::handshake::{Authenticator, MasterKey, Outbox};
+use super::handshake::{Authenticator, MasterKey};
 use super::network::{Network, Security};
 use super::outbox::{AirOutbox, LinkFailure, Received};
 use super::port::{Port, Role};
@@ -31,13 +36,18 @@ use crate::work::Work;
 const FREE_EXCHANGES: usize = 4;
 /// Most exchanges of SAE.
 const MOST_EXCHANGES: usize = 64;
-/// From the first commit to the association.
+/// Most stations that have authenticated, open, and not yet asked for association.
+const MOST_AUTHENTICATED: usize = 64;
+/// From authentication to association.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
+/// After so long a silence a station is told to leave.
+const INACTIVITY: Duration = Duration::from_secs(300);
+/// After so long a silence a station makes room for another one. Ours are never silent so long.
+const LONG_SILENCE: Duration = Duration::from_secs(150);
 /// Between two answers to strangers' data.
 const PACE: Duration = Duration::from_millis(100);
 /// Time units between beacons, if there were some.
 const BEACON_INTERVAL: u16 = 100;
-const GROUP_KEY_ID: u8 = 1;
 
 /// An access point.
 pub struct AccessPoint {
@@ -46,25 +56,34 @@ pub struct AccessPoint {
     seed: Seed,
     streams: u64,
     port: Port,
-    group: Option<GroupKey>,
+    group: Option<Group>,
     members: BTreeMap<Address, Member>,
     exchanges: BTreeMap<Address, Exchange>,
+    /// Who has authenticated, open, and when.
+    authenticated: BTreeMap<Address, Instant>,
     gate: TokenGate,
     /// When a stranger may be told again that it has not joined.
     next_answer: Instant,
-    drops: DropCounters,
-    work: Work,
+    counts: Counts,
 }
 
 /// A station that has joined.
 struct Member {
     association_id: u16,
     rsn: Vec<u8>,
-    handshake: Option<Box<Authenticator>>,
+    keys: Keys,
     /// Not before the key of EAP has come.
     is_secured: bool,
     joined: u64,
+    heard_at: Instant,
     traffic: Traffic,
+}
+
+/// Who gives a station its keys.
+enum Keys {
+    None,
+    Handshake(Box<Authenticator>),
+    Given(Box<Giving>),
 }
 
 /// What a station of an access point has sent and received since it has joined.
@@ -107,15 +126,11 @@ impl AccessPoint {
                 port.install_shared(key, *key_id);
                 None
             }
-            Security::DynamicWep(cipher) | Security::Rsn { cipher, .. } => Some(GroupKey {
-                key: random_key(*cipher, &mut seed.stream("group key", 0)),
-                key_id: GROUP_KEY_ID,
-                last_number: 0,
-            }),
+            Security::DynamicWep(cipher) | Security::Rsn { cipher, .. } => {
+                let random = seed.stream("group key", 0);
+                Some(Group::new(*cipher, random, &mut port))
+            }
         };
-        if let Some(group) = &group {
-            port.install_group(group);
-        }
         let gate = TokenGate::new(FREE_EXCHANGES, &mut seed.stream("tokens", 0));
         Self {
             network,
@@ -126,10 +141,17 @@ impl AccessPoint {
             group,
             members: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            authenticated: BTreeMap::new(),
             gate,
             next_answer: Instant(0),
-            drops: DropCounters::default(),
-            work: Work::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes another group key each time this has passed, beside those when a station has left.
+    pub fn renew_group_every(&mut self, interval: Duration, now: Instant) {
+        if let Some(group) = &mut self.group {
+            group.renew_every(interval, now);
         }
     }
 
@@ -147,15 +169,18 @@ impl AccessPoint {
     /// Takes a frame from the air.
     pub fn receive(&mut self, air: &mut [u8], now: Instant, out: &mut AirOutbox) -> Received {
         let Ok((header, len)) = Header::parse(air) else {
-            self.drops.count(DropReason::LinkUnsupportedFrame);
+            self.counts.drops.count(DropReason::LinkUnsupportedFrame);
             return Received::Dropped(DropReason::LinkUnsupportedFrame);
         };
         let from = header.transmitter;
+        if let Some(member) = self.members.get_mut(&from) {
+            member.heard_at = now;
+        }
         if header.is_management() {
             return match self.manage(&header, &air[len..], now, out) {
                 Ok(()) => Received::Taken,
                 Err(reason) => {
-                    self.drops.count(reason);
+                    self.counts.drops.count(reason);
                     Received::Dropped(reason)
                 }
             };
@@ -169,6 +194,9 @@ impl AccessPoint {
                     return Received::Taken;
                 }
                 if let Some(member) = self.members.get_mut(&from) {
+                    if opened.is_protected {
+                        member.keys.note_protected();
+                    }
                     member.traffic.received_frames += 1;
                     member.traffic.received_octets += opened.frame.len() as u64;
                 }
@@ -192,13 +220,17 @@ impl AccessPoint {
             self.next_answer = now + PACE;
             self.dismiss(from, reason::NOT_ASSOCIATED, out);
         }
-        let is_attacked = self.port.mic_failures().are_active(now);
-        if reason == DropReason::LinkBadMic && is_attacked {
+        let failures = self.port.mic_failures();
+        if reason == DropReason::LinkBadMic && failures.are_active(now) {
+            if let Some(group) = &mut self.group {
+                group.stop(failures.until());
+            }
             for station in self.stations() {
                 self.leave(
                     station,
                     reason::MIC_FAILURE,
                     LinkFailure::Countermeasures,
+                    now,
                     out,
                 );
             }
@@ -235,7 +267,7 @@ impl AccessPoint {
         }
         if let Security::DynamicWep(cipher) = self.network.security {
             let session = SessionKey::new(key).ok_or(SessionFault::Short)?;
-            self.give(station, session, cipher, out);
+            self.give(station, session, cipher, now, out);
         } else {
             let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
             self.begin(station, master, None, now, out);
@@ -244,18 +276,18 @@ impl AccessPoint {
     }
 
     /// Ends the link to a station. False if it has not joined.
-    pub fn end(&mut self, station: Address, out: &mut AirOutbox) -> bool {
+    pub fn end(&mut self, station: Address, now: Instant, out: &mut AirOutbox) -> bool {
         let is_member = self.members.contains_key(&station);
         if is_member {
-            self.leave(station, reason::LEAVING, LinkFailure::Told, out);
+            self.leave(station, reason::LEAVING, LinkFailure::Told, now, out);
         }
         is_member
     }
 
     /// Ends all links.
-    pub fn close(&mut self, out: &mut AirOutbox) {
+    pub fn close(&mut self, now: Instant, out: &mut AirOutbox) {
         for station in self.stations() {
-            self.end(station, out);
+            self.end(station, now, out);
         }
     }
 
@@ -273,7 +305,7 @@ impl AccessPoint {
     /// When to call [`Self::fire`].
     pub fn deadline(&self) -> Option<Deadline> {
         let members = self.members.values();
-        let handshakes = members.filter_map(|it| it.handshake.as_ref()?.deadline());
+        let keys = members.filter_map(|it| it.keys.deadline());
         let exchanges = self.exchanges.values().map(|it| {
             let end = Deadline {
                 at: it.began + EXCHANGE_PATIENCE,
@@ -282,19 +314,33 @@ impl AccessPoint {
             let next = it.sae.deadline().filter(|next| next.at < end.at);
             next.unwrap_or(end)
         });
-        handshakes.chain(exchanges).min_by_key(|it| it.at)
+        let group = self.group.as_ref().and_then(Group::deadline);
+        let longest = self.members.values().map(|it| it.heard_at).min();
+        let silence = longest.map(|heard_at| Deadline {
+            at: heard_at + INACTIVITY,
+            why: "tell a silent station to leave",
+        });
+        let all = keys.chain(exchanges).chain(group).chain(silence);
+        all.min_by_key(|it| it.at)
     }
 
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
+        let group = self.group.as_mut();
+        if group.is_some_and(|it| it.fire(now, &mut self.port)) {
+            self.renew_group(now, out);
+        }
+        let is_silent = |it: &Member| it.heard_at + INACTIVITY <= now;
+        let members = self.members.iter();
+        let silent: Vec<Address> = members
+            .filter(|(_, it)| is_silent(it))
+            .map(|(station, _)| *station)
+            .collect();
+        for station in silent {
+            self.leave(station, reason::INACTIVITY, LinkFailure::Inactive, now, out);
+        }
         for station in self.stations() {
-            let member = self.members.get_mut(&station);
-            let Some(handshake) = member.and_then(|it| it.handshake.as_mut()) else {
-                continue;
-            };
-            let mut agreed = Outbox::default();
-            handshake.fire(now, &mut agreed);
-            self.agreed(station, agreed, out);
+            self.fire_keys(station, now, out);
         }
         let exchanging: Vec<Address> = self.exchanges.keys().copied().collect();
         for station in exchanging {
@@ -312,31 +358,23 @@ impl AccessPoint {
 
     /// Drops by reason.
     pub fn drops(&self) -> DropCounters {
-        let mut all = self.drops.clone();
-        all.merge(self.port.drops());
-        for member in self.members.values() {
-            if let Some(handshake) = &member.handshake {
-                all.merge(handshake.drops());
-            }
-        }
-        self.exchanges
-            .values()
-            .for_each(|it| all.merge(it.sae.drops()));
-        all
+        self.all().drops
     }
 
     /// What was done so far.
     pub fn work(&self) -> Work {
-        let mut all = self.work.clone();
-        all.merge(self.port.work());
+        self.all().work
+    }
+
+    fn all(&self) -> Counts {
+        let mut all = self.counts.clone();
+        all.add(self.port.drops(), self.port.work());
         for member in self.members.values() {
-            if let Some(handshake) = &member.handshake {
-                all.merge(handshake.work());
-            }
+            member.keys.add_to(&mut all);
         }
-        self.exchanges
-            .values()
-            .for_each(|it| all.merge(it.sae.work()));
+        for Exchange { sae, .. } in self.exchanges.values() {
+            all.add(sae.drops(), sae.work());
+        }
         all
     }
 }

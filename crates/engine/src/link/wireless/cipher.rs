@@ -49,6 +49,11 @@ impl LinkCipher {
         }
     }
 
+    /// Whether it is WEP.
+    pub const fn is_wep(self) -> bool {
+        matches!(self, Self::Wep40 | Self::Wep104)
+    }
+
     /// Whether only a configuration with `legacy = true` may have it.
     pub const fn is_legacy(self) -> bool {
         matches!(self, Self::Wep40 | Self::Wep104 | Self::Tkip)

@@ -69,6 +69,7 @@ pub struct KeyTaker {
     session: SessionKey,
     cipher: PermittedCipher,
     replay_counter: Option<u64>,
+    taken: Vec<GivenKey>,
     drops: DropCounters,
     work: Work,
 }
@@ -127,18 +128,20 @@ impl KeyTaker {
             session,
             cipher,
             replay_counter: None,
+            taken: Vec::new(),
             drops: DropCounters::default(),
             work: Work::default(),
         }
     }
 
-    /// Takes an EAPOL packet. A drop is counted.
-    pub fn handle(&mut self, packet: &[u8]) -> Result<GivenKey, DropReason> {
+    /// Takes an EAPOL packet. None if it has the key already: the access point cannot know. A drop is
+    /// counted.
+    pub fn handle(&mut self, packet: &[u8]) -> Result<Option<GivenKey>, DropReason> {
         let handled = self.handle_uncounted(packet);
         handled.inspect_err(|reason| self.drops.count(*reason))
     }
 
-    fn handle_uncounted(&mut self, packet: &[u8]) -> Result<GivenKey, DropReason> {
+    fn handle_uncounted(&mut self, packet: &[u8]) -> Result<Option<GivenKey>, DropReason> {
         let malformed = |_| DropReason::MalformedMessage;
         let eapol = Eapol::parse(packet).map_err(malformed)?;
         if eapol.kind != PacketType::Key {
@@ -168,11 +171,18 @@ impl KeyTaker {
             self.session.apply(&frame.iv, &mut key);
         }
         let key = TemporalKey::new(self.cipher, &key);
-        Ok(GivenKey {
+        let given = GivenKey {
             key: key.ok_or(DropReason::NoProposalChosen)?,
             key_id: frame.index & 3,
             is_unicast: frame.is_unicast,
-        })
+        };
+        if self.taken.contains(&given) {
+            return Ok(None);
+        }
+        let place = (given.key_id, given.is_unicast);
+        self.taken.retain(|it| (it.key_id, it.is_unicast) != place);
+        self.taken.push(given.clone());
+        Ok(Some(given))
     }
 
     /// Drops by reason.
@@ -219,7 +229,14 @@ mod tests {
             assert!(taker.handle(&packet[..at]).is_err(), "{at}");
         }
         let padded = [&packet[..], &[0; 2]].concat();
-        assert!(taker.handle(&padded).is_ok_and(|it| it == given));
+        assert!(
+            taker
+                .handle(&padded)
+                .is_ok_and(|it| it.as_ref() == Some(&given))
+        );
+        // Given again, it is not to be installed again.
+        let again = giver.give(&given, &mut random);
+        assert!(taker.handle(&again).is_ok_and(|it| it.is_none()));
         assert_eq!(taker.handle(&packet).err(), Some(DropReason::Replayed));
         let unicast = GivenKey {
             is_unicast: true,
@@ -227,8 +244,8 @@ mod tests {
             ..given
         };
         let packet = giver.give(&unicast, &mut random);
-        assert!(taker.handle(&packet).is_ok_and(|it| it == unicast));
-        assert_eq!(giver.work().entries()[1], (Task::KeyData, 2, 26));
+        assert!(taker.handle(&packet).is_ok_and(|it| it == Some(unicast)));
+        assert_eq!(giver.work().entries()[1], (Task::KeyData, 3, 39));
     }
 
     /// RC4 and HMAC-MD5 by hand, as IEEE 802.1X-2001 §7.6 has them.
@@ -269,7 +286,7 @@ mod tests {
             packet[Rc4KeyFrame::SIGNATURE_AT].copy_from_slice(&signature);
             packet
         };
-        let taken = taker.handle(&packet_of(&frame)).ok().unwrap();
+        let taken = taker.handle(&packet_of(&frame)).ok().flatten().unwrap();
         let expected: Vec<u8> = (0..13).collect();
         assert_eq!(taken.key.octets(), expected);
         (frame.key_length, frame.replay_counter) = (5, 2);

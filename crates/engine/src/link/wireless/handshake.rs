@@ -4,9 +4,9 @@
 //! authenticator gives the group key. Each end is a machine: EAPOL packets and time in, an
 //! [`Outbox`] out. The owner first sends its packets, then applies its facts in order: the last
 //! message goes out before its key is installed. A key that is installed is never installed again,
-//! whatever is repeated, as that would repeat packet numbers. If the last message of a renewal is
-//! lost, the authenticator cannot read the station's frames, and the connection ends. Left out:
-//! fast transition, protected management frames, AKMs with SHA-384, requests by the supplicant.
+//! whatever is repeated, as that would repeat packet numbers. Left out: renewal of the pairwise key
+//! by an authenticator, fast transition, protected management frames, AKMs with SHA-384, requests by
+//! the supplicant.
 
 mod akm;
 mod authenticator;

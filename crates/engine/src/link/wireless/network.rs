@@ -103,20 +103,10 @@ impl Security {
 
     /// The RSN element, empty without one.
     pub(super) fn rsn(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        if let Self::Rsn { akm, cipher, .. } = self {
-            let suite = cipher.cipher().suite();
-            let rsn = Rsn {
-                group: suite,
-                pairwise: vec![suite],
-                akms: vec![akm.suite()],
-                capabilities: 0,
-                pmkids: Vec::new(),
-                group_management: None,
-            };
-            rsn.write(&mut w);
+        match self {
+            Self::Rsn { akm, cipher, .. } => akm.element(cipher.cipher()),
+            _ => Vec::new(),
         }
-        w.into_vec()
     }
 
     /// Whether elements of the other end choose this security; otherwise what is not the same.
@@ -136,10 +126,15 @@ impl Security {
         let rsn = Rsn::parse(&rsn.unwrap_or_default()[2..]).map_err(|_| Mismatch::Element)?;
         let has_akm = |wanted: AkmSuite| rsn.akms.contains(&wanted);
         let has_cipher = |wanted: CipherSuite| rsn.pairwise.contains(&wanted);
-        match (has_akm(akm), has_cipher(suite) && rsn.group == suite) {
-            (false, _) => Err(Mismatch::Akm),
-            (_, false) => Err(Mismatch::Cipher),
-            _ => Ok(()),
+        if !has_akm(akm) {
+            return Err(Mismatch::Akm);
+        }
+        if !has_cipher(suite) {
+            return Err(Mismatch::PairwiseCipher);
+        }
+        match rsn.group == suite {
+            true => Ok(()),
+            false => Err(Mismatch::GroupCipher),
         }
     }
 }
@@ -149,7 +144,8 @@ impl Security {
 pub(super) enum Mismatch {
     Element,
     Akm,
-    Cipher,
+    PairwiseCipher,
+    GroupCipher,
 }
 
 impl Network {

@@ -40,6 +40,12 @@ pub enum LinkFailure {
     /// The other end did not answer.
     #[error("the peer does not answer the {0}")]
     NoAnswer(&'static str),
+    /// The other end was silent for too long.
+    #[error("the peer was silent for too long")]
+    Inactive,
+    /// The access point has no room for it.
+    #[error("it makes room for another station")]
+    Displaced,
     /// The access point refused.
     #[error("the access point refuses the {0} with status {1}")]
     Refused(&'static str, u16),

@@ -81,7 +81,7 @@ struct Pair {
 
 impl Pair {
     fn is_wep(&self) -> bool {
-        matches!(self.sealer, Sealer::Wep(..))
+        self.sealer.cipher().is_wep()
     }
 }
 
@@ -194,8 +194,11 @@ impl Port {
     /// Sets WEP's key that all share, with a number from 0 to 3. Panics if the key is of another
     /// cipher: only WEP has such keys.
     pub fn install_shared(&mut self, key: &TemporalKey, key_id: u8) {
-        let is_wep = matches!(key.cipher(), LinkCipher::Wep40 | LinkCipher::Wep104);
-        assert!(is_wep, "a shared key of {}", key.cipher().name());
+        assert!(
+            key.cipher().is_wep(),
+            "a shared key of {}",
+            key.cipher().name()
+        );
         let sender = Sender {
             address: self.own,
             is_authenticator: self.role == Role::AccessPoint,
@@ -273,16 +276,7 @@ impl Port {
             Role::Station(access_point) => (control::TO_DS, access_point, ethernet.destination),
             Role::AccessPoint => (control::FROM_DS, ethernet.destination, ethernet.source),
         };
-        self.sequence = self.sequence.wrapping_add(1 << 4);
-        Ok(Header {
-            control: control::DATA | direction,
-            duration: 0,
-            receiver,
-            transmitter: self.own,
-            third,
-            sequence: self.sequence,
-            qos: None,
-        })
+        Ok(self.next_header(control::DATA | direction, receiver, third))
     }
 
     /// Turns a data frame from the air into an Ethernet frame, in place. A drop is counted.
@@ -294,11 +288,10 @@ impl Port {
     fn unprotect_uncounted(&mut self, air: &mut [u8], now: Instant) -> Result<Opened, DropReason> {
         let header = Header::parse(air);
         let (header, len) = header.map_err(|_| DropReason::LinkUnsupportedFrame)?;
-        let is_data = matches!(
-            header.control & control::KIND,
-            control::DATA | control::QOS_DATA
-        );
-        if !is_data || header.is_fragment() {
+        // Not even with quality of service: nothing protects its bit that says the body is several
+        // frames (CVE-2020-24588).
+        let kind = header.control & (control::KIND | control::ORDER);
+        if kind != control::DATA || header.is_fragment() {
             return Err(DropReason::LinkUnsupportedFrame);
         }
         self.check_addresses(&header)?;
@@ -407,26 +400,30 @@ impl Port {
         );
     }
 
-    /// Writes a management frame in the clear, such as those of SAE, to the start of `air`. Returns
-    /// its length; None if `air` is shorter. `kind` is of [`control`].
-    pub fn manage(&mut self, kind: u16, to: Address, body: &[u8], air: &mut [u8]) -> Option<usize> {
-        let air = air.get_mut(..HEADER_LEN + body.len())?;
+    /// A management frame in the clear, such as those of SAE. `kind` is of [`control`].
+    pub fn manage(&mut self, kind: u16, to: Address, body: &[u8]) -> Vec<u8> {
+        let third = match self.role {
+            Role::Station(access_point) => access_point,
+            Role::AccessPoint => self.own,
+        };
+        let header = self.next_header(kind & control::KIND, to, third);
+        let mut air = vec![0; HEADER_LEN + body.len()];
+        header.put(&mut air);
+        air[HEADER_LEN..].copy_from_slice(body);
+        air
+    }
+
+    fn next_header(&mut self, control: u16, receiver: Address, third: Address) -> Header {
         self.sequence = self.sequence.wrapping_add(1 << 4);
-        let header = Header {
-            control: kind & control::KIND,
+        Header {
+            control,
             duration: 0,
-            receiver: to,
+            receiver,
             transmitter: self.own,
-            third: match self.role {
-                Role::Station(access_point) => access_point,
-                Role::AccessPoint => self.own,
-            },
+            third,
             sequence: self.sequence,
             qos: None,
-        };
-        header.put(air);
-        air[HEADER_LEN..].copy_from_slice(body);
-        Some(air.len())
+        }
     }
 
     /// The packet number of the last frame to groups, for the next station that gets the key.

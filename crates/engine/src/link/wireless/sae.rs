@@ -10,8 +10,8 @@ mod machine;
 mod token;
 
 pub use element::{Password, PasswordToken};
-pub use machine::{Method, Sae, SaeConfig, SaeFailure, SaeKeys, SaeOutbox};
-pub use token::{TOKEN_LEN, TokenGate};
+pub use machine::{FirstCommit, Method, Sae, SaeConfig, SaeFailure, SaeKeys, SaeOutbox};
+pub use token::{Admission, TOKEN_LEN, TokenGate};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! It probes until an access point of its network answers, and takes the first. Authentication is
 //! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after a
-//! silence it asks whether the access point is still there. With EAP the owner gives the session's
+//! silence of the access point, or of its own, it asks whether the other is still there. With EAP the owner gives the session's
 //! key. Left out: beacons, the strength of signals, other channels, reassociation.
 
 mod join;
@@ -15,6 +15,7 @@ use wire::ieee80211::{
     Address, ETHERNET_LEN, ETHERTYPE_EAPOL, Eapol, EthernetHeader, Header, PacketType, reason,
 };
 
+use super::counts::Counts;
 use super::dynamic_wep::{KeyTaker, SessionKey};
 use super::handshake::{MasterKey, Outbox, Supplicant};
 use super::network::{Network, Security};
@@ -38,6 +39,8 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// How often it asks, the first time with this patience, then twice as long each time.
 const SILENT_ATTEMPTS: u32 = 3;
 const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it sees to it that its access point hears it.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Packets of keys that are kept until their session's key comes.
 const MOST_EARLY: usize = 4;
 const LISTEN_INTERVAL: u16 = 1;
@@ -54,19 +57,30 @@ pub struct Station {
     next_at: Option<Instant>,
     /// When the access point was last heard.
     heard_at: Instant,
+    /// Whether it has sent something since it last looked, and when that was.
+    has_spoken: bool,
+    looked_at: Instant,
     access_point_rsn: Vec<u8>,
     keys: Keys,
     early: VecDeque<Vec<u8>>,
-    drops: DropCounters,
-    work: Work,
+    counts: Counts,
 }
 
 enum Stage {
     Searching,
     Authenticating(Address),
     Exchanging(Address, Box<Sae>),
-    Associating(Address, Option<MasterKey>, Option<OwePair>),
+    Associating(Address, Association),
     Associated(Address),
+}
+
+/// What an association request waits for its answer with.
+#[derive(Default)]
+struct Association {
+    /// Of SAE, and the machine, which answers a confirm that comes again.
+    accepted: Option<(MasterKey, Box<Sae>)>,
+    /// Of OWE.
+    pair: Option<OwePair>,
 }
 
 /// Who takes packets of keys.
@@ -84,6 +98,22 @@ impl Stage {
             | Self::Exchanging(it, _)
             | Self::Associating(it, ..)
             | Self::Associated(it) => Some(*it),
+        }
+    }
+
+    fn sae(&self) -> Option<&Sae> {
+        match self {
+            Self::Exchanging(_, sae) => Some(sae),
+            Self::Associating(_, it) => it.accepted.as_ref().map(|(_, sae)| &**sae),
+            _ => None,
+        }
+    }
+
+    fn sae_mut(&mut self) -> Option<&mut Sae> {
+        match self {
+            Self::Exchanging(_, sae) => Some(sae),
+            Self::Associating(_, it) => it.accepted.as_mut().map(|(_, sae)| &mut **sae),
+            _ => None,
         }
     }
 }
@@ -106,11 +136,12 @@ impl Station {
             attempts: 0,
             next_at: Some(now),
             heard_at: now,
+            has_spoken: false,
+            looked_at: now,
             access_point_rsn: Vec::new(),
             keys: Keys::None,
             early: VecDeque::new(),
-            drops: DropCounters::default(),
-            work: Work::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -138,9 +169,10 @@ impl Station {
     /// Turns an Ethernet frame into one for the air, as [`Port::protect`].
     pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
         if !matches!(self.stage, Stage::Associated(_)) {
-            self.drops.count(DropReason::LinkUnknownStation);
+            self.counts.drops.count(DropReason::LinkUnknownStation);
             return Err(DropReason::LinkUnknownStation);
         }
+        self.has_spoken = true;
         self.port.protect(frame, air)
     }
 
@@ -220,9 +252,9 @@ impl Station {
             _ => "ask the access point again",
         };
         let own = self.next_at.map(|at| Deadline { at, why });
-        let inner = match (&self.stage, &self.keys) {
-            (Stage::Exchanging(_, sae), _) => sae.deadline(),
-            (_, Keys::Handshake(supplicant)) => supplicant.deadline(),
+        let inner = match (self.stage.sae(), &self.keys) {
+            (Some(sae), _) => sae.deadline(),
+            (None, Keys::Handshake(supplicant)) => supplicant.deadline(),
             _ => None,
         };
         own.into_iter().chain(inner).min_by_key(|it| it.at)
@@ -230,10 +262,9 @@ impl Station {
 
     /// Does what it is time for.
     pub fn fire(&mut self, now: Instant, out: &mut AirOutbox) {
-        if let Stage::Exchanging(access_point, mut sae) = self.take_exchange() {
+        if let Some(sae) = self.stage.sae_mut() {
             let mut exchanged = SaeOutbox::default();
             sae.fire(now, &mut exchanged);
-            self.stage = Stage::Exchanging(access_point, sae);
             self.exchanged(exchanged, now, out);
         }
         if let Keys::Handshake(supplicant) = &mut self.keys {
@@ -260,30 +291,26 @@ impl Station {
 
     /// Drops by reason.
     pub fn drops(&self) -> DropCounters {
-        let mut all = self.drops.clone();
-        all.merge(self.port.drops());
-        match &self.keys {
-            Keys::None => {}
-            Keys::Handshake(it) => all.merge(it.drops()),
-            Keys::Given(it) => all.merge(it.drops()),
-        }
-        all
+        self.all().drops
     }
 
     /// What was done so far.
     pub fn work(&self) -> Work {
-        let mut all = self.work.clone();
-        all.merge(self.port.work());
-        match &self.keys {
-            Keys::None => {}
-            Keys::Handshake(it) => all.merge(it.work()),
-            Keys::Given(it) => all.merge(it.work()),
+        self.all().work
+    }
+
+    fn all(&self) -> Counts {
+        let mut all = self.counts.clone();
+        all.add(self.port.drops(), self.port.work());
+        if let Some(sae) = self.stage.sae() {
+            all.add(sae.drops(), sae.work());
         }
+        self.keys.add_to(&mut all);
         all
     }
 
     fn dropped(&mut self, reason: DropReason) -> Received {
-        self.drops.count(reason);
+        self.counts.drops.count(reason);
         Received::Dropped(reason)
     }
 }

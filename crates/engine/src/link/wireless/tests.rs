@@ -1,5 +1,9 @@
+mod air;
+mod attacks;
 mod networks;
 mod ports;
+mod renewal;
+mod sizes;
 mod vectors;
 
 use super::*;

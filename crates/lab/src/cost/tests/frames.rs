@@ -16,7 +16,8 @@ fn a_frame_costs_what_its_primitives_take() {
     let profile = Profile::parse("x", text).expect("a profile");
     let device = Device::new(profile, None).expect("a device");
     let cycles = |cipher, bytes| {
-        let frame = device.frame(cipher, Direction::Seal).expect("a price");
+        let (frame, left_out) = device.frame(cipher, Direction::Seal).expect("a price");
+        assert_eq!(left_out, None);
         (frame.at(bytes) * 1e6).round()
     };
     let wep = 10.0 * 1512.0 + 4.0 * 1508.0 + 3000.0;
@@ -47,4 +48,27 @@ fn a_frame_costs_what_its_primitives_take() {
         missing.expect("no source").cell,
         "per_operation.p256-hash-to-point"
     );
+}
+
+/// RC4 alone, and the name of what no source gives.
+#[test]
+fn wep_without_a_cost_of_its_checksum_is_rc4_and_says_so() {
+    let text = "kind = \"cycles\"\nname = \"x\"\ntitle = \"x\"\nclock_mhz = { value = 1, source = \
+                \"x\" }\n[per_byte]\nrc4 = { value = 10, source = \"x\" }\n[per_operation]\n\
+                rc4-set-key = { value = 3000, source = \"x\" }\n";
+    let profile = Profile::parse("x", text).expect("a profile");
+    let device = Device::new(profile, None).expect("a device");
+    let (frame, left_out) = device
+        .frame(LinkCipher::Wep104, Direction::Open)
+        .expect("RC4");
+    assert_eq!((frame.at(1500.0) * 1e6).round(), 10.0 * 1512.0 + 3000.0);
+    assert_eq!(left_out.expect("the checksum").cell, "per_byte.crc32");
+    let mut work = Work::default();
+    work.count(Task::ProtectFrame(LinkCipher::Wep104), 1508);
+    let time = device.work_time(&Policy::of(Suite::none()), &work);
+    assert_eq!(time.missing.expect("the checksum").cell, "per_byte.crc32");
+    let tkip = device
+        .frame(LinkCipher::Tkip, Direction::Seal)
+        .expect_err("no Michael");
+    assert_eq!(tkip.cell, "per_byte.michael");
 }

@@ -2,6 +2,7 @@
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
+use engine::link::wireless::LinkCipher;
 use engine::work::{Task, Work};
 
 use super::*;
@@ -27,6 +28,14 @@ open_ns_1400 = 450.0
 seal_ns_64 = 400.0
 seal_ns_480 = 1700.0
 seal_ns_1400 = 4700.0
+
+[frame.ccmp-128]
+protect_ns_64 = 300.0
+protect_ns_480 = 508.0
+protect_ns_1400 = 968.0
+unprotect_ns_64 = 330.0
+unprotect_ns_480 = 538.0
+unprotect_ns_1400 = 998.0
 
 [exchange.modp2048]
 generate_ns = 300000.0
@@ -170,4 +179,29 @@ fn a_bench_file_is_checked_as_well() {
     assert!(refused("is_quick", "is_quik").contains("'is_quick'"));
     let one = "seal_ns_64 = 400.0\nseal_ns_480 = 1700.0\nseal_ns_1400 = 4700.0\n";
     assert!(refused(one, "seal_ns_64 = 400.0\n").contains("one size"));
+}
+
+/// Lines through points of a line, of frames and of records alike.
+#[test]
+fn frames_and_records_cost_what_was_measured() {
+    let frame = |cipher, direction| machine().frame(cipher, direction);
+    let (frames, left_out) = frame(LinkCipher::Ccmp128, Direction::Open).expect("measured");
+    assert_eq!((frames.at(1000.0) * 1e9).round(), 798.0);
+    assert_eq!(left_out, None);
+    let missing = frame(LinkCipher::Wep104, Direction::Seal).expect_err("not measured");
+    assert_eq!(missing.cell, "frame.wep-104.protect_ns_*");
+    let before = BENCH.split("[frame.ccmp-128]").next().expect("a part");
+    let after = BENCH.split("[exchange.modp2048]").nth(1).expect("a part");
+    let former = format!("{before}[exchange.modp2048]{after}");
+    let former = Profile::parse("box.toml", &former).expect("a file of a former version");
+    assert!(
+        former
+            .entries()
+            .iter()
+            .all(|it| !it.name.starts_with("frame"))
+    );
+    let suite = "aes128gcm16".parse().expect("a suite");
+    let version = TlsVersion::Tls13;
+    let record = machine().record(&Records { version, suite }, Direction::Seal);
+    assert_eq!((record.expect("measured").at(1400.0) * 1e9).round(), 434.0);
 }

@@ -3,8 +3,9 @@
 //!
 //! A flow alone is as fast as the link or processor that its packets take longest, all passages
 //! together: on a radio, both directions and both stations share one airtime. TCP is bulk with full
-//! segments, an acknowledgement for two of them. Left out, and therefore the expected difference to
-//! the simulation: slow start, several flows at a time, collisions.
+//! segments, an acknowledgement for two of them; in TLS, its records are full. Left out, and
+//! therefore the expected difference to the simulation: slow start, several flows at a time,
+//! collisions.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use super::journey::{Journey, Server};
 use super::{MTU_BYTES, SEGMENTS_AN_ACK, TCP_HEADER_BYTES};
 use crate::kernel::KernelFault;
 use crate::kernel::dialogue::Step;
-use crate::kernel::world::{Blueprint, Programs, Said, Way, World};
+use crate::kernel::world::{Blueprint, Parts, Said, Way, World};
 use crate::scenario::Role;
 
 /// The closed-form results of a graph.
@@ -23,7 +24,10 @@ pub struct Radio {
     /// In the order of the scenario.
     pub flows: Vec<FlowModel>,
     /// Each station of a flow.
-    pub admitted: Vec<Parts>,
+    pub admitted: Vec<Admission>,
+    /// The first operation of an access or of TLS without a cost, which takes no time here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unpriced: Option<String>,
 }
 
 /// A flow that has the network for itself.
@@ -41,23 +45,14 @@ pub struct FlowModel {
     pub response_s: Option<f64>,
 }
 
-/// How long a station takes until its data can go, in seconds; a part that it lacks is none.
+/// A station's way onto its link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Parts {
+pub struct Admission {
     /// Name of the station.
     pub station: String,
-    /// From the beginning until the first question of the access point has come.
-    pub eap_start_s: Option<f64>,
-    /// From there to the last message of the access.
-    pub eap_s: Option<f64>,
-    /// From the open radio until the registration is asked for.
-    pub discovery_s: Option<f64>,
-    /// From the registration request to its answer.
-    pub registration_s: Option<f64>,
-    /// From the first message of the tunnel's exchange to its last.
-    pub tunnel_s: Option<f64>,
-    /// All of them.
-    pub all_s: Option<f64>,
+    /// How long it takes.
+    #[serde(flatten)]
+    pub parts: Parts,
 }
 
 /// TCP's first packets, with the options that the simulated hosts send.
@@ -69,23 +64,27 @@ pub fn model(blueprint: &Blueprint) -> Result<Option<Radio>, KernelFault> {
     if !nodes.any(|node| node.role == Role::AccessPoint) {
         return Ok(None);
     }
-    let mut radio = Radio::default();
-    for program in &blueprint.programs {
-        radio.flows.push(blueprint.flow_model(program));
+    let mut radio = Radio {
+        unpriced: blueprint.unpriced.clone(),
+        ..Radio::default()
+    };
+    for flow in 0..blueprint.programs.len() {
+        radio.flows.push(blueprint.flow_model(flow));
     }
     let ways = World::new(blueprint.idle())?.ways()?;
     for way in &ways {
-        radio.admitted.push(blueprint.parts(way));
+        radio.admitted.push(Admission {
+            station: blueprint.nodes[way.station].name.clone(),
+            parts: blueprint.parts(way),
+        });
     }
     Ok(Some(radio))
 }
 
 impl Blueprint {
-    fn flow_model(&self, program: &Programs) -> FlowModel {
-        let ends = match program.is_up {
-            true => (program.station, program.server),
-            false => (program.server, program.station),
-        };
+    fn flow_model(&self, flow: usize) -> FlowModel {
+        let program = &self.programs[flow];
+        let ends = program.ends();
         let back = (ends.1, ends.0);
         let first = self.journey(ends, SYN_BYTES, false);
         let first = first.zip(self.journey(back, SYN_BYTES, false));
@@ -107,10 +106,31 @@ impl Blueprint {
         if is_tcp && let Some(ack) = self.journey(back, headers, false) {
             add(&mut spent, &ack, 1.0 / SEGMENTS_AN_ACK);
         }
+        let mut user = f64::from(if is_tcp { bytes - headers } else { bytes });
+        if let Some([own, others]) = self.securities.get(&flow) {
+            let most = program.transfer.unwrap_or_default();
+            let record = f64::from(
+                u32::try_from(most).map_or(own.record_bytes, |most| most.min(own.record_bytes)),
+            );
+            user *= record / f64::from(own.records.octets(record as u32));
+            // The processor of each end takes its share of a record for a segment.
+            let costs = match program.is_up {
+                true => [
+                    (program.station, &own.costs.seal),
+                    (program.server, &others.costs.open),
+                ],
+                false => [
+                    (program.server, &others.costs.seal),
+                    (program.station, &own.costs.open),
+                ],
+            };
+            for (node, cost) in costs {
+                *spent.entry(Server::Node(node)).or_default() += cost.at(record) * user / record;
+            }
+        }
         let slowest = spent.iter().max_by(|one, other| one.1.total_cmp(other.1));
         if let Some((server, seconds)) = slowest {
-            let user = if is_tcp { bytes - headers } else { bytes };
-            found.throughput_bps = Some(f64::from(user) * 8.0 / seconds);
+            found.throughput_bps = Some(user * 8.0 / seconds);
             found.narrowest = match server {
                 Server::Node(node) => self.nodes[*node].name.clone(),
                 Server::Link(link, _) => self.joints[*link].link.clone(),
@@ -159,7 +179,6 @@ impl Blueprint {
         });
         let work_s: f64 = works.sum();
         let mut parts = Parts {
-            station: self.nodes[way.station].name.clone(),
             eap_start_s: some(start),
             eap_s: some(rest),
             discovery_s: has(&way.discovery)
@@ -169,6 +188,7 @@ impl Blueprint {
             tunnel_s: has(&way.tunnel)
                 .and(messages(&way.tunnel))
                 .map(|seconds| seconds + work_s),
+            transport_s: self.transport_s(way.station),
             all_s: None,
         };
         let all = [
@@ -177,9 +197,66 @@ impl Blueprint {
             parts.discovery_s,
             parts.registration_s,
             parts.tunnel_s,
+            parts.transport_s,
         ];
         parts.all_s = Some(all.into_iter().flatten().sum());
         parts
+    }
+}
+
+impl Blueprint {
+    /// From the first flight of TLS to the station's last, in its first flow that has it. TCP's
+    /// acknowledgement of its answer goes before the first flight; one of a flight of several
+    /// segments goes before the next.
+    fn transport_s(&self, station: usize) -> Option<f64> {
+        let (flow, [own, _]) = self.secured(station).next()?;
+        let program = &self.programs[flow];
+        let there = (program.station, program.server);
+        let last = own.script.len().checked_sub(1)?;
+        let mut seconds = 0.0;
+        let mut is_acknowledged = true;
+        for (index, flight) in own.script.iter().enumerate() {
+            if index == last && flight.is_from_station {
+                // It ends the handshake when it leaves.
+                return Some(seconds + flight.station_s);
+            }
+            let ends = match flight.is_from_station {
+                true => there,
+                false => (there.1, there.0),
+            };
+            let sizes = self.segments(ends, flight.frame_bytes, is_acknowledged);
+            is_acknowledged = sizes.len() > 1 + usize::from(is_acknowledged);
+            seconds += flight.station_s + flight.server_s + self.burst_s(ends, &sizes)?;
+        }
+        Some(seconds)
+    }
+
+    /// The packets of so many octets of a stream, after an acknowledgement if there is one.
+    fn segments(&self, ends: (usize, usize), octets: u32, is_acknowledged: bool) -> Vec<u32> {
+        let headers = super::ip::header_bytes(false) as u32 + TCP_HEADER_BYTES;
+        let most = self.segment(ends) - headers;
+        let whole = (0..octets / most).map(|_| most);
+        let rest = Some(octets % most).filter(|rest| *rest > 0);
+        let acknowledgement = is_acknowledged.then_some(0);
+        let all = acknowledgement.into_iter().chain(whole).chain(rest);
+        all.map(|bytes| headers + bytes).collect()
+    }
+
+    /// Packets at once, until the last one has come: each waits for those before it.
+    fn burst_s(&self, ends: (usize, usize), sizes: &[u32]) -> Option<f64> {
+        let mut free_at: BTreeMap<Server, f64> = BTreeMap::new();
+        let mut end_s = 0.0;
+        for bytes in sizes {
+            let journey = self.journey(ends, *bytes, false)?;
+            let mut at_s = 0.0_f64;
+            for (server, seconds) in &journey.visits {
+                let free = free_at.entry(*server).or_default();
+                at_s = at_s.max(*free) + seconds;
+                *free = at_s;
+            }
+            end_s = at_s + journey.delay_s;
+        }
+        Some(end_s)
     }
 }
 

@@ -199,7 +199,7 @@ impl Host {
             Send::Out(octets) | Send::On(_, octets) | Send::Via(_, octets, _) => {
                 costs.seal.at(octets.len() as f64)
             }
-            Send::Own(_) | Send::Frame(_) => 0.0,
+            Send::Own(_) | Send::Frame(_) | Send::Worked(_) => 0.0,
         };
         self.sends.iter().map(leaves).sum()
     }

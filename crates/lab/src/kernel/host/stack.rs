@@ -7,6 +7,7 @@
 
 mod datagrams;
 mod device;
+mod secured;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -25,6 +26,8 @@ use crate::scenario::graph::setup::DISCARD_PORT;
 
 pub use datagrams::{Cut, Datagrams, Discarded, Sending};
 use device::{Device, interface};
+use secured::Secured;
+pub use secured::Security;
 
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
@@ -47,6 +50,8 @@ pub struct Transfer {
     role: Role,
     /// When it was established.
     pub since: Option<Instant>,
+    /// When TLS was set up, of a protected one.
+    pub secured: Option<Instant>,
     /// Octets sent or received.
     pub octets: u64,
     /// When the last of them moved.
@@ -75,6 +80,8 @@ pub struct Stack {
     sockets: SocketSet<'static>,
     /// Its connections, in the order they were made.
     pub transfers: Vec<Transfer>,
+    /// The protected ones of these, by index.
+    secured: BTreeMap<usize, Secured>,
     /// Its pings.
     pub pings: Option<Pings>,
     /// Its datagrams, in the order of the flows.
@@ -125,6 +132,7 @@ impl Stack {
             interface,
             sockets: SocketSet::new(Vec::new()),
             transfers: Vec::new(),
+            secured: BTreeMap::new(),
             pings: None,
             datagrams: Vec::new(),
             discarded: BTreeMap::from([(DISCARD_PORT, Discarded::default())]),
@@ -185,6 +193,31 @@ impl Stack {
         let context = self.interface.context();
         socket.connect(context, to, from).map_err(refused)?;
         Ok(self.add(socket, role))
+    }
+
+    /// Protects a connection that has not begun with TLS.
+    pub fn secure(&mut self, transfer: usize, security: Security) {
+        if let Some(one) = self.transfers.get(transfer) {
+            // No flight waits until a segment is full.
+            let socket = self.sockets.get_mut::<Socket<'_>>(one.handle);
+            socket.set_nagle_enabled(false);
+            self.secured.insert(transfer, Secured::new(security));
+        }
+    }
+
+    /// What the processor is to work for TLS: connections, and seconds. Then [`Stack::worked`].
+    pub fn take_work(&mut self) -> Vec<(usize, f64)> {
+        let all = self.secured.iter_mut();
+        all.filter_map(|(index, one)| Some((*index, one.take_work()?)))
+            .collect()
+    }
+
+    /// The work for a connection is done.
+    pub fn worked(&mut self, transfer: usize, now: Instant) {
+        let secured = self.secured.get_mut(&transfer);
+        if let Some((secured, transfer)) = secured.zip(self.transfers.get_mut(transfer)) {
+            secured.worked(transfer, now);
+        }
     }
 
     /// Sends `count` pings of this payload from `now` on.
@@ -266,9 +299,12 @@ impl Stack {
             self.interface
                 .poll(micros, &mut self.device, &mut self.sockets);
             let mut is_moved = false;
-            for transfer in &mut self.transfers {
+            for (index, transfer) in self.transfers.iter_mut().enumerate() {
                 let socket = self.sockets.get_mut::<Socket<'_>>(transfer.handle);
-                is_moved |= transfer.pump(socket, now);
+                is_moved |= match self.secured.get_mut(&index) {
+                    Some(secured) => secured.pump(transfer, socket, now),
+                    None => transfer.pump(socket, now),
+                };
             }
             if !is_moved {
                 let outgoing = std::mem::take(&mut self.device.outgoing);
@@ -326,6 +362,7 @@ impl Stack {
             handle: self.sockets.add(socket),
             role,
             since: None,
+            secured: None,
             octets: 0,
             last: Instant(0),
         });
@@ -370,9 +407,7 @@ impl Pings {
 impl Transfer {
     /// Moves octets between the program and its socket. Returns whether there were any.
     fn pump(&mut self, socket: &mut Socket<'_>, now: Instant) -> bool {
-        if self.since.is_none() && socket.may_send() && socket.state() == State::Established {
-            self.since = Some(now);
-        }
+        self.note_established(socket, now);
         match self.role {
             Role::Receives => {
                 let mut moved = 0;
@@ -388,9 +423,7 @@ impl Transfer {
                 if moved > 0 {
                     self.last = now;
                 }
-                if socket.state() == State::CloseWait {
-                    socket.close();
-                }
+                self.close_after(socket);
                 moved > 0
             }
             Role::Sends(all) => {
@@ -407,13 +440,31 @@ impl Transfer {
                         _ => break,
                     }
                 }
-                if self.octets == all && self.since.is_some() && socket.may_send() {
-                    socket.close();
-                    return true;
-                }
-                self.octets > before
+                (self.octets == all && self.finish(socket)) || self.octets > before
             }
         }
+    }
+
+    fn note_established(&mut self, socket: &Socket<'_>, now: Instant) {
+        if self.since.is_none() && socket.may_send() && socket.state() == State::Established {
+            self.since = Some(now);
+        }
+    }
+
+    /// The receiver closes after the sender.
+    fn close_after(&self, socket: &mut Socket<'_>) {
+        if socket.state() == State::CloseWait {
+            socket.close();
+        }
+    }
+
+    /// The sender closes after its last octet. Returns whether it does by now.
+    fn finish(&self, socket: &mut Socket<'_>) -> bool {
+        let ends = self.since.is_some() && socket.may_send();
+        if ends {
+            socket.close();
+        }
+        ends
     }
 }
 

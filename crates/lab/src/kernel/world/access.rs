@@ -10,6 +10,7 @@ use super::blueprint::Blueprint;
 use super::mobility;
 
 use crate::kernel::dialogue::Script;
+use crate::kernel::host::stack::Security;
 use crate::kernel::host::{Entrance, Protects, Supplicant};
 use crate::scenario::graph::setup::TunnelSetup;
 use crate::scenario::{Network, Role};
@@ -96,6 +97,16 @@ impl Blueprint {
     pub(super) fn is_measured(&self, station: usize) -> bool {
         let mut programs = self.programs.iter();
         self.has_radio() && programs.any(|program| program.station == station)
+    }
+
+    /// The flows in TLS of a station, with the security of both ends.
+    pub(in crate::kernel) fn secured(
+        &self,
+        station: usize,
+    ) -> impl Iterator<Item = (usize, &[Security; 2])> {
+        let all = self.securities.iter();
+        let own = all.filter(move |(flow, _)| self.programs[**flow].station == station);
+        own.map(|(flow, both)| (*flow, both))
     }
 
     /// A mobile node's home address.

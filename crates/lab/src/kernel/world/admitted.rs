@@ -1,21 +1,17 @@
 //! How long stations took until their data could go: the access to the radio, the registration
-//! where they are, and the tunnel, part by part.
+//! where they are, the tunnel, and TLS, part by part.
 
 use engine::time::Instant;
 use serde::Serialize;
 
-use super::{World, seconds};
+use super::{Transferred, World, seconds};
 use crate::kernel::dialogue::Progress;
 use crate::kernel::host::Mobile;
 use crate::kernel::{Element, Host};
 
-/// A station's way onto its link. Times are in seconds; none of a part that it does not have.
+/// How long a station takes until its data can go, in seconds; a part that it lacks is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Admitted {
-    /// Name of the station.
-    pub station: String,
-    /// Whether all parts came to their end.
-    pub is_complete: bool,
+pub struct Parts {
     /// From the beginning until the first question of the access point has come.
     pub eap_start_s: Option<f64>,
     /// From there to the last message of the access.
@@ -26,8 +22,22 @@ pub struct Admitted {
     pub registration_s: Option<f64>,
     /// From the first message of the tunnel's exchange to its last.
     pub tunnel_s: Option<f64>,
-    /// From the beginning to the end of the last part.
+    /// From the first flight of TLS to the station's last, in its first flow that has it.
+    pub transport_s: Option<f64>,
+    /// All of them.
     pub all_s: Option<f64>,
+}
+
+/// A station's way onto its link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Admitted {
+    /// Name of the station.
+    pub station: String,
+    /// Whether all parts came to their end.
+    pub is_complete: bool,
+    /// How long it took.
+    #[serde(flatten)]
+    pub parts: Parts,
     /// Frames of the access, of both ends.
     pub frames: u64,
     /// Their octets, without what the link adds.
@@ -39,13 +49,15 @@ pub struct Admitted {
 }
 
 impl World {
-    /// Every station whose way is measured.
-    pub(super) fn admitted(&self) -> Vec<Admitted> {
+    /// Every station whose way is measured, and what came of the flows.
+    pub(super) fn admitted(&self, flows: &[Option<Transferred>]) -> Vec<Admitted> {
         let stations = 0..self.blueprint.nodes.len();
         let measured = stations.filter(|station| self.blueprint.is_measured(*station));
         let all = measured.filter_map(|station| {
             let host = self.host(self.number(station))?;
-            Some(self.admission(station, host))
+            let mut found = self.admission(station, host);
+            self.add_transport(station, flows, &mut found);
+            Some(found)
         });
         all.collect()
     }
@@ -57,12 +69,13 @@ impl World {
             ..Admitted::default()
         };
         let entrance = &host.entrance;
+        let parts = &mut found.parts;
         let mut ends: Vec<Instant> = entrance.opened.into_iter().collect();
         let mut began = entrance.opened;
         if let Some(own) = entrance.supplicant.as_ref().map(|it| &it.progress) {
             began = own.began;
-            found.eap_start_s = span(own.began, own.asked);
-            found.eap_s = span(own.asked, own.ended);
+            parts.eap_start_s = span(own.began, own.asked);
+            parts.eap_s = span(own.asked, own.ended);
             let other = self.other_end(station);
             for end in [Some(own), other].into_iter().flatten() {
                 found.frames += end.frames;
@@ -74,8 +87,8 @@ impl World {
         let mobile = entrance.roaming.as_deref().or(host.part.mobile());
         if let Some(log) = mobile.map(|it| &it.log) {
             let granted = entrance.found;
-            found.discovery_s = span(entrance.opened, log.asked);
-            found.registration_s = span(log.asked, granted);
+            parts.discovery_s = span(entrance.opened, log.asked);
+            parts.registration_s = span(log.asked, granted);
             ends.extend(granted);
         }
         if let Some(control) = host.part.control() {
@@ -86,11 +99,25 @@ impl World {
                 after.next().map_or(at, |it| it.at)
             };
             let last = control.log.established.map(is_last);
-            found.tunnel_s = span(messages.first().map(|it| it.at), last);
+            parts.tunnel_s = span(messages.first().map(|it| it.at), last);
             ends.extend(last);
         }
-        found.all_s = span(began, ends.into_iter().max());
+        parts.all_s = span(began, ends.into_iter().max());
         found
+    }
+
+    /// TLS of a station's first flow that has it: connections begin when its ways are open.
+    fn add_transport(&self, station: usize, flows: &[Option<Transferred>], found: &mut Admitted) {
+        let mut own = self.blueprint.secured(station);
+        let Some((flow, _)) = own.next() else { return };
+        let transferred = flows.get(flow).copied().flatten();
+        let times = transferred.and_then(|it| it.secured_s.zip(it.connected_s));
+        let parts = &mut found.parts;
+        parts.transport_s = times.map(|(secured_s, connected_s)| secured_s - connected_s);
+        parts.all_s = parts
+            .all_s
+            .map(|all| all + parts.transport_s.unwrap_or_default());
+        found.is_complete &= parts.transport_s.is_some();
     }
 
     /// What the access point did for a station.

@@ -16,6 +16,7 @@ use super::tunnel::Tunnel;
 use crate::IP_BYTES_MAX;
 use crate::kernel::cpu::{Costs, PacketCosts};
 use crate::kernel::dialogue::Script;
+use crate::kernel::host::stack::Security;
 use crate::kernel::nat;
 use crate::kernel::source::{Departures, Gaps, Sizes, least_bytes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
@@ -54,7 +55,9 @@ pub struct Blueprint {
     pub clamps_mss: bool,
     /// The dialogues of stations and access points, by the index of each.
     pub dialogues: BTreeMap<(usize, usize), Script>,
-    /// The first operation of a dialogue that a device has no cost of.
+    /// Both ends of the flows in TLS, that of the station first, by the flow's index.
+    pub securities: BTreeMap<usize, [Security; 2]>,
+    /// The first operation of a dialogue or of TLS that a device has no cost of.
     pub unpriced: Option<String>,
 }
 
@@ -211,11 +214,16 @@ impl Blueprint {
             .map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, graph, &tunnels));
-        let (dialogues, unpriced) = scripts::dialogues(scenario, catalogue)?;
+        let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let (dialogues, mut unpriced) = scripts::dialogues(scenario, catalogue)?;
+        let securities = scripts::securities(scenario, catalogue, &mut unpriced)?;
+        for (node, named) in nodes.iter_mut().zip(scenario.nodes.iter().enumerate()) {
+            node.frames = scripts::frames(named, scenario, catalogue, &mut unpriced)?;
+        }
         let blueprint = Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
-            nodes: nodes.collect::<Result<_, _>>()?,
+            nodes,
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph: graph.clone(),
@@ -225,6 +233,7 @@ impl Blueprint {
             is_short: scenario.is_short,
             clamps_mss: scenario.clamps_mss,
             dialogues,
+            securities,
             unpriced,
         };
         blueprint.check_skip(scenario)?;
@@ -334,12 +343,11 @@ impl NodeBlueprint {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
-        let frames = scripts::frames((index, node), scenario, catalogue)?;
         let named = |name: &String| scenario.nodes.iter().position(|it| it.name == *name);
         Ok(Self {
             ends_tunnels: node.ends_tunnels,
             radius: node.radius.as_ref().and_then(named),
-            frames,
+            frames: None,
             name: node.name.clone(),
             role: node.role,
             filters_sources: node.filters_sources,
@@ -395,6 +403,14 @@ impl Joint {
 }
 
 impl Programs {
+    /// Who sends the data, and who receives it.
+    pub(in crate::kernel) const fn ends(&self) -> (usize, usize) {
+        match self.is_up {
+            true => (self.station, self.server),
+            false => (self.server, self.station),
+        }
+    }
+
     fn of(
         flow: &scenario::Flow,
         scenario: &Scenario,

@@ -124,7 +124,8 @@ impl World {
             outcome.links = carried.map(|(all, before)| all.since(&before)).collect();
         }
         outcome.tunnels = self.tunnelled(exchanges);
-        outcome.admitted = self.admitted();
+        let transferred: Vec<_> = outcome.flows.iter().map(|flow| flow.transferred).collect();
+        outcome.admitted = self.admitted(&transferred);
         outcome.mobile = self.moved();
         outcome.drops = self.drops();
         outcome.unpriced = self.unpriced();

@@ -89,7 +89,7 @@ pub struct Transferred {
     pub bytes: u64,
     /// Octets that arrived.
     pub received_bytes: u64,
-    /// From the beginning of the connection to the last octet.
+    /// From the beginning of the connection to the last octet, without the handshake of TLS.
     pub seconds: f64,
     /// Octets that arrived divided by that time, in bits per second.
     pub throughput_bps: f64,
@@ -97,6 +97,9 @@ pub struct Transferred {
     pub is_complete: bool,
     /// Until the client was connected: a round trip of two small packets.
     pub connected_s: Option<f64>,
+    /// Until TLS was set up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secured_s: Option<f64>,
     /// How often the sender's timer ended.
     pub timeouts: u64,
 }
@@ -210,6 +213,7 @@ impl Transferred {
             throughput_bps: received_bytes as f64 * 8.0 / seconds,
             is_complete,
             connected_s: None,
+            secured_s: None,
             timeouts: 0,
         }
     }

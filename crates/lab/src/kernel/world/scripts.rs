@@ -1,5 +1,5 @@
-//! The dialogues of stations and access points with the time that each end computes, and what
-//! frames of a cipher cost.
+//! The dialogues of stations and access points, and of both ends of TLS, with the time that each
+//! end computes, and what frames of a cipher cost.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use crate::cost::{Device, Direction};
 use crate::exchange::Exchange;
 use crate::kernel::cpu::PacketCosts;
 use crate::kernel::dialogue::{Script, Step};
-use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Uncomputable};
+use crate::kernel::host::stack::Security;
+use crate::scenario::{Access, Catalogue, Kind, Node, Role, Scenario, Tls, Uncomputable};
 
 /// The dialogues of all stations, by station and access point, and the first operation without a
 /// cost.
@@ -32,11 +33,7 @@ pub(crate) fn script(
     catalogue: &Catalogue,
     unpriced: &mut Option<String>,
 ) -> Result<Script, Uncomputable> {
-    let device = |node: &Node| {
-        let computer = node.computer.as_ref();
-        let device = computer.map(|computer| scenario.device(&node.name, computer, catalogue));
-        device.transpose()
-    };
+    let device = |node: &Node| device(node, scenario, catalogue);
     let point = &scenario.nodes[access.access_point];
     let server = scenario
         .nodes
@@ -63,11 +60,7 @@ pub(crate) fn script(
                 Some(_) => &server,
                 None => &point,
             };
-            let mut seconds = |device: &Option<Device>, work: &[String]| {
-                device
-                    .as_ref()
-                    .map_or(0.0, |device| spent(device, work, unpriced))
-            };
+            let mut seconds = |device: &Option<Device>, work| spent(device, work, unpriced);
             steps.push(Step {
                 is_from_station: message.is_from_node,
                 frame_bytes: bytes - message.framing,
@@ -80,8 +73,89 @@ pub(crate) fn script(
     Ok(steps.into())
 }
 
+fn device(
+    node: &Node,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<Option<Device>, Uncomputable> {
+    let computer = node.computer.as_ref();
+    let device = computer.map(|computer| scenario.device(&node.name, computer, catalogue));
+    Ok(device.transpose()?)
+}
+
+/// Both ends of each flow in TLS, that of the station first, by the flow's index.
+pub(super) fn securities(
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    unpriced: &mut Option<String>,
+) -> Result<BTreeMap<usize, [Security; 2]>, Uncomputable> {
+    let all = scenario.transport.iter().map(|transport| {
+        let ends = scenario.flows[transport.flow].ends();
+        let tls = &transport.tls;
+        let mut devices = [None, None];
+        for (found, node) in devices.iter_mut().zip([ends.0, ends.1]) {
+            *found = device(&scenario.nodes[node], scenario, catalogue)?;
+        }
+        let script = handshake(tls, &devices, catalogue, unpriced)?;
+        if script.is_empty() {
+            let what = format!("'{}' has no message with a stream in TCP", tls.method);
+            return Err(scenario.fault(&["policy", "layer"], what).into());
+        }
+        let mut end = |device: &Option<Device>, is_client| Security {
+            script: script.clone(),
+            records: tls.records,
+            record_bytes: tls.record_bytes,
+            costs: records(device, tls, unpriced),
+            is_client,
+        };
+        let both = [end(&devices[0], true), end(&devices[1], false)];
+        Ok((transport.flow, both))
+    });
+    all.collect()
+}
+
+/// The flights of a handshake.
+fn handshake(
+    tls: &Tls,
+    devices: &[Option<Device>; 2],
+    catalogue: &Catalogue,
+    unpriced: &mut Option<String>,
+) -> Result<Script, Uncomputable> {
+    // The scenario has checked that it is there.
+    let entry = catalogue.find(Kind::Exchange, &tls.method);
+    let exchange = entry.map(|entry| Exchange::parse(&entry.file, &entry.text));
+    let exchange = exchange.transpose()?;
+    let flights = exchange.iter().flat_map(Exchange::flights);
+    let steps = flights.map(|message| Step {
+        is_from_station: message.is_from_node,
+        frame_bytes: message.stream.unwrap_or_default(),
+        relayed_bytes: None,
+        station_s: spent(&devices[0], &message.work, unpriced),
+        server_s: spent(&devices[1], &message.peer_work, unpriced),
+    });
+    Ok(steps.collect())
+}
+
+/// Seconds of a record; none if they have no source, which is noted.
+fn records(device: &Option<Device>, tls: &Tls, unpriced: &mut Option<String>) -> PacketCosts {
+    let mut cost = |direction| {
+        let price = device.as_ref().map(|it| it.record(&tls.records, direction));
+        price.transpose().unwrap_or_else(|missing| {
+            unpriced.get_or_insert_with(|| missing.to_string());
+            None
+        })
+    };
+    PacketCosts {
+        seal: cost(Direction::Seal).unwrap_or_default(),
+        open: cost(Direction::Open).unwrap_or_default(),
+    }
+}
+
 /// Seconds of operations; those without a cost take none, and the first is noted.
-fn spent(device: &Device, work: &[String], unpriced: &mut Option<String>) -> f64 {
+fn spent(device: &Option<Device>, work: &[String], unpriced: &mut Option<String>) -> f64 {
+    let Some(device) = device else {
+        return 0.0;
+    };
     let each = work.iter().map(|name| match device.operation(name) {
         Ok(seconds) => seconds,
         Err(missing) => {
@@ -93,11 +167,12 @@ fn spent(device: &Device, work: &[String], unpriced: &mut Option<String>) -> f64
 }
 
 /// Seconds of a frame at a station or an access point; none: its link has no cipher, its hardware
-/// ciphers, or it computes in no time.
+/// ciphers, or it computes in no time. What they leave out is noted.
 pub(super) fn frames(
     (index, node): (usize, &Node),
     scenario: &Scenario,
     catalogue: &Catalogue,
+    left_out: &mut Option<String>,
 ) -> Result<Option<PacketCosts>, Uncomputable> {
     let links = scenario.links.iter().enumerate();
     let mut links = links.filter(|(_, joint)| match node.role {
@@ -112,9 +187,17 @@ pub(super) fn frames(
         return Ok(None);
     }
     let device = scenario.device(&node.name, computer, catalogue)?;
-    let unpriced = |missing| scenario.unpriced((&node.name, index), missing);
+    let mut cost = |direction| {
+        let cost = device.frame(cipher, direction);
+        let cost = cost.map_err(|missing| scenario.unpriced((&node.name, index), missing));
+        let (seconds, missing) = cost?;
+        if let Some(missing) = missing {
+            left_out.get_or_insert_with(|| format!("{}: {missing}", node.name));
+        }
+        Ok::<_, Uncomputable>(seconds)
+    };
     Ok(Some(PacketCosts {
-        seal: device.frame(cipher, Direction::Seal).map_err(unpriced)?,
-        open: device.frame(cipher, Direction::Open).map_err(unpriced)?,
+        seal: cost(Direction::Seal)?,
+        open: cost(Direction::Open)?,
     }))
 }

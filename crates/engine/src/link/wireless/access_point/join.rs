@@ -4,17 +4,20 @@ use wire::codec::Writer;
 use wire::ieee80211::{
     Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
     OPEN_ALGORITHM, SAE_ALGORITHM, control, element_id, extension, find_extension, read_reason,
-    status, write_diffie_hellman,
+    reason, status, write_diffie_hellman, write_rates,
 };
 
-use super::{AccessPoint, BEACON_INTERVAL, Exchange, MOST_EXCHANGES, Member, NamedKey, Traffic};
+use super::{
+    AccessPoint, BEACON_INTERVAL, EXCHANGE_PATIENCE, Exchange, Keys, LONG_SILENCE,
+    MOST_AUTHENTICATED, MOST_EXCHANGES, Member, NamedKey, Traffic,
+};
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::Akm;
 use crate::link::wireless::network::{Credential, Mismatch, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
-use crate::link::wireless::port::{MAX_GROWTH, MAX_STATIONS};
-use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
+use crate::link::wireless::port::MAX_STATIONS;
+use crate::link::wireless::sae::{Admission, Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
 impl AccessPoint {
@@ -39,6 +42,7 @@ impl AccessPoint {
             control::ASSOCIATION_REQUEST => {
                 let request = AssociationRequest::parse(body);
                 let request = request.map_err(|_| DropReason::MalformedMessage)?;
+                self.check_authenticated(from, now, out)?;
                 self.associate(from, &request, now, out);
                 Ok(())
             }
@@ -48,7 +52,7 @@ impl AccessPoint {
                 }
                 let reason = read_reason(body);
                 let reason = reason.map_err(|_| DropReason::MalformedMessage)?;
-                self.forget(from);
+                self.forget_left(from, now);
                 let left = LinkFailure::PeerLeft(reason);
                 out.events.push(LinkEvent::Left(from, left));
                 Ok(())
@@ -108,9 +112,46 @@ impl AccessPoint {
                 let mut body = Writer::new();
                 answer.write(&mut body);
                 self.send(control::AUTHENTICATION, station, body.as_slice(), out);
+                self.note_authenticated(station, now);
                 Ok(())
             }
             _ => Err(DropReason::UnexpectedMessage),
+        }
+    }
+
+    fn note_authenticated(&mut self, station: Address, now: Instant) {
+        self.authenticated
+            .retain(|_, at| *at + EXCHANGE_PATIENCE > now);
+        if self.authenticated.len() >= MOST_AUTHENTICATED {
+            let oldest = self.authenticated.iter().min_by_key(|(_, at)| **at);
+            let oldest = oldest.map(|(station, _)| *station);
+            oldest.map(|it| self.authenticated.remove(&it));
+        }
+        self.authenticated.insert(station, now);
+    }
+
+    /// A station asks for association after it has authenticated. With SAE its confirm may still be
+    /// on the way: it asks again.
+    fn check_authenticated(
+        &mut self,
+        station: Address,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Result<(), DropReason> {
+        let is_authenticated = match self.exchanges.get(&station) {
+            Some(exchange) => exchange.keys.is_some(),
+            None => self
+                .authenticated
+                .get(&station)
+                .is_some_and(|at| *at + EXCHANGE_PATIENCE > now),
+        };
+        let is_known = self.exchanges.contains_key(&station) || self.members.contains_key(&station);
+        if !is_authenticated && !is_known {
+            self.dismiss(station, reason::NOT_AUTHENTICATED, out);
+        }
+        match is_authenticated {
+            true => Ok(()),
+            false => Err(DropReason::LinkUnknownStation),
         }
     }
 
@@ -132,29 +173,36 @@ impl AccessPoint {
         let method = method.clone();
         let mut answer = SaeOutbox::default();
         if let Some(mut exchange) = self.exchanges.remove(&station) {
+            // A drop is counted.
             let handled = exchange.sae.handle(body, now, &mut answer);
             // A station that has begun anew has forgotten the exchange that it has completed.
             let is_new = transaction == 1 && handled == Err(DropReason::UnexpectedMessage);
             if !(is_new && exchange.keys.is_some()) {
                 self.exchanged(station, exchange, answer, out);
-                return handled;
+                return Ok(());
             }
             self.retire_exchange(&exchange);
         }
         if self.exchanges.len() >= MOST_EXCHANGES {
             return Err(DropReason::TooManyExchanges);
         }
-        if let Some(body) = self.gate.admit(body, station, self.exchanges.len())? {
-            self.send(control::AUTHENTICATION, station, &body, out);
-            return Ok(());
-        }
+        let open = self.exchanges.len();
+        let is_hash_to_element = method.is_hash_to_element();
+        let admitted = self.gate.admit(body, is_hash_to_element, station, open)?;
+        let commit = match admitted {
+            Admission::Admitted(commit) => commit,
+            Admission::Refused(body) => {
+                self.send(control::AUTHENTICATION, station, &body, out);
+                return Ok(());
+            }
+        };
         let config = SaeConfig {
             method,
             own: self.own,
             peer: station,
         };
         let mut random = self.stream("sae");
-        let sae = Sae::answer(config, body, &mut random, now, &mut answer)?;
+        let sae = Sae::answer(config, commit, &mut random, now, &mut answer);
         let exchange = Exchange {
             sae,
             began: now,
@@ -188,8 +236,7 @@ impl AccessPoint {
     }
 
     pub(super) fn retire_exchange(&mut self, exchange: &Exchange) {
-        self.drops.merge(exchange.sae.drops());
-        self.work.merge(exchange.sae.work());
+        self.counts.add(exchange.sae.drops(), exchange.sae.work());
     }
 
     pub(super) fn associate(
@@ -200,8 +247,8 @@ impl AccessPoint {
         out: &mut AirOutbox,
     ) {
         let mut own = Writer::new();
-        self.network.write_name(&mut own);
-        let admitted = self.admit(station, request, now, &mut own);
+        write_rates(&mut own);
+        let admitted = self.admit(station, request, &mut own, now, out);
         let (status, association_id) = match &admitted {
             Ok((id, _)) => (status::SUCCESS, *id),
             Err(status) => (*status, 0),
@@ -232,8 +279,9 @@ impl AccessPoint {
         &mut self,
         station: Address,
         request: &AssociationRequest<'_>,
-        now: Instant,
         own: &mut Writer,
+        now: Instant,
+        out: &mut AirOutbox,
     ) -> Result<(u16, Option<NamedKey>), u16> {
         if station.is_group() || station == self.own || !self.network.is_named(request.elements) {
             return Err(status::UNSPECIFIED);
@@ -246,19 +294,22 @@ impl AccessPoint {
         same.map_err(|it| match it {
             Mismatch::Element => status::INVALID_ELEMENT,
             Mismatch::Akm => status::INVALID_AKM,
-            Mismatch::Cipher => status::INVALID_PAIRWISE_CIPHER,
+            Mismatch::GroupCipher => status::INVALID_GROUP_CIPHER,
+            Mismatch::PairwiseCipher => status::INVALID_PAIRWISE_CIPHER,
         })?;
         let master = match security {
             Security::Rsn { akm: Akm::Owe, .. } => {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
                 let element = element.ok_or(status::INVALID_ELEMENT)?.to_vec();
                 let mut random = self.stream("owe");
-                let pair = OwePair::generate(&mut random, &mut self.work);
-                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.work);
+                let pair = OwePair::generate(&mut random, &mut self.counts.work);
+                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.counts.work);
                 let keys = keys.map_err(|reason| {
-                    self.drops.count(reason);
+                    self.counts.drops.count(reason);
                     status::UNSUPPORTED_GROUP
                 })?;
+                // RFC 8110 §4.3
+                own.bytes(&self.network.security.rsn());
                 write_diffie_hellman(&pair.element(), own);
                 Some((keys.master, Some(keys.pmkid)))
             }
@@ -266,11 +317,12 @@ impl AccessPoint {
                 credential: Credential::Password(_),
                 ..
             } => {
-                let exchange = self.exchanges.remove(&station);
-                let exchange = exchange.ok_or(status::UNSPECIFIED)?;
-                self.retire_exchange(&exchange);
-                let keys = exchange.keys.ok_or(status::UNSPECIFIED)?;
-                Some((keys.master, Some(keys.pmkid)))
+                // The exchange stays until the station has keys: anybody can send this request,
+                // and the station itself repeats it if our answer is lost.
+                let exchange = self.exchanges.get(&station);
+                let keys = exchange.and_then(|it| it.keys.as_ref());
+                let keys = keys.ok_or(status::UNSPECIFIED)?;
+                Some((keys.master.clone(), Some(keys.pmkid)))
             }
             Security::Rsn {
                 credential: Credential::Master(master),
@@ -278,32 +330,43 @@ impl AccessPoint {
             } => Some((master.clone(), None)),
             _ => None,
         };
-        let id = self.make_room(station).ok_or(status::NO_ROOM)?;
+        let id = self.make_room(station, now, out);
+        let id = id.ok_or(status::NO_ROOM)?;
         self.forget(station);
         self.port.join(station);
         self.streams += 1;
         let member = Member {
             association_id: id,
             rsn: whole(request.elements, element_id::RSN),
-            handshake: None,
+            keys: Keys::None,
             is_secured: false,
             joined: self.streams,
+            heard_at: now,
             traffic: Traffic::default(),
         };
         self.members.insert(station, member);
         Ok((id, master))
     }
 
-    /// A free association identifier. If there is none, the oldest station without keys goes.
-    pub(super) fn make_room(&mut self, station: Address) -> Option<u16> {
+    /// A free association identifier. If there is none, the oldest station without keys goes, or
+    /// the one that is silent for longest.
+    pub(super) fn make_room(
+        &mut self,
+        station: Address,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) -> Option<u16> {
         if let Some(known) = self.members.get(&station) {
             return Some(known.association_id);
         }
         if self.members.len() >= MAX_STATIONS {
-            let without = self.members.iter().filter(|(_, it)| !it.is_secured);
+            let members = || self.members.iter();
+            let without = members().filter(|(_, it)| !it.is_secured);
             let oldest = without.min_by_key(|(_, it)| it.joined);
-            let oldest = *oldest?.0;
-            self.forget(oldest);
+            let silent = members().filter(|(_, it)| it.heard_at + LONG_SILENCE <= now);
+            let longest = silent.min_by_key(|(_, it)| it.heard_at);
+            let goes = *oldest.or(longest)?.0;
+            self.leave(goes, reason::NO_ROOM, LinkFailure::Displaced, now, out);
         }
         let mut taken = vec![false; MAX_STATIONS + 1];
         for member in self.members.values() {
@@ -317,11 +380,22 @@ impl AccessPoint {
         station: Address,
         reason: u16,
         why: LinkFailure,
+        now: Instant,
         out: &mut AirOutbox,
     ) {
         self.dismiss(station, reason, out);
-        self.forget(station);
+        self.forget_left(station, now);
         out.events.push(LinkEvent::Left(station, why));
+    }
+
+    /// Forgets a station that has left: it must not read what is sent to groups from now on.
+    fn forget_left(&mut self, station: Address, now: Instant) {
+        let member = self.members.get(&station);
+        let has_group = member.is_some_and(|it| it.is_secured);
+        self.forget(station);
+        if let Some(group) = self.group.as_mut().filter(|_| has_group) {
+            group.note_leaving(now);
+        }
     }
 
     pub(super) fn dismiss(&mut self, station: Address, reason: u16, out: &mut AirOutbox) {
@@ -329,20 +403,16 @@ impl AccessPoint {
         self.send(kind, station, &reason.to_le_bytes(), out);
     }
 
-    pub(super) fn forget(&mut self, station: Address) {
-        if let Some(member) = self.members.remove(&station)
-            && let Some(handshake) = &member.handshake
-        {
-            self.drops.merge(handshake.drops());
-            self.work.merge(handshake.work());
+    fn forget(&mut self, station: Address) {
+        if let Some(member) = self.members.remove(&station) {
+            member.keys.add_to(&mut self.counts);
         }
         self.port.leave(station);
+        // It may have been the last one without the next key.
+        self.replace_group();
     }
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
-        let mut air = vec![0; body.len() + MAX_GROWTH];
-        let len = self.port.manage(kind, to, body, &mut air);
-        air.truncate(len.expect("room for a header"));
-        out.frames.push(air);
+        out.frames.push(self.port.manage(kind, to, body));
     }
 }

@@ -3,9 +3,10 @@
 use crypto::rand::Stream;
 use wire::ieee80211::{Address, reason};
 
-use super::{AccessPoint, random_key};
+use super::{AccessPoint, Keys, Member, random_key};
 use crate::counters::DropReason;
-use crate::link::wireless::cipher::{GroupKey, PermittedCipher};
+use crate::link::wireless::cipher::{GroupKey, PermittedCipher, TemporalKey};
+use crate::link::wireless::counts::Counts;
 use crate::link::wireless::dynamic_wep::{GivenKey, KeyGiver, SessionKey};
 use crate::link::wireless::handshake::{
     Authenticator, AuthenticatorConfig, Fact, Failure, MasterKey, Outbox,
@@ -13,7 +14,85 @@ use crate::link::wireless::handshake::{
 use crate::link::wireless::network::Security;
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent};
 use crate::link::wireless::station::send_eapol;
-use crate::time::Instant;
+use crate::time::{Deadline, Duration, Instant};
+
+/// How long the first frame from a station is waited for that shows it has keys of WEP; then twice
+/// as long each time.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest wait is this power of two.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// The keys of WEP of one station. They are sent again until a frame is under them.
+pub(super) struct Giving {
+    giver: KeyGiver,
+    random: Stream,
+    own: TemporalKey,
+    attempts: u32,
+    next_at: Option<Instant>,
+}
+
+impl Giving {
+    fn new(session: SessionKey, cipher: PermittedCipher, mut random: Stream) -> Self {
+        Self {
+            giver: KeyGiver::new(session),
+            own: random_key(cipher, &mut random),
+            random,
+            attempts: 0,
+            next_at: None,
+        }
+    }
+
+    fn renew(&mut self, cipher: PermittedCipher) {
+        self.own = random_key(cipher, &mut self.random);
+        self.attempts = 0;
+    }
+
+    /// The packets with both keys.
+    fn packets(&mut self, group: GroupKey, now: Instant) -> [Vec<u8>; 2] {
+        self.next_at = Some(now + PATIENCE * (1 << self.attempts.min(MOST_DOUBLINGS)));
+        self.attempts += 1;
+        let of_group = GivenKey {
+            key: group.key,
+            key_id: group.key_id,
+            is_unicast: false,
+        };
+        let of_station = GivenKey {
+            key: self.own.clone(),
+            key_id: 0,
+            is_unicast: true,
+        };
+        [of_group, of_station].map(|given| self.giver.give(&given, &mut self.random))
+    }
+}
+
+impl Keys {
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        match self {
+            Self::None => None,
+            Self::Handshake(it) => it.deadline(),
+            Self::Given(it) => it.next_at.map(|at| Deadline {
+                at,
+                why: "send keys of WEP again",
+            }),
+        }
+    }
+
+    /// Adds what its machine has counted.
+    pub(super) fn add_to(&self, counts: &mut Counts) {
+        match self {
+            Self::None => {}
+            Self::Handshake(it) => counts.add(it.drops(), it.work()),
+            Self::Given(it) => counts.work.merge(it.giver.work()),
+        }
+    }
+
+    /// A frame under its key came from the station.
+    pub(super) fn note_protected(&mut self) {
+        if let Self::Given(it) = self {
+            it.next_at = None;
+        }
+    }
+}
 
 impl AccessPoint {
     pub(super) fn begin(
@@ -32,10 +111,6 @@ impl AccessPoint {
         let Some(member) = self.members.get_mut(&station) else {
             return;
         };
-        if let Some(old) = member.handshake.take() {
-            self.drops.merge(old.drops());
-            self.work.merge(old.work());
-        }
         let config = AuthenticatorConfig {
             akm,
             pairwise,
@@ -48,8 +123,8 @@ impl AccessPoint {
         };
         let mut agreed = Outbox::default();
         let handshake = Authenticator::new(config, random, now, &mut agreed);
-        member.handshake = Some(Box::new(handshake));
-        self.agreed(station, agreed, out);
+        self.set_keys(station, Keys::Handshake(Box::new(handshake)));
+        self.agreed(station, agreed, now, out);
     }
 
     pub(super) fn key_packet(
@@ -59,23 +134,18 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) {
-        let last_number = self.port.last_group_number();
-        let group = self.group.clone().map(|group| GroupKey {
-            last_number,
-            ..group
-        });
-        let member = self.members.get_mut(&station);
-        let handshake = member.and_then(|it| it.handshake.as_mut());
-        let (Some(handshake), Some(group)) = (handshake, group) else {
-            return self.drops.count(DropReason::UnexpectedMessage);
+        let group = self.group.as_ref().map(|it| it.key(&self.port));
+        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
+        let (Some(Keys::Handshake(handshake)), Some(group)) = (keys, group) else {
+            return self.counts.drops.count(DropReason::UnexpectedMessage);
         };
         let mut agreed = Outbox::default();
         // A drop is counted.
         let _ = handshake.handle(packet, &group, now, &mut agreed);
-        self.agreed(station, agreed, out);
+        self.agreed(station, agreed, now, out);
     }
 
-    pub(super) fn agreed(&mut self, station: Address, agreed: Outbox, out: &mut AirOutbox) {
+    fn agreed(&mut self, station: Address, agreed: Outbox, now: Instant, out: &mut AirOutbox) {
         for packet in agreed.packets {
             send_eapol(&mut self.port, self.own, station, &packet, out);
         }
@@ -83,51 +153,152 @@ impl AccessPoint {
             match fact {
                 Fact::Pairwise(key) => drop(self.port.install_pairwise(station, &key)),
                 Fact::Group(_) => {}
-                Fact::Done => self.secured(station, out),
+                Fact::Done => {
+                    self.secured(station, out);
+                    self.give_group(station, now, out);
+                }
+                Fact::GroupTaken => {
+                    self.give_group(station, now, out);
+                    self.replace_group();
+                }
                 Fact::Failed(failure) => {
                     let reason = match failure {
                         Failure::OtherRsn => reason::OTHER_ELEMENT,
+                        Failure::NoGroupAnswer => reason::GROUP_HANDSHAKE_TIMEOUT,
                         _ => reason::HANDSHAKE_TIMEOUT,
                     };
-                    self.leave(station, reason, failure.into(), out);
+                    self.leave(station, reason, failure.into(), now, out);
                 }
             }
         }
     }
 
-    /// The keys go out before the pairwise one is installed.
+    /// Gives the next group key to all.
+    pub(super) fn renew_group(&mut self, now: Instant, out: &mut AirOutbox) {
+        if let Security::DynamicWep(cipher) = self.network.security {
+            // Nothing tells that a station has it.
+            self.group
+                .iter_mut()
+                .for_each(|it| it.replace(&mut self.port));
+            for station in self.stations() {
+                self.give_again(station, cipher, now, out);
+            }
+            return;
+        }
+        for station in self.stations() {
+            self.give_group(station, now, out);
+        }
+        self.replace_group();
+    }
+
+    /// Gives a station the newest group key, if it has keys but not this one.
+    fn give_group(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+        let group = self.group.as_ref().map(|it| it.newest(&self.port));
+        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
+        let (Some(Keys::Handshake(handshake)), Some(group)) = (keys, group) else {
+            return;
+        };
+        let mut agreed = Outbox::default();
+        if handshake.give_group(&group, now, &mut agreed) {
+            self.agreed(station, agreed, now, out);
+        }
+    }
+
+    /// Puts the next group key in force once all stations with keys have it. Those that are about
+    /// to get keys get it after them.
+    pub(super) fn replace_group(&mut self) {
+        let Some(group) = self.group.as_mut().filter(|it| it.is_renewed()) else {
+            return;
+        };
+        let next = group.newest(&self.port);
+        let has_it = |member: &Member| match &member.keys {
+            Keys::Handshake(it) => it.has_group(&next) || !it.has_keys(),
+            _ => true,
+        };
+        if self.members.values().all(has_it) {
+            group.replace(&mut self.port);
+        }
+    }
+
+    pub(super) fn fire_keys(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+        match self.members.get_mut(&station).map(|it| &mut it.keys) {
+            Some(Keys::Handshake(handshake)) => {
+                let mut agreed = Outbox::default();
+                handshake.fire(now, &mut agreed);
+                self.agreed(station, agreed, now, out);
+            }
+            Some(Keys::Given(giving)) if giving.next_at.is_some_and(|at| at <= now) => {
+                self.send_given(station, now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives a station keys of WEP after EAP.
     pub(super) fn give(
         &mut self,
         station: Address,
         session: SessionKey,
         cipher: PermittedCipher,
+        now: Instant,
         out: &mut AirOutbox,
     ) {
-        let mut random = self.stream("wep");
-        let mut giver = KeyGiver::new(session);
-        let own = random_key(cipher, &mut random);
-        let of_group = self.group.as_ref().map(|group| GivenKey {
-            key: group.key.clone(),
-            key_id: group.key_id,
-            is_unicast: false,
-        });
-        let of_station = GivenKey {
-            key: own.clone(),
-            key_id: 0,
-            is_unicast: true,
+        let random = self.stream("wep");
+        self.set_keys(
+            station,
+            Keys::Given(Box::new(Giving::new(session, cipher, random))),
+        );
+        self.send_given(station, now, out);
+        self.install_given(station);
+        self.secured(station, out);
+    }
+
+    fn give_again(
+        &mut self,
+        station: Address,
+        cipher: PermittedCipher,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
+        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
+        if let Some(Keys::Given(giving)) = keys {
+            giving.renew(cipher);
+            self.send_given(station, now, out);
+            self.install_given(station);
+        }
+    }
+
+    /// The keys go out before the pairwise one is installed.
+    fn send_given(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+        let group = self.group.as_ref().map(|it| it.newest(&self.port));
+        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
+        let (Some(Keys::Given(giving)), Some(group)) = (keys, group) else {
+            return;
         };
-        for given in of_group.iter().chain([&of_station]) {
-            let packet = giver.give(given, &mut random);
+        for packet in giving.packets(group, now) {
             send_eapol(&mut self.port, self.own, station, &packet, out);
         }
-        self.work.merge(giver.work());
-        self.port.install_pairwise(station, &own);
-        self.secured(station, out);
+    }
+
+    fn install_given(&mut self, station: Address) {
+        let member = self.members.get(&station);
+        if let Some(Keys::Given(giving)) = member.map(|it| &it.keys) {
+            self.port.install_pairwise(station, &giving.own);
+        }
+    }
+
+    fn set_keys(&mut self, station: Address, keys: Keys) {
+        let member = self.members.get_mut(&station);
+        let old = member.map(|it| core::mem::replace(&mut it.keys, keys));
+        old.iter().for_each(|it| it.add_to(&mut self.counts));
     }
 
     pub(super) fn secured(&mut self, station: Address, out: &mut AirOutbox) {
         if let Some(member) = self.members.get_mut(&station) {
             member.is_secured = true;
+        }
+        if let Some(exchange) = self.exchanges.remove(&station) {
+            self.retire_exchange(&exchange);
         }
         out.events.push(LinkEvent::Secured(station));
     }

@@ -2,7 +2,8 @@
 //! 12-10).
 
 use crypto::hash::Hash;
-use wire::ieee80211::{AkmSuite, key_information};
+use wire::codec::Writer;
+use wire::ieee80211::{AkmSuite, Rsn, key_information};
 
 use crate::link::wireless::cipher::LinkCipher;
 
@@ -51,6 +52,21 @@ impl Akm {
             Self::Sae => AkmSuite::Sae,
             Self::Owe => AkmSuite::Owe,
         }
+    }
+
+    /// The RSN element of a network with this cipher, for frames to one station and to groups.
+    pub fn element(self, cipher: LinkCipher) -> Vec<u8> {
+        let rsn = Rsn {
+            group: cipher.suite(),
+            pairwise: vec![cipher.suite()],
+            akms: vec![self.suite()],
+            capabilities: 0,
+            pmkids: Vec::new(),
+            group_management: None,
+        };
+        let mut w = Writer::new();
+        rsn.write(&mut w);
+        w.into_vec()
     }
 
     /// The hash that derives keys.

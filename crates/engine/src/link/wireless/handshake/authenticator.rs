@@ -54,6 +54,8 @@ pub struct Authenticator {
     attempts: u32,
     next_at: Option<Instant>,
     has_wrong_mic: bool,
+    /// The group key that the station has.
+    given: Option<GroupKey>,
     drops: DropCounters,
     work: Work,
 }
@@ -93,32 +95,38 @@ impl Authenticator {
             attempts: 0,
             next_at: None,
             has_wrong_mic: false,
+            given: None,
             drops: DropCounters::default(),
             work: Work::default(),
         };
-        machine.begin(now, out);
+        machine.random.fill(&mut machine.anonce);
+        machine.enter(Stage::First, now, out);
         machine
     }
 
-    /// Sends message 1 again with a new nonce: the pairwise key is renewed.
-    pub fn renew(&mut self, now: Instant, out: &mut Outbox) {
-        self.begin(now, out);
-    }
-
-    fn begin(&mut self, now: Instant, out: &mut Outbox) {
-        self.random.fill(&mut self.anonce);
-        self.has_wrong_mic = false;
-        self.enter(Stage::First, now, out);
-    }
-
-    /// Gives the station another group key, once it has the first. False if it has none yet.
+    /// Gives the station another group key, once it has the first. False if it has none yet, or
+    /// has or gets this one already.
     pub fn give_group(&mut self, group: &GroupKey, now: Instant, out: &mut Outbox) -> bool {
-        let (Stage::Done(key) | Stage::Group(key, _)) = &self.stage else {
-            return false;
+        let key = match &self.stage {
+            Stage::Group(_, given) if is_same(given, group) => return false,
+            Stage::Done(key) | Stage::Group(key, _) => key.clone(),
+            _ => return false,
         };
-        let key = key.clone();
+        if self.has_group(group) {
+            return false;
+        }
         self.enter(Stage::Group(key, group.clone()), now, out);
         true
+    }
+
+    /// Whether the station has said that it has this group key.
+    pub fn has_group(&self, group: &GroupKey) -> bool {
+        self.given.as_ref().is_some_and(|it| is_same(it, group))
+    }
+
+    /// Whether the station has keys.
+    pub fn has_keys(&self) -> bool {
+        matches!(self.stage, Stage::Done(_) | Stage::Group(..))
     }
 
     /// Takes an EAPOL packet of the station. `group` is the group key with its packet number of
@@ -186,14 +194,17 @@ impl Authenticator {
     fn finish(&mut self, out: &mut Outbox) {
         self.next_at = None;
         match core::mem::replace(&mut self.stage, Stage::Failed) {
-            Stage::Third(key, _) => {
+            Stage::Third(key, group) => {
                 out.facts.push(Fact::Pairwise(key.temporal().clone()));
-                self.stage = Stage::Done(key);
+                out.facts.push(Fact::Done);
+                (self.stage, self.given) = (Stage::Done(key), Some(group));
             }
-            Stage::Group(key, _) => self.stage = Stage::Done(key),
+            Stage::Group(key, group) => {
+                out.facts.push(Fact::GroupTaken);
+                (self.stage, self.given) = (Stage::Done(key), Some(group));
+            }
             stage => self.stage = stage,
         }
-        out.facts.push(Fact::Done);
         // Nothing is awaited: the answer is accepted once.
         self.counters = self.counters.end..self.counters.end;
     }
@@ -303,10 +314,13 @@ impl Authenticator {
     }
 }
 
+fn is_same(one: &GroupKey, other: &GroupKey) -> bool {
+    one.key_id == other.key_id && one.key == other.key
+}
+
 fn gtk_of(group: &GroupKey) -> Gtk<'_> {
     Gtk {
         key_id: group.key_id,
-        is_for_sending: false,
         key: group.key.octets(),
     }
 }

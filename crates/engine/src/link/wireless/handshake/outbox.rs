@@ -18,6 +18,8 @@ pub enum Fact {
     Pairwise(TemporalKey),
     /// Install this group key.
     Group(GroupKey),
+    /// The station has the group key that was given after the handshake.
+    GroupTaken,
     /// The handshake is complete.
     Done,
     /// The handshake has failed. The owner ends the connection.

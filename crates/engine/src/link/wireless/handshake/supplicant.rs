@@ -47,10 +47,10 @@ pub struct Supplicant {
     random: Stream,
     /// The counter of the last message with a right MIC.
     replay_counter: Option<u64>,
-    /// From the first message until the next one.
-    attempt: Option<Attempt>,
+    /// Our nonce since the first message, until a third message proves it.
+    snonce: Option<[u8; NONCE_LEN]>,
     /// Proven by a third message.
-    proven: Option<TransientKey>,
+    proven: Option<Proven>,
     installed: Option<TemporalKey>,
     installed_groups: [Option<TemporalKey>; 4],
     has_wrong_mic: bool,
@@ -59,11 +59,9 @@ pub struct Supplicant {
     work: Work,
 }
 
-struct Attempt {
+struct Proven {
     anonce: [u8; NONCE_LEN],
-    snonce: [u8; NONCE_LEN],
     key: TransientKey,
-    is_proven: bool,
 }
 
 impl Supplicant {
@@ -79,7 +77,7 @@ impl Supplicant {
             config,
             random,
             replay_counter: None,
-            attempt: None,
+            snonce: None,
             proven: None,
             installed: None,
             installed_groups: [const { None }; 4],
@@ -114,49 +112,53 @@ impl Supplicant {
         }
     }
 
-    /// Message 1 has no MIC: whatever it says is only tried. While an attempt is not proven, our
-    /// nonce stays, so that a forged message 1 costs no more than a repeated message 2.
+    /// Message 1 has no MIC: it is answered, and leaves nothing but our nonce, which stays until it
+    /// is proven. So a forged one costs no more than an answer.
     fn first(&mut self, received: &Received<'_>, out: &mut Outbox) -> Result<(), DropReason> {
-        let anonce = received.frame.nonce;
-        let snonce = match &self.attempt {
-            Some(attempt) if !attempt.is_proven => attempt.snonce,
-            _ => {
-                let mut nonce = [0; NONCE_LEN];
-                self.random.fill(&mut nonce);
-                nonce
-            }
-        };
-        let master = &self.config.master;
-        let key = self
-            .setting
-            .derive(master, &anonce, &snonce, &mut self.work);
+        let random = &mut self.random;
+        let snonce = *self.snonce.get_or_insert_with(|| {
+            let mut nonce = [0; NONCE_LEN];
+            random.fill(&mut nonce);
+            nonce
+        });
+        let key = self.derive(&received.frame.nonce, &snonce);
         let counter = received.frame.replay_counter;
         let mut second = frame(&self.setting, info::PAIRWISE | info::MIC, counter);
         second.nonce = snonce;
         second.data = &self.config.rsn;
         out.packets.push(signed(&second, &key, &mut self.work));
-        self.attempt = Some(Attempt {
-            anonce,
-            snonce,
-            key,
-            is_proven: false,
-        });
         Ok(())
+    }
+
+    fn derive(&mut self, anonce: &[u8; NONCE_LEN], snonce: &[u8; NONCE_LEN]) -> TransientKey {
+        let master = &self.config.master;
+        self.setting.derive(master, anonce, snonce, &mut self.work)
+    }
+
+    /// The key that message 3 is signed with: that of our last message 2, or the proven one if
+    /// our message 4 was lost. Its own nonce counts: a message 1 may be forged.
+    fn key_of_third(&mut self, received: &Received<'_>) -> Result<TransientKey, DropReason> {
+        let anonce = received.frame.nonce;
+        let is_it = |proven: &&Proven| proven.anonce == anonce;
+        if let Some(proven) = self.proven.as_ref().filter(is_it)
+            && received.verify(&proven.key, &mut self.work).is_ok()
+        {
+            return Ok(proven.key.clone());
+        }
+        let snonce = self.snonce.ok_or(DropReason::UnexpectedMessage)?;
+        let key = self.derive(&anonce, &snonce);
+        received.verify(&key, &mut self.work)?;
+        Ok(key)
     }
 
     fn third(&mut self, received: &Received<'_>, out: &mut Outbox) -> Result<(), DropReason> {
         let message = &received.frame;
-        let attempt = self.attempt.as_mut();
-        let attempt = attempt.filter(|it| it.anonce == message.nonce);
-        let attempt = attempt.ok_or(DropReason::UnexpectedMessage)?;
         if !message.has(info::SECURE | info::INSTALL | info::ENCRYPTED) {
             return Err(DropReason::UnexpectedMessage);
         }
-        let verified = received.verify(&attempt.key, &mut self.work);
-        verified.inspect_err(|_| self.has_wrong_mic = true)?;
-        let data = attempt
-            .key
-            .decrypt(message.data, &message.iv, &mut self.work)?;
+        let key = self.key_of_third(received);
+        let key = key.inspect_err(|reason| self.has_wrong_mic |= *reason == DropReason::BadHash)?;
+        let data = key.decrypt(message.data, &message.iv, &mut self.work)?;
         let parts = Parts::read(&data)?;
         self.replay_counter = Some(message.replay_counter);
         if parts.rsn != Some(&self.config.authenticator_rsn[..]) {
@@ -165,8 +167,6 @@ impl Supplicant {
             return Err(DropReason::AuthenticationFailed);
         }
         let group = parts.group(&received.frame, self.config.group)?;
-        attempt.is_proven = true;
-        let key = attempt.key.clone();
         let counter = message.replay_counter;
         let fourth = info::PAIRWISE | info::MIC | info::SECURE;
         let fourth = frame(&self.setting, fourth, counter);
@@ -174,18 +174,21 @@ impl Supplicant {
         if self.installed.as_ref() != Some(key.temporal()) {
             self.installed = Some(key.temporal().clone());
             out.facts.push(Fact::Pairwise(key.temporal().clone()));
+            self.snonce = None;
         }
         self.install_group(group, out);
         if self.give_up_at.take().is_some() || self.proven.is_none() {
             out.facts.push(Fact::Done);
         }
-        self.proven = Some(key);
+        let anonce = message.nonce;
+        self.proven = Some(Proven { anonce, key });
         Ok(())
     }
 
     fn of_group(&mut self, received: &Received<'_>, out: &mut Outbox) -> Result<(), DropReason> {
         let message = &received.frame;
-        let key = self.proven.as_ref().ok_or(DropReason::UnexpectedMessage)?;
+        let proven = self.proven.as_ref();
+        let key = &proven.ok_or(DropReason::UnexpectedMessage)?.key;
         if !message.has(info::SECURE | info::ENCRYPTED) {
             return Err(DropReason::UnexpectedMessage);
         }

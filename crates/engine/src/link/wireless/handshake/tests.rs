@@ -1,8 +1,7 @@
 //! Both ends with a network between them that the test makes.
 
 use crypto::rand::Seed;
-use wire::codec::Writer;
-use wire::ieee80211::{Address, KeyFrame, Rsn};
+use wire::ieee80211::{Address, KeyFrame};
 
 use super::*;
 use crate::counters::DropReason;
@@ -23,20 +22,6 @@ struct Pair {
     to_access_point: Vec<Vec<u8>>,
     station_facts: Vec<Fact>,
     access_point_facts: Vec<Fact>,
-}
-
-fn rsn(akm: Akm, cipher: LinkCipher) -> Vec<u8> {
-    let mut w = Writer::new();
-    let rsn = Rsn {
-        group: cipher.suite(),
-        pairwise: vec![cipher.suite()],
-        akms: vec![akm.suite()],
-        capabilities: 0,
-        pmkids: Vec::new(),
-        group_management: None,
-    };
-    rsn.write(&mut w);
-    w.into_vec()
 }
 
 fn group(cipher: LinkCipher, octet: u8) -> GroupKey {
@@ -60,7 +45,7 @@ impl Pair {
     ) -> Self {
         let seed = Seed::new([7; 32]);
         let permitted = cipher.permit(true).unwrap();
-        let (master, element) = (MasterKey::new(&[0x42; 32]), rsn(akm, cipher));
+        let (master, element) = (MasterKey::new(&[0x42; 32]), akm.element(cipher));
         let mut station = SupplicantConfig {
             akm,
             pairwise: permitted,
@@ -299,7 +284,7 @@ fn another_master_key_is_noticed_by_the_access_point() {
 /// Whoever changed beacons or the association request, to weaken the ciphers, is found out.
 #[test]
 fn other_rsn_elements_end_the_handshake() {
-    let weak = rsn(Akm::Psk, LinkCipher::Tkip);
+    let weak = Akm::Psk.element(LinkCipher::Tkip);
     let mut pair = Pair::with(Akm::Psk, LinkCipher::Ccmp128, |_, access_point| {
         access_point.supplicant_rsn = weak.clone();
     });
@@ -351,26 +336,38 @@ fn a_changed_message_is_dropped() {
     }
 }
 
-/// A forged message 1 has no MIC. The next true one goes on as if nothing was.
+/// A forged message 1 has no MIC. An access point that has sent message 3 sends no message 1 again.
 #[test]
-fn a_forged_first_message_only_costs_a_repetition() {
+fn a_forged_first_message_costs_nothing() {
     let mut pair = Pair::new(Akm::Psk, LinkCipher::Ccmp128);
-    let first = pair.to_station[0].clone();
-    assert_eq!(pair.down(), Ok(()));
-    let mut forged = first.clone();
+    let mut forged = pair.to_station[0].clone();
     forged[20] ^= 1;
     forged[9..17].fill(0xff);
+    assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
     assert_eq!(pair.give_station(&forged), Ok(()));
-    pair.to_access_point.truncate(1);
-    assert_eq!(pair.up(), Ok(()));
-    // Message 3 belongs to the first nonce, which was given up.
-    assert_eq!(pair.down(), Err(DropReason::UnexpectedMessage));
-    assert_eq!(pair.give_station(&first), Ok(()));
+    pair.to_access_point.clear();
+    assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
+    let keys = pairwise_keys(&pair.station_facts);
+    assert!(keys.len() == 1 && keys == pairwise_keys(&pair.access_point_facts));
+}
+
+/// Message 4 is lost, and comes again under the key that the station has, whatever is forged.
+#[test]
+fn a_forged_first_message_after_the_third_costs_nothing() {
+    let mut pair = Pair::new(Akm::Psk, LinkCipher::Ccmp128);
+    let mut forged = pair.to_station[0].clone();
+    forged[20] ^= 1;
+    forged[9..17].fill(0xff);
+    assert_eq!(
+        (pair.down(), pair.up(), pair.down()),
+        (Ok(()), Ok(()), Ok(()))
+    );
+    assert_eq!(pair.give_station(&forged), Ok(()));
     pair.to_access_point.clear();
     pair.wait();
     assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
     let keys = pairwise_keys(&pair.station_facts);
-    assert!(keys == pairwise_keys(&pair.access_point_facts));
+    assert!(keys.len() == 1 && keys == pairwise_keys(&pair.access_point_facts));
 }
 
 #[test]
@@ -393,24 +390,16 @@ fn a_new_group_key_is_given_and_installed_once() {
         assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
         assert_eq!(group_keys(&pair.station_facts), 2);
         assert!(pair.station_facts.last() == Some(&Fact::Group(next)));
-        assert!(pair.access_point_facts[1..] == [Fact::Done, Fact::Done]);
+        assert!(pair.access_point_facts[1..] == [Fact::Done, Fact::GroupTaken]);
+        let group = pair.group.clone();
+        assert!(pair.access_point.has_group(&group));
+        assert!(
+            !pair
+                .access_point
+                .give_group(&group, START, &mut Outbox::default())
+        );
         assert!(pair.access_point.deadline().is_none());
     }
-}
-
-#[test]
-fn a_renewal_makes_another_pairwise_key() {
-    let mut pair = Pair::new(Akm::PskSha256, LinkCipher::Gcmp256);
-    pair.complete();
-    let mut out = Outbox::default();
-    pair.access_point.renew(START, &mut out);
-    pair.take(out);
-    pair.complete();
-    let station = pairwise_keys(&pair.station_facts);
-    assert!(station.len() == 2 && station[0] != station[1]);
-    assert!(station == pairwise_keys(&pair.access_point_facts));
-    // The group key is the same, and stays as it is.
-    assert_eq!(group_keys(&pair.station_facts), 1);
 }
 
 #[test]

@@ -31,6 +31,16 @@ pub enum Method {
     HashToElement(PasswordToken),
 }
 
+impl Method {
+    /// Whether it is hash-to-element.
+    pub fn is_hash_to_element(&self) -> bool {
+        matches!(self, Self::HashToElement(_))
+    }
+}
+
+/// A commit of a station that [`super::TokenGate`] has admitted: its values are good.
+pub struct FirstCommit(pub(super) Commit);
+
 /// Who exchanges, and with which password.
 #[derive(Clone)]
 pub struct SaeConfig {
@@ -60,6 +70,9 @@ pub enum SaeFailure {
     /// A confirm was wrong.
     #[error("the peer has another password")]
     WrongPassword,
+    /// The commits give no key: they cancel each other out.
+    #[error("the peer's commit gives no key")]
+    BadCommit,
     /// The peer refused.
     #[error("the peer refuses SAE with status {0}")]
     Refused(u16),
@@ -109,20 +122,24 @@ impl Sae {
         sae
     }
 
-    /// The end that answers a first commit, which [`super::TokenGate`] has admitted.
+    /// The end that answers a first commit.
     pub fn answer(
         config: SaeConfig,
-        body: &[u8],
+        commit: FirstCommit,
         random: &mut Stream,
         now: Instant,
         out: &mut SaeOutbox,
-    ) -> Result<Self, DropReason> {
+    ) -> Self {
         let mut sae = Self::of(config, random);
         let mut confirm = SaeOutbox::default();
-        sae.handle(body, now, &mut confirm)?;
+        if let Err(reason) = sae.committed(commit.0, now, &mut confirm) {
+            sae.drops.count(reason);
+            sae.fail(SaeFailure::BadCommit, out);
+            return sae;
+        }
         out.bodies.push(sae.commit_body());
         out.bodies.append(&mut confirm.bodies);
-        Ok(sae)
+        sae
     }
 
     fn of(config: SaeConfig, random: &mut Stream) -> Self {
@@ -169,10 +186,7 @@ impl Sae {
         if message.algorithm != SAE_ALGORITHM {
             return Err(DropReason::UnexpectedMessage);
         }
-        let of_commit = match self.is_hash_to_element {
-            true => sae_status::HASH_TO_ELEMENT,
-            false => sae_status::SUCCESS,
-        };
+        let of_commit = sae_status::of_commit(self.is_hash_to_element);
         match (message.transaction, message.status) {
             (1, status) if status == of_commit => self.commit(message.fields, now, out),
             (1, sae_status::TOKEN_REQUIRED) => self.repeat_with_token(message.fields, now, out),
@@ -200,7 +214,15 @@ impl Sae {
             return Err(DropReason::NoProposalChosen);
         }
         let parts = CommitParts::parse(fields, self.is_hash_to_element).map_err(malformed)?;
-        let peer = Commit::of(&parts)?;
+        self.committed(Commit::of(&parts)?, now, out)
+    }
+
+    fn committed(
+        &mut self,
+        peer: Commit,
+        now: Instant,
+        out: &mut SaeOutbox,
+    ) -> Result<(), DropReason> {
         if peer.scalar == self.half.commit.scalar || peer.element == self.half.commit.element {
             return Err(DropReason::Reflected);
         }
@@ -305,10 +327,7 @@ impl Sae {
         let mut fields = Writer::new();
         let parts = self.half.commit.parts(&self.token);
         parts.write(self.is_hash_to_element, &mut fields);
-        let status = match self.is_hash_to_element {
-            true => sae_status::HASH_TO_ELEMENT,
-            false => sae_status::SUCCESS,
-        };
+        let status = sae_status::of_commit(self.is_hash_to_element);
         body_of(1, status, fields.as_slice())
     }
 

@@ -114,14 +114,24 @@ impl Pair {
         let mut out = SaeOutbox::default();
         let random = &mut seed.stream("access point", 0);
         let config = config(access_point, [B, A]);
-        let access_point = Sae::answer(config, &commit, random, NOW, &mut out);
+        let commits = admitted(&TokenGate::new(1, random), &commit, access_point);
+        let first = commits.expect("a good commit of this method");
+        let access_point = Sae::answer(config, first, random, NOW, &mut out);
         assert!(out.result.is_none());
         Self {
             station,
-            access_point: access_point.expect("a good commit"),
+            access_point,
             answers: out.bodies,
             commit,
         }
+    }
+}
+
+/// What a gate without other exchanges admits.
+fn admitted(gate: &TokenGate, commit: &[u8], method: &Method) -> Option<FirstCommit> {
+    match gate.admit(commit, method.is_hash_to_element(), A, 0) {
+        Ok(Admission::Admitted(first)) => Some(first),
+        _ => None,
     }
 }
 
@@ -265,32 +275,67 @@ fn under_a_flood_a_token_comes_first() {
         let mut out = SaeOutbox::default();
         let mut station = Sae::begin(config(&method, [A, B]), &mut random, NOW, &mut out);
         let commit = out.bodies.pop().unwrap();
-        assert_eq!(gate.admit(&commit, A, 1), Ok(None));
-        let answer = gate
-            .admit(&commit, A, 2)
-            .unwrap()
-            .expect("a token is asked for");
+        let is_hash_to_element = method.is_hash_to_element();
+        let admit = |commit: &[u8], station, open| {
+            let admitted = gate.admit(commit, is_hash_to_element, station, open);
+            admitted.map(|it| match it {
+                Admission::Admitted(_) => None,
+                Admission::Refused(body) => Some(body),
+            })
+        };
+        assert_eq!(admit(&commit, A, 1), Ok(None));
+        let answer = admit(&commit, A, 2).unwrap();
+        let answer = answer.expect("a token is asked for");
         assert_eq!(answer[4], 76);
         let (out, handled) = given(&mut station, &answer);
         assert_eq!(handled, Ok(()));
         let [with_token] = out.bodies.try_into().unwrap();
         assert!(with_token.len() >= commit.len() + TOKEN_LEN);
-        assert_eq!(gate.admit(&with_token, A, 2), Ok(None));
+        assert_eq!(admit(&with_token, A, 2), Ok(None));
         // It is for this address.
-        assert!(gate.admit(&with_token, B, 2).unwrap().is_some());
+        assert!(admit(&with_token, B, 2).unwrap().is_some());
         let again = given(&mut station, &answer).1;
         assert_eq!(again, Err(DropReason::UnexpectedMessage));
         // The exchange goes on with it.
         let config = config(&method, [B, A]);
         let mut out = SaeOutbox::default();
-        let answered = Sae::answer(config, &with_token, &mut random, NOW, &mut out);
-        assert!(answered.is_ok());
+        let first = admitted(&gate, &with_token, &method).unwrap();
+        Sae::answer(config, first, &mut random, NOW, &mut out);
         assert_eq!(given(&mut station, &out.bodies[0]).1, Ok(()));
         for end in 0..104 {
-            assert!(gate.admit(&commit[..end], A, 9).is_err(), "{end}");
+            assert!(admit(&commit[..end], A, 9).is_err(), "{end}");
         }
     }
     let other_group = [3, 0, 1, 0, 0, 0, 20, 0];
-    let refusal = gate.admit(&other_group, A, 0).unwrap().unwrap();
-    assert_eq!(refusal, [3, 0, 1, 0, 77, 0, 20, 0]);
+    let refusal = gate.admit(&other_group, false, A, 0);
+    let Ok(Admission::Refused(body)) = refusal else {
+        panic!("it is refused");
+    };
+    assert_eq!(body, [3, 0, 1, 0, 77, 0, 20, 0]);
+}
+
+/// Whoever sends them learns nothing and costs nothing: no machine is made.
+#[test]
+fn the_gate_refuses_bad_commits() {
+    let mut random = Seed::new([9; 32]).stream("gate", 0);
+    let gate = TokenGate::new(2, &mut random);
+    let [hunt, hash] = methods("secret");
+    for (method, other) in [(&hunt, &hash), (&hash, &hunt)] {
+        let mut out = SaeOutbox::default();
+        Sae::begin(config(method, [A, B]), &mut random, NOW, &mut out);
+        let commit = out.bodies.pop().unwrap();
+        assert!(admitted(&gate, &commit, method).is_some());
+        let refused = |commit: &[u8], method: &Method| {
+            let admitted = gate.admit(commit, method.is_hash_to_element(), A, 0);
+            admitted.err()
+        };
+        assert_eq!(refused(&commit, other), Some(DropReason::UnexpectedMessage));
+        let mut scalar = commit.clone();
+        scalar[8..40].fill(0);
+        let mut element = commit;
+        element[103] ^= 1;
+        for bad in [scalar, element] {
+            assert_eq!(refused(&bad, method), Some(DropReason::BadPublicValue));
+        }
+    }
 }

@@ -9,6 +9,8 @@ use wire::ieee80211::{
     Address, Authentication, CommitParts, SAE_ALGORITHM, extension, sae_status, write_extension,
 };
 
+use super::exchange::Commit;
+use super::machine::FirstCommit;
 use crate::counters::DropReason;
 
 /// Octets of a token.
@@ -32,42 +34,55 @@ impl TokenGate {
         }
     }
 
-    /// A commit of a station with which no exchange is open. None: make a machine for it. Otherwise
-    /// the body of the answer.
+    /// A commit of a station with which no exchange is open, for an access point that has this
+    /// method. A bad one costs no more than its check.
     pub fn admit(
         &self,
         body: &[u8],
+        is_hash_to_element: bool,
         station: Address,
         open: usize,
-    ) -> Result<Option<Vec<u8>>, DropReason> {
+    ) -> Result<Admission, DropReason> {
         let malformed = |_| DropReason::MalformedMessage;
         let message = Authentication::parse(body).map_err(malformed)?;
-        let is_hash_to_element = message.status == sae_status::HASH_TO_ELEMENT;
         let is_commit = message.algorithm == SAE_ALGORITHM && message.transaction == 1;
-        if !is_commit || !(is_hash_to_element || message.status == sae_status::SUCCESS) {
+        if !is_commit || message.status != sae_status::of_commit(is_hash_to_element) {
             return Err(DropReason::UnexpectedMessage);
         }
         if CommitParts::peek_group(message.fields).map_err(malformed)? != GROUP {
             let status = sae_status::UNSUPPORTED_GROUP;
-            return Ok(Some(answer(status, &message.fields[..2])));
+            return Ok(Admission::Refused(answer(status, &message.fields[..2])));
         }
         let parts = CommitParts::parse(message.fields, is_hash_to_element);
         let parts = parts.map_err(malformed)?;
-        if open < self.most_open {
-            return Ok(None);
+        if open >= self.most_open {
+            let token = self.key.sign(&[&station.0]);
+            if !is_equal(token.as_ref(), parts.token) {
+                let body = ask_for(token.as_ref(), is_hash_to_element);
+                return Ok(Admission::Refused(body));
+            }
         }
-        let token = self.key.sign(&[&station.0]);
-        if is_equal(token.as_ref(), parts.token) {
-            return Ok(None);
-        }
-        let mut fields = Writer::new();
-        fields.u16_le(GROUP);
-        match is_hash_to_element {
-            true => write_extension(extension::ANTI_CLOGGING_TOKEN, token.as_ref(), &mut fields),
-            false => fields.bytes(token.as_ref()),
-        }
-        Ok(Some(answer(sae_status::TOKEN_REQUIRED, fields.as_slice())))
+        let commit = Commit::of(&parts)?;
+        Ok(Admission::Admitted(FirstCommit(commit)))
     }
+}
+
+/// What becomes of a first commit.
+pub enum Admission {
+    /// It is good: make a machine for it.
+    Admitted(FirstCommit),
+    /// The body of the answer: another group, or a token, is wanted.
+    Refused(Vec<u8>),
+}
+
+fn ask_for(token: &[u8], is_hash_to_element: bool) -> Vec<u8> {
+    let mut fields = Writer::new();
+    fields.u16_le(GROUP);
+    match is_hash_to_element {
+        true => write_extension(extension::ANTI_CLOGGING_TOKEN, token, &mut fields),
+        false => fields.bytes(token),
+    }
+    answer(sae_status::TOKEN_REQUIRED, fields.as_slice())
 }
 
 fn answer(status: u16, fields: &[u8]) -> Vec<u8> {

@@ -8,15 +8,14 @@ use wire::ieee80211::{
 };
 
 use super::{
-    FAST_PROBES, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS, SILENT_TIMEOUT, SLOW_PROBE, Stage,
-    Station, TIMEOUT,
+    Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
+    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
 use crate::link::wireless::network::{Credential, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
-use crate::link::wireless::port::MAX_GROWTH;
 use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
@@ -45,11 +44,11 @@ impl Station {
                 request.write(&mut body);
                 (control::AUTHENTICATION, *access_point)
             }
-            Stage::Associating(access_point, _, pair) => {
+            Stage::Associating(access_point, association) => {
                 let mut elements = Writer::new();
                 self.network.write_name(&mut elements);
                 elements.bytes(&self.network.security.rsn());
-                if let Some(pair) = pair {
+                if let Some(pair) = &association.pair {
                     write_diffie_hellman(&pair.element(), &mut elements);
                 }
                 let request = AssociationRequest {
@@ -73,10 +72,14 @@ impl Station {
         if due > now {
             self.attempts = 0;
             self.next_at = Some(due);
+            if self.looked_at + KEEP_ALIVE <= now {
+                if !core::mem::take(&mut self.has_spoken) {
+                    self.probe_access_point(access_point, out);
+                }
+                self.looked_at = now;
+            }
         } else if self.attempts < SILENT_ATTEMPTS {
-            let mut body = Writer::new();
-            self.network.write_name(&mut body);
-            self.send(control::PROBE_REQUEST, access_point, body.as_slice(), out);
+            self.probe_access_point(access_point, out);
             self.next_at = Some(now + SILENT_TIMEOUT * (1 << self.attempts));
             self.attempts += 1;
         } else {
@@ -84,11 +87,14 @@ impl Station {
         }
     }
 
+    fn probe_access_point(&mut self, access_point: Address, out: &mut AirOutbox) {
+        let mut body = Writer::new();
+        self.network.write_name(&mut body);
+        self.send(control::PROBE_REQUEST, access_point, body.as_slice(), out);
+    }
+
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
-        let mut air = vec![0; body.len() + MAX_GROWTH];
-        let len = self.port.manage(kind, to, body, &mut air);
-        air.truncate(len.expect("room for a header"));
-        out.frames.push(air);
+        out.frames.push(self.port.manage(kind, to, body));
     }
 
     pub(super) fn manage(
@@ -158,10 +164,10 @@ impl Station {
             let mut exchanged = SaeOutbox::default();
             let sae = Sae::begin(config, &mut random, now, &mut exchanged);
             self.next_at = None;
-            self.stage = Stage::Exchanging(access_point, Box::new(sae));
+            self.enter(Stage::Exchanging(access_point, Box::new(sae)));
             self.exchanged(exchanged, now, out);
         } else {
-            self.stage = Stage::Authenticating(access_point);
+            self.enter(Stage::Authenticating(access_point));
             self.ask(now, out);
         }
         Ok(())
@@ -174,12 +180,12 @@ impl Station {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        if let Stage::Exchanging(_, mut sae) = self.take_exchange() {
+        if let Some(sae) = self.stage.sae_mut() {
             let mut exchanged = SaeOutbox::default();
-            let handled = sae.handle(body, now, &mut exchanged);
-            self.stage = Stage::Exchanging(access_point, sae);
+            // A drop is counted.
+            let _ = sae.handle(body, now, &mut exchanged);
             self.exchanged(exchanged, now, out);
-            return handled;
+            return Ok(());
         }
         let message = Authentication::parse(body);
         let message = message.map_err(|_| DropReason::MalformedMessage)?;
@@ -194,12 +200,12 @@ impl Station {
         Ok(())
     }
 
-    /// The machine of SAE, out of its place while it works; otherwise the stage stays.
-    pub(super) fn take_exchange(&mut self) -> Stage {
-        match &self.stage {
-            Stage::Exchanging(..) => core::mem::replace(&mut self.stage, Stage::Searching),
-            _ => Stage::Searching,
+    /// Goes on to another stage. The counts of a machine of SAE that ends are kept.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        if let Some(sae) = self.stage.sae() {
+            self.counts.add(sae.drops(), sae.work());
         }
+        self.stage = stage;
     }
 
     pub(super) fn exchanged(&mut self, exchanged: SaeOutbox, now: Instant, out: &mut AirOutbox) {
@@ -211,13 +217,7 @@ impl Station {
         }
         match exchanged.result {
             None => {}
-            Some(Ok(keys)) => {
-                if let Stage::Exchanging(_, sae) = &self.stage {
-                    self.drops.merge(sae.drops());
-                    self.work.merge(sae.work());
-                }
-                self.associate(access_point, Some(keys.master), now, out);
-            }
+            Some(Ok(keys)) => self.associate(access_point, Some(keys.master), now, out),
             Some(Err(failure)) => self.fail(failure.into(), now, out),
         }
     }
@@ -231,8 +231,16 @@ impl Station {
     ) {
         let is_owe = matches!(self.network.security, Security::Rsn { akm: Akm::Owe, .. });
         let mut random = self.stream("owe");
-        let pair = is_owe.then(|| OwePair::generate(&mut random, &mut self.work));
-        self.stage = Stage::Associating(access_point, master, pair);
+        let pair = is_owe.then(|| OwePair::generate(&mut random, &mut self.counts.work));
+        let sae = match core::mem::replace(&mut self.stage, Stage::Searching) {
+            Stage::Exchanging(_, sae) => Some(sae),
+            _ => None,
+        };
+        let accepted = master.zip(sae);
+        self.enter(Stage::Associating(
+            access_point,
+            Association { accepted, pair },
+        ));
         self.attempts = 0;
         self.ask(now, out);
     }
@@ -244,7 +252,7 @@ impl Station {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        let Stage::Associating(_, agreed, pair) = &self.stage else {
+        let Stage::Associating(_, association) = &self.stage else {
             return Err(DropReason::UnexpectedMessage);
         };
         if response.status != status::SUCCESS {
@@ -252,11 +260,15 @@ impl Station {
             self.fail(failure, now, out);
             return Ok(());
         }
-        let mut master = agreed.clone();
-        if let Some(pair) = pair {
+        let accepted = association.accepted.as_ref();
+        let mut master = accepted.map(|(master, _)| master.clone());
+        if let Some(pair) = &association.pair {
+            let security = &self.network.security;
+            let same = security.check(response.capabilities, response.elements);
+            same.map_err(|_| DropReason::NoProposalChosen)?;
             let element = find_extension(response.elements, extension::DIFFIE_HELLMAN);
             let element = element.ok_or(DropReason::IncompleteMessage)?;
-            let keys = pair.agree(OweRole::Client, element, &mut self.work)?;
+            let keys = pair.agree(OweRole::Client, element, &mut self.counts.work)?;
             master = Some(keys.master);
         }
         if let Security::Rsn {
@@ -266,7 +278,8 @@ impl Station {
         {
             master = Some(known.clone());
         }
-        self.stage = Stage::Associated(access_point);
+        self.enter(Stage::Associated(access_point));
+        (self.has_spoken, self.looked_at) = (true, now);
         self.next_at = Some(now + SILENCE);
         self.attempts = 0;
         self.retire();
@@ -307,7 +320,7 @@ impl Station {
         }
         self.retire();
         self.early.clear();
-        self.stage = Stage::Searching;
+        self.enter(Stage::Searching);
         self.attempts = 0;
         self.next_at = Some(now + SLOW_PROBE);
     }

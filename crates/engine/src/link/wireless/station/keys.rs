@@ -5,11 +5,23 @@ use wire::ieee80211::Address;
 
 use super::{Keys, MOST_EARLY, Stage, Station, is_key_packet, send_eapol};
 use crate::link::wireless::cipher::GroupKey;
+use crate::link::wireless::counts::Counts;
 use crate::link::wireless::dynamic_wep::GivenKey;
 use crate::link::wireless::handshake::{Fact, MasterKey, Outbox, Supplicant, SupplicantConfig};
 use crate::link::wireless::network::Security;
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent};
 use crate::time::Instant;
+
+impl Keys {
+    /// Adds what its machine has counted.
+    pub(super) fn add_to(&self, counts: &mut Counts) {
+        match self {
+            Self::None => {}
+            Self::Handshake(it) => counts.add(it.drops(), it.work()),
+            Self::Given(it) => counts.add(it.drops(), it.work()),
+        }
+    }
+}
 
 impl Station {
     /// Whether an Ethernet frame is a packet of keys for us.
@@ -51,7 +63,7 @@ impl Station {
             }
             Keys::Given(taker) => match taker.handle(&packet) {
                 Ok(given) => {
-                    self.given(given, out);
+                    given.into_iter().for_each(|it| self.given(it, out));
                     true
                 }
                 Err(_) => false,
@@ -94,6 +106,7 @@ impl Station {
             match fact {
                 Fact::Pairwise(key) => drop(self.port.install_pairwise(access_point, &key)),
                 Fact::Group(key) => self.port.install_group(&key),
+                Fact::GroupTaken => {}
                 Fact::Done => out.events.push(LinkEvent::Secured(access_point)),
                 Fact::Failed(failure) => self.fail(failure.into(), now, out),
             }
@@ -102,17 +115,8 @@ impl Station {
 
     /// Keeps the counts of a machine that ends.
     pub(super) fn retire(&mut self) {
-        match core::mem::replace(&mut self.keys, Keys::None) {
-            Keys::None => {}
-            Keys::Handshake(it) => {
-                self.drops.merge(it.drops());
-                self.work.merge(it.work());
-            }
-            Keys::Given(it) => {
-                self.drops.merge(it.drops());
-                self.work.merge(it.work());
-            }
-        }
+        let ended = core::mem::replace(&mut self.keys, Keys::None);
+        ended.add_to(&mut self.counts);
     }
 
     pub(super) fn stream(&mut self, name: &str) -> Stream {

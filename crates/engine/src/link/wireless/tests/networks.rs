@@ -2,235 +2,15 @@
 //! frames, whatever the security is.
 
 use crypto::rand::Seed;
-use wire::ieee80211::{Address, EthernetHeader, Header, reason};
+use wire::ieee80211::{Address, Header, control, element_id, reason, status};
 
+use super::air::*;
 use crate::counters::DropReason;
-use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
-use crate::link::wireless::sae::{Method, Password, SaeFailure};
+use crate::link::wireless::handshake::{Akm, Failure};
+use crate::link::wireless::sae::SaeFailure;
 use crate::link::wireless::*;
 use crate::time::{Duration, Instant};
-use crate::work::Work;
-
-const AP: Address = Address([2, 0, 0, 0, 0, 1]);
-const STATION: Address = Address([2, 0, 0, 0, 0, 2]);
-const OTHER: Address = Address([2, 0, 0, 0, 0, 3]);
-const WIRED: Address = Address([2, 0, 0, 0, 0, 9]);
-const SESSION: [u8; 64] = [0x5e; 64];
-
-fn network(security: Security) -> Network {
-    let ssid = b"caravan".to_vec();
-    Network { ssid, security }
-}
-
-fn permit(cipher: LinkCipher) -> PermittedCipher {
-    cipher.permit(true).unwrap()
-}
-
-fn wep(octet: u8) -> Security {
-    let key = TemporalKey::new(permit(LinkCipher::Wep104), &[octet; 13]).unwrap();
-    Security::StaticWep { key, key_id: 0 }
-}
-
-fn rsn(akm: Akm, cipher: LinkCipher, credential: Credential) -> Security {
-    let cipher = permit(cipher);
-    Security::Rsn {
-        akm,
-        cipher,
-        credential,
-    }
-}
-
-fn master(octet: u8) -> Credential {
-    Credential::Master(MasterKey::new(&[octet; 32]))
-}
-
-fn password(text: &[u8], is_hash_to_element: bool) -> Credential {
-    let password = Password::new(text);
-    Credential::Password(match is_hash_to_element {
-        true => Method::HashToElement(password.token(b"caravan", b"", &mut Work::default())),
-        false => Method::HuntingAndPecking(password),
-    })
-}
-
-/// Every kind of security, with EAP's key where one is wanted.
-fn all() -> Vec<Security> {
-    use LinkCipher::{Ccmp128, Gcmp256, Tkip, Wep40, Wep104};
-    vec![
-        Security::Open,
-        wep(7),
-        Security::DynamicWep(permit(Wep40)),
-        Security::DynamicWep(permit(Wep104)),
-        rsn(Akm::Psk, Tkip, master(1)),
-        rsn(Akm::Psk, Ccmp128, master(1)),
-        rsn(Akm::PskSha256, Gcmp256, master(1)),
-        rsn(Akm::Ieee8021x, Ccmp128, Credential::None),
-        rsn(Akm::Ieee8021xSha256, Gcmp256, Credential::None),
-        rsn(Akm::Sae, Ccmp128, password(b"mellon", false)),
-        rsn(Akm::Sae, Gcmp256, password(b"mellon", true)),
-        rsn(Akm::Owe, Ccmp128, Credential::None),
-    ]
-}
-
-struct Air {
-    now: Instant,
-    access_point: AccessPoint,
-    stations: Vec<(Address, Station)>,
-    events: Vec<LinkEvent>,
-    /// Of which frame of management or keys, by number, each is lost.
-    lost: Option<usize>,
-    count: usize,
-    /// Data in the clear that went through the air.
-    clear: usize,
-}
-
-impl Air {
-    fn new(at_access_point: Security, at_station: Security) -> Self {
-        let station = |address, number| {
-            let seed = Seed::new([number; 32]);
-            let it = Station::new(network(at_station.clone()), address, seed, Instant(0));
-            (address, it)
-        };
-        Self {
-            now: Instant(0),
-            access_point: AccessPoint::new(network(at_access_point), AP, Seed::new([1; 32])),
-            stations: vec![station(STATION, 2), station(OTHER, 3)],
-            events: Vec::new(),
-            lost: None,
-            count: 0,
-            clear: 0,
-        }
-    }
-
-    fn of(security: &Security) -> Self {
-        Self::new(security.clone(), security.clone())
-    }
-
-    /// Carries frames and lets time pass, until it has.
-    fn run(&mut self, span: Duration) {
-        let end = self.now + span;
-        loop {
-            let ends = self.stations.iter().map(|(_, it)| it.deadline());
-            let ends = ends.chain([self.access_point.deadline()]);
-            let Some(next) = ends.flatten().map(|it| it.at).min().filter(|at| *at <= end) else {
-                self.now = end;
-                return;
-            };
-            self.now = self.now.max(next);
-            let mut out = AirOutbox::default();
-            self.access_point.fire(self.now, &mut out);
-            for (_, station) in &mut self.stations {
-                station.fire(self.now, &mut out);
-            }
-            self.carry(out);
-        }
-    }
-
-    fn carry(&mut self, out: AirOutbox) {
-        let mut queue = out.frames;
-        self.events.extend(out.events);
-        while !queue.is_empty() {
-            let air = queue.remove(0);
-            self.count += 1;
-            if self.lost == Some(self.count) {
-                continue;
-            }
-            let mut answer = AirOutbox::default();
-            self.deliver(&air, &mut answer);
-            queue.extend(answer.frames);
-            self.events.extend(answer.events);
-        }
-    }
-
-    /// Everybody hears a frame; Ethernet frames that come out.
-    fn deliver(&mut self, air: &[u8], answer: &mut AirOutbox) -> Vec<Vec<u8>> {
-        let (header, _) = Header::parse(air).unwrap();
-        let mut frames = Vec::new();
-        let mut take = |received, air: &[u8], clear: &mut usize| {
-            if let Received::Frame {
-                frame,
-                is_protected,
-            } = received
-            {
-                *clear += usize::from(!is_protected);
-                frames.push(air[frame].to_vec());
-            }
-        };
-        let mut heard = air.to_vec();
-        if header.transmitter == AP {
-            for (address, station) in &mut self.stations {
-                if header.receiver == *address || header.receiver.is_group() {
-                    let mut heard = air.to_vec();
-                    let received = station.receive(&mut heard, self.now, answer);
-                    take(received, &heard, &mut self.clear);
-                }
-            }
-        } else {
-            let received = self.access_point.receive(&mut heard, self.now, answer);
-            take(received, &heard, &mut self.clear);
-        }
-        frames
-    }
-
-    fn up(&mut self, frame: &[u8]) -> Result<Vec<Vec<u8>>, DropReason> {
-        let mut air = vec![0; frame.len() + MAX_GROWTH];
-        let len = self.stations[0].1.protect(frame, &mut air)?;
-        Ok(self.deliver(&air[..len], &mut AirOutbox::default()))
-    }
-
-    fn down(&mut self, frame: &[u8]) -> Result<Vec<Vec<u8>>, DropReason> {
-        let mut air = vec![0; frame.len() + MAX_GROWTH];
-        let len = self.access_point.protect(frame, &mut air)?;
-        Ok(self.deliver(&air[..len], &mut AirOutbox::default()))
-    }
-
-    /// What an EAP exchange gives both ends, the access point first.
-    fn authenticate(&mut self) {
-        for at in 0..self.stations.len() {
-            let address = self.stations[at].0;
-            let mut out = AirOutbox::default();
-            let given = self
-                .access_point
-                .session(address, &SESSION, self.now, &mut out);
-            assert_eq!(given, Ok(()));
-            self.carry(out);
-            let mut out = AirOutbox::default();
-            let given = self.stations[at].1.session(&SESSION, self.now, &mut out);
-            assert_eq!(given, Ok(()));
-            self.carry(out);
-        }
-    }
-
-    fn secured(&self, peer: Address) -> usize {
-        let is_it = |event: &&LinkEvent| **event == LinkEvent::Secured(peer);
-        self.events.iter().filter(is_it).count()
-    }
-
-    fn failures(&self) -> Vec<LinkFailure> {
-        let failures = self.events.iter().filter_map(|event| match event {
-            LinkEvent::Left(_, failure) => Some(*failure),
-            _ => None,
-        });
-        failures.collect()
-    }
-
-    fn works(&mut self) {
-        let (up, down) = (data(WIRED, STATION), data(STATION, WIRED));
-        let to_all = data(Address::BROADCAST, WIRED);
-        assert_eq!(self.up(&up), Ok(vec![up]));
-        assert_eq!(self.down(&down), Ok(vec![down]));
-        // Both stations get it.
-        assert_eq!(self.down(&to_all), Ok(vec![to_all.clone(), to_all]));
-    }
-}
-
-fn data(destination: Address, source: Address) -> Vec<u8> {
-    let header = EthernetHeader {
-        destination,
-        source,
-        ethertype: 0x0800,
-    };
-    [&header.octets()[..], b"an IP packet, not really"].concat()
-}
+use crate::work::Task;
 
 #[test]
 fn two_stations_join_and_carry_frames_under_every_security() {
@@ -374,18 +154,11 @@ fn a_station_that_is_dismissed_or_moves_joins_again() {
     air.run(Duration::from_millis(10));
     air.works_alone();
     let mut out = AirOutbox::default();
-    air.access_point.close(&mut out);
+    air.access_point.close(air.now, &mut out);
     air.carry(out);
     assert_eq!(air.stations[0].1.access_point(), None);
     let refused = air.up(&data(WIRED, STATION));
     assert_eq!(refused, Err(DropReason::LinkUnknownStation));
-}
-
-impl Air {
-    fn works_alone(&mut self) {
-        let up = data(WIRED, STATION);
-        assert_eq!(self.up(&up), Ok(vec![up]));
-    }
 }
 
 #[test]
@@ -436,6 +209,19 @@ fn a_silent_access_point_is_asked_and_then_given_up() {
 }
 
 #[test]
+fn a_station_that_only_listens_stays_a_member() {
+    let mut air = Air::of(&wep(7));
+    air.run(Duration::from_secs(1));
+    let to_all = data(Address::BROADCAST, WIRED);
+    for _ in 0..700 {
+        air.run(Duration::from_secs(1));
+        assert_eq!(air.down(&to_all).unwrap().len(), 2);
+    }
+    assert_eq!(air.failures(), []);
+    assert_eq!(air.access_point.stations().len(), 2);
+}
+
+#[test]
 fn strangers_get_no_room_that_members_need() {
     let security = wep(7);
     let mut access_point = AccessPoint::new(network(security), AP, Seed::new([1; 32]));
@@ -446,8 +232,9 @@ fn strangers_get_no_room_that_members_need() {
         for number in 0..2_100u16 {
             let [a, b] = number.to_be_bytes();
             let address = Address([2, 1, 0, 0, a, b]);
-            let mut air = association(&security, address);
-            it.receive(&mut air, Instant(0), &mut out);
+            for mut air in joining(&security, address) {
+                it.receive(&mut air, Instant(0), &mut out);
+            }
         }
         assert_eq!(it.stations().len(), MAX_STATIONS);
     }
@@ -455,27 +242,23 @@ fn strangers_get_no_room_that_members_need() {
     let last = Address([2, 1, 0, 0, 8, 0x33]);
     assert_eq!(access_point.station(last), None);
     assert!(other.station(last).is_some());
-}
-
-/// An association request, as a station sends it.
-fn association(security: &Security, address: Address) -> Vec<u8> {
-    let network = network(security.clone());
-    let mut station = Station::new(network.clone(), address, Seed::new([2; 32]), Instant(0));
-    let mut access_point = AccessPoint::new(network, AP, Seed::new([1; 32]));
-    let mut out = AirOutbox::default();
-    station.fire(Instant(0), &mut out);
-    loop {
-        let mut air = out.frames.pop().expect("a frame");
-        let (header, _) = Header::parse(&air).unwrap();
-        if header.transmitter == address && header.control == 0 {
-            return air;
+    // Who is long silent makes room for another, and goes in the end.
+    for (after, member) in [(149, None), (150, Some((true, Traffic::default())))] {
+        let now = Instant(0) + Duration::from_secs(after);
+        for mut air in joining(&wep(7), last) {
+            access_point.receive(&mut air, now, &mut out);
         }
-        out = AirOutbox::default();
-        match header.transmitter == address {
-            true => access_point.receive(&mut air, Instant(0), &mut out),
-            false => station.receive(&mut air, Instant(0), &mut out),
-        };
+        assert_eq!(access_point.station(last), member);
+        assert_eq!(access_point.stations().len(), MAX_STATIONS);
     }
+    let displaced = LinkEvent::Left(Address([2, 1, 0, 0, 0, 0]), LinkFailure::Displaced);
+    assert!(out.events.contains(&displaced));
+    let end = access_point.deadline().unwrap().at;
+    assert_eq!(end, Instant(0) + Duration::from_secs(300));
+    access_point.fire(end, &mut out);
+    assert_eq!(access_point.stations(), [last]);
+    let gone = LinkEvent::Left(Address([2, 1, 0, 0, 0, 7]), LinkFailure::Inactive);
+    assert!(out.events.contains(&gone));
 }
 
 #[test]
@@ -490,4 +273,96 @@ fn a_frame_between_two_stations_goes_back_into_the_air() {
     let mut eapol = data(Address([1, 0x80, 0xc2, 0, 0, 3]), STATION);
     eapol[12..14].copy_from_slice(&[0x88, 0x8e]);
     assert_eq!(air.access_point.way_of(&eapol), Way { up, back: false });
+}
+
+/// A wrong password is seen in the counts of both ends, while it is tried and afterwards.
+#[test]
+fn what_sae_drops_is_counted_by_both_ends() {
+    let security = |text| rsn(Akm::Sae, LinkCipher::Ccmp128, password(text, true));
+    let mut air = Air::new(security(b"mellon"), security(b"friend"));
+    air.stations.truncate(1);
+    let counts = |air: &Air| {
+        let reason = DropReason::AuthenticationFailed;
+        let ends = [air.stations[0].1.drops(), air.access_point.drops()];
+        ends.map(|it| it.of(reason))
+    };
+    let points = |air: &Air| {
+        let ends = [air.stations[0].1.work(), air.access_point.work()];
+        ends.map(|work| {
+            let entries = work.entries().iter();
+            let scaled = entries.filter(|(task, ..)| *task == Task::ScalePoint);
+            scaled.map(|(_, times, _)| *times).sum::<u64>()
+        })
+    };
+    air.run(Duration::ZERO);
+    assert_eq!((counts(&air), points(&air)), ([1, 1], [4, 4]));
+    air.run(Duration::from_secs(1));
+    let failed = SaeFailure::WrongPassword.into();
+    assert!(air.failures().contains(&failed));
+    assert_eq!((counts(&air), points(&air)), ([5, 5], [4, 4]));
+}
+
+/// The confirm of the station is lost; its access point sends its own again, which is answered.
+#[test]
+fn a_lost_confirm_of_sae_costs_a_repetition() {
+    let mut air = Air::of(&rsn(
+        Akm::Sae,
+        LinkCipher::Ccmp128,
+        password(b"mellon", true),
+    ));
+    air.stations.truncate(1);
+    // Probe, answer, commit, commit, confirm; then the station's.
+    air.lost = Some(6);
+    air.run(Duration::from_millis(150));
+    assert_eq!(air.failures(), []);
+    air.works_alone();
+}
+
+#[test]
+fn who_has_not_authenticated_does_not_join() {
+    for security in [wep(7), rsn(Akm::Psk, LinkCipher::Ccmp128, master(1))] {
+        let mut air = Air::of(&security);
+        let mut request = joining(&security, STATION).pop().unwrap();
+        let mut out = AirOutbox::default();
+        let taken = air.access_point.receive(&mut request, air.now, &mut out);
+        assert_eq!(taken, Received::Dropped(DropReason::LinkUnknownStation));
+        let [frame] = &out.frames[..] else {
+            panic!("one answer");
+        };
+        let (header, len) = Header::parse(frame).unwrap();
+        assert_eq!(header.control, control::DEAUTHENTICATION);
+        assert_eq!(frame[len..], reason::NOT_AUTHENTICATED.to_le_bytes());
+        // It is told only while it is a stranger, as anybody can send this in its name.
+        air.run(Duration::from_secs(11));
+        air.works();
+        let mut out = AirOutbox::default();
+        let taken = air.access_point.receive(&mut request, air.now, &mut out);
+        assert_eq!(taken, Received::Dropped(DropReason::LinkUnknownStation));
+        assert!(out.frames.is_empty());
+        air.works();
+    }
+}
+
+/// Group 41, pairwise 42, key management 43.
+#[test]
+fn what_does_not_fit_has_its_status() {
+    let security = rsn(Akm::Psk, LinkCipher::Ccmp128, master(1));
+    let statuses = [
+        (7, status::INVALID_GROUP_CIPHER),
+        (13, status::INVALID_PAIRWISE_CIPHER),
+    ];
+    for (at, expected) in [statuses[0], statuses[1], (19, status::INVALID_AKM)] {
+        let mut air = Air::of(&security);
+        let mut frames = joining(&security, STATION);
+        let mut out = AirOutbox::default();
+        let request = frames.last_mut().unwrap();
+        let element = request.len() - 22;
+        assert_eq!(request[element], element_id::RSN);
+        request[element + at] = 12;
+        for mut frame in frames {
+            air.access_point.receive(&mut frame, air.now, &mut out);
+        }
+        let response = out.frames.last().unwrap();
+        assert_eq!(response[26..28], expected.to_le_bytes());
+    }
 }

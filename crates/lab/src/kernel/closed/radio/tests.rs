@@ -29,7 +29,7 @@ const SCENARIOS: [(&str, &str); 9] = [
     ("m8", filed!("studies/wireless-policies/scenarios/m8")),
     ("m9", filed!("studies/wireless-policies/scenarios/m9")),
 ];
-const POLICIES: [(&str, &str); 15] = [
+const POLICIES: [(&str, &str); 17] = [
     ("pn-1", filed!("studies/wireless-policies/policies/pn-1")),
     ("pn-2", filed!("studies/wireless-policies/policies/pn-2")),
     ("pn-3", filed!("studies/wireless-policies/policies/pn-3")),
@@ -42,6 +42,14 @@ const POLICIES: [(&str, &str); 15] = [
     ("pn-10", filed!("studies/wireless-policies/policies/pn-10")),
     ("pn-11", filed!("studies/wireless-policies/policies/pn-11")),
     ("pn-12", filed!("studies/wireless-policies/policies/pn-12")),
+    (
+        "tls-1.2",
+        filed!("studies/wireless-policies/policies/tls-1.2"),
+    ),
+    (
+        "tls-1.3",
+        filed!("studies/wireless-policies/policies/tls-1.3"),
+    ),
     (
         "ipsec-3des-sha",
         filed!("studies/wireless-policies/policies/ipsec-3des-sha"),
@@ -73,6 +81,7 @@ aes128-cbc = { value = 40, source = \"a test\" }\n\
 sha1 = { value = 20, source = \"a test\" }\nmd5 = { value = 20, source = \"a test\" }\n\
 sha256 = { value = 40, source = \"a test\" }\nrc4 = { value = 10, source = \"a test\" }\n\
 crc32 = { value = 8, source = \"a test\" }\n\
+aes256-gcm = { value = 20, source = \"a test\" }\n\
 [per_operation]\nrc4-set-key = { value = 4000, source = \"a test\" }\n\
 modp1536-generate = { value = 20000000, source = \"a test\" }\n\
 modp1536-agree = { value = 20000000, source = \"a test\" }\n\
@@ -98,6 +107,13 @@ fn catalogue_with(policy: &str) -> Catalogue {
     };
     let policies = POLICIES.map(|it| entry(Kind::Policy, it));
     let scenarios = SCENARIOS.map(|it| entry(Kind::Scenario, it));
+    let handshakes = [
+        ("tls12-rsa2048", filed!("exchanges/tls12-rsa2048")),
+        ("tls13-rsa2048", filed!("exchanges/tls13-rsa2048")),
+        ("tls12-resumed", filed!("exchanges/tls12-resumed")),
+        ("tls13-resumed", filed!("exchanges/tls13-resumed")),
+    ];
+    let handshakes = handshakes.map(|it| entry(Kind::Exchange, it));
     let others = [
         entry(Kind::Link, ("wifi-11b", filed!("links/wifi-11b"))),
         entry(Kind::Link, ("ethernet-100", filed!("links/ethernet-100"))),
@@ -119,7 +135,8 @@ fn catalogue_with(policy: &str) -> Catalogue {
         entry(Kind::Device, ("round", DEVICE)),
         entry(Kind::Policy, ("x", policy)),
     ];
-    Catalogue::new(policies.into_iter().chain(scenarios).chain(others))
+    let all = policies.into_iter().chain(scenarios);
+    Catalogue::new(all.chain(handshakes).chain(others))
 }
 
 fn scenario(name: &str, edits: &[&str], catalogue: &Catalogue) -> Result<Scenario, String> {
@@ -145,13 +162,14 @@ fn simulated(blueprint: Blueprint) -> Flowed {
     world.run_flows().expect("a run")
 }
 
-const COMPUTE: [&str; 6] = [
+const COMPUTE: [&str; 7] = [
     "node.mn1.device=round",
     "node.mn2.device=round",
     "node.fn1.device=round",
     "node.mn3.device=round",
     "node.r1.device=round",
     "node.r2.device=round",
+    "node.cn1.device=round",
 ];
 
 fn tcp_bps(flowed: &Flowed) -> f64 {
@@ -161,38 +179,75 @@ fn tcp_bps(flowed: &Flowed) -> f64 {
     tcp.throughput_bps
 }
 
-/// Each part of the time within 5 %, TCP within 5 % and its first round trip exactly.
+/// A policy on a scenario: what is computed, and what is simulated.
+fn both(name: &str, policy: &str, edits: &[&str]) -> (Radio, Flowed) {
+    let policy = format!("policy={policy}");
+    let edits: Vec<&str> = edits.iter().copied().chain([&*policy]).collect();
+    let blueprint = blueprint(name, &edits);
+    let computed = model(&blueprint).expect("a model").expect("a radio");
+    let flowed = simulated(blueprint);
+    assert_eq!((&computed.unpriced, &flowed.unpriced), (&None, &None));
+    (computed, flowed)
+}
+
+/// Each part of the time within 5 %, and the first round trip of TCP exactly.
+fn check_times(name: &str, policy: &str, (computed, flowed): &(Radio, Flowed)) {
+    let (own, other) = (&computed.admitted[0].parts, &flowed.admitted[0].parts);
+    let case = format!("{name} {policy}: {own:?} {other:?}");
+    assert!(flowed.admitted[0].is_complete, "{case}");
+    for (computed, simulated) in [
+        (own.eap_start_s, other.eap_start_s),
+        (own.eap_s, other.eap_s),
+        (own.registration_s, other.registration_s),
+        (own.tunnel_s, other.tunnel_s),
+        (own.transport_s, other.transport_s),
+        (own.all_s, other.all_s),
+    ] {
+        assert_eq!(computed.is_some(), simulated.is_some(), "{case}");
+        let near = |(one, two): (f64, f64)| (one / two - 1.0).abs() < 0.05;
+        assert!(computed.zip(simulated).is_none_or(near), "{case}");
+    }
+    let flow = &computed.flows[0];
+    let first = flowed.flows[0].transferred.and_then(|it| it.connected_s);
+    let first = flow.response_s.expect("a response") / first.expect("a round trip");
+    assert!((first - 1.0).abs() < 0.01, "{case} {flow:?} {first}");
+}
+
 #[test]
-fn what_is_computed_is_what_the_machines_do() {
+fn every_policy_takes_as_long_as_the_machines_do() {
     for (name, _) in SCENARIOS {
-        for policy in ["pn-2", "pn-4", "pn-5", "pn-12"] {
-            let policy = format!("policy={policy}");
-            let mut edits = vec!["flow.data.bytes=3 MB", "run.time=60 s", &policy];
-            edits.extend(COMPUTE);
-            let blueprint = blueprint(name, &edits);
-            let computed = model(&blueprint).expect("a model").expect("a radio");
-            let flowed = simulated(blueprint);
-            assert_eq!(flowed.unpriced, None);
-            let (own, other) = (&computed.admitted[0], &flowed.admitted[0]);
-            let case = format!("{name} {policy}: {own:?} {other:?}");
-            assert!(other.is_complete, "{case}");
-            for (computed, simulated) in [
-                (own.eap_start_s, other.eap_start_s),
-                (own.eap_s, other.eap_s),
-                (own.registration_s, other.registration_s),
-                (own.tunnel_s, other.tunnel_s),
-                (own.all_s, other.all_s),
-            ] {
-                assert_eq!(computed.is_some(), simulated.is_some(), "{case}");
-                let near = |(one, two): (f64, f64)| (one / two - 1.0).abs() < 0.05;
-                assert!(computed.zip(simulated).is_none_or(near), "{case}");
+        for (policy, _) in POLICIES.iter().filter(|(name, _)| is_numbered(name)) {
+            let mut edits = vec!["flow.data.bytes=10 KB", "run.time=10 s"];
+            // In TLS a signature takes longer than all flights, so these are compared alone too.
+            if policy.starts_with("tls-") {
+                check_times(name, policy, &both(name, policy, &edits));
             }
-            let flow = &computed.flows[0];
-            let ratio = flow.throughput_bps.expect("a rate") / tcp_bps(&flowed);
-            assert!((0.95..1.05).contains(&ratio), "{case} {flow:?} {ratio}");
-            let first = flowed.flows[0].transferred.and_then(|it| it.connected_s);
-            let first = flow.response_s.expect("a response") / first.expect("a round trip");
-            assert!((first - 1.0).abs() < 0.01, "{case} {flow:?} {first}");
+            edits.extend(COMPUTE);
+            check_times(name, policy, &both(name, policy, &edits));
+        }
+    }
+}
+
+/// PN-1 to PN-12, and TLS.
+fn is_numbered(policy: &str) -> bool {
+    policy.starts_with("pn-") || policy.starts_with("tls-")
+}
+
+/// Those whose packets differ: access adds nothing to them.
+#[test]
+fn every_kind_of_packet_is_carried_as_fast_as_computed() {
+    for (name, _) in SCENARIOS {
+        for policy in ["pn-2", "pn-4", "tls-1.3"] {
+            let mut edits = vec!["flow.data.bytes=3 MB", "run.time=60 s"];
+            edits.extend(COMPUTE);
+            let found = both(name, policy, &edits);
+            check_times(name, policy, &found);
+            let flow = &found.0.flows[0];
+            let ratio = flow.throughput_bps.expect("a rate") / tcp_bps(&found.1);
+            assert!(
+                (0.95..1.05).contains(&ratio),
+                "{name} {policy} {flow:?} {ratio}"
+            );
         }
     }
 }
@@ -334,6 +389,185 @@ fn policies_in_layers_are_refused_where_they_stand() {
         assert!(fault.contains(said), "{fault}, not {said}");
         assert!(fault.starts_with("x.toml:"), "{fault}");
     }
+}
+
+/// TLS as a policy `x`.
+fn tls(version: &str, suite: &str, more: &str) -> String {
+    format!(
+        "name = \"x\"\ntitle = \"x\"\nlegacy = true\n[[layer]]\nkind = \"transport\"\nversion = \
+         \"{version}\"\nsuite = \"{suite}\"\n{more}"
+    )
+}
+
+fn tls_run(policy: &str, edits: &[&str]) -> (Radio, Flowed) {
+    let catalogue = catalogue_with(policy);
+    let edits: Vec<&str> = ["policy=x"].iter().chain(edits).copied().collect();
+    let blueprint = blueprint_of("m5", &edits, &catalogue);
+    let computed = model(&blueprint).expect("a model").expect("a radio");
+    (computed, simulated(blueprint))
+}
+
+/// The octets of every record, and each flight, are what the links carry more than without TLS.
+#[test]
+fn records_and_flights_are_on_the_links() {
+    let bytes = |policy: &str| {
+        let edits = [policy, "flow.data.bytes=100000 B", "link.*.mtu=1500 B"];
+        let flowed = simulated(blueprint("m5", &edits));
+        let air = flowed.links.iter().find(|link| link.name == "air1");
+        let air = air.expect("the air").clone();
+        let headers = 40 * (air.up.delivered + air.down.delivered);
+        air.up.delivered_bytes + air.down.delivered_bytes - headers
+    };
+    let clear = bytes("policy=pn-1");
+    // Six records of 16,384 and one of 1,696 octets.
+    let flights = 225 + 1427 + 80;
+    assert_eq!(bytes("policy=tls-1.3"), clear + 7 * 22 + flights);
+    let flights = 162 + 1270 + 93 + 242;
+    assert_eq!(bytes("policy=tls-1.2"), clear + 7 * 29 + flights);
+}
+
+#[test]
+fn a_resumed_session_needs_fewer_rounds_and_no_signature() {
+    let of = |version: &str, method: &str| {
+        let policy = tls(version, "aes256gcm16", &format!("method = \"{method}\"\n"));
+        let edits: Vec<&str> = ["flow.data.bytes=10 KB"]
+            .iter()
+            .chain(&COMPUTE)
+            .copied()
+            .collect();
+        let found = tls_run(&policy, &edits);
+        check_times("m5", method, &found);
+        found.1.admitted[0].parts.transport_s.expect("TLS")
+    };
+    let (full, resumed) = (
+        of("tls-1.2", "tls12-rsa2048"),
+        of("tls-1.2", "tls12-resumed"),
+    );
+    assert!(full > 0.4 && resumed < 0.01, "{full} {resumed}");
+    // A fresh key exchange: four operations of X25519, one after the other.
+    let (full, resumed) = (
+        of("tls-1.3", "tls13-rsa2048"),
+        of("tls-1.3", "tls13-resumed"),
+    );
+    assert!(
+        full > 0.4 && (0.04..0.05).contains(&resumed),
+        "{full} {resumed}"
+    );
+}
+
+/// Slow processors limit a flow in TLS: 20 cycles a byte at 20 MHz are less than the air's rate.
+#[test]
+fn a_slow_processor_limits_tls_in_both() {
+    let method = "method = \"tls13-rsa2048\"\n";
+    for (policy, limit_bps) in [
+        (tls("tls-1.3", "aes256gcm16", method), 4e6),
+        (tls("tls-1.2", "3des-sha1", method), 20e6 * 8.0 / 120.0),
+        (
+            tls(
+                "tls-1.3",
+                "aes256gcm16",
+                &format!("{method}record = \"1000 B\"\n"),
+            ),
+            4e6,
+        ),
+    ] {
+        let mut edits = vec!["flow.data.bytes=2 MB", "run.time=60 s"];
+        edits.extend(["node.mn1.device=round", "node.mn1.clock=10 MHz"]);
+        if limit_bps < 4e6 {
+            edits[3] = "node.mn1.clock=20 MHz";
+        }
+        let (computed, flowed) = tls_run(&policy, &edits);
+        let rate = computed.flows[0].throughput_bps.expect("a rate");
+        assert_eq!(computed.flows[0].narrowest, "mn1");
+        assert!((rate / limit_bps - 1.0).abs() < 0.02, "{rate} {limit_bps}");
+        let ratio = rate / tcp_bps(&flowed);
+        assert!((0.95..1.05).contains(&ratio), "{policy} {ratio}");
+    }
+}
+
+#[test]
+fn what_tls_computes_without_a_source_is_named() {
+    let method = "method = \"tls13-rsa2048\"\n";
+    let policy = tls("tls-1.3", "chacha20poly1305", method);
+    let edits = ["node.mn1.device=round", "flow.data.bytes=10 KB"];
+    let (computed, flowed) = tls_run(&policy, &edits);
+    let said = computed.unpriced.expect("no source");
+    assert!(said.contains("per_byte.chacha20-poly1305"), "{said}");
+    assert_eq!(flowed.unpriced, Some(said));
+    assert!(flowed.admitted[0].is_complete);
+}
+
+#[test]
+fn tls_is_refused_where_it_stands() {
+    let method = "method = \"tls13-rsa2048\"\n";
+    let good = tls("tls-1.3", "aes128gcm16", method);
+    for (policy, said) in [
+        (
+            good.replace("aes128gcm16", "aes128-sha1"),
+            "unknown suite of this TLS",
+        ),
+        (
+            tls("tls-1.2", "3des-sha1", method).replace("legacy = true\n", ""),
+            "legacy = true is needed for 3des-sha1",
+        ),
+        (
+            good.replace("tls13-rsa2048", "tls13-rsa"),
+            "the nearest valid one is 'tls13-rsa2048'",
+        ),
+        (
+            format!("{good}record = \"20 KB\"\n"),
+            "must be 64 B to 16384 B",
+        ),
+        (good.replace("version", "versoin"), "did you mean 'version'"),
+    ] {
+        let catalogue = catalogue_with(&policy);
+        let fault = scenario("m1", &["policy=x"], &catalogue).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+        assert!(fault.starts_with("x.toml:"), "{fault}");
+    }
+    // Of a method without a stream in TCP there is nothing to send.
+    let catalogue = catalogue_with(&good.replace("tls13-rsa2048", "eap-md5"));
+    let scenario = scenario("m1", &["policy=x"], &catalogue).expect("a scenario");
+    let resolved = scenario.resolved(&catalogue).expect("a network");
+    let open: Open = Rc::new(|_: &Entry| Err(std::io::ErrorKind::NotFound.into()));
+    let fault = Blueprint::of(&scenario, &resolved, &catalogue, &open).err();
+    let fault = fault.expect("no stream").to_string();
+    assert!(
+        fault.contains("'eap-md5' has no message with a stream in TCP"),
+        "{fault}"
+    );
+}
+
+/// A layer of the scenario is of one flow, and goes before the policy.
+#[test]
+fn a_layer_names_the_flow_that_it_protects() {
+    let catalogue = catalogue();
+    let layer = |flow: &str| {
+        format!(
+            "base = \"m5\"\n[[layer]]\nkind = \"transport\"\nflow = \"{flow}\"\nversion = \
+             \"tls-1.2\"\nsuite = \"aes128gcm16\"\nmethod = \"tls12-resumed\"\n"
+        )
+    };
+    let read = |flow: &str, edits: &[&str]| {
+        let found = Scenario::edited("x", &layer(flow), edits, &catalogue);
+        found.map_err(|fault| fault.to_string())
+    };
+    let found = read("data", &["policy=tls-1.3"]).expect("a scenario");
+    let methods: Vec<&str> = found.transport.iter().map(|it| &*it.tls.method).collect();
+    assert_eq!(methods, ["tls12-resumed"]);
+    let fault = read("date", &[]).expect_err("no such flow");
+    assert!(fault.contains("the nearest valid one is 'data'"), "{fault}");
+    let udp = [
+        "flow.data.model=constant",
+        "flow.data.bytes=",
+        "flow.data.rate=1 Mbit/s",
+    ];
+    let sizes = ["flow.data.sizes.model=fixed", "flow.data.sizes.bytes=100 B"];
+    let fault = read("data", &[udp, [sizes[0], sizes[1], "seed=1"]].concat());
+    let fault = fault.expect_err("datagrams");
+    assert!(fault.contains("TLS is of flows by TCP"), "{fault}");
+    let of_policy = scenario("m5", &["policy=tls-1.3"], &catalogue).expect("a scenario");
+    assert_eq!(of_policy.transport.len(), 1);
 }
 
 #[test]
