@@ -463,6 +463,8 @@ def test_every_exchange_of_today_is_in_a_layer_or_stands_for_itself() -> None:
         for name in (*layer.setup, *layer.renewal, layer.data)
     }
     alone = {"ikev1-aggressive", "ikev1-main", "ikev2", "ikev2-psk-strongswan", "skip"}
+    # Of the layer `transport`.
+    alone |= {"tls12-resumed", "tls12-rsa2048", "tls13-rsa2048"}
     alone |= {name for name in names("exchange") if name.startswith("socks5")}
     assert set(names("exchange")) - used == alone
 
