@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,7 +26,6 @@ from caravan.study import StudyError, load, wireless
 from caravan.study.claims import HOLDS, IN_PART, NOT_RUN, WITHIN, score, verdicts
 from caravan.study.parsed import Run
 from caravan.study.results import Row
-from caravan.testbed.binary import TOP
 from caravan.testbed.capture import (
     ETHER_TYPE_IPV4,
     IPPROTO_ESP,
@@ -632,43 +629,6 @@ def test_the_printed_values_stand_beside_those_of_each_level() -> None:
     assert set(zip(kept["published"], kept["level"], strict=True)) == wanted
     assert sum(item.printed == "Table III" for item in study.all_published()) == 10
     assert kept["reason"].notna().all()
-
-
-def test_the_page_has_the_times_of_the_study() -> None:
-    """The table of `docs/lab-policies.md` is from the run of `printed.csv` and the README."""
-    folder = CATALOGUE / "studies/wireless-policies"
-    kept = pd.read_csv(folder / "printed.csv")
-    kept = kept[(kept["level"] == "testbed") & (kept["metric"] == "authentication_s")]
-    page = (TOP / "docs/lab-policies.md").read_text()
-    rows = re.findall(r"\| PN-(\d+): [^|]*\|[^|]*\| ([\d.]+) \| ([\d.]+) \|", page)
-    assert [number for number, *_ in rows] == ["1", "2", "3", "4", "5", "6", "8", "12"]
-    for number, home_ms, _ in rows:
-        at_home = kept[(kept["policy"] == f"pn-{number}") & (kept["reading"] == "at home")]
-        for seconds in at_home["value"]:
-            assert float(home_ms) == pytest.approx(seconds * 1e3, abs=0.051)
-    anew = kept[(kept["policy"] == "pn-12") & (kept["reading"] != "at home")]["value"]
-    same, new = re.findall(r"PN-12 takes ([\d.]+) ms [^.]*?\s([\d.]+) ms", page)[0]
-    assert float(new) == pytest.approx(anew.iloc[0] * 1e3, abs=0.051)
-    readme = (folder / "README.md").read_text()
-    (kept_s,) = re.findall(r"PN-12 takes ([\d.]+) s if its tunnel stays", readme)
-    assert float(same) == pytest.approx(float(kept_s) * 1e3, abs=0.051)
-    assert same == next(roams_ms for number, _, roams_ms in rows if number == "12")
-
-
-def test_a_processor_of_the_paper_without_a_source_is_left_out_and_named() -> None:
-    study = load("wireless-policies")
-    own = tuple(one for one in study.sweeps if one.name == "paper-devices")
-    parts = {"published": (), "tables": (), "reasons": (), "claims": (), "figures": (), "texts": ()}
-    found = caravan.study.run(replace(study, sweeps=own, **parts))  # type: ignore[arg-type]
-    assert set(found.rows["device"]) == {"pentium-4-freeswan"}
-    said = found.provenance["cells without a source"]
-    for device in ("celeron-2400", "xscale-400", "strongarm-206"):
-        assert f"{device} has no cost of 3des-sha1" in said
-    # 1228 bytes and what ESP adds, at 252 cycles a byte and 2.6 GHz.
-    ms = value(found.rows, "time_ms", policy="3des-sha1")
-    assert ms == pytest.approx(1265 * (176.8962 + 75.4641) / 2.6e6, rel=0.02)
-    devices = {path.stem for path in (CATALOGUE / "studies/wireless-policies/devices").iterdir()}
-    assert devices == set(own[0].grid["device"])
 
 
 @pytest.mark.root
