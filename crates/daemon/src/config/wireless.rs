@@ -177,8 +177,8 @@ impl WirelessConfig {
 impl WirelessTable {
     fn check(self, item: &Item, folder: &Path) -> Result<WirelessConfig, Fault> {
         let fault = |key: &str, what: String| Err(at(item, key, what));
-        if !(1..=MAX_SSID_LEN).contains(&self.ssid.len()) {
-            return fault("ssid", format!("a name has 1 to {MAX_SSID_LEN} octets"));
+        if self.ssid.len() > MAX_SSID_LEN {
+            return fault("ssid", format!("a name has at most {MAX_SSID_LEN} octets"));
         }
         if !(MIN_MTU..=MAX_MTU).contains(&self.mtu) {
             return fault(

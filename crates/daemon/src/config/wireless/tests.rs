@@ -133,11 +133,11 @@ const WRONG: [(&str, &str); 25] = [
     ),
     (
         "security = \"open\"\nssid = \"a name of more than thirty-two octets\"",
-        "line 5: ssid: a name has 1 to 32 octets",
+        "line 5: ssid: a name has at most 32 octets",
     ),
     (
         "security = \"open\"\nssid = \"\"",
-        "line 5: ssid: a name has 1 to 32 octets",
+        "line 5: ssid: this text is empty",
     ),
     (
         "security = \"psk-sha256\"\nlegacy = true\ncipher = \"tkip\"",

@@ -2,9 +2,9 @@
 //! frames.
 //!
 //! Whoever has the network's name may join; without keys it sends and gets EAPOL alone. Stations
-//! without keys, and those that are long silent, make room for others. A station that joins again has no key, as if it had come for
-//! the first time. With EAP the owner gives each session's key. Left out: beacons, sleeping
-//! stations, more than one network.
+//! without keys, and those that are long silent, make room for others. A station that joins again
+//! has no key, as if it had come for the first time. With EAP the owner gives each session's key.
+//! Left out: beacons, sleeping stations, more than one network.
 
 mod group;
 mod join;

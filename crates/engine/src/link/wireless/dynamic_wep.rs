@@ -134,8 +134,8 @@ impl KeyTaker {
         }
     }
 
-    /// Takes an EAPOL packet. None if it has the key already: the access point cannot know. A drop is
-    /// counted.
+    /// Takes an EAPOL packet. None if it has the key already: the access point cannot know. A drop
+    /// is counted.
     pub fn handle(&mut self, packet: &[u8]) -> Result<Option<GivenKey>, DropReason> {
         let handled = self.handle_uncounted(packet);
         handled.inspect_err(|reason| self.drops.count(*reason))

@@ -5,8 +5,8 @@
 //! [`Outbox`] out. The owner first sends its packets, then applies its facts in order: the last
 //! message goes out before its key is installed. A key that is installed is never installed again,
 //! whatever is repeated, as that would repeat packet numbers. Left out: renewal of the pairwise key
-//! by an authenticator, fast transition, protected management frames, AKMs with SHA-384, requests by
-//! the supplicant.
+//! by an authenticator, fast transition, protected management frames, AKMs with SHA-384, requests
+//! by the supplicant.
 
 mod akm;
 mod authenticator;

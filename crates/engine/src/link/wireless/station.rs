@@ -2,8 +2,9 @@
 //!
 //! It probes until an access point of its network answers, and takes the first. Authentication is
 //! open, or SAE. If the access point refuses, leaves or does not answer, it looks again; after a
-//! silence of the access point, or of its own, it asks whether the other is still there. With EAP the owner gives the session's
-//! key. Left out: beacons, the strength of signals, other channels, reassociation.
+//! silence of the access point, or of its own, it asks whether the other is still there. With EAP
+//! the owner gives the session's key. Left out: beacons, the strength of signals, other channels,
+//! reassociation.
 
 mod join;
 mod keys;

@@ -123,7 +123,7 @@ fn a_station_that_leaves_takes_a_key_without_worth() {
     }
 }
 
-/// Nothing answers a packet with a key of WEP: it comes again until the station sends under the key.
+/// Nothing answers a packet with a key of WEP: it comes again until the station sends under it.
 #[test]
 fn keys_of_wep_are_sent_until_the_station_has_them() {
     let mut air = Air::of(&Security::DynamicWep(permit(LinkCipher::Wep104)));
