@@ -242,21 +242,34 @@ impl Blueprint {
         all.map(|bytes| headers + bytes).collect()
     }
 
-    /// Packets at once, until the last one has come: each waits for those before it.
+    /// Packets at once, until the last one has come: who comes first to a link or processor is
+    /// served first.
     fn burst_s(&self, ends: (usize, usize), sizes: &[u32]) -> Option<f64> {
+        let journeys = sizes.iter().map(|bytes| self.journey(ends, *bytes, false));
+        let journeys = journeys.collect::<Option<Vec<Journey>>>()?;
         let mut free_at: BTreeMap<Server, f64> = BTreeMap::new();
-        let mut end_s = 0.0;
-        for bytes in sizes {
-            let journey = self.journey(ends, *bytes, false)?;
-            let mut at_s = 0.0_f64;
-            for (server, seconds) in &journey.visits {
-                let free = free_at.entry(*server).or_default();
-                at_s = at_s.max(*free) + seconds;
-                *free = at_s;
-            }
-            end_s = at_s + journey.delay_s;
+        // How many visits each packet has made, and when the last of them ended.
+        let mut made = vec![(0, 0.0_f64); journeys.len()];
+        loop {
+            let waiting = journeys.iter().zip(&made).enumerate();
+            let waiting = waiting.filter_map(|(packet, (journey, (visit, since)))| {
+                let (server, seconds) = *journey.visits.get(*visit)?;
+                let free = free_at.get(&server).copied().unwrap_or_default();
+                Some((free.max(*since), *since, packet, server, seconds))
+            });
+            let first = waiting.min_by(|one, other| {
+                let begins = one.0.total_cmp(&other.0);
+                begins.then(one.1.total_cmp(&other.1))
+            });
+            let Some((begins, _, packet, server, seconds)) = first else {
+                break;
+            };
+            let end = begins + seconds;
+            free_at.insert(server, end);
+            made[packet] = (made[packet].0 + 1, end);
         }
-        Some(end_s)
+        let last = journeys.last().zip(made.last());
+        last.map(|(journey, (_, end))| end + journey.delay_s)
     }
 }
 
