@@ -21,7 +21,6 @@ use crate::control::check_name;
 use crate::dns::backup::Backup;
 use crate::files;
 use crate::nft::names::is_table_name;
-use crate::nft::watch::Listing;
 use crate::routes::entries::{RoamingFootprint, Rule, TableRoute, is_interface};
 use crate::routes::prefix::Prefix;
 
@@ -81,6 +80,14 @@ impl Footprint {
             && self.roaming.is_plain()
             && self.dns.as_ref().is_none_or(Backup::is_plain)
     }
+}
+
+/// How an nftables table must stay.
+pub enum Listing {
+    /// As nft lists it.
+    Known(String),
+    /// As it is listed while nftables is of this generation, that of its load.
+    Of(Option<u32>),
 }
 
 /// The footprint on disk, held by one process at a time.

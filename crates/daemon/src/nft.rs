@@ -28,7 +28,7 @@ use engine::sa::Mode;
 
 use crate::config::values::Transport;
 use crate::config::{Loaded, PublishedPort};
-use crate::footprint::FootprintFile;
+use crate::footprint::{FootprintFile, Listing};
 use crate::routes::full::Lan;
 use names::PREFIX;
 
@@ -342,7 +342,7 @@ fn put_by(
 ) -> Result<(), NftError> {
     // Without a listing somebody has just removed it, and the watch finds that.
     let listed = settle(programs, table, text)?.unwrap_or_default();
-    let known = watch::Listing::Known(listed);
+    let known = Listing::Known(listed);
     file.listings.insert(table.to_owned(), known);
     Ok(())
 }
@@ -354,7 +354,7 @@ fn put_at_once(table: &str, text: &str, file: &mut FootprintFile) -> Result<(), 
     run(&NFT, table, text)?;
     let own = before.map(|it| it.wrapping_add(1));
     file.listings
-        .insert(table.to_owned(), watch::Listing::Of(own));
+        .insert(table.to_owned(), Listing::Of(own));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 use tokio::io::unix::AsyncFd;
 
 use super::{NFT, start};
-use crate::footprint::FootprintFile;
+use crate::footprint::{FootprintFile, Listing};
 use crate::sys::frame;
 
 /// `NFNLGRP_NFTABLES` of linux/netfilter/nfnetlink.h.
@@ -89,14 +89,6 @@ fn read_generation(answer: &[u8]) -> Option<u32> {
     let is_number = half(HEADERS)? as usize == ATTRIBUTE && half(HEADERS + 2)? == GENERATION;
     let number = u32::from_be_bytes(*answer.get(HEADERS + 4..)?.first_chunk()?);
     (is_answer && is_number).then_some(number)
-}
-
-/// How a table must stay.
-pub enum Listing {
-    /// As nft lists it.
-    Known(String),
-    /// As it is listed while nftables is of this generation, that of its load.
-    Of(Option<u32>),
 }
 
 /// What somebody else has done to a table.
