@@ -15,6 +15,9 @@ from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 
+IS_TOLD_TO_END = threading.Event()
+"""SIGTERM came. A library may swallow the exception that it raises, so long work looks here too."""
+
 _LEFT: set[threading.Thread] = set()
 """Threads whose result nobody waits for."""
 

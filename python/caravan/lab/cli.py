@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from caravan.advice.commands import add_to as add_advice_to
-from caravan.background import leave
+from caravan.background import IS_TOLD_TO_END, leave
 from caravan.lab import core, layers, tables
 from caravan.lab.ask import AskRequest, Verdict, answer
 from caravan.lab.core import LabError, Question
@@ -120,6 +120,7 @@ def _end_at_sigterm() -> None:
     def end(*_: object) -> None:
         if os.getpid() == own:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            IS_TOLD_TO_END.set()
             raise KeyboardInterrupt
         # A process that a library has forked has nothing to clean up.
         os._exit(128 + signal.SIGTERM)

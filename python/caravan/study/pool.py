@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from caravan import _lab
-from caravan.background import computed
+from caravan.background import IS_TOLD_TO_END, computed
 from caravan.study.cells import Job
 from caravan.study.text import StudyError
 
@@ -67,6 +67,8 @@ class OneByOne:
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
         """In the given order."""
         for job in jobs:
+            if IS_TOLD_TO_END.is_set():
+                raise KeyboardInterrupt
             yield job, self._compute(job)
 
 
