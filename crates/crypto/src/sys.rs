@@ -1,6 +1,6 @@
 //! aws-lc's C interface for what aws-lc-rs does not offer: hash states that can be copied (MD5,
 //! SHA-1, SHA-2), AES and DES in CBC mode, AES-CCM, ChaCha20, numbers modulo a prime, points of
-//! P-256, raw RSA. This is the only
+//! P-256, raw RSA, HPKE. This is the only
 //! unsafe code of this crate. Each file wraps one family behind safe functions; protocol belongs
 //! elsewhere.
 #![expect(
@@ -11,6 +11,7 @@
 mod block;
 mod ccm;
 mod digest;
+mod hpke;
 mod keystream;
 mod modp;
 mod p256;
@@ -19,6 +20,8 @@ mod rsa;
 pub(crate) use block::{AesSchedule, DesSchedule};
 pub(crate) use ccm::CcmContext;
 pub(crate) use digest::{Chain, Running};
+pub(crate) use hpke::HpkeKey;
+pub(crate) use hpke::seal as hpke_seal;
 pub(crate) use keystream::{KEY_LEN, keystream};
 pub(crate) use modp::{add, exponentiate, multiply};
 pub(crate) use p256::{add_points, is_on_curve, scale};
