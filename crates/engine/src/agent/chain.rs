@@ -161,14 +161,14 @@ mod tests {
                 Ok(whole),
                 "octet {at}"
             );
-            // Without a note, only what stands in the last line may pass.
+            // Without a note, only the last line may pass, or the last two as one.
             let last = octets.len()
                 - octets
                     .split_inclusive(|it| *it == b'\n')
                     .last()
                     .unwrap()
                     .len();
-            if at < last {
+            if at + 1 < last {
                 assert!(verify("host", &changed, None).is_err(), "octet {at}");
             }
         }

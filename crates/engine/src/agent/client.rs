@@ -96,7 +96,7 @@ pub struct Tunnel {
 
 /// Why a message was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Drop {
+pub enum Discard {
     /// It cannot be read, or is none for Client.
     Malformed,
     /// Nothing is expected, or not this.
@@ -113,7 +113,7 @@ pub struct Client {
     stage: Stage,
     /// Whether Host has told us the time.
     has_time: bool,
-    drops: BTreeMap<Drop, u64>,
+    drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
 
@@ -265,7 +265,7 @@ impl Client {
             Ok(Message::Sealed(sealed)) if sealed.kind == Kind::Response => {
                 self.hear_response(&sealed, now);
             }
-            _ => self.count(Drop::Malformed),
+            _ => self.count(Discard::Malformed),
         }
     }
 
@@ -382,7 +382,7 @@ impl Client {
     }
 
     /// Messages that were dropped, by reason.
-    pub fn drops(&self) -> &BTreeMap<Drop, u64> {
+    pub fn drops(&self) -> &BTreeMap<Discard, u64> {
         &self.drops
     }
 
@@ -402,10 +402,10 @@ impl Client {
 
     /// A call that the stage does not expect changes nothing.
     fn misplaced(&mut self) {
-        self.count(Drop::Unexpected);
+        self.count(Discard::Unexpected);
     }
 
-    fn count(&mut self, drop: Drop) {
+    fn count(&mut self, drop: Discard) {
         *self.drops.entry(drop).or_default() += 1;
     }
 

@@ -16,7 +16,7 @@ use crypto::rand::Stream;
 use wire::agent::{Kind, Message, Retry as RetryMessage, Sealed, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
-use super::flood::{Door, Gate};
+use super::flood::{Bucket, Door, Gate, Rate};
 use super::identity::{Fingerprint, Identity, Keys, digest};
 use super::retry::Retry;
 use super::{CLOCKS_APART_MAX, Clock, Digest, EXCHANGE_MAX, Handle};
@@ -31,6 +31,11 @@ pub const ANSWER_LIVES: Duration = CLOCKS_APART_MAX.saturating_mul(2);
 const REPEATS_MAX: u32 = 8;
 /// How long the database may take for one answer.
 const STORE_MAX: Duration = Duration::from_secs(5);
+/// Lines of the log about requests that no key has proven: anybody can send them.
+const COMPLAINTS: Rate = Rate {
+    burst: 16,
+    every: Duration::from_secs(10),
+};
 /// Requests in progress or remembered.
 const EXCHANGES_MAX: usize = 1_024;
 /// Pause between two sweeps of the database.
@@ -76,7 +81,7 @@ pub enum Output {
 
 /// Why a message was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Drop {
+pub enum Discard {
     /// It cannot be read, or is none for Host.
     Malformed,
     /// [`EXCHANGES_MAX`] are in progress.
@@ -110,7 +115,8 @@ pub struct Host {
     asked: BTreeMap<u64, Option<Digest>>,
     next_number: u64,
     next_sweep: Instant,
-    drops: BTreeMap<Drop, u64>,
+    complaints: Bucket,
+    drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
 
@@ -161,6 +167,7 @@ impl Host {
             asked: BTreeMap::new(),
             next_number: 0,
             next_sweep: now,
+            complaints: Bucket::default(),
             drops: BTreeMap::new(),
             outputs: VecDeque::new(),
         };
@@ -181,9 +188,9 @@ impl Host {
                 Kind::Request => self.hear_request(from, sealed, now),
                 Kind::Authorization => self.hear_authorization(from, &sealed, now),
                 Kind::Offer => self.hear_offer(from, &sealed, now),
-                _ => self.count(Drop::Malformed),
+                _ => self.count(Discard::Malformed),
             },
-            _ => self.count(Drop::Malformed),
+            _ => self.count(Discard::Malformed),
         }
     }
 
@@ -210,8 +217,8 @@ impl Host {
         };
         match (&exchange.stage, answer) {
             (Stage::Finding { .. }, Answer::Found(Some(record))) => self.verify(id, &record, now),
-            (Stage::Finding { .. }, Answer::Found(None)) => self.forget(id, Drop::UnknownKey),
-            (Stage::Finding { .. }, _) => self.forget(id, Drop::NoStore),
+            (Stage::Finding { .. }, Answer::Found(None)) => self.forget(id, Discard::UnknownKey),
+            (Stage::Finding { .. }, _) => self.forget(id, Discard::NoStore),
             (Stage::Taking { .. }, Answer::Taken) => self.refer(id, now),
             (Stage::Taking { .. }, Answer::Unchanged(state)) => self.judge(id, &state, now),
             (Stage::Taking { .. }, _) => self.refuse(id, Why::StoreUnavailable, now),
@@ -230,8 +237,10 @@ impl Host {
                 .at(now)
                 .0
                 .saturating_sub(TAKEN_MAX.as_secs() as i64);
-            // The number of a sweep that was never answered is not waited for.
-            self.asked.retain(|_, id| id.is_some());
+            // What was never answered, or was asked for a request that is over, is not waited for.
+            let exchanges = &self.exchanges;
+            self.asked
+                .retain(|_, id| id.is_some_and(|id| exchanges.contains_key(&id)));
             let before = Calendar(before);
             self.ask(None, Ask::Sweep { before });
         }
@@ -270,7 +279,7 @@ impl Host {
     }
 
     /// Messages that were dropped, by reason.
-    pub fn drops(&self) -> &BTreeMap<Drop, u64> {
+    pub fn drops(&self) -> &BTreeMap<Discard, u64> {
         &self.drops
     }
 
@@ -293,20 +302,20 @@ impl Host {
                 self.outputs.push_back(Output::Send { to: from, payload });
                 return;
             }
-            return self.count(Drop::Repeated);
+            return self.count(Discard::Repeated);
         }
         if self.exchanges.len() >= EXCHANGES_MAX && !self.make_room() {
-            return self.count(Drop::Busy);
+            return self.count(Discard::Busy);
         }
         let cookie = sealed.cookie.as_ref();
         match self.door.knock(from, &sealed.label, cookie, now) {
             Gate::Open => {}
-            Gate::Shut => return self.count(Drop::OverRate),
+            Gate::Shut => return self.count(Discard::OverRate),
             Gate::Cookie(cookie) => {
                 let label = sealed.label;
                 let payload = RetryMessage { label, cookie }.to_vec();
                 self.outputs.push_back(Output::Send { to: from, payload });
-                return self.count(Drop::NeedsCookie);
+                return self.count(Discard::NeedsCookie);
             }
         }
         let handle = Handle(sealed.label);
@@ -338,7 +347,7 @@ impl Host {
             return;
         };
         match &mut exchange.stage {
-            Stage::Finding { .. } => self.forget(id, Drop::NoStore),
+            Stage::Finding { .. } => self.forget(id, Discard::NoStore),
             Stage::Taking { .. } => self.refuse(id, Why::StoreUnavailable, now),
             Stage::Finishing { .. } => self.fail(id, Why::StoreUnavailable, now),
             Stage::Answered { .. } => {
@@ -357,7 +366,7 @@ impl Host {
     }
 
     /// Ends a request that was not proven, without an answer.
-    fn forget(&mut self, id: Digest, drop: Drop) {
+    fn forget(&mut self, id: Digest, drop: Discard) {
         self.exchanges.remove(&id);
         self.count(drop);
     }
@@ -390,7 +399,7 @@ impl Host {
         self.outputs.push_back(Output::Ask(number, ask));
     }
 
-    fn count(&mut self, drop: Drop) {
+    fn count(&mut self, drop: Discard) {
         *self.drops.entry(drop).or_default() += 1;
     }
 

@@ -23,7 +23,7 @@ use crate::time::{Calendar, Deadline, Duration, Instant};
 
 pub use ask::{Access, Answer, Ask, Build, Credential, Progress, SessionKey, Spending, Standing};
 
-/// Tunnels at a time, with those of which the answer is remembered.
+/// Tunnels of one Host at a time, with those of which the answer is remembered.
 const TUNNELS_MAX: usize = 1_024;
 /// Referrals of one Host in progress.
 const IN_PROGRESS_MAX: usize = 64;
@@ -94,7 +94,7 @@ pub enum Output {
 
 /// Why a message was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Drop {
+pub enum Discard {
     /// It cannot be read, or is none for Target.
     Malformed,
     /// It is not of a Host's name and address.
@@ -118,7 +118,7 @@ pub struct Target {
     rates: BTreeMap<AgentName, Bucket>,
     asked: BTreeMap<u64, TunnelId>,
     next_number: u64,
-    drops: BTreeMap<Drop, u64>,
+    drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
 
@@ -252,9 +252,9 @@ impl Target {
             Ok(Message::Sealed(sealed)) => match sealed.kind {
                 Kind::Referral => self.hear_referral(from, &sealed, now),
                 Kind::Inquiry => self.hear_inquiry(from, &sealed, now),
-                _ => self.count(Drop::Malformed),
+                _ => self.count(Discard::Malformed),
             },
-            _ => self.count(Drop::Malformed),
+            _ => self.count(Discard::Malformed),
         }
     }
 
@@ -338,6 +338,7 @@ impl Target {
         match tunnel.stage {
             Stage::Over if tunnel.answer.is_none() => {
                 self.tunnels.remove(&id);
+                self.asked.retain(|_, of| *of != id);
             }
             Stage::Asking(question, due) if due <= now => self.give_up(id, question, now),
             Stage::Waiting(_, ends) | Stage::Up(ends) if ends <= now => {
@@ -367,7 +368,7 @@ impl Target {
     }
 
     /// Messages that were dropped, by reason.
-    pub fn drops(&self) -> &BTreeMap<Drop, u64> {
+    pub fn drops(&self) -> &BTreeMap<Discard, u64> {
         &self.drops
     }
 
@@ -405,7 +406,7 @@ impl Target {
         self.outputs.push_back(Output::Ask(number, ask));
     }
 
-    fn count(&mut self, drop: Drop) {
+    fn count(&mut self, drop: Discard) {
         *self.drops.entry(drop).or_default() += 1;
     }
 

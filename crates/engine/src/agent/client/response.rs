@@ -4,7 +4,7 @@ use crypto::ed25519::VerifyKey;
 use crypto::hpke::PublicKey;
 use wire::agent::{Kind, Response, Retry, Sealed, Tunneling, Verdict};
 
-use super::{Asking, BUILD_MAX, COOKIES_MAX, Client, Drop, Outcome, Output, Stage, Tunnel};
+use super::{Asking, BUILD_MAX, COOKIES_MAX, Client, Discard, Outcome, Output, Stage, Tunnel};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::Identity;
@@ -17,10 +17,10 @@ impl Client {
     /// Host is busy. The same request goes out again, with the cookie.
     pub(super) fn hear_retry(&mut self, retry: &Retry) {
         let Stage::Asking(asking) = &mut self.stage else {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         };
         if retry.label != self.config.handle.0 || asking.cookies >= COOKIES_MAX {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         }
         asking.cookies += 1;
         asking.sealed.cookie = Some(retry.cookie);
@@ -33,16 +33,16 @@ impl Client {
 
     pub(super) fn hear_response(&mut self, sealed: &Sealed, now: Instant) {
         let Stage::Asking(asking) = &self.stage else {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         };
         if sealed.label != asking.draft.request.request_id {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         }
         let Some(response) = self.open_response(asking, sealed) else {
-            return self.count(Drop::NotProven);
+            return self.count(Discard::NotProven);
         };
         if response.request != asking.digest.0 {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         }
         let told = Clock {
             calendar: calendar(response.time),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crypto::hpke::PublicKey;
 use wire::agent::{Authorization, Inquiry, Kind, Offer, Referral, Sealed, Verdict};
 
-use super::{Ask, Drop, Host, Output, STORE_MAX, Stage};
+use super::{Ask, Discard, Host, Output, STORE_MAX, Stage};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::Fingerprint;
@@ -85,16 +85,16 @@ impl Host {
             market.is_some_and(|it| it.inquiry.is_some())
         };
         let Some(target) = target.filter(waits) else {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         };
         let body = self.open_from_target(target, sealed);
         let Some(offer) = body.and_then(|body| Offer::parse(&body).ok()) else {
-            return self.count(Drop::NotProven);
+            return self.count(Discard::NotProven);
         };
         let market = self.offers.entry(target).or_default();
         match &market.inquiry {
             Some((_, nonce)) if *nonce == offer.nonce => {}
-            _ => return self.count(Drop::Unexpected),
+            _ => return self.count(Discard::Unexpected),
         }
         let lifetime = Duration::from_secs(offer.lifetime.into()).min(OFFER_MAX);
         // One that ends at once would be asked for again and again.
@@ -189,18 +189,18 @@ impl Host {
     /// Step 6 has come.
     pub(super) fn hear_authorization(&mut self, from: SocketAddr, sealed: &Sealed, now: Instant) {
         let Some(target) = self.target_of(from, sealed) else {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         };
         let waits = |it: &super::Exchange| {
             let is_there = it.verified.as_ref().is_some_and(|it| it.target == target);
             is_there && matches!(it.stage, Stage::Referring(_))
         };
         if !self.exchanges.values().any(waits) {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         }
         let body = self.open_from_target(target, sealed);
         let Some(said) = body.and_then(|body| Authorization::parse(&body).ok()) else {
-            return self.count(Drop::NotProven);
+            return self.count(Discard::NotProven);
         };
         let is_it = |it: &super::Exchange| {
             let verified = it.verified.as_ref();
@@ -208,7 +208,7 @@ impl Host {
         };
         let found = self.exchanges.iter().find(|(_, it)| is_it(it));
         let Some(id) = found.map(|(id, _)| *id) else {
-            return self.count(Drop::Unexpected);
+            return self.count(Discard::Unexpected);
         };
         if said.verdict != Verdict::Granted {
             return self.hear_refusal(id, said.verdict, now);

@@ -5,8 +5,8 @@ use crypto::hpke::PublicKey;
 use wire::agent::{Kind, Request, Response, Verdict};
 
 use super::{
-    ANSWER_LIVES, Ask, Drop, Exchange, Half, Host, Output, Record, STORE_MAX, Stage, State,
-    verdict_of,
+    ANSWER_LIVES, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record, STORE_MAX, Stage,
+    State, verdict_of,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Opened, Use};
@@ -119,7 +119,7 @@ impl Host {
                 }
             },
             // Another Host has it, or we before a restart: the answer comes or the sweep.
-            State::Taken { request, .. } if *request == id => self.forget(id, Drop::Repeated),
+            State::Taken { request, .. } if *request == id => self.forget(id, Discard::Repeated),
             State::Used {
                 request,
                 answer: Some(answer),
@@ -153,9 +153,11 @@ impl Host {
 
     /// Somebody has sent what is not of the key's holder. The sender is told nothing.
     fn unproven(&mut self, id: Digest, why: Why, now: Instant) {
-        let event = self.event_of(id, Step::Refused, Some(why), now);
-        self.outputs.push_back(Output::Audit(event));
-        self.forget(id, Drop::NotProven);
+        if self.complaints.take(&COMPLAINTS, COMPLAINTS.burst, now) {
+            let event = self.event_of(id, Step::Refused, Some(why), now);
+            self.outputs.push_back(Output::Audit(event));
+        }
+        self.forget(id, Discard::NotProven);
     }
 
     /// Refuses a proven request.
@@ -170,7 +172,7 @@ impl Host {
         self.outputs.push_back(Output::Audit(event));
         match self.response(id, verdict, Vec::new(), now) {
             Some(answer) => self.answer(id, answer, now),
-            None => self.forget(id, Drop::NotProven),
+            None => self.forget(id, Discard::NotProven),
         }
     }
 

@@ -7,7 +7,7 @@ use crypto::hpke::PublicKey;
 use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
 
 use super::{
-    ASK_MAX, Ask, Drop, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred, Spending, Stage,
+    ASK_MAX, Ask, Discard, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred, Spending, Stage,
     Standing, TUNNELS_MAX, Target, Tunnel,
 };
 use crate::agent::audit::{Step, Why};
@@ -15,7 +15,7 @@ use crate::agent::envelope::{self, Use};
 use crate::agent::flood::Rate;
 use crate::agent::identity::{AgentName, digest};
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
-use crate::agent::{Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
+use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
 
 /// Messages of one Host that are opened: at once, and time until there is one more. Anybody can
@@ -36,10 +36,10 @@ impl Target {
             return;
         };
         let Ok(inquiry) = Inquiry::parse(&body) else {
-            return self.count(Drop::Malformed);
+            return self.count(Discard::Malformed);
         };
         if !self.clock.is_near(inquiry.time, now) {
-            return self.count(Drop::ClocksApart);
+            return self.count(Discard::ClocksApart);
         }
         let body = Offer {
             nonce: inquiry.nonce,
@@ -58,7 +58,7 @@ impl Target {
             return;
         };
         let Ok(referral) = Referral::parse(&body) else {
-            return self.count(Drop::Malformed);
+            return self.count(Discard::Malformed);
         };
         let signature = Signature(referral.signature);
         let request_digest = envelope::request_digest(&referral.request, &signature);
@@ -67,56 +67,48 @@ impl Target {
             return self.repeat(id, from);
         }
         let Ok(request) = Request::parse(&referral.request) else {
-            return self.count(Drop::Malformed);
+            return self.count(Discard::Malformed);
         };
-        let in_progress = self.tunnels.values().filter(|it| {
-            let of_host = it.referral.as_ref().is_some_and(|it| it.host == name);
-            of_host && matches!(it.stage, Stage::Asking(..))
-        });
-        if in_progress.count() >= IN_PROGRESS_MAX || self.tunnels.len() >= TUNNELS_MAX {
-            return self.count(Drop::OverRate);
-        }
         let host = self.config.hosts[&name].clone();
+        let of_host = self.tunnels.values().filter(|it| it.host == host.name);
+        let in_progress = of_host
+            .clone()
+            .filter(|it| matches!(it.stage, Stage::Asking(..)));
+        if in_progress.count() >= IN_PROGRESS_MAX || of_host.count() >= TUNNELS_MAX {
+            return self.count(Discard::OverRate);
+        }
         let objectives = Objectives::of_number(request.objectives);
         let option = objectives.map(Objectives::option);
         let why = self.why_not(&host, &referral, &request, option, now);
+        let user = request.user_id.clone();
+        let key = digest(&[&referral.key]);
         let tunnel = Tunnel {
             spending: Spending {
-                key: digest(&[&referral.key]),
+                key,
                 handle: Handle(referral.handle),
                 tunnel: id,
-                client_identity: format!("{}@{}", request.user_id, host.name),
+                client_identity: format!("{user}@{}", host.name),
                 until: Calendar(0),
             },
             host: host.name.clone(),
-            user: request.user_id.clone(),
+            user: user.clone(),
             option,
-            referral: Some(Box::new(Referred {
-                host: name,
+            referral: Some(Box::new(Referred::new(
+                name,
                 from,
-                request: request_digest,
-                request_id: request.request_id,
-                fresh: request.fresh,
-                asked_lifetime: Duration::from_secs(request.lifetime.into()),
-                networks: Vec::new(),
-                ends: now,
-                client_chain: Vec::new(),
-                session_key: None,
-            })),
+                request_digest,
+                request,
+                now,
+            ))),
             answer: None,
             stage: Stage::Asking(Question::Standing, now + ASK_MAX),
         };
-        let key = tunnel.spending.key;
         self.tunnels.insert(id, tunnel);
         if let Some(why) = why {
             return self.refuse(id, why, now);
         }
-        let ask = Ask::Standing {
-            user: request.user_id,
-            host: host.name,
-            key,
-        };
-        self.ask(id, ask);
+        let host = host.name;
+        self.ask(id, Ask::Standing { user, host, key });
     }
 
     /// What is wrong with a referral, whoever the user is.
@@ -197,7 +189,7 @@ impl Target {
                 let payload = answer.message.clone();
                 self.outputs.push_back(Output::Send { to: from, payload });
             }
-            _ => self.count(Drop::Repeated),
+            _ => self.count(Discard::Repeated),
         }
     }
 
@@ -210,11 +202,11 @@ impl Target {
     ) -> Option<(AgentName, zeroize::Zeroizing<Vec<u8>>)> {
         let name = AgentName(sealed.label);
         let Some(host) = self.config.hosts.get(&name) else {
-            self.count(Drop::Stranger);
+            self.count(Discard::Stranger);
             return None;
         };
         if !host.addresses.contains(&from.ip()) {
-            self.count(Drop::Stranger);
+            self.count(Discard::Stranger);
             return None;
         }
         let by = host.identity.signing;
@@ -224,7 +216,7 @@ impl Target {
             .or_default()
             .take(&RATE, RATE.burst, now)
         {
-            self.count(Drop::OverRate);
+            self.count(Discard::OverRate);
             return None;
         }
         let what = Use::Message(sealed.kind);
@@ -232,7 +224,7 @@ impl Target {
         let opened = envelope::open(sealed, &self.config.keys.sealing).ok();
         let proven = opened.filter(|it| it.is_by(by, what, &sealed.label, to));
         if proven.is_none() {
-            self.count(Drop::NotProven);
+            self.count(Discard::NotProven);
         }
         proven.map(|opened| (name, opened.body))
     }
@@ -248,5 +240,28 @@ impl Target {
         let by = &self.config.keys.signing;
         let sealed = envelope::seal(kind, label, to, body, by, &mut self.random)?;
         Some(sealed.to_vec())
+    }
+}
+
+impl Referred {
+    fn new(
+        host: AgentName,
+        from: SocketAddr,
+        digest: Digest,
+        request: Request,
+        now: Instant,
+    ) -> Self {
+        Self {
+            host,
+            from,
+            request: digest,
+            request_id: request.request_id,
+            fresh: request.fresh,
+            asked_lifetime: Duration::from_secs(request.lifetime.into()),
+            networks: Vec::new(),
+            ends: now,
+            client_chain: Vec::new(),
+            session_key: None,
+        }
     }
 }

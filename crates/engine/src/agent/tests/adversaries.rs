@@ -19,6 +19,14 @@ use crate::time::Duration;
 /// All clear texts that somebody with this key can get from the wire, and the parts in them.
 fn readable(world: &World, with: &SecretKey) -> Vec<Vec<u8>> {
     let mut clear = Vec::new();
+    let labels = world
+        .sent
+        .iter()
+        .filter_map(|(.., payload)| match Message::parse(payload) {
+            Ok(Message::Sealed(sealed)) => Some(sealed.label),
+            _ => None,
+        });
+    let labels: Vec<[u8; 16]> = labels.collect();
     for (.., payload) in &world.sent {
         let Ok(Message::Sealed(sealed)) = Message::parse(payload) else {
             continue;
@@ -32,10 +40,9 @@ fn readable(world: &World, with: &SecretKey) -> Vec<Vec<u8>> {
             _ => Vec::new(),
         };
         if let Some((encapsulated, ciphertext)) = part.split_first_chunk::<32>() {
-            for seat in 0..=u8::MAX {
-                let label = [seat; 16];
+            for label in &labels {
                 let sealed = (*encapsulated, ciphertext);
-                let part = envelope::open_part(Use::Part, &label, sealed, with);
+                let part = envelope::open_part(Use::Part, label, sealed, with);
                 clear.extend(part.ok().map(|it| it.body.to_vec()));
             }
         }
@@ -88,7 +95,6 @@ struct Heard {
     request: Request,
     body: Vec<u8>,
     signature: Signature,
-    handle: [u8; 16],
 }
 
 fn heard(world: &World) -> Heard {
@@ -100,7 +106,6 @@ fn heard(world: &World) -> Heard {
         request: Request::parse(&opened.body).unwrap(),
         body: opened.body.to_vec(),
         signature: opened.signature,
-        handle: sealed.label,
     }
 }
 

@@ -68,7 +68,8 @@ fn with_crashes_there_is_one_tunnel_or_none_and_the_key_stays_used() {
         world.boot();
         world.sit(1, |_| {});
         world.sit(1, |_| {});
-        world.run(Duration::from_millis(u64::from(world.below(3_000))));
+        let calm = Duration::from_millis(u64::from(world.below(3_000)));
+        world.run(calm);
         let jump = i64::from(world.below(900)) - 450;
         let which = world.below(3) as usize;
         world.ahead[which] += jump;

@@ -12,7 +12,7 @@ use wire::agent::Network;
 use crate::agent::audit::{Event, Step, Why};
 use crate::agent::client::{self, Client, Outcome};
 use crate::agent::host::{self, Half, Host, Record, State, TargetEntry};
-use crate::agent::identity::{Fingerprint, Keys};
+use crate::agent::identity::Keys;
 use crate::agent::legacy::Pair;
 use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
 use crate::agent::sheet::{self, Key, Secret};
@@ -26,6 +26,8 @@ use crate::time::{Calendar, Duration, Instant};
 pub(super) const TODAY: Calendar = Calendar(1_795_000_000);
 pub(super) const USER: &str = "alice";
 pub(super) const LIFETIME: Duration = Duration::from_secs(600);
+/// IKE's time to detect a dead peer.
+const DEAD_PEER: Duration = Duration::from_secs(60);
 
 /// Who may crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -505,9 +507,11 @@ impl World {
         }
         match node {
             Node::Client(seat) => {
-                // A machine at hand that dies leaves nothing behind.
+                // A machine at hand that dies leaves nothing behind. Target's IKE notices in time.
                 self.seats[seat].client = None;
-                self.seats[seat].tunnel = None;
+                if let Some(id) = self.seats[seat].tunnel.take() {
+                    self.later(DEAD_PEER, Coming::Closed(id));
+                }
             }
             Node::Host(number) => self.hosts[number] = None,
             Node::Target => self.target = None,
@@ -710,10 +714,6 @@ impl World {
     pub(super) fn told(&self, step: Step, why: Why) -> usize {
         let is_it = |it: &&Event| it.step == step && it.why == Some(why);
         self.log.iter().filter(is_it).count()
-    }
-
-    pub(super) fn fingerprint() -> Fingerprint {
-        target_keys().identity().fingerprint()
     }
 
     /// At most one tunnel was ever built with a key, and a key with one is not valid.
