@@ -7,23 +7,16 @@
 use zeroize::Zeroizing;
 
 use crate::rand::Stream;
-use crate::sys::{HpkeKey, hpke_seal};
+use crate::sys::hpke::{self as sys, HpkeKey};
+
+pub use crate::sys::hpke::Aead;
 
 /// Octets of a secret key.
 pub const SECRET_LEN: usize = 32;
 /// Octets of a public value, and of the key that a sender encapsulates.
-pub const PUBLIC_LEN: usize = 32;
+pub const PUBLIC_LEN: usize = sys::PUBLIC_LEN;
 /// Octets that a ciphertext is longer than its clear text.
-pub const TAG_LEN: usize = 16;
-
-/// How messages are encrypted (RFC 9180 §7.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aead {
-    /// AES-128-GCM, 0x0001.
-    Aes128Gcm,
-    /// ChaCha20Poly1305, 0x0003.
-    ChaCha20Poly1305,
-}
+pub const TAG_LEN: usize = sys::TAG_LEN;
 
 /// A recipient's key pair. Its secret is wiped on drop.
 pub struct SecretKey(HpkeKey);
@@ -108,7 +101,7 @@ impl PublicKey {
         aad: &[u8],
         ephemeral: &[u8; SECRET_LEN],
     ) -> Result<Sealed, LowOrder> {
-        let sealed = hpke_seal(aead, &self.0, ephemeral, info, aad, clear);
+        let sealed = sys::seal(aead, &self.0, ephemeral, info, aad, clear);
         let (encapsulated, ciphertext) = sealed.ok_or(LowOrder)?;
         Ok(Sealed {
             encapsulated,

@@ -11,7 +11,7 @@
 mod block;
 mod ccm;
 mod digest;
-mod hpke;
+pub(crate) mod hpke;
 mod keystream;
 mod modp;
 mod p256;
@@ -20,8 +20,6 @@ mod rsa;
 pub(crate) use block::{AesSchedule, DesSchedule};
 pub(crate) use ccm::CcmContext;
 pub(crate) use digest::{Chain, Running};
-pub(crate) use hpke::HpkeKey;
-pub(crate) use hpke::seal as hpke_seal;
 pub(crate) use keystream::{KEY_LEN, keystream};
 pub(crate) use modp::{add, exponentiate, multiply};
 pub(crate) use p256::{add_points, is_on_curve, scale};

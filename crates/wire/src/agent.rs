@@ -2,9 +2,9 @@
 //! Formats are Caravan's own; `docs/design/agents.md` describes them. Field names are those of the
 //! paper on dynamic configuration of secured tunnels.
 //!
-//! A [`Message`] is what travels. All but [`Retry`] are sealed; the bodies below are what is inside,
-//! before the signature of 64 octets that ends it. Left out: sealing and signatures (the engine's),
-//! and what a body means.
+//! A [`Message`] is what travels. All but [`Retry`] are sealed; the bodies below are what is
+//! inside, before the signature of 64 octets that ends it. Left out: sealing and signatures (the
+//! engine's), and what a body means.
 
 mod body;
 mod tunneling;

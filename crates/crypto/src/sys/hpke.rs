@@ -3,7 +3,19 @@
 use aws_lc_sys as lc;
 use core::ptr::NonNull;
 
-use crate::hpke::{Aead, PUBLIC_LEN, TAG_LEN};
+/// Octets of a public value, and of the key that a sender encapsulates.
+pub(crate) const PUBLIC_LEN: usize = 32;
+/// Octets that a ciphertext is longer than its clear text.
+pub(crate) const TAG_LEN: usize = 16;
+
+/// How messages are encrypted (RFC 9180 §7.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aead {
+    /// AES-128-GCM, 0x0001.
+    Aes128Gcm,
+    /// ChaCha20Poly1305, 0x0003.
+    ChaCha20Poly1305,
+}
 
 /// A recipient's key; aws-lc wipes it when it is freed.
 pub(crate) struct HpkeKey(NonNull<lc::EVP_HPKE_KEY>);

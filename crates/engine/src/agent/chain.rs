@@ -1,5 +1,5 @@
-//! The log's chain: each line carries the SHA-256 of the line before, so that no line can be changed,
-//! removed or put in without changing all after it.
+//! The log's chain: each line carries the SHA-256 of the line before, so that no line can be
+//! changed, removed or put in without changing all after it.
 //!
 //! A line is `FORMER TEXT` and a line feed, FORMER in hexadecimal; the first line has the hash of a
 //! name, so that a log cannot pass for another. What the chain cannot show by itself is that last
@@ -26,7 +26,11 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// A line carries another hash than that of the line before, or none.
-    #[error("line {line} does not follow line {}: one of the two was changed, or lines are missing or were added between them", line - 1)]
+    #[error(
+        "line {line} does not follow line {}: one of the two was changed, or lines between them \
+         are missing or were added",
+        line - 1
+    )]
     Changed {
         /// Counted from 1.
         line: u64,
@@ -87,7 +91,8 @@ impl Head {
     }
 }
 
-/// Reads a log of this name. `noted` is an end that was kept elsewhere: the log must have been there.
+/// Reads a log of this name. `noted` is an end that was kept elsewhere: the log must have been
+/// there.
 pub fn verify(name: &str, log: &[u8], noted: Option<Head>) -> Result<Whole, Broken> {
     let mut head = Head::start(name);
     let mut is_noted = noted.is_none_or(|it| it == head);

@@ -1,5 +1,5 @@
-//! Client's agent: it asks Host for a tunnel by a one-time key, checks what Target says, and has its
-//! end built and taken down (steps 1, 9 and 10).
+//! Client's agent: it asks Host for a tunnel by a one-time key, checks what Target says, and has
+//! its end built and taken down (steps 1, 9 and 10).
 //!
 //! A key is used by one agent once. The agent makes fresh keys for the answers; the owner makes the
 //! tunnel's, and holds the one-time key or the token that has it.

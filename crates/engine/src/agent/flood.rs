@@ -2,8 +2,8 @@
 //!
 //! Looking a handle up costs a database, opening and verifying costs two operations of public keys.
 //! So look-ups have a rate. While it is half spent, only requests whose sender has shown that it
-//! hears us at its address (a cookie) are looked up, and each address has a rate of its own: a flood
-//! from forged addresses costs one HMAC each, a flood from a real one spends its own.
+//! hears us at its address (a cookie) are looked up, and each address has a rate of its own: a
+//! flood from forged addresses costs one HMAC each, a flood from a real one spends its own.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,9 +1,9 @@
 //! The paper's own form, only where a configuration says `legacy = true`: Client and Host hold the
 //! same private keys, and Target delivers a pre-shared key.
 //!
-//! The paper leaves the algorithm of the pairs open, but a pair encrypts and signs. Here a pair is 32
-//! octets, from which HKDF makes an X25519 key and an Ed25519 key. Requests and responses are sealed
-//! to the one and signed by the other, whoever sends them.
+//! The paper leaves the algorithm of the pairs open, but a pair encrypts and signs. Here a pair is
+//! 32 octets, from which HKDF makes an X25519 key and an Ed25519 key. Requests and responses are
+//! sealed to the one and signed by the other, whoever sends them.
 
 use crypto::ed25519::SigningKey;
 use crypto::hash::{Hash, HmacKey, expand, extract};

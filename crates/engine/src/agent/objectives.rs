@@ -2,9 +2,9 @@
 //! printed from what the machines use: [`table`].
 //!
 //! Today's reading: AH authenticates a packet by a shared key, so a third party cannot be shown who
-//! made it, and O.NonRepudiation comes from the signed request in the log alone. RFC 8221 §4 asks
-//! for ESP with integrity in place of AH; ESP of today also satisfies O.IntegrityAttrExch. The
-//! machines pick options by the paper's table all the same.
+//! made it, and O.NonRepudiation comes from the signed request alone. RFC 8221 §4 does not
+//! recommend that ESP's authentication comes from AH; ESP that authenticates also satisfies
+//! O.IntegrityAttrExch. The machines pick options by the paper's table all the same.
 
 use core::fmt;
 

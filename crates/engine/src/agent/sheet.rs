@@ -1,10 +1,10 @@
-//! The key sheet: what a user carries. One head for all keys, then a line for each key; each line is
-//! one QR code of the alphanumeric kind.
+//! The key sheet: what a user carries. One head for all keys, then a line for each key; each line
+//! is one QR code of the alphanumeric kind.
 //!
-//! A line is `CTA1:` and base32 (RFC 4648 §6, without padding) of its octets and four octets of their
-//! SHA-256, by which a typing error is found. The head has Host's keys and addresses and Target's
-//! fingerprint; a key has its handle and its secret, or only the handle if the secret is on a token.
-//! The User ID is not on the sheet: who finds one must also know whose it is.
+//! A line is `CTA1:` and base32 (RFC 4648 §6, without padding) of its octets and four octets of
+//! their SHA-256, by which a typing error is found. The head has Host's keys and addresses and
+//! Target's fingerprint; a key has its handle and its secret, or only the handle if the secret is
+//! on a token. The User ID is not on the sheet: who finds one must also know whose it is.
 
 use core::fmt::Write as _;
 use core::str::FromStr;

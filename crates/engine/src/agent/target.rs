@@ -1,5 +1,5 @@
-//! Target's agent: it authenticates and authorizes a user whom Host refers to it, builds its end of a
-//! tunnel, tells Client how, and takes the end down (steps 4, 5, 6 and 10).
+//! Target's agent: it authenticates and authorizes a user whom Host refers to it, builds its end of
+//! a tunnel, tells Client how, and takes the end down (steps 4, 5, 6 and 10).
 //!
 //! It believes Host that a one-time key is the user's, and nobody else anything. What Client must
 //! build its end with is sealed to Client, so Host carries it but cannot read or change it.
@@ -21,7 +21,9 @@ use super::objectives::{Options, SecurityOption};
 use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
-pub use ask::{Access, Answer, Ask, Build, Credential, Progress, SessionKey, Spending, Standing};
+pub use ask::{
+    Access, Answer, Ask, Build, Credential, Evidence, Progress, SessionKey, Spending, Standing,
+};
 
 /// Tunnels of one Host at a time, with those of which the answer is remembered.
 const TUNNELS_MAX: usize = 1_024;
@@ -72,7 +74,7 @@ pub struct Config {
 pub struct Former {
     /// What was written of it.
     pub spending: Spending,
-    /// Whether Client has come.
+    /// Whether Client has come: its [`Progress`] was noted, or the back-end knows it.
     pub has_arrived: bool,
 }
 

@@ -2,6 +2,7 @@
 //! Several Hosts may share it; [`Record::apply`] must then run in one transaction.
 
 use crypto::ed25519::VerifyKey;
+use crypto::hash::is_equal;
 use zeroize::ZeroizeOnDrop;
 
 use crate::agent::{Digest, Handle};
@@ -69,7 +70,7 @@ pub struct Record {
 }
 
 /// What Host has of a key.
-#[derive(Clone, PartialEq, Eq, ZeroizeOnDrop)]
+#[derive(Clone, ZeroizeOnDrop)]
 pub enum Half {
     /// The public half.
     Public(#[zeroize(skip)] VerifyKey),
@@ -104,6 +105,18 @@ pub enum State {
     /// The administrator has revoked it.
     Revoked,
 }
+
+impl PartialEq for Half {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Public(one), Self::Public(other)) => one == other,
+            (Self::Shared(one), Self::Shared(other)) => is_equal(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Half {}
 
 impl Record {
     /// Does what is asked of this key, and answers. [`Ask::Sweep`] is applied to each key; one that

@@ -1,8 +1,11 @@
 //! What Target asks its databases, its authority and its back-end.
 
-use wire::agent::Network;
+use crypto::ed25519::{Signature, VerifyKey};
+use crypto::hpke::PublicKey;
+use wire::agent::{Kind, Network};
 use zeroize::ZeroizeOnDrop;
 
+use crate::agent::envelope::{Use, signed_octets};
 use crate::agent::legacy::SESSION_KEY_LEN;
 use crate::agent::objectives::{Options, SecurityOption};
 use crate::agent::{Digest, Handle, TunnelId};
@@ -55,6 +58,29 @@ pub struct Spending {
     pub client_identity: String,
     /// When the tunnel ends.
     pub until: Calendar,
+    /// What the user has signed.
+    pub evidence: Evidence,
+}
+
+/// A request as its user has signed it: whoever has this can show that the key's holder has asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// The one-time key's public half.
+    pub key: VerifyKey,
+    /// The request's body.
+    pub request: Vec<u8>,
+    /// The signature.
+    pub signature: Signature,
+}
+
+impl Evidence {
+    /// Whether the key's holder has signed the request under this handle for the Host of this
+    /// sealing key. Never so with a shared pair, which Host could have used.
+    pub fn holds(&self, handle: Handle, host: PublicKey) -> bool {
+        let what = Use::Message(Kind::Request);
+        let octets = signed_octets(what, &handle.0, host, &self.request);
+        self.key.verify(&[&octets], &self.signature).is_ok()
+    }
 }
 
 /// How far a tunnel is.

@@ -7,8 +7,8 @@ use crypto::hpke::PublicKey;
 use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
 
 use super::{
-    ASK_MAX, Ask, Discard, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred, Spending, Stage,
-    Standing, TUNNELS_MAX, Target, Tunnel,
+    ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred,
+    Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
@@ -79,7 +79,13 @@ impl Target {
         }
         let objectives = Objectives::of_number(request.objectives);
         let option = objectives.map(Objectives::option);
-        let why = self.why_not(&host, &referral, &request, option, now);
+        let evidence = Evidence {
+            key: VerifyKey(referral.key),
+            request: referral.request.clone(),
+            signature,
+        };
+        let signed = (&referral, &evidence);
+        let why = self.why_not(&host, signed, &request, option, now);
         let user = request.user_id.clone();
         let key = digest(&[&referral.key]);
         let tunnel = Tunnel {
@@ -89,6 +95,7 @@ impl Target {
                 tunnel: id,
                 client_identity: format!("{user}@{}", host.name),
                 until: Calendar(0),
+                evidence,
             },
             host: host.name.clone(),
             user: user.clone(),
@@ -115,21 +122,17 @@ impl Target {
     fn why_not(
         &self,
         host: &HostEntry,
-        referral: &Referral,
+        (referral, evidence): (&Referral, &Evidence),
         request: &Request,
         option: Option<SecurityOption>,
         now: Instant,
     ) -> Option<Why> {
-        let what = Use::Message(Kind::Request);
-        let to = host.identity.sealing;
-        let signed = envelope::signed_octets(what, &referral.handle, to, &referral.request);
-        let signature = Signature(referral.signature);
-        let key = VerifyKey(referral.key);
+        let handle = Handle(referral.handle);
         match &request.fresh {
             // The pair's sealing key is no business of ours, and Host could sign too.
             None if !self.config.accepts_legacy => return Some(Why::LegacyRefused),
             None => {}
-            Some(_) if key.verify(&[&signed], &signature).is_err() => {
+            Some(_) if !evidence.holds(handle, host.identity.sealing) => {
                 return Some(Why::WrongSignature);
             }
             Some(_) => {}

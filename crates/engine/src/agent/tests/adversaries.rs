@@ -1,5 +1,5 @@
-//! What a reading Host, a lying Host and a lying issuer can do, and what they cannot. Each sentence of
-//! `docs/design/agents.md` on it is a test.
+//! What a reading Host, a lying Host and a lying issuer can do, and what they cannot. Each sentence
+//! of `docs/design/agents.md` on it is a test.
 
 use crypto::ed25519::{Signature, SigningKey};
 use crypto::hpke::{PublicKey, SecretKey};
@@ -313,9 +313,9 @@ fn a_lying_issuer_with_a_copy_can_use_the_key_but_not_read_the_users_tunnel() {
     assert!(matches!(outcome, Some(Outcome::Refused(Why::KeyUsed, _))));
 }
 
-/// The issuer has printed another Target. Host knows none of that name, and the key stays valid. With
-/// Host's help the user is led there: who prints the sheet and runs Host decides where it leads, so
-/// the fingerprint is to be compared with Target's own word.
+/// The issuer has printed another Target. Host knows none of that name, and the key stays valid.
+/// With Host's help the user is led there: who prints the sheet and runs Host decides where it
+/// leads, so the fingerprint is to be compared with Target's own word.
 #[test]
 fn a_lying_issuer_can_print_another_target_which_only_a_host_of_its_own_serves() {
     let impostor = || Keys::generate(&mut random(9, "impostor", 0));

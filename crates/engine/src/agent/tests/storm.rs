@@ -1,5 +1,5 @@
-//! Storms from a seed: loss, repetitions, reordering, crashes of every role between any two effects,
-//! databases that do not answer, clocks that jump. Two seats use one key at once.
+//! Storms from a seed: loss, repetitions, reordering, crashes of every role between any two
+//! effects, databases that do not answer, clocks that jump. Two seats use one key at once.
 
 use super::world::*;
 use crate::agent::host::State;

@@ -15,6 +15,10 @@ fn ten_steps_make_one_tunnel_that_ends_in_time_at_both_ends() {
     world.run(Duration::from_secs(5));
     assert!(world.seats[seat].was_up);
     assert_eq!(world.ends.len(), 1);
+    // Target can show who has asked.
+    let spending = world.spent.values().next().unwrap();
+    let (evidence, host) = (&spending.evidence, host_keys().identity().sealing);
+    assert!(evidence.holds(handle(1), host) && !evidence.holds(handle(2), host));
     let expected = [
         (Role::Client, Step::Requested),
         (Role::Host, Step::Authenticated),

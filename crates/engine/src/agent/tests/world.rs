@@ -1,6 +1,6 @@
-//! Clients, Hosts that share a database, and Target in virtual time, joined by a network that delays,
-//! loses, repeats and reorders. Each may crash between any two of its effects; databases and
-//! back-ends stay.
+//! Clients, Hosts that share a database, and Target in virtual time, joined by a network that
+//! delays, loses, repeats and reorders. Each may crash between any two of its effects; databases
+//! and back-ends stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -45,6 +45,7 @@ enum Coming {
     Signed(usize, Box<crypto::ed25519::Signature>),
     Ike(usize, TunnelId),
     Closed(TunnelId),
+    Hangup(usize, TunnelId),
     Destroyed(usize),
     Restart(Node),
 }
@@ -436,6 +437,13 @@ impl World {
                     target.closed(id, now);
                 }
             }
+            Coming::Hangup(seat, id) => {
+                if self.seats[seat].tunnel == Some(id)
+                    && let Some(client) = &mut self.seats[seat].client
+                {
+                    client.closed(now);
+                }
+            }
             Coming::Destroyed(seat) => {
                 self.seats[seat].tunnel = None;
                 if let Some(client) = &mut self.seats[seat].client {
@@ -667,6 +675,12 @@ impl World {
                 Answer::Done
             }
             Ask::Destroy(id) => {
+                // IKE tells the other end.
+                let seats = 0..self.seats.len();
+                let seats = seats.filter(|it| self.seats[*it].tunnel == Some(id));
+                for seat in seats.collect::<Vec<_>>() {
+                    self.later(Duration::from_millis(20), Coming::Hangup(seat, id));
+                }
                 self.ends.remove(&id);
                 Answer::Done
             }
