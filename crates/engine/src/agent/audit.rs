@@ -181,7 +181,7 @@ impl fmt::Display for Event {
         put("option", self.option.as_ref().map(|it| it as _))?;
         let until = self.until.map(|it| it.0);
         put("until", until.as_ref().map(|it| it as _))?;
-        let why = self.why.as_ref().map(|it| Dashed(it));
+        let why = self.why.as_ref().map(Dashed);
         put("why", why.as_ref().map(|it| it as _))
     }
 }

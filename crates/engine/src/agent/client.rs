@@ -224,8 +224,11 @@ impl Client {
     /// The one-time key has signed, or could not.
     pub fn signed(&mut self, signature: Option<Signature>, now: Instant) {
         self.handle_timeout(now);
+        if !matches!(self.stage, Stage::Signing(..)) {
+            return self.count(Discard::Unexpected);
+        }
         let Stage::Signing(draft, _) = std::mem::replace(&mut self.stage, Stage::New) else {
-            return self.misplaced();
+            return;
         };
         let Some(signature) = signature else {
             return self.over(Outcome::Refused(Why::LoggedOut, None), now);
@@ -398,11 +401,6 @@ impl Client {
             Outcome::Refused(why, _) => self.tell(Step::Refused, Some(why), now),
         }
         self.outputs.push_back(Output::Over(outcome));
-    }
-
-    /// A call that the stage does not expect changes nothing.
-    fn misplaced(&mut self) {
-        self.count(Discard::Unexpected);
     }
 
     fn count(&mut self, drop: Discard) {

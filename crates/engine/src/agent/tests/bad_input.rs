@@ -174,6 +174,22 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
     assert!(host.exchanges() < 200, "{}", host.exchanges());
 }
 
+/// Found by the fuzz target `agent_client`.
+#[test]
+fn a_signature_that_nobody_asked_for_changes_nothing() {
+    let mut world = World::new(46);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_millis(60));
+    let now = world.now;
+    let signature = one_time(1).sign(&[b"again"]);
+    let client = world.seats[seat].client.as_mut().unwrap();
+    client.signed(Some(signature), now);
+    client.signed(None, now);
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[seat].was_up);
+}
+
 /// Steps out of order, and messages of agents that nobody knows.
 #[test]
 fn messages_that_nobody_waits_for_are_counted() {
