@@ -167,12 +167,8 @@ mod tests {
                 "octet {at}"
             );
             // Without a note, only the last line may pass, or the last two as one.
-            let last = octets.len()
-                - octets
-                    .split_inclusive(|it| *it == b'\n')
-                    .last()
-                    .unwrap()
-                    .len();
+            let mut lines = octets.split_inclusive(|it| *it == b'\n');
+            let last = octets.len() - lines.next_back().unwrap().len();
             if at + 1 < last {
                 assert!(verify("host", &changed, None).is_err(), "octet {at}");
             }
