@@ -30,6 +30,7 @@ use fuzz::script::{self, Op, Sealed};
 use fuzz::secrets::pki;
 use fuzz::station;
 use fuzz::station::world::connection_to;
+use fuzz::tunnel_agents;
 use fuzz::watch::{CALENDAR, Sent};
 
 /// Round trip latency.
@@ -72,12 +73,13 @@ fn main() {
         std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
     }
     stations();
-    mobility();
+    machines();
 }
 
-/// The seeds of the machines of Mobile IPv4 and of their firewall.
-fn mobility() {
-    for (target, name, octets) in mobility::seeds::all() {
+/// The seeds of the machines of Mobile IPv4, of their firewall and of tunnel agents.
+fn machines() {
+    let all = mobility::seeds::all().into_iter();
+    for (target, name, octets) in all.chain(tunnel_agents::seeds::all()) {
         let folder = format!("{}/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
         std::fs::create_dir_all(&folder).expect("a folder");
         println!("{target} {name}: {} octets", octets.len());

@@ -9,5 +9,6 @@ pub mod responder;
 pub mod script;
 pub mod secrets;
 pub mod station;
+pub mod tunnel_agents;
 pub mod watch;
 pub mod whole;

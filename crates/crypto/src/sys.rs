@@ -1,6 +1,6 @@
 //! aws-lc's C interface for what aws-lc-rs does not offer: hash states that can be copied (MD5,
 //! SHA-1, SHA-2), AES and DES in CBC mode, AES-CCM, ChaCha20, numbers modulo a prime, points of
-//! P-256, raw RSA. This is the only
+//! P-256, raw RSA, HPKE. This is the only
 //! unsafe code of this crate. Each file wraps one family behind safe functions; protocol belongs
 //! elsewhere.
 #![expect(
@@ -11,6 +11,7 @@
 mod block;
 mod ccm;
 mod digest;
+pub(crate) mod hpke;
 mod keystream;
 mod modp;
 mod p256;

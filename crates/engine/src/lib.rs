@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod ah;
 pub mod config;
 pub mod counters;

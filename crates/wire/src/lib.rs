@@ -29,6 +29,7 @@ macro_rules! numbered {
     };
 }
 
+pub mod agent;
 pub mod ah;
 pub mod codec;
 pub mod esp;

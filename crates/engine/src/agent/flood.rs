@@ -1,0 +1,191 @@
+//! What requests of strangers may cost Host before a key has proven one.
+//!
+//! Looking a handle up costs a database, opening and verifying costs two operations of public keys.
+//! So look-ups have a rate. While it is half spent, only requests whose sender has shown that it
+//! hears us at its address (a cookie) are looked up, and each address has a rate of its own: a
+//! flood from forged addresses costs one HMAC each, a flood from a real one spends its own.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::hash::{Hash, HmacKey, is_equal};
+use crypto::rand::Stream;
+use wire::agent::COOKIE_LEN;
+use zeroize::Zeroizing;
+
+use crate::time::{Duration, Instant};
+
+/// Look-ups at once, and time until there is one more.
+const ALL: Rate = Rate {
+    burst: 128,
+    every: Duration::from_millis(10),
+};
+/// The same for an address that has shown a cookie. Several users may sit behind one.
+const ADDRESS: Rate = Rate {
+    burst: 16,
+    every: Duration::from_millis(500),
+};
+/// Addresses that are watched. Above it, an address that is not watched yet is refused.
+const ADDRESSES_MAX: usize = 4_096;
+/// A cookie lives for one to two of these.
+const COOKIE_SLOT: Duration = Duration::from_secs(30);
+
+pub(super) struct Rate {
+    pub(super) burst: u32,
+    pub(super) every: Duration,
+}
+
+/// What is taken, as the time when it is given back.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Bucket(Instant);
+
+impl Bucket {
+    pub(super) fn take(&mut self, rate: &Rate, burst: u32, now: Instant) -> bool {
+        let next = self.0.max(now) + rate.every;
+        let is_left = next.since(now) <= rate.every * burst;
+        if is_left {
+            self.0 = next;
+        }
+        is_left
+    }
+}
+
+/// What happens to a request of a stranger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// It is looked up.
+    Open,
+    /// It needs this cookie.
+    Cookie([u8; COOKIE_LEN]),
+    /// It is dropped.
+    Shut,
+}
+
+/// The door for requests that nothing has proven yet.
+pub(super) struct Door {
+    key: HmacKey,
+    all: Bucket,
+    addresses: BTreeMap<IpAddr, Bucket>,
+}
+
+impl Door {
+    pub(super) fn new(random: &mut Stream) -> Self {
+        let mut key = Zeroizing::new([0; 32]);
+        random.fill(&mut key[..]);
+        Self {
+            key: HmacKey::new(Hash::Sha256, &key[..]),
+            all: Bucket::default(),
+            addresses: BTreeMap::new(),
+        }
+    }
+
+    /// A request with this label has come.
+    pub(super) fn knock(
+        &mut self,
+        from: SocketAddr,
+        label: &[u8; 16],
+        cookie: Option<&[u8; COOKIE_LEN]>,
+        now: Instant,
+    ) -> Gate {
+        let slot = now.0 / COOKIE_SLOT.as_nanos() as u64;
+        let is_shown = |slot: u64| {
+            cookie.is_some_and(|shown| is_equal(shown, &self.cookie(from, label, slot)))
+        };
+        if is_shown(slot) || slot > 0 && is_shown(slot - 1) {
+            return self.known(from.ip(), now);
+        }
+        if self.all.take(&ALL, ALL.burst / 2, now) {
+            return Gate::Open;
+        }
+        Gate::Cookie(self.cookie(from, label, slot))
+    }
+
+    /// A look-up has found a key, and its signature was right: the look-up is given back.
+    pub(super) fn is_proven(&mut self) {
+        self.all.0 = Instant(self.all.0.0.saturating_sub(ALL.every.as_nanos() as u64));
+    }
+
+    fn known(&mut self, address: IpAddr, now: Instant) -> Gate {
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address) {
+            self.addresses.retain(|_, bucket| bucket.0 > now);
+            if self.addresses.len() >= ADDRESSES_MAX {
+                return Gate::Shut;
+            }
+        }
+        let own = self.addresses.entry(address).or_default();
+        let mut all = self.all;
+        let is_open = all.take(&ALL, ALL.burst, now) && own.take(&ADDRESS, ADDRESS.burst, now);
+        match is_open {
+            true => {
+                self.all = all;
+                Gate::Open
+            }
+            false => Gate::Shut,
+        }
+    }
+
+    fn cookie(&self, from: SocketAddr, label: &[u8; 16], slot: u64) -> [u8; COOKIE_LEN] {
+        let address = from.to_string();
+        let port_and_slot = [&slot.to_be_bytes()[..], label].concat();
+        let mac = self.key.sign(&[&port_and_slot, address.as_bytes()]);
+        *mac.as_ref().first_chunk().expect("SHA-256")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crypto::rand::Seed;
+
+    fn door() -> Door {
+        Door::new(&mut Seed::new([5; 32]).stream("door", 0))
+    }
+
+    const LABEL: [u8; 16] = [1; 16];
+
+    #[test]
+    fn forged_addresses_cost_no_look_up_above_half_of_the_rate() {
+        let mut door = door();
+        let (mut open, now) = (0, Instant(0));
+        for number in 0..10_000u32 {
+            let from = SocketAddr::from((number.to_be_bytes(), 9));
+            match door.knock(from, &LABEL, None, now) {
+                Gate::Open => open += 1,
+                Gate::Cookie(_) => {}
+                Gate::Shut => panic!("shut for {number}"),
+            }
+        }
+        assert_eq!(open, ALL.burst / 2);
+        // An honest client hears its cookie and gets in, once for each look-up that it may cost.
+        let from = SocketAddr::from(([192, 0, 2, 1], 5));
+        let Gate::Cookie(cookie) = door.knock(from, &LABEL, None, now) else {
+            panic!("no cookie");
+        };
+        let elsewhere = SocketAddr::from(([192, 0, 2, 2], 5));
+        let copied = door.knock(elsewhere, &LABEL, Some(&cookie), now);
+        assert!(matches!(copied, Gate::Cookie(_)));
+        let other = door.knock(from, &[2; 16], Some(&cookie), now);
+        assert!(matches!(other, Gate::Cookie(_)));
+        let knock = |door: &mut Door, now| door.knock(from, &LABEL, Some(&cookie), now);
+        for _ in 0..ADDRESS.burst {
+            assert_eq!(knock(&mut door, now), Gate::Open);
+        }
+        assert_eq!(knock(&mut door, now), Gate::Shut);
+        let later = now + COOKIE_SLOT;
+        assert_eq!(knock(&mut door, later), Gate::Open);
+        let old = later + COOKIE_SLOT * 2;
+        door.all = Bucket(old + ALL.every * ALL.burst);
+        assert!(matches!(knock(&mut door, old), Gate::Cookie(_)));
+    }
+
+    #[test]
+    fn the_table_of_addresses_is_bounded() {
+        let mut door = door();
+        let mut now = Instant(0);
+        for number in 0..(ADDRESSES_MAX as u32 + 100) {
+            door.known(IpAddr::from(number.to_be_bytes()), now);
+            now = now + ALL.every / 100;
+        }
+        assert!(door.addresses.len() <= ADDRESSES_MAX);
+    }
+}

@@ -1,0 +1,257 @@
+//! What Host's database does: the states of a one-time key, and the one rule by which they change.
+//! Several Hosts may share it; [`Record::apply`] must then run in one transaction.
+
+use crypto::ed25519::VerifyKey;
+use crypto::hash::is_equal;
+use zeroize::ZeroizeOnDrop;
+
+use crate::agent::{Digest, Handle};
+use crate::time::Calendar;
+
+/// What Host asks its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Reads a key.
+    Find(Handle),
+    /// Takes a key for a request. It is never valid again.
+    Take {
+        /// The key.
+        handle: Handle,
+        /// The request.
+        request: Digest,
+        /// When.
+        at: Calendar,
+    },
+    /// Ends what [`Self::Take`] has begun.
+    Finish {
+        /// The key.
+        handle: Handle,
+        /// The request that has taken it.
+        request: Digest,
+        /// What Client is sent, each time that it asks by the same octets. None: no tunnel.
+        answer: Option<Vec<u8>>,
+    },
+    /// Marks all keys as failed that were taken before this time and are not used yet: their Host
+    /// is gone.
+    Sweep {
+        /// The time.
+        before: Calendar,
+    },
+}
+
+/// What the database says.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Ask::Find`].
+    Found(Option<Record>),
+    /// To [`Ask::Take`]: this request has it.
+    Taken,
+    /// To [`Ask::Take`] and [`Ask::Finish`]: nothing was changed, because of this state.
+    Unchanged(State),
+    /// To [`Ask::Finish`]: it is written.
+    Finished,
+    /// To [`Ask::Sweep`]: these have failed.
+    Swept(Vec<Handle>),
+    /// It is locked, full or gone. What was asked may have been done.
+    Unavailable,
+}
+
+/// A one-time key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Host's half.
+    pub half: Half,
+    /// Its user.
+    pub user: String,
+    /// The last moment at which it may be used.
+    pub not_after: Calendar,
+    /// How far it is.
+    pub state: State,
+}
+
+/// What Host has of a key.
+#[derive(Clone, ZeroizeOnDrop)]
+pub enum Half {
+    /// The public half.
+    Public(#[zeroize(skip)] VerifyKey),
+    /// All of it ([`crate::agent::legacy`]).
+    Shared([u8; 32]),
+}
+
+/// States go forwards only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It may be used.
+    Valid,
+    /// A request has it.
+    Taken {
+        /// Which.
+        request: Digest,
+        /// Since when.
+        at: Calendar,
+    },
+    /// It has made a tunnel.
+    Used {
+        /// By this request.
+        request: Digest,
+        /// What Client was sent; the owner may forget it after [`super::ANSWER_LIVES`].
+        answer: Option<Vec<u8>>,
+    },
+    /// It has made no tunnel, and never will.
+    Failed {
+        /// By this request.
+        request: Digest,
+    },
+    /// The administrator has revoked it.
+    Revoked,
+}
+
+impl PartialEq for Half {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Public(one), Self::Public(other)) => one == other,
+            (Self::Shared(one), Self::Shared(other)) => is_equal(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Half {}
+
+impl Record {
+    /// Does what is asked of this key, and answers. [`Ask::Sweep`] is applied to each key; one that
+    /// fails by it answers [`Answer::Finished`].
+    pub fn apply(&mut self, ask: &Ask) -> Answer {
+        match (ask, &self.state) {
+            (Ask::Find(_), _) => Answer::Found(Some(self.clone())),
+            (Ask::Take { request, at, .. }, State::Valid) if *at <= self.not_after => {
+                self.state = State::Taken {
+                    request: *request,
+                    at: *at,
+                };
+                Answer::Taken
+            }
+            (
+                Ask::Finish {
+                    request, answer, ..
+                },
+                State::Taken { request: by, .. },
+            ) if request == by => {
+                let (request, answer) = (*request, answer.clone());
+                self.state = match answer.is_some() {
+                    true => State::Used { request, answer },
+                    false => State::Failed { request },
+                };
+                Answer::Finished
+            }
+            (Ask::Sweep { before }, State::Taken { request, at }) if at < before => {
+                self.state = State::Failed { request: *request };
+                Answer::Finished
+            }
+            (_, state) => Answer::Unchanged(state.clone()),
+        }
+    }
+
+    /// The administrator revokes it. False if it was taken before.
+    pub fn revoke(&mut self) -> bool {
+        let is_valid = self.state == State::Valid;
+        if is_valid {
+            self.state = State::Revoked;
+        }
+        is_valid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HANDLE: Handle = Handle([1; 16]);
+    const AT: Calendar = Calendar(100);
+
+    fn asks() -> Vec<Ask> {
+        let mut list = vec![
+            Ask::Sweep { before: AT },
+            Ask::Sweep {
+                before: Calendar(101),
+            },
+        ];
+        for request in [Digest([1; 32]), Digest([2; 32])] {
+            let handle = HANDLE;
+            list.push(Ask::Take {
+                handle,
+                request,
+                at: AT,
+            });
+            list.push(Ask::Take {
+                handle,
+                request,
+                at: Calendar(1_001),
+            });
+            for answer in [None, Some(vec![1])] {
+                list.push(Ask::Finish {
+                    handle,
+                    request,
+                    answer,
+                });
+            }
+        }
+        list
+    }
+
+    fn rank(state: &State) -> u8 {
+        match state {
+            State::Valid => 0,
+            State::Taken { .. } => 1,
+            State::Used { .. } | State::Failed { .. } | State::Revoked => 2,
+        }
+    }
+
+    /// Every order of asks, four deep: states go forwards only, and one request takes a key.
+    #[test]
+    fn no_order_of_asks_makes_a_key_valid_again() {
+        let record = Record {
+            half: Half::Public(VerifyKey([0; 32])),
+            user: "alice".into(),
+            not_after: Calendar(1_000),
+            state: State::Valid,
+        };
+        let mut worlds = vec![(record, 0)];
+        for _ in 0..4 {
+            let mut next = Vec::new();
+            for (record, taken) in worlds {
+                for ask in asks() {
+                    let mut after = record.clone();
+                    let answer = after.apply(&ask);
+                    let is_changed = after.state != record.state;
+                    assert_eq!(is_changed, !matches!(answer, Answer::Unchanged(_)));
+                    assert!(rank(&after.state) >= rank(&record.state));
+                    assert!(!is_changed || rank(&after.state) > rank(&record.state));
+                    let taken = taken + u32::from(answer == Answer::Taken);
+                    assert!(taken <= 1);
+                    next.push((after, taken));
+                }
+            }
+            worlds = next;
+        }
+    }
+
+    #[test]
+    fn a_revoked_or_expired_key_is_not_taken() {
+        let mut record = Record {
+            half: Half::Shared([0; 32]),
+            user: "alice".into(),
+            not_after: Calendar(99),
+            state: State::Valid,
+        };
+        let take = Ask::Take {
+            handle: HANDLE,
+            request: Digest([1; 32]),
+            at: AT,
+        };
+        assert!(record.apply(&take) == Answer::Unchanged(State::Valid));
+        assert!(record.revoke() && !record.revoke());
+        record.not_after = AT;
+        assert!(record.apply(&take) == Answer::Unchanged(State::Revoked));
+    }
+}

@@ -1,0 +1,461 @@
+//! Target's agent: it authenticates and authorizes a user whom Host refers to it, builds its end of
+//! a tunnel, tells Client how, and takes the end down (steps 4, 5, 6 and 10).
+//!
+//! It believes Host that a one-time key is the user's, and nobody else anything. What Client must
+//! build its end with is sealed to Client, so Host carries it but cannot read or change it.
+
+mod ask;
+mod build;
+mod referral;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::rand::Stream;
+use wire::agent::{Kind, Message, Network, Verdict};
+
+use super::audit::{Event, Role, Step, Why};
+use super::flood::Bucket;
+use super::identity::{AgentName, Identity, Keys};
+use super::objectives::{Options, SecurityOption};
+use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
+use crate::time::{Calendar, Deadline, Duration, Instant};
+
+pub use ask::{
+    Access, Answer, Ask, Build, Credential, Evidence, Progress, SessionKey, Spending, Standing,
+};
+
+/// Tunnels of one Host at a time, with those of which the answer is remembered.
+const TUNNELS_MAX: usize = 1_024;
+/// Referrals of one Host in progress.
+const IN_PROGRESS_MAX: usize = 64;
+/// How long one answer to a question may take. All of a referral's together stay within Host's
+/// patience only if they are much quicker.
+const ASK_MAX: Duration = Duration::from_secs(10);
+/// How long an authorization is repeated. Then the key is known as spent.
+const ANSWER_LIVES: Duration = Duration::from_secs(60);
+/// Pauses between two attempts to take a tunnel down: the first and the longest.
+const DESTROY_AGAIN: Duration = Duration::from_secs(2);
+const DESTROY_AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// A Host that may refer users to us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// Its name: a user is known as User@Host.
+    pub name: String,
+    /// Its keys.
+    pub identity: Identity,
+    /// Where its messages come from.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What Target is and allows.
+pub struct Config {
+    /// Our keys.
+    pub keys: Keys,
+    /// The Hosts.
+    pub hosts: BTreeMap<AgentName, HostEntry>,
+    /// Options of our back-end.
+    pub options: Options,
+    /// Where Client finds us.
+    pub addresses: Vec<IpAddr>,
+    /// Algorithms, the best first.
+    pub proposals: Vec<String>,
+    /// Our IKE identity.
+    pub identity: String,
+    /// Our certificates, our own first, DER.
+    pub chain: Vec<Vec<u8>>,
+    /// Whether shared pairs are served ([`super::legacy`]).
+    pub accepts_legacy: bool,
+}
+
+/// A tunnel of a former agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// What was written of it.
+    pub spending: Spending,
+    /// Whether Client has come: its [`Progress`] was noted, or the back-end knows it.
+    pub has_arrived: bool,
+}
+
+/// What the owner must do.
+#[derive(Clone)]
+pub enum Output {
+    /// Sends a message.
+    Send {
+        /// To this address.
+        to: SocketAddr,
+        /// The message.
+        payload: Vec<u8>,
+    },
+    /// Asks. The answer goes to [`Target::answered`] with this number.
+    Ask(u64, Ask),
+    /// Writes a line of the log.
+    Audit(Event),
+}
+
+/// Why a message was dropped without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Discard {
+    /// It cannot be read, or is none for Target.
+    Malformed,
+    /// It is not of a Host's name and address.
+    Stranger,
+    /// The Host has spent its rate, or has too much in progress.
+    OverRate,
+    /// It was not opened, or not by this Host.
+    NotProven,
+    /// Its time is too far from ours.
+    ClocksApart,
+    /// It is in progress, or its answer was repeated too often.
+    Repeated,
+}
+
+/// Target's agent.
+pub struct Target {
+    config: Config,
+    clock: Clock,
+    random: Stream,
+    tunnels: BTreeMap<TunnelId, Tunnel>,
+    rates: BTreeMap<AgentName, Bucket>,
+    asked: BTreeMap<u64, TunnelId>,
+    next_number: u64,
+    drops: BTreeMap<Discard, u64>,
+    outputs: VecDeque<Output>,
+}
+
+/// A referral, and the tunnel that comes of it.
+struct Tunnel {
+    spending: Spending,
+    /// Its name in the log.
+    host: String,
+    user: String,
+    option: Option<SecurityOption>,
+    /// What is needed until the answer is sent. None of a former agent's tunnel.
+    referral: Option<Box<Referred>>,
+    answer: Option<Answered>,
+    stage: Stage,
+}
+
+/// What an unanswered referral has brought.
+struct Referred {
+    host: AgentName,
+    from: SocketAddr,
+    request: Digest,
+    request_id: [u8; 16],
+    /// Fresh keys. None: the paper's own form.
+    fresh: Option<wire::agent::Fresh>,
+    asked_lifetime: Duration,
+    networks: Vec<Network>,
+    /// When the tunnel ends.
+    ends: Instant,
+    client_chain: Vec<Vec<u8>>,
+    session_key: Option<SessionKey>,
+}
+
+/// The answer to Host.
+struct Answered {
+    message: Vec<u8>,
+    repeats: u32,
+    until: Instant,
+}
+
+enum Stage {
+    /// A question is out.
+    Asking(Question, Instant),
+    /// Our end is up, and Client is expected. The second: when the tunnel ends.
+    Waiting(Instant, Instant),
+    /// Client has come.
+    Up(Instant),
+    /// Our end is taken down.
+    Destroying {
+        why: Why,
+        next: Instant,
+        pause: Duration,
+        has_failed: bool,
+    },
+    /// Nothing is left but the answer.
+    Over,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Question {
+    Standing,
+    Spend,
+    Certify,
+    Build,
+}
+
+impl Target {
+    /// An agent with the tunnels of a former one: those in which Client was go on, all others are
+    /// taken down.
+    pub fn new(
+        config: Config,
+        former: Vec<Former>,
+        clock: Clock,
+        now: Instant,
+        random: Stream,
+    ) -> Self {
+        let mut target = Self {
+            config,
+            clock,
+            random,
+            tunnels: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            next_number: 0,
+            drops: BTreeMap::new(),
+            outputs: VecDeque::new(),
+        };
+        for one in former {
+            target.adopt(one, now);
+        }
+        target
+    }
+
+    fn adopt(&mut self, former: Former, now: Instant) {
+        let id = former.spending.tunnel;
+        let left = former.spending.until.0.saturating_sub(self.clock.at(now).0);
+        let left = Duration::from_secs(u64::try_from(left).unwrap_or(0));
+        let identity = former.spending.client_identity.clone();
+        let (user, host) = match identity.rsplit_once('@') {
+            Some((user, host)) => (user.to_owned(), host.to_owned()),
+            None => (identity, String::new()),
+        };
+        let tunnel = Tunnel {
+            spending: former.spending,
+            host,
+            user,
+            option: None,
+            referral: None,
+            answer: None,
+            stage: Stage::Up(now + left.min(LIFETIME_MAX)),
+        };
+        self.tunnels.insert(id, tunnel);
+        if !former.has_arrived {
+            self.destroy(id, Why::Restarted, now);
+        }
+    }
+
+    /// The calendar time was set. Tunnels end when they would have.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// The back-end can do other options than before.
+    pub fn set_options(&mut self, options: Options) {
+        self.config.options = options;
+    }
+
+    /// A message has come.
+    pub fn handle(&mut self, from: SocketAddr, payload: &[u8], now: Instant) {
+        self.handle_timeout(now);
+        match Message::parse(payload) {
+            Ok(Message::Sealed(sealed)) => match sealed.kind {
+                Kind::Referral => self.hear_referral(from, &sealed, now),
+                Kind::Inquiry => self.hear_inquiry(from, &sealed, now),
+                _ => self.count(Discard::Malformed),
+            },
+            _ => self.count(Discard::Malformed),
+        }
+    }
+
+    /// The question of this number is answered.
+    pub fn answered(&mut self, number: u64, answer: Answer, now: Instant) {
+        self.handle_timeout(now);
+        let Some(id) = self.asked.remove(&number) else {
+            return;
+        };
+        let Some(tunnel) = self.tunnels.get(&id) else {
+            return;
+        };
+        match (&tunnel.stage, answer) {
+            (Stage::Asking(Question::Standing, _), Answer::Standing(standing)) => {
+                self.admit(id, standing, now);
+            }
+            (Stage::Asking(Question::Spend, _), Answer::Spent) => self.certify(id, now),
+            (Stage::Asking(Question::Spend, _), Answer::SpentBefore) => {
+                self.refuse(id, Why::Replayed, now);
+            }
+            (Stage::Asking(Question::Certify, _), Answer::Certified(chain)) => {
+                self.build(id, chain, now);
+            }
+            (Stage::Asking(Question::Build, _), Answer::Done) => self.authorize(id, now),
+            (Stage::Asking(question, _), _) => self.give_up(id, *question, now),
+            (Stage::Destroying { .. }, Answer::Done) => self.destroyed(id, now),
+            (Stage::Destroying { .. }, Answer::Failed) => self.still_up(id, now),
+            _ => {}
+        }
+    }
+
+    /// Step 10: IKE has made the tunnel.
+    pub fn arrived(&mut self, id: TunnelId, now: Instant) {
+        self.handle_timeout(now);
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let Stage::Waiting(_, ends) = tunnel.stage else {
+            return;
+        };
+        tunnel.stage = Stage::Up(ends);
+        self.tell(id, Step::Up, None, now);
+        self.put(Ask::Note(id, Progress::Arrived));
+    }
+
+    /// Client has closed the tunnel, or IKE has lost it.
+    pub fn closed(&mut self, id: TunnelId, now: Instant) {
+        self.end(id, Why::ClosedByPeer, now);
+    }
+
+    /// The administrator ends a tunnel.
+    pub fn close(&mut self, id: TunnelId, now: Instant) {
+        self.end(id, Why::Administrator, now);
+    }
+
+    fn end(&mut self, id: TunnelId, why: Why, now: Instant) {
+        self.handle_timeout(now);
+        let stage = self.tunnels.get(&id).map(|it| &it.stage);
+        if matches!(stage, Some(Stage::Up(_) | Stage::Waiting(..))) {
+            self.destroy(id, why, now);
+        }
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let is_due = |it: &Tunnel| it.due().is_some_and(|due| due <= now);
+        let due = self.tunnels.iter().filter(|(_, it)| is_due(it));
+        let due: Vec<TunnelId> = due.map(|(id, _)| *id).collect();
+        for id in due {
+            self.wake(id, now);
+        }
+    }
+
+    fn wake(&mut self, id: TunnelId, now: Instant) {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        if tunnel.answer.as_ref().is_some_and(|it| it.until <= now) {
+            tunnel.answer = None;
+        }
+        match tunnel.stage {
+            Stage::Over if tunnel.answer.is_none() => {
+                self.tunnels.remove(&id);
+                self.asked.retain(|_, of| *of != id);
+            }
+            Stage::Asking(question, due) if due <= now => self.give_up(id, question, now),
+            Stage::Waiting(_, ends) | Stage::Up(ends) if ends <= now => {
+                self.destroy(id, Why::TimeOver, now);
+            }
+            Stage::Waiting(due, _) if due <= now => self.destroy(id, Why::NeverCame, now),
+            Stage::Destroying { next, .. } if next <= now => {
+                self.still_up(id, now);
+                self.ask(id, Ask::Destroy(id));
+            }
+            _ => {}
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let due = self.tunnels.values().filter_map(Tunnel::due);
+        due.min().map(|at| Deadline {
+            at,
+            why: "go on with a tunnel",
+        })
+    }
+
+    /// Messages that were dropped, by reason.
+    pub fn drops(&self) -> &BTreeMap<Discard, u64> {
+        &self.drops
+    }
+
+    /// Tunnels of which our end may be up, whether Client is in them or not.
+    pub fn tunnels(&self) -> impl Iterator<Item = TunnelId> {
+        let list = self.tunnels.iter();
+        let list = list.filter(|(_, it)| {
+            !matches!(it.stage, Stage::Over)
+                && !matches!(it.stage, Stage::Asking(question, _) if question != Question::Build)
+        });
+        list.map(|(id, _)| *id)
+    }
+
+    /// Referrals and tunnels in progress or remembered.
+    pub fn len(&self) -> usize {
+        self.tunnels.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tunnels.is_empty()
+    }
+
+    /// Asks about a tunnel, and waits for the answer.
+    fn ask(&mut self, id: TunnelId, ask: Ask) {
+        // An earlier question about it is not waited for any longer.
+        self.asked.retain(|_, of| *of != id);
+        self.asked.insert(self.next_number, id);
+        self.put(ask);
+    }
+
+    fn put(&mut self, ask: Ask) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.outputs.push_back(Output::Ask(number, ask));
+    }
+
+    fn count(&mut self, drop: Discard) {
+        *self.drops.entry(drop).or_default() += 1;
+    }
+
+    /// Writes an event with all that is known of a tunnel.
+    fn tell(&mut self, id: TunnelId, step: Step, why: Option<Why>, now: Instant) {
+        let mut event = Event::new(self.clock.at(now), Role::Target, step);
+        event.why = why;
+        event.tunnel = Some(id);
+        if let Some(tunnel) = self.tunnels.get(&id) {
+            event.key = Some(tunnel.spending.handle);
+            event.user = Some(tunnel.user.clone());
+            event.host = Some(tunnel.host.clone());
+            event.option = tunnel.option;
+            let until = tunnel.spending.until;
+            event.until = (until > Calendar(0)).then_some(until);
+        }
+        self.outputs.push_back(Output::Audit(event));
+    }
+}
+
+impl Tunnel {
+    fn due(&self) -> Option<Instant> {
+        let stage = match &self.stage {
+            Stage::Asking(_, due) => Some(*due),
+            Stage::Waiting(due, ends) => Some(*due.min(ends)),
+            Stage::Up(ends) => Some(*ends),
+            Stage::Destroying { next, .. } => Some(*next),
+            Stage::Over => match self.answer {
+                None => Some(Instant(0)),
+                Some(_) => None,
+            },
+        };
+        let answer = self.answer.as_ref().map(|it| it.until);
+        stage.into_iter().chain(answer).min()
+    }
+}
+
+/// What Host is told, and Client by it.
+fn verdict_of(why: Why) -> Verdict {
+    match why {
+        Why::Replayed => Verdict::KeyUsed,
+        Why::ClocksApart => Verdict::ClocksApart,
+        Why::OptionNotAtClient | Why::OptionNotAtTarget => Verdict::OptionUnavailable,
+        Why::StoreUnavailable => Verdict::StoreUnavailable,
+        Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,
+        Why::Busy => Verdict::Busy,
+        Why::Misdirected => Verdict::Misdirected,
+        _ => Verdict::Denied,
+    }
+}

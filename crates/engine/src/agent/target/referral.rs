@@ -1,0 +1,270 @@
+//! Step 4: what Host says, who the user is, and what he may.
+
+use std::net::SocketAddr;
+
+use crypto::ed25519::{Signature, VerifyKey};
+use crypto::hpke::PublicKey;
+use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
+
+use super::{
+    ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred,
+    Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
+};
+use crate::agent::audit::{Step, Why};
+use crate::agent::envelope::{self, Use};
+use crate::agent::flood::Rate;
+use crate::agent::identity::{AgentName, digest};
+use crate::agent::objectives::{Objectives, Options, SecurityOption};
+use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
+use crate::time::{Calendar, Duration, Instant};
+
+/// Messages of one Host that are opened: at once, and time until there is one more. Anybody can
+/// write its name and forge its address.
+const RATE: Rate = Rate {
+    burst: 128,
+    every: Duration::from_millis(10),
+};
+/// How often an authorization is repeated.
+const REPEATS_MAX: u32 = 8;
+/// How long an offer holds.
+const OFFER_LIVES: u32 = 60;
+
+impl Target {
+    /// Host asks for our options.
+    pub(super) fn hear_inquiry(&mut self, from: SocketAddr, sealed: &Sealed, now: Instant) {
+        let Some((name, body)) = self.open_from_host(from, sealed, now) else {
+            return;
+        };
+        let Ok(inquiry) = Inquiry::parse(&body) else {
+            return self.count(Discard::Malformed);
+        };
+        if !self.clock.is_near(inquiry.time, now) {
+            return self.count(Discard::ClocksApart);
+        }
+        let body = Offer {
+            nonce: inquiry.nonce,
+            options: self.config.options.number(),
+            lifetime: OFFER_LIVES,
+        }
+        .to_vec();
+        if let Some(payload) = self.seal_to_host(Kind::Offer, name, &body) {
+            self.outputs.push_back(Output::Send { to: from, payload });
+        }
+    }
+
+    /// Host refers a user to us.
+    pub(super) fn hear_referral(&mut self, from: SocketAddr, sealed: &Sealed, now: Instant) {
+        let Some((name, body)) = self.open_from_host(from, sealed, now) else {
+            return;
+        };
+        let Ok(referral) = Referral::parse(&body) else {
+            return self.count(Discard::Malformed);
+        };
+        let signature = Signature(referral.signature);
+        let request_digest = envelope::request_digest(&referral.request, &signature);
+        let id = TunnelId::of(&request_digest);
+        if self.tunnels.contains_key(&id) {
+            return self.repeat(id, from);
+        }
+        let Ok(request) = Request::parse(&referral.request) else {
+            return self.count(Discard::Malformed);
+        };
+        let host = self.config.hosts[&name].clone();
+        let of_host = self.tunnels.values().filter(|it| it.host == host.name);
+        let in_progress = of_host
+            .clone()
+            .filter(|it| matches!(it.stage, Stage::Asking(..)));
+        if in_progress.count() >= IN_PROGRESS_MAX || of_host.count() >= TUNNELS_MAX {
+            return self.count(Discard::OverRate);
+        }
+        let objectives = Objectives::of_number(request.objectives);
+        let option = objectives.map(Objectives::option);
+        let evidence = Evidence {
+            key: VerifyKey(referral.key),
+            request: referral.request.clone(),
+            signature,
+        };
+        let signed = (&referral, &evidence);
+        let why = self.why_not(&host, signed, &request, option, now);
+        let user = request.user_id.clone();
+        let key = digest(&[&referral.key]);
+        let tunnel = Tunnel {
+            spending: Spending {
+                key,
+                handle: Handle(referral.handle),
+                tunnel: id,
+                client_identity: format!("{user}@{}", host.name),
+                until: Calendar(0),
+                evidence,
+            },
+            host: host.name.clone(),
+            user: user.clone(),
+            option,
+            referral: Some(Box::new(Referred::new(
+                name,
+                from,
+                request_digest,
+                request,
+                now,
+            ))),
+            answer: None,
+            stage: Stage::Asking(Question::Standing, now + ASK_MAX),
+        };
+        self.tunnels.insert(id, tunnel);
+        if let Some(why) = why {
+            return self.refuse(id, why, now);
+        }
+        let host = host.name;
+        self.ask(id, Ask::Standing { user, host, key });
+    }
+
+    /// What is wrong with a referral, whoever the user is.
+    fn why_not(
+        &self,
+        host: &HostEntry,
+        (referral, evidence): (&Referral, &Evidence),
+        request: &Request,
+        option: Option<SecurityOption>,
+        now: Instant,
+    ) -> Option<Why> {
+        let handle = Handle(referral.handle);
+        match &request.fresh {
+            // The pair's sealing key is no business of ours, and Host could sign too.
+            None if !self.config.accepts_legacy => return Some(Why::LegacyRefused),
+            None => {}
+            Some(_) if !evidence.holds(handle, host.identity.sealing) => {
+                return Some(Why::WrongSignature);
+            }
+            Some(_) => {}
+        }
+        if request.target != self.config.keys.identity().fingerprint().0.0 {
+            return Some(Why::Misdirected);
+        }
+        let is_near = |time| self.clock.is_near(time, now);
+        if !is_near(referral.time) || !is_near(request.time) {
+            return Some(Why::ClocksApart);
+        }
+        let Some(option) = option else {
+            return Some(Why::Unreadable);
+        };
+        if !Options::of_number(request.options).has(option) {
+            return Some(Why::OptionNotAtClient);
+        }
+        (!self.config.options.has(option)).then_some(Why::OptionNotAtTarget)
+    }
+
+    /// The membership database has answered.
+    pub(super) fn admit(&mut self, id: TunnelId, standing: Standing, now: Instant) {
+        let access = match standing {
+            Standing::Member(access) => access,
+            Standing::Stranger => return self.refuse(id, Why::NotMember, now),
+            Standing::KeyNotEnrolled => return self.refuse(id, Why::KeyNotEnrolled, now),
+        };
+        let today = self.clock.at(now);
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let is_allowed = tunnel.option.is_some_and(|it| access.options.has(it));
+        if !is_allowed {
+            return self.refuse(id, Why::NotAllowed, now);
+        }
+        let Some(referred) = &mut tunnel.referral else {
+            return;
+        };
+        let lifetime = referred.asked_lifetime.min(access.lifetime);
+        let lifetime = lifetime.clamp(LIFETIME_MIN, LIFETIME_MAX);
+        referred.networks = access.networks;
+        referred.ends = now + lifetime;
+        let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
+        tunnel.spending.until = Calendar(today.0.saturating_add(seconds));
+        tunnel.stage = Stage::Asking(Question::Spend, now + ASK_MAX);
+        let spending = tunnel.spending.clone();
+        self.tell(id, Step::Admitted, None, now);
+        self.ask(id, Ask::Spend(spending));
+    }
+
+    /// Host has not heard our answer, or another Host of the same database has asked.
+    fn repeat(&mut self, id: TunnelId, from: SocketAddr) {
+        let answer = self.tunnels.get_mut(&id).and_then(|it| it.answer.as_mut());
+        match answer {
+            Some(answer) if answer.repeats < REPEATS_MAX => {
+                answer.repeats += 1;
+                let payload = answer.message.clone();
+                self.outputs.push_back(Output::Send { to: from, payload });
+            }
+            _ => self.count(Discard::Repeated),
+        }
+    }
+
+    /// Opens a message of a Host that we know.
+    fn open_from_host(
+        &mut self,
+        from: SocketAddr,
+        sealed: &Sealed,
+        now: Instant,
+    ) -> Option<(AgentName, zeroize::Zeroizing<Vec<u8>>)> {
+        let name = AgentName(sealed.label);
+        let Some(host) = self.config.hosts.get(&name) else {
+            self.count(Discard::Stranger);
+            return None;
+        };
+        if !host.addresses.contains(&from.ip()) {
+            self.count(Discard::Stranger);
+            return None;
+        }
+        let by = host.identity.signing;
+        if !self
+            .rates
+            .entry(name)
+            .or_default()
+            .take(&RATE, RATE.burst, now)
+        {
+            self.count(Discard::OverRate);
+            return None;
+        }
+        let what = Use::Message(sealed.kind);
+        let to: PublicKey = self.config.keys.sealing.public();
+        let opened = envelope::open(sealed, &self.config.keys.sealing).ok();
+        let proven = opened.filter(|it| it.is_by(by, what, &sealed.label, to));
+        if proven.is_none() {
+            self.count(Discard::NotProven);
+        }
+        proven.map(|opened| (name, opened.body))
+    }
+
+    pub(super) fn seal_to_host(
+        &mut self,
+        kind: Kind,
+        name: AgentName,
+        body: &[u8],
+    ) -> Option<Vec<u8>> {
+        let to = self.config.hosts.get(&name)?.identity.sealing;
+        let label = self.config.keys.identity().name().0;
+        let by = &self.config.keys.signing;
+        let sealed = envelope::seal(kind, label, to, body, by, &mut self.random)?;
+        Some(sealed.to_vec())
+    }
+}
+
+impl Referred {
+    fn new(
+        host: AgentName,
+        from: SocketAddr,
+        digest: Digest,
+        request: Request,
+        now: Instant,
+    ) -> Self {
+        Self {
+            host,
+            from,
+            request: digest,
+            request_id: request.request_id,
+            fresh: request.fresh,
+            asked_lifetime: Duration::from_secs(request.lifetime.into()),
+            networks: Vec::new(),
+            ends: now,
+            client_chain: Vec::new(),
+            session_key: None,
+        }
+    }
+}

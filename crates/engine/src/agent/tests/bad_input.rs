@@ -1,0 +1,218 @@
+//! Keys and requests that are wrong, agents that are busy, databases that fail, clocks that differ.
+
+use std::net::SocketAddr;
+
+use wire::agent::Verdict;
+
+use super::world::*;
+use crate::agent::audit::{Step, Why};
+use crate::agent::client::{Config, Outcome};
+use crate::agent::host::{self, State};
+use crate::agent::objectives::{Options, SecurityOption};
+use crate::agent::target;
+use crate::time::{Calendar, Duration};
+
+/// How a request ends, and whether its key is still valid.
+fn outcome(
+    prepare: impl FnOnce(&mut World),
+    change: impl FnOnce(&mut Config),
+) -> (World, Outcome, bool) {
+    let mut world = World::new(40);
+    prepare(&mut world);
+    world.boot();
+    let seat = world.sit(1, change);
+    world.run(Duration::from_secs(100));
+    assert!(world.ends.is_empty() && world.seats[seat].tunnel.is_none());
+    let outcome = world.seats[seat].outcome.expect("it is over");
+    let key = world.keys.get(&handle(1));
+    let is_valid = key.is_some_and(|it| it.state == State::Valid);
+    (world, outcome, is_valid)
+}
+
+fn refused(why: Why, verdict: Verdict) -> Outcome {
+    Outcome::Refused(why, Some(verdict))
+}
+
+fn esp_alone() -> Options {
+    [SecurityOption::Esp].into_iter().collect()
+}
+
+#[test]
+fn a_key_that_is_unknown_gets_no_answer() {
+    let (world, outcome, _) = outcome(|world| world.keys.clear(), |_| {});
+    assert_eq!(outcome, Outcome::Refused(Why::NoAnswer, None));
+    let drops = world.hosts[0].as_ref().unwrap().drops();
+    assert!(drops[&host::Discard::UnknownKey] >= 3);
+}
+
+#[test]
+fn a_wrong_signature_gets_no_answer_and_changes_nothing() {
+    let (world, outcome, is_valid) = outcome(
+        |world| world.issue(1, host::Half::Public(one_time(2).public())),
+        |_| {},
+    );
+    assert_eq!(outcome, Outcome::Refused(Why::NoAnswer, None));
+    assert!(is_valid);
+    assert!(world.told(Step::Refused, Why::WrongSignature) >= 1);
+}
+
+#[test]
+fn holders_of_revoked_and_expired_keys_and_wrong_users_are_told() {
+    let (_, outcome_of_revoked, _) = outcome(
+        |world| assert!(world.keys.get_mut(&handle(1)).unwrap().revoke()),
+        |_| {},
+    );
+    let expected = refused(Why::KeyRevoked, Verdict::KeyRevoked);
+    assert_eq!(outcome_of_revoked, expected);
+    let (_, outcome_of_expired, _) = outcome(
+        |world| world.keys.get_mut(&handle(1)).unwrap().not_after = Calendar(TODAY.0 - 1),
+        |_| {},
+    );
+    let expected = refused(Why::KeyExpired, Verdict::KeyExpired);
+    assert_eq!(outcome_of_expired, expected);
+    let (world, outcome, is_valid) = outcome(|_| {}, |config| config.user = "mallory".into());
+    assert_eq!(outcome, refused(Why::HostRefused, Verdict::Denied));
+    assert!(is_valid);
+    assert_eq!(world.told(Step::Refused, Why::WrongUser), 1);
+}
+
+#[test]
+fn an_option_that_an_end_cannot_do_costs_no_key() {
+    // Client's own back-end: nobody hears of it.
+    let (world, outcome_of_client, is_valid) =
+        outcome(|_| {}, |config| config.options = esp_alone());
+    let expected = Outcome::Refused(Why::OptionNotAtClient, None);
+    assert_eq!((outcome_of_client, is_valid), (expected, true));
+    assert!(world.sent.is_empty());
+    // Target's.
+    let (world, outcome, is_valid) = outcome(|world| world.options = esp_alone(), |_| {});
+    let expected = refused(Why::OptionNotAtTarget, Verdict::OptionUnavailable);
+    assert_eq!((outcome, is_valid), (expected, true));
+    // Host says so, and Client.
+    assert_eq!(world.told(Step::Refused, Why::OptionNotAtTarget), 2);
+}
+
+#[test]
+fn who_is_no_member_or_not_on_the_access_list_has_spent_his_key() {
+    let (world, denied, is_valid) = outcome(|world| world.access = None, |_| {});
+    assert_eq!(denied, refused(Why::HostRefused, Verdict::Denied));
+    assert!(!is_valid);
+    assert_eq!(world.told(Step::Refused, Why::NotMember), 1);
+    assert_eq!(world.told(Step::KeyFailed, Why::TargetRefused), 1);
+    let (world, denied, _) = outcome(
+        |world| world.access.as_mut().unwrap().options = esp_alone(),
+        |_| {},
+    );
+    assert_eq!(denied, refused(Why::HostRefused, Verdict::Denied));
+    assert_eq!(world.told(Step::Refused, Why::NotAllowed), 1);
+}
+
+#[test]
+fn a_client_with_a_wrong_clock_is_told_the_time_and_comes_in() {
+    for ahead in [-86_400, -301, 301, 86_400 * 365] {
+        let mut world = World::new(41);
+        world.ahead[0] = ahead;
+        world.boot();
+        let seat = world.sit(1, |_| {});
+        world.run(Duration::from_secs(5));
+        assert!(world.seats[seat].was_up, "{ahead}");
+        assert_eq!(world.told(Step::Refused, Why::ClocksApart), 1);
+        world.run(LIFETIME);
+        assert_eq!(world.seats[seat].tunnel, None);
+        assert!(world.ends.is_empty());
+    }
+    let mut world = World::new(42);
+    world.ahead[0] = 299;
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[seat].was_up);
+    assert_eq!(world.told(Step::Refused, Why::ClocksApart), 0);
+}
+
+/// Target does not hear a Host of another time, not even its inquiry: no key is spent.
+#[test]
+fn a_host_with_a_wrong_clock_spends_no_key() {
+    for ahead in [-400, 400] {
+        let (_, _, is_valid) = outcome(|world| world.ahead[1] = ahead, |_| {});
+        assert!(is_valid);
+    }
+}
+
+#[test]
+fn a_database_that_never_answers_ends_in_a_refusal_and_no_tunnel() {
+    let (_, outcome, is_valid) = outcome(|world| world.broken = 256, |_| {});
+    assert_eq!(outcome, Outcome::Refused(Why::NoAnswer, None));
+    assert!(is_valid);
+}
+
+/// Strangers ask with random handles, ten thousand a second, from forged addresses.
+#[test]
+fn an_honest_client_comes_in_while_strangers_flood_the_host() {
+    let mut world = World::new(43);
+    world.boot();
+    let flood = |world: &mut World, count: u32| {
+        for _ in 0..count {
+            let mut octets = vec![0; 200];
+            world.chance.fill(&mut octets);
+            octets[..4].copy_from_slice(b"CTA\x01");
+            octets[4..6].copy_from_slice(&[1, 0]);
+            let number = world.chance.u32() | 0x0100_0000;
+            let from = SocketAddr::from((number.to_be_bytes(), 7));
+            world.deliver(Node::Host(0), from, &octets);
+        }
+    };
+    flood(&mut world, 300);
+    let seat = world.sit(1, |config| config.head.addresses.truncate(1));
+    for _ in 0..300 {
+        flood(&mut world, 100);
+        world.run(Duration::from_millis(10));
+    }
+    assert!(world.seats[seat].was_up);
+    let host = world.hosts[0].as_ref().unwrap();
+    assert!(host.drops()[&host::Discard::NeedsCookie] > 20_000);
+    assert!(host.exchanges() < 200, "{}", host.exchanges());
+}
+
+/// Found by the fuzz target `agent_client`.
+#[test]
+fn a_signature_that_nobody_asked_for_changes_nothing() {
+    let mut world = World::new(46);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_millis(60));
+    let now = world.now;
+    let signature = one_time(1).sign(&[b"again"]);
+    let client = world.seats[seat].client.as_mut().unwrap();
+    client.signed(Some(signature), now);
+    client.signed(None, now);
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[seat].was_up);
+}
+
+/// Steps out of order, and messages of agents that nobody knows.
+#[test]
+fn messages_that_nobody_waits_for_are_counted() {
+    let mut world = World::new(44);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let sent = world.sent.clone();
+    let mut other = World::new(45);
+    other.boot();
+    for (from, _, payload) in &sent {
+        for to in [Node::Host(0), Node::Target] {
+            other.deliver(to, address(*from), payload);
+        }
+    }
+    let drops = other.hosts[0].as_ref().unwrap().drops();
+    assert!(drops[&host::Discard::Unexpected] >= 2, "{drops:?}");
+    let stranger = SocketAddr::from(([198, 51, 100, 1], 51_516));
+    for (.., payload) in &sent {
+        other.deliver(Node::Target, stranger, payload);
+    }
+    let drops = other.target.as_ref().unwrap().drops();
+    assert!(drops[&target::Discard::Stranger] >= 2, "{drops:?}");
+    other.deliver(Node::Target, stranger, b"CTA");
+    assert!(other.target.as_ref().unwrap().drops()[&target::Discard::Malformed] >= 1);
+}

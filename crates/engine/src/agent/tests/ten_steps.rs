@@ -1,0 +1,165 @@
+//! The ten steps, undisturbed.
+
+use super::world::*;
+use crate::agent::audit::{Role, Step, Why};
+use crate::agent::client::Outcome;
+use crate::agent::host::State;
+use crate::agent::objectives::{Objective, Objectives, SecurityOption};
+use crate::time::{Calendar, Duration};
+
+#[test]
+fn ten_steps_make_one_tunnel_that_ends_in_time_at_both_ends() {
+    let mut world = World::new(1);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[seat].was_up);
+    assert_eq!(world.ends.len(), 1);
+    // Target can show who has asked.
+    let spending = world.spent.values().next().unwrap();
+    let (evidence, host) = (&spending.evidence, host_keys().identity().sealing);
+    assert!(evidence.holds(handle(1), host) && !evidence.holds(handle(2), host));
+    let expected = [
+        (Role::Client, Step::Requested),
+        (Role::Host, Step::Authenticated),
+        (Role::Host, Step::KeyTaken),
+        (Role::Host, Step::Referred),
+        (Role::Target, Step::Admitted),
+        (Role::Target, Step::Built),
+        (Role::Target, Step::Authorized),
+        (Role::Host, Step::Authorized),
+        (Role::Host, Step::KeyUsed),
+        (Role::Client, Step::Accepted),
+        (Role::Client, Step::Up),
+        (Role::Target, Step::Up),
+    ];
+    let told: Vec<_> = world.log.iter().map(|it| (it.role, it.step)).collect();
+    assert_eq!(told, expected);
+    // Who, by which key, to what, until when: each role says it by itself.
+    for role in [Role::Client, Role::Host, Role::Target] {
+        let whole = world.log.iter().filter(|it| it.role == role).any(|it| {
+            it.user.as_deref() == Some(USER)
+                && it.key == Some(handle(1))
+                && it.tunnel.is_some()
+                && it.until.is_some_and(|until| until > Calendar(TODAY.0))
+        });
+        assert!(whole, "{role:?}");
+    }
+    world.run(LIFETIME);
+    assert_eq!((world.ends.len(), world.seats[seat].tunnel), (0, None));
+    let outcome = world.seats[seat].outcome;
+    // Whichever end is first tells the other.
+    let over = Why::TimeOver;
+    let is_over = |why| why == over || why == Why::ClosedByPeer;
+    assert!(matches!(outcome, Some(Outcome::Ended(why)) if is_over(why)));
+    assert!(world.told(Step::Ended, over) >= 1);
+    assert!(matches!(world.keys[&handle(1)].state, State::Used { .. }));
+    assert!(world.target.as_ref().unwrap().is_empty());
+    world.run(Duration::from_secs(700));
+    assert_eq!(world.hosts[0].as_ref().unwrap().exchanges(), 0);
+    world.check();
+}
+
+/// The demo's last ten seconds.
+#[test]
+fn a_key_is_refused_the_second_time_and_its_holder_is_told_why() {
+    let mut world = World::new(2);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let again = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let outcome = world.seats[again].outcome;
+    assert!(matches!(
+        outcome,
+        Some(Outcome::Refused(Why::KeyUsed, Some(_)))
+    ));
+    assert_eq!(world.told(Step::Refused, Why::KeyUsed), 2);
+    assert_eq!(world.ends.len(), 1);
+    world.check();
+}
+
+#[test]
+fn objectives_pick_the_option_of_both_ends() {
+    let sets: [(&[Objective], SecurityOption); 4] = [
+        (&[], SecurityOption::Native),
+        (&[Objective::NonRepudiation], SecurityOption::Ah),
+        (&[Objective::DataExchangeConf], SecurityOption::Esp),
+        (&Objective::ALL, SecurityOption::AhEsp),
+    ];
+    for (list, option) in sets {
+        let mut world = World::new(3);
+        world.boot();
+        let objectives: Objectives = list.iter().copied().collect();
+        let seat = world.sit(1, |config| config.objectives = objectives);
+        world.run(Duration::from_secs(5));
+        assert_eq!(world.seats[seat].option, Some(option));
+        assert_eq!(world.ends.values().next().unwrap().option, option);
+    }
+}
+
+#[test]
+fn a_logout_ends_the_tunnel_at_both_ends() {
+    let mut world = World::new(4);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let now = world.now;
+    world.seats[seat].client.as_mut().unwrap().log_out(now);
+    world.run(Duration::from_secs(1));
+    assert_eq!((world.ends.len(), world.seats[seat].tunnel), (0, None));
+    assert_eq!(world.told(Step::Ended, Why::LoggedOut), 1);
+    assert_eq!(world.told(Step::Ended, Why::ClosedByPeer), 1);
+}
+
+/// A second Host of the same database repeats the answer of the first, to the same octets alone.
+#[test]
+fn the_same_octets_get_the_same_answer_from_any_host() {
+    let mut world = World::new(5);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let from = address(Node::Client(seat));
+    let to_client = |world: &World, from: Node| {
+        let list = world.sent.iter();
+        let list = list.filter(|(by, to, _)| *by == from && *to == address(Node::Client(seat)));
+        list.map(|(.., payload)| payload.clone())
+            .collect::<Vec<_>>()
+    };
+    let request = world.sent[0].2.clone();
+    let first = to_client(&world, Node::Host(0));
+    for _ in 0..20 {
+        world.deliver(Node::Host(1), from, &request);
+        world.run(Duration::from_millis(100));
+    }
+    let second = to_client(&world, Node::Host(1));
+    assert_eq!(first.len(), 1);
+    // It is repeated a few times only: an answer is longer than its request.
+    assert_eq!(second.len(), 9);
+    assert!(second.iter().all(|it| *it == first[0]));
+    let mut changed = request;
+    *changed.last_mut().unwrap() ^= 1;
+    world.deliver(Node::Host(1), from, &changed);
+    world.run(Duration::from_secs(1));
+    assert_eq!(to_client(&world, Node::Host(1)).len(), 9);
+    assert_eq!(world.told(Step::Refused, Why::WrongSignature), 1);
+}
+
+/// The paper's own form takes the same steps.
+#[test]
+fn a_shared_pair_makes_a_tunnel_where_it_is_allowed() {
+    for is_allowed in [true, false] {
+        let mut world = World::new(6);
+        world.accepts_legacy = is_allowed;
+        world.boot();
+        let key = world.shared(9);
+        let seat = world.sit(9, |config| config.pair = Some(World::pair(&key)));
+        world.run(Duration::from_secs(70));
+        assert_eq!(world.seats[seat].was_up, is_allowed);
+        assert_eq!(world.seats[seat].session_key.is_some(), is_allowed);
+        let outcome = world.seats[seat].outcome;
+        let refused = Some(Outcome::Refused(Why::NoAnswer, None));
+        assert_eq!(outcome == refused, !is_allowed, "{outcome:?}");
+        world.check();
+    }
+}

@@ -1,0 +1,190 @@
+use super::*;
+use crate::tests::hex;
+
+pub(super) fn request() -> Request {
+    Request {
+        request_id: [1; 16],
+        target: [2; 32],
+        user_id: "alice".into(),
+        objectives: 0b11,
+        options: 0b100,
+        time: 1_795_000_000,
+        lifetime: 3_600,
+        fresh: Some(Fresh {
+            sealing_key: [3; 32],
+            tunnel_key: vec![4; 3],
+        }),
+    }
+}
+
+fn tunneling() -> Tunneling {
+    Tunneling {
+        sealing_key: [1; 32],
+        signing_key: [2; 32],
+        option: 3,
+        until: 1_795_000_600,
+        addresses: vec![
+            [192, 0, 2, 1].into(),
+            [0x2001u16, 0, 0, 0, 0, 0, 0, 1].into(),
+        ],
+        networks: vec![Network {
+            address: [10, 0, 0, 0].into(),
+            prefix_len: 8,
+        }],
+        proposals: vec!["aes128gcm16".into()],
+        target_identity: "target.example".into(),
+        client_identity: "alice@host.example".into(),
+        target_chain: vec![vec![5; 9]],
+        client_chain: vec![vec![6; 7], vec![]],
+    }
+}
+
+fn sealed() -> Sealed {
+    Sealed {
+        kind: Kind::Request,
+        cookie: Some([7; 16]),
+        label: [8; 16],
+        encapsulated: [9; 32],
+        ciphertext: vec![10; 5],
+    }
+}
+
+/// A whole text reads back, and no part of it does.
+fn check<T: PartialEq + core::fmt::Debug>(
+    octets: &[u8],
+    parse: impl Fn(&[u8]) -> Result<T, Malformed>,
+    expected: &T,
+) {
+    assert_eq!(parse(octets).as_ref(), Ok(expected));
+    for len in 0..octets.len() {
+        assert!(parse(&octets[..len]).is_err(), "{len} octets");
+    }
+    assert!(parse(&[octets, &[0]].concat()).is_err());
+}
+
+/// The layout of `docs/design/agents.md`, written by hand.
+#[test]
+fn a_request_is_laid_out_as_documented() {
+    let octets = hex("01010101010101010101010101010101
+         0202020202020202020202020202020202020202020202020202020202020202
+         05 616c696365 03 04 000000006afd86c0 00000e10 01
+         0303030303030303030303030303030303030303030303030303030303030303
+         0003 040404");
+    assert_eq!(request().to_vec(), octets);
+    let message = hex(
+        "43544101 01 10 07070707070707070707070707070707 08080808080808080808080808080808
+         0909090909090909090909090909090909090909090909090909090909090909 0a0a0a0a0a",
+    );
+    assert_eq!(sealed().to_vec(), message);
+}
+
+#[test]
+fn bodies_read_back_whole_and_only_whole() {
+    check(&request().to_vec(), Request::parse, &request());
+    let plain = Request {
+        fresh: None,
+        ..request()
+    };
+    check(&plain.to_vec(), Request::parse, &plain);
+    let referral = Referral {
+        handle: [1; 16],
+        key: [2; 32],
+        time: 3,
+        request: vec![4; 10],
+        signature: [5; 64],
+    };
+    check(&referral.to_vec(), Referral::parse, &referral);
+    let authorization = Authorization {
+        request: [1; 32],
+        verdict: Verdict::Other(200),
+        option: 3,
+        until: 9,
+        part: vec![4; 10],
+    };
+    check(
+        &authorization.to_vec(),
+        Authorization::parse,
+        &authorization,
+    );
+    let response = Response {
+        request: [1; 32],
+        verdict: Verdict::KeyUsed,
+        time: 9,
+        part: vec![4; 10],
+    };
+    check(&response.to_vec(), Response::parse, &response);
+    let inquiry = Inquiry {
+        nonce: [1; 16],
+        time: 2,
+    };
+    check(&inquiry.to_vec(), Inquiry::parse, &inquiry);
+    let offer = Offer {
+        nonce: [1; 16],
+        options: 0b1111,
+        lifetime: 60,
+    };
+    check(&offer.to_vec(), Offer::parse, &offer);
+    let octets = tunneling().to_vec().unwrap();
+    check(&octets, Tunneling::parse, &tunneling());
+}
+
+#[test]
+fn messages_read_back_and_short_ones_do_not() {
+    let octets = sealed().to_vec();
+    assert_eq!(Message::parse(&octets), Ok(Message::Sealed(sealed())));
+    for len in 0..octets.len() - sealed().ciphertext.len() + 1 {
+        assert!(Message::parse(&octets[..len]).is_err(), "{len} octets");
+    }
+    let retry = Retry {
+        label: [1; 16],
+        cookie: [2; 16],
+    };
+    assert!(retry.to_vec().len() < octets.len());
+    check(&retry.to_vec(), Message::parse, &Message::Retry(retry));
+    for kind in Kind::ALL {
+        let message = Sealed {
+            kind,
+            cookie: None,
+            ..sealed()
+        };
+        let parsed = Message::parse(&message.to_vec());
+        assert_eq!(parsed, Ok(Message::Sealed(message)));
+    }
+}
+
+#[test]
+fn what_is_above_a_limit_or_makes_no_sense_is_refused() {
+    let long = Sealed {
+        ciphertext: vec![0; MESSAGE_MAX],
+        ..sealed()
+    };
+    let too_many = Err(Malformed::TooMany("octets of an agent's message"));
+    assert_eq!(Message::parse(&long.to_vec()), too_many);
+    let mut octets = sealed().to_vec();
+    for (at, value) in [(0, b'D'), (3, 2), (4, 8), (5, 15)] {
+        let before = std::mem::replace(&mut octets[at], value);
+        assert!(Message::parse(&octets).is_err(), "octet {at}");
+        octets[at] = before;
+    }
+    // A cookie is of requests alone.
+    octets[4] = Kind::Offer.number();
+    assert!(Message::parse(&octets).is_err());
+    for user_id in ["", "two\nlines", &"x".repeat(64)] {
+        let request = Request {
+            user_id: user_id.into(),
+            ..request()
+        };
+        let is_good = user_id.len() == 64;
+        assert_eq!(Request::parse(&request.to_vec()).is_ok(), is_good);
+    }
+    let mut wide = tunneling();
+    wide.networks[0].prefix_len = 33;
+    assert_eq!(wide.to_vec(), Err(Malformed::Value("prefix of a network")));
+    let mut many = tunneling();
+    many.client_chain = vec![vec![0; 5]; CHAIN + 1];
+    assert!(matches!(many.to_vec(), Err(Malformed::TooMany(_))));
+    many.client_chain = vec![vec![0; 2_049]];
+    assert!(matches!(many.to_vec(), Err(Malformed::TooMany(_))));
+}
+
+const CHAIN: usize = 4;
