@@ -353,8 +353,7 @@ fn put_at_once(table: &str, text: &str, file: &mut FootprintFile) -> Result<(), 
     let before = watch::generation();
     run(&NFT, table, text)?;
     let own = before.map(|it| it.wrapping_add(1));
-    file.listings
-        .insert(table.to_owned(), Listing::Of(own));
+    file.listings.insert(table.to_owned(), Listing::Of(own));
     Ok(())
 }
 
