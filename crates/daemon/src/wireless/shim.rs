@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use engine::counters::DropReason;
 use engine::link::wireless::{AirOutbox, LinkCipher, LinkEvent, Received};
+use engine::time::Instant;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
@@ -145,6 +146,7 @@ impl Shim {
             let Some(len) = self.tap.read(&mut self.frame)? else {
                 return Ok(());
             };
+            self.machine.note_host(&self.frame[..len], self.clock.now());
             // Dropped and counted otherwise.
             if self.protect(0..len).is_ok() {
                 self.counts.sent.count(len);
@@ -214,7 +216,7 @@ impl Shim {
                 is_protected,
             } => {
                 self.counts.clear_received += u64::from(!is_protected);
-                self.pass_on(BEFORE + frame.start..BEFORE + frame.end);
+                self.pass_on(BEFORE + frame.start..BEFORE + frame.end, now);
             }
             Received::Taken => self.counts.agreed_received += 1,
             Received::Dropped(_) => {}
@@ -223,8 +225,8 @@ impl Shim {
     }
 
     /// An Ethernet frame in `self.frame` goes its ways.
-    fn pass_on(&mut self, frame: std::ops::Range<usize>) {
-        let way = self.machine.way_of(&self.frame[frame.clone()]);
+    fn pass_on(&mut self, frame: std::ops::Range<usize>, now: Instant) {
+        let way = self.machine.way_of(&self.frame[frame.clone()], now);
         if way.up {
             match self.tap.write(&self.frame[frame.clone()]) {
                 Ok(()) => self.counts.received.count(frame.len()),

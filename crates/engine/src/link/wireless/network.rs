@@ -81,6 +81,21 @@ impl Security {
         matches!(self, Self::DynamicWep(_) | Self::Rsn { .. })
     }
 
+    /// Whether EAPOL is carried for what is behind the ends. Elsewhere it is key packets alone,
+    /// which are theirs.
+    pub fn carries_eapol(&self) -> bool {
+        !matches!(self, Self::Rsn { .. }) || self.wants_session()
+    }
+
+    /// Whether nothing of a handshake tells who a station is: anybody may take any address.
+    pub(super) fn lets_anybody_in(&self) -> bool {
+        match self {
+            Self::Open | Self::StaticWep { .. } => true,
+            Self::DynamicWep(_) => false,
+            Self::Rsn { akm, .. } => *akm == Akm::Owe,
+        }
+    }
+
     /// The cipher of its data.
     pub fn cipher(&self) -> Option<super::LinkCipher> {
         match self {

@@ -43,6 +43,12 @@ pub enum LinkFailure {
     /// The other end was silent for too long.
     #[error("the peer was silent for too long")]
     Inactive,
+    /// It got no keys.
+    #[error("it has got no keys for too long")]
+    NoKeys,
+    /// Somebody has joined in its name, and only EAP can tell who it is.
+    #[error("it has joined again")]
+    JoinedAgain,
     /// The access point has no room for it.
     #[error("it makes room for another station")]
     Displaced,

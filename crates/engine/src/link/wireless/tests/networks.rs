@@ -265,14 +265,17 @@ fn strangers_get_no_room_that_members_need() {
 fn a_frame_between_two_stations_goes_back_into_the_air() {
     let mut air = Air::of(&wep(7));
     air.run(Duration::from_millis(10));
-    let way = |to| air.access_point.way_of(&data(to, STATION));
+    let way = |to| air.access_point.way_of(&data(to, STATION), air.now);
     let (up, back) = (true, true);
     assert_eq!(way(OTHER), Way { up: false, back });
     assert_eq!(way(WIRED), Way { up, back: false });
     assert_eq!(way(Address::BROADCAST), Way { up, back });
     let mut eapol = data(Address([1, 0x80, 0xc2, 0, 0, 3]), STATION);
     eapol[12..14].copy_from_slice(&[0x88, 0x8e]);
-    assert_eq!(air.access_point.way_of(&eapol), Way { up, back: false });
+    assert_eq!(
+        air.access_point.way_of(&eapol, air.now),
+        Way { up, back: false }
+    );
 }
 
 /// A wrong password is seen in the counts of both ends, while it is tried and afterwards.
