@@ -27,6 +27,7 @@ use super::dynamic_wep::SessionKey;
 use super::handshake::{Authenticator, MasterKey};
 use super::network::{Network, Security};
 use super::outbox::{AirOutbox, LinkFailure, Received};
+use super::pace::Pace;
 use super::port::{Port, Role};
 use super::sae::{Sae, SaeKeys, SaeOutbox, TokenGate};
 use super::session::SessionFault;
@@ -41,6 +42,10 @@ const FREE_EXCHANGES: usize = 4;
 const MOST_EXCHANGES: usize = 64;
 /// Most stations that have authenticated, open, and not yet asked for association.
 const MOST_AUTHENTICATED: usize = 64;
+/// Exchanges of SAE and OWE that begin at once, and then each second. Each costs some scalings.
+const COSTLY: (u32, u64) = (64, 32);
+/// Handshakes without an answer from which on message 1 is not repeated.
+const MOST_UNANSWERED: usize = 64;
 /// From authentication to association.
 const EXCHANGE_PATIENCE: Duration = Duration::from_secs(10);
 /// After so long a silence a station is told to leave.
@@ -70,6 +75,7 @@ pub struct AccessPoint {
     authenticated: BTreeMap<Address, Instant>,
     wired: Wired,
     gate: TokenGate,
+    costly: Pace,
     /// When a stranger may be told again that it has not joined.
     next_answer: Instant,
     counts: Counts,
@@ -167,7 +173,7 @@ impl AccessPoint {
                 Some(Group::new(*cipher, random, &mut port))
             }
         };
-        let gate = TokenGate::new(FREE_EXCHANGES, &mut seed.stream("tokens", 0));
+        let gate = TokenGate::new(FREE_EXCHANGES, seed.stream("tokens", 0));
         Self {
             network,
             own,
@@ -180,6 +186,7 @@ impl AccessPoint {
             authenticated: BTreeMap::new(),
             wired: Wired::default(),
             gate,
+            costly: Pace::new(COSTLY.0, Duration::from_nanos(1_000_000_000 / COSTLY.1)),
             next_answer: Instant(0),
             counts: Counts::default(),
         }
@@ -436,8 +443,11 @@ impl AccessPoint {
             };
             self.leave(station, reason, why, now, out);
         }
+        let is_open = |it: &&Member| !it.is_secured && matches!(it.keys, Keys::Handshake(_));
+        let open = self.members.values().filter(is_open).count();
+        let may_repeat = open <= MOST_UNANSWERED;
         for station in self.stations() {
-            self.fire_keys(station, now, out);
+            self.fire_keys(station, may_repeat, now, out);
         }
         let exchanging: Vec<Address> = self.exchanges.keys().copied().collect();
         for station in exchanging {

@@ -7,6 +7,7 @@ use wire::ieee80211::{
 
 use super::cipher::{PermittedCipher, TemporalKey};
 use super::handshake::{Akm, MasterKey};
+use super::outbox::Announced;
 use super::port::Privacy;
 use super::sae::Method;
 
@@ -122,6 +123,21 @@ impl Security {
             Self::Rsn { akm, cipher, .. } => akm.element(cipher.cipher()),
             _ => Vec::new(),
         }
+    }
+
+    /// What an access point announces.
+    pub(super) fn announced(capabilities: u16, elements: &[u8]) -> Announced {
+        let Some(element) = find_element(elements, element_id::RSN) else {
+            return match capabilities & capability::PRIVACY {
+                0 => Announced::Open,
+                _ => Announced::Wep,
+            };
+        };
+        Rsn::parse(&element[2..]).map_or(Announced::Unreadable, |rsn| Announced::Rsn {
+            akm: rsn.akms.first().copied(),
+            pairwise: rsn.pairwise.first().copied(),
+            group: rsn.group,
+        })
     }
 
     /// Whether elements of the other end choose this security; otherwise what is not the same.

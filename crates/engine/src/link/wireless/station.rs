@@ -58,6 +58,8 @@ pub struct Station {
     stage: Stage,
     attempts: u32,
     next_at: Option<Instant>,
+    /// Why it finds no access point was told, in this search.
+    has_told: bool,
     /// When the access point was last heard.
     heard_at: Instant,
     /// Whether it has sent something since it last looked, and when that was.
@@ -139,6 +141,7 @@ impl Station {
             stage: Stage::Searching,
             attempts: 0,
             next_at: Some(now),
+            has_told: false,
             heard_at: now,
             has_spoken: false,
             looked_at: now,
@@ -256,6 +259,7 @@ impl Station {
             }
             _ => {
                 let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
+                out.tell_master(&master);
                 self.supplicant(access_point, master, now)
             }
         };

@@ -197,7 +197,9 @@ impl AccessPoint {
         }
         let open = self.exchanges.len();
         let is_hash_to_element = method.is_hash_to_element();
-        let admitted = self.gate.admit(body, is_hash_to_element, station, open)?;
+        let admitted = self
+            .gate
+            .admit(body, is_hash_to_element, station, open, now)?;
         let commit = match admitted {
             Admission::Admitted(commit) => commit,
             Admission::Refused(body) => {
@@ -205,6 +207,9 @@ impl AccessPoint {
                 return Ok(());
             }
         };
+        if !self.costly.take(now) {
+            return Err(DropReason::TooManyExchanges);
+        }
         let config = SaeConfig {
             method,
             own: self.own,
@@ -314,7 +319,7 @@ impl AccessPoint {
             Security::Rsn { akm: Akm::Owe, .. } => {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
                 let element = element.ok_or(status::INVALID_ELEMENT)?;
-                Some(self.agree_openly(element, own)?)
+                Some(self.agree_openly(element, own, now)?)
             }
             Security::Rsn {
                 credential: Credential::Password(_),
@@ -355,7 +360,20 @@ impl AccessPoint {
         Ok(admitted)
     }
 
-    fn agree_openly(&mut self, element: &[u8], own: &mut Writer) -> Result<NamedKey, u16> {
+    fn agree_openly(
+        &mut self,
+        element: &[u8],
+        own: &mut Writer,
+        now: Instant,
+    ) -> Result<NamedKey, u16> {
+        if let Err(reason) = OwePair::check(element) {
+            self.counts.drops.count(reason);
+            return Err(status::UNSUPPORTED_GROUP);
+        }
+        if !self.costly.take(now) {
+            self.counts.drops.count(DropReason::TooManyExchanges);
+            return Err(status::UNSPECIFIED);
+        }
         let mut random = self.stream("owe");
         let pair = OwePair::generate(&mut random, &mut self.counts.work);
         let keys = pair.agree(OweRole::AccessPoint, element, &mut self.counts.work);

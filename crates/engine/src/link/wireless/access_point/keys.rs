@@ -106,6 +106,7 @@ impl AccessPoint {
         let Some(rsn) = self.members.get(&station).map(|it| it.rsn.clone()) else {
             return;
         };
+        out.tell_master(&master);
         let mut agreed = Outbox::default();
         let handshake = self.authenticator(station, rsn, (master, pmkid), now, &mut agreed);
         let Some(handshake) = handshake else {
@@ -124,6 +125,7 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) {
+        out.tell_master(&master.0);
         let mut agreed = Outbox::default();
         let handshake = self.authenticator(station, rsn.clone(), master, now, &mut agreed);
         let Some(handshake) = handshake else {
@@ -293,17 +295,24 @@ impl AccessPoint {
         }
     }
 
-    pub(super) fn fire_keys(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+    /// `may_repeat`: message 1, which a stranger may have asked for in any name.
+    pub(super) fn fire_keys(
+        &mut self,
+        station: Address,
+        may_repeat: bool,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
         let member = self.members.get_mut(&station);
         if let Some(mut again) = member.and_then(|it| it.again.take()) {
             let mut agreed = Outbox::default();
-            again.handshake.fire(now, &mut agreed);
+            again.handshake.fire(now, may_repeat, &mut agreed);
             self.agreed_again(station, again, agreed, now, out);
         }
         match self.members.get_mut(&station).map(|it| &mut it.keys) {
             Some(Keys::Handshake(handshake)) => {
                 let mut agreed = Outbox::default();
-                handshake.fire(now, &mut agreed);
+                handshake.fire(now, may_repeat, &mut agreed);
                 self.agreed(station, agreed, now, out);
             }
             Some(Keys::Given(giving)) if giving.next_at.is_some_and(|at| at <= now) => {

@@ -8,6 +8,7 @@ use crate::counters::DropReason;
 use crate::link::wireless::handshake::Akm;
 use crate::link::wireless::*;
 use crate::time::Duration;
+use crate::work::Task;
 
 /// A frame of the first station, as it goes into the air.
 fn from_station(air: &mut Air) -> Vec<u8> {
@@ -370,4 +371,44 @@ fn forged_messages_do_not_displace_the_one_that_waits() {
         air.carry(out);
         air.works_alone();
     }
+}
+
+#[test]
+fn associations_with_owe_are_bounded() {
+    let security = rsn(Akm::Owe, LinkCipher::Ccmp128, Credential::None);
+    let mut air = Air::of(&security);
+    let mut frames = joining(&security, OTHER);
+    let mut request = frames.pop().unwrap();
+    let [_, mut authentication] = frames.try_into().unwrap();
+    let flood = |air: &mut Air, request: &mut Vec<u8>, authentication: &mut Vec<u8>| {
+        let mut out = AirOutbox::default();
+        for number in 0..500u16 {
+            for frame in [&mut *authentication, &mut *request] {
+                frame[13..15].copy_from_slice(&number.to_be_bytes());
+                air.access_point
+                    .receive(&mut frame.clone(), air.now, &mut out);
+            }
+        }
+    };
+    let points = |air: &Air| {
+        let work = air.access_point.work();
+        let entries = work.entries().iter();
+        let scaled = entries.filter(|(task, ..)| *task == Task::ScalePoint);
+        scaled.map(|(_, times, _)| *times).sum::<u64>()
+    };
+    // Another group, or another length, costs no point. The group is before the public value.
+    let group = request.len() - 34;
+    request[group] = 20;
+    flood(&mut air, &mut request, &mut authentication);
+    assert_eq!(points(&air), 0);
+    request[group] = 19;
+    flood(&mut air, &mut request, &mut authentication);
+    assert_eq!(points(&air), 2 * 64);
+    // Nobody answers: message 1 is not repeated while so many are open, or few are left.
+    air.stations.clear();
+    air.run(Duration::from_secs(1));
+    assert!(air.carried.len() <= 64, "{}", air.carried.len());
+    flood(&mut air, &mut request, &mut authentication);
+    assert_eq!(points(&air), 2 * (64 + 32));
+    assert!(air.access_point.drops().of(DropReason::TooManyExchanges) > 800);
 }

@@ -369,3 +369,37 @@ fn what_does_not_fit_has_its_status() {
         assert_eq!(response[26..28], expected.to_le_bytes());
     }
 }
+
+#[test]
+fn a_station_says_why_it_finds_nothing() {
+    let psk = |cipher, octet| rsn(Akm::Psk, cipher, master(octet));
+    let told = |theirs: Security| {
+        let mut air = Air::new(theirs, psk(LinkCipher::Ccmp128, 1));
+        air.stations.truncate(1);
+        air.run(Duration::from_secs(9));
+        let events = air.events.iter().map(|event| match event {
+            LinkEvent::NotSuitable(AP, announced) => announced.to_string(),
+            other => panic!("{other:?}"),
+        });
+        events.collect::<Vec<_>>()
+    };
+    assert_eq!(told(Security::Open), ["open"]);
+    assert_eq!(told(wep(7)), ["WEP"]);
+    let owe = rsn(Akm::Owe, LinkCipher::Gcmp256, Credential::None);
+    assert_eq!(told(owe), ["owe with gcmp-256"]);
+    assert_eq!(told(psk(LinkCipher::Tkip, 1)), ["psk with tkip"]);
+    let mut air = Air::of(&psk(LinkCipher::Ccmp128, 1));
+    air.stations.truncate(1);
+    let other = network(Security::Open);
+    let other = Network {
+        ssid: b"another".to_vec(),
+        ..other
+    };
+    air.access_point = AccessPoint::new(other, AP, Seed::new([9; 32]));
+    air.run(Duration::from_secs(9));
+    assert_eq!(air.events, [LinkEvent::NotFound]);
+    let mut air = Air::new(psk(LinkCipher::Ccmp128, 2), psk(LinkCipher::Ccmp128, 1));
+    air.stations.truncate(1);
+    air.run(Duration::from_secs(9));
+    assert!(air.failures().contains(&LinkFailure::KeysRefused));
+}
