@@ -200,31 +200,8 @@ impl WirelessTable {
         if self.key_id.is_some_and(|it| it > 3) {
             return fault("key_id", "a number is outside 0 to 3".to_owned());
         }
-        let of_others = [
-            ("relay", self.relay.is_some() && self.role == End::Station),
-            (
-                "group_key_renewal",
-                self.group_key_renewal.is_some() && !self.has_group_keys(),
-            ),
-            (
-                "key_id",
-                self.key_id.is_some() && self.security != Kind::Wep,
-            ),
-            (
-                "hunting_and_pecking",
-                self.hunting_and_pecking.is_some() && self.security != Kind::Rsn(Akm::Sae),
-            ),
-        ];
-        let belongs = [
-            "an access point",
-            "an access point that gives keys",
-            "security = \"wep\"",
-            "security = \"sae\"",
-        ];
-        for ((key, is_there), of) in of_others.into_iter().zip(belongs) {
-            if is_there {
-                return fault(key, format!("this belongs to {of}"));
-            }
+        if let Some((key, of)) = self.misplaced() {
+            return fault(key, format!("this belongs to {of}"));
         }
         let words = [("air", &self.air), ("device", &self.device)];
         for (key, name) in words {
@@ -255,6 +232,34 @@ impl WirelessTable {
             group_key_renewal: has_group_keys.then_some(renewal),
             mtu: self.mtu,
         })
+    }
+
+    /// A key that is there and belongs to something else.
+    fn misplaced(&self) -> Option<(&'static str, &'static str)> {
+        let of_others = [
+            ("relay", self.relay.is_some() && self.role == End::Station),
+            (
+                "group_key_renewal",
+                self.group_key_renewal.is_some() && !self.has_group_keys(),
+            ),
+            (
+                "key_id",
+                self.key_id.is_some() && self.security != Kind::Wep,
+            ),
+            (
+                "hunting_and_pecking",
+                self.hunting_and_pecking.is_some() && self.security != Kind::Rsn(Akm::Sae),
+            ),
+        ];
+        let belongs = [
+            "an access point",
+            "an access point that gives keys",
+            "security = \"wep\"",
+            "security = \"sae\"",
+        ];
+        let all = of_others.into_iter().zip(belongs);
+        let mut misplaced = all.filter(|((_, is_there), _)| *is_there);
+        misplaced.next().map(|((key, _), of)| (key, of))
     }
 
     fn has_group_keys(&self) -> bool {

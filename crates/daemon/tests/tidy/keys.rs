@@ -31,9 +31,9 @@ const HEAD: &str = "# Configuration keys
 Each process reads one TOML file: `caravan gateway -c FILE`, `caravan up -c FILE`, `caravan
 home-agent -c FILE`, `caravan foreign-agent -c FILE` or `caravan firewall -c FILE`. `caravan check
 FILE` reports errors and unwise settings, also in the file of [caravan wireless](vpn-wireless.md).
-Unknown keys are errors. File names are relative to the folder of the configuration. Times and sizes
-are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`; `\"64kb\"`, `\"1gib\"`. A key without a default is
-optional unless the table says *needed*.
+Unknown keys are errors. File names are relative to the folder of the configuration. Times and
+sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`; `\"64kb\"`, `\"1gib\"`. A key without a
+default is optional unless the table says *needed*.
 
 Samples: [gateway](../packaging/gateway.toml), [client](../packaging/client.toml),
 [home agent](../packaging/home-agent.toml), [foreign agent](../packaging/foreign-agent.toml),

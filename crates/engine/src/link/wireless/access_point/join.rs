@@ -309,12 +309,7 @@ impl AccessPoint {
         }
         let security = &self.network.security;
         let same = security.check(request.capabilities, request.elements);
-        same.map_err(|it| match it {
-            Mismatch::Element => status::INVALID_ELEMENT,
-            Mismatch::Akm => status::INVALID_AKM,
-            Mismatch::GroupCipher => status::INVALID_GROUP_CIPHER,
-            Mismatch::PairwiseCipher => status::INVALID_PAIRWISE_CIPHER,
-        })?;
+        same.map_err(status_of)?;
         let master = match security {
             Security::Rsn { akm: Akm::Owe, .. } => {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
@@ -477,5 +472,14 @@ impl AccessPoint {
 
     pub(super) fn send(&mut self, kind: u16, to: Address, body: &[u8], out: &mut AirOutbox) {
         out.frames.push(self.port.manage(kind, to, body));
+    }
+}
+
+const fn status_of(mismatch: Mismatch) -> u16 {
+    match mismatch {
+        Mismatch::Element => status::INVALID_ELEMENT,
+        Mismatch::Akm => status::INVALID_AKM,
+        Mismatch::GroupCipher => status::INVALID_GROUP_CIPHER,
+        Mismatch::PairwiseCipher => status::INVALID_PAIRWISE_CIPHER,
     }
 }
