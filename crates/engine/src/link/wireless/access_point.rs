@@ -42,8 +42,10 @@ const FREE_EXCHANGES: usize = 4;
 const MOST_EXCHANGES: usize = 64;
 /// Most stations that have authenticated, open, and not yet asked for association.
 const MOST_AUTHENTICATED: usize = 64;
-/// Exchanges of SAE and OWE that begin at once, and then each second. Each costs some scalings.
-const COSTLY: (u32, u64) = (64, 32);
+/// Exchanges of SAE that begin at once, and then each second: each costs some four scalings.
+const SAE_PACE: u32 = 64;
+/// The same of OWE, which costs two.
+const OWE_PACE: u32 = 256;
 /// Handshakes without an answer from which on message 1 is not repeated.
 const MOST_UNANSWERED: usize = 64;
 /// From authentication to association.
@@ -173,6 +175,10 @@ impl AccessPoint {
                 Some(Group::new(*cipher, random, &mut port))
             }
         };
+        let pace = match network.security.is_sae() {
+            true => SAE_PACE,
+            false => OWE_PACE,
+        };
         let gate = TokenGate::new(FREE_EXCHANGES, seed.stream("tokens", 0));
         Self {
             network,
@@ -186,7 +192,7 @@ impl AccessPoint {
             authenticated: BTreeMap::new(),
             wired: Wired::default(),
             gate,
-            costly: Pace::new(COSTLY.0, Duration::from_nanos(1_000_000_000 / COSTLY.1)),
+            costly: Pace::new(pace, Duration::from_secs(1) / pace),
             next_answer: Instant(0),
             counts: Counts::default(),
         }

