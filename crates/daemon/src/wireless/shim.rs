@@ -313,7 +313,8 @@ impl Shim {
                 let cipher = self.config.network.security.cipher();
                 let with = cipher.map_or(String::new(), |it| format!(" with {}", it.name()));
                 self.say(&format!(
-                    "access point {peer} does not suit: its security is {announced}, not {ours}{with}"
+                    "access point {peer} does not suit: its security is {announced}, \
+                     not {ours}{with}"
                 ));
             }
         }

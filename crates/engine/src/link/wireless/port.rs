@@ -4,8 +4,8 @@
 //! shared key of WEP stands for both. EAPOL alone passes in the clear, as it brings the keys. Once
 //! there is a pairwise key, only key packets are taken in the clear, from a peer that has not
 //! installed its key yet; the owner checks their MIC before it believes or answers them. A key of
-//! WEP never protects EAPOL: nothing tells when the other end has it. Who joins, leaves and forwards
-//! between stations is the owner's concern.
+//! WEP never protects EAPOL: nothing tells when the other end has it. Who joins, leaves and
+//! forwards between stations is the owner's concern.
 
 use core::ops::Range;
 use std::collections::BTreeMap;

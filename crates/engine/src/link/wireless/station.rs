@@ -58,8 +58,8 @@ pub struct Station {
     stage: Stage,
     attempts: u32,
     next_at: Option<Instant>,
-    /// Why it finds no access point was told, in this search.
-    has_told: bool,
+    /// What was told in this search: that nobody answers, and that somebody does not suit.
+    told: Told,
     /// When the access point was last heard.
     heard_at: Instant,
     /// Whether it has sent something since it last looked, and when that was.
@@ -70,6 +70,12 @@ pub struct Station {
     /// And whether each came protected.
     early: VecDeque<(Vec<u8>, bool)>,
     counts: Counts,
+}
+
+#[derive(Default)]
+struct Told {
+    not_found: bool,
+    not_suitable: bool,
 }
 
 enum Stage {
@@ -141,7 +147,7 @@ impl Station {
             stage: Stage::Searching,
             attempts: 0,
             next_at: Some(now),
-            has_told: false,
+            told: Told::default(),
             heard_at: now,
             has_spoken: false,
             looked_at: now,

@@ -9,7 +9,7 @@ use wire::ieee80211::{
 
 use super::{
     Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
-    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT,
+    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT, Told,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
@@ -27,7 +27,10 @@ impl Station {
         self.send(kind, Address::BROADCAST, body.as_slice(), out);
         self.attempts = self.attempts.saturating_add(1);
         let is_fast = self.attempts < FAST_PROBES;
-        if !is_fast && !core::mem::replace(&mut self.has_told, true) {
+        if !is_fast
+            && !self.told.not_suitable
+            && !core::mem::replace(&mut self.told.not_found, true)
+        {
             out.events.push(LinkEvent::NotFound);
         }
         self.next_at = Some(now + if is_fast { TIMEOUT } else { SLOW_PROBE });
@@ -161,14 +164,14 @@ impl Station {
         }
         let same = security.check(beacon.capabilities, beacon.elements);
         if same.is_err() {
-            if !core::mem::replace(&mut self.has_told, true) {
+            if !core::mem::replace(&mut self.told.not_suitable, true) {
                 let announced = Security::announced(beacon.capabilities, beacon.elements);
                 out.events
                     .push(LinkEvent::NotSuitable(access_point, announced));
             }
             return Err(DropReason::NoProposalChosen);
         }
-        self.has_told = false;
+        self.told = Told::default();
         self.access_point_rsn = whole(beacon.elements, element_id::RSN);
         self.port.associate(access_point);
         self.attempts = 0;

@@ -398,6 +398,10 @@ fn a_station_says_why_it_finds_nothing() {
     air.access_point = AccessPoint::new(other, AP, Seed::new([9; 32]));
     air.run(Duration::from_secs(9));
     assert_eq!(air.events, [LinkEvent::NotFound]);
+    air.access_point = AccessPoint::new(network(Security::Open), AP, Seed::new([9; 32]));
+    air.run(Duration::from_secs(9));
+    let open = LinkEvent::NotSuitable(AP, Announced::Open);
+    assert_eq!(air.events, [LinkEvent::NotFound, open]);
     let mut air = Air::new(psk(LinkCipher::Ccmp128, 2), psk(LinkCipher::Ccmp128, 1));
     air.stations.truncate(1);
     air.run(Duration::from_secs(9));
