@@ -189,7 +189,8 @@ impl Air {
         if self.passes(&frame) {
             return true;
         }
-        // EAPOL-Start.
+        // EAPOL-Start to the access point.
+        frame[..6].copy_from_slice(&AP.0);
         frame.splice(12.., [0x88, 0x8e, 1, 1, 0, 0]);
         self.wants_session = self.has_eap && self.passes(&frame);
         self.take(AirOutbox::default());
@@ -279,7 +280,7 @@ fn handshake(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
         {
             assert!(deadline.at >= now);
             now = deadline.at;
-            access_point.fire(now, &mut out);
+            access_point.fire(now, true, &mut out);
             queue.extend(out.packets.drain(..).map(|it| (true, it)));
             of_access_point.append(&mut out.facts);
         }
@@ -321,7 +322,7 @@ fn handshake(akm: Akm, cipher: LinkCipher, steps: &[[u8; 3]], rest: &[u8]) {
     let groups = of_station.iter().filter(|it| matches!(it, Fact::Group(_)));
     assert!(groups.count() <= 1);
     while let Some(deadline) = access_point.deadline() {
-        access_point.fire(deadline.at, &mut out);
+        access_point.fire(deadline.at, true, &mut out);
     }
     if let Some(deadline) = station.deadline() {
         station.fire(deadline.at, &mut out);

@@ -105,12 +105,28 @@ pub fn read_ours(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_if(path, most, is_ours_alone)
 }
 
-fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {
+/// Opens a file for reading. Refuses links, devices and pipes.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let file = open_without_waiting(path).map_err(|fault| told(fault, path))?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => {
+            let text = format!("{} is no plain file", path.display());
+            Err(io::Error::new(ErrorKind::PermissionDenied, text))
+        }
+    }
+}
+
+fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     // Opening a pipe without a writer would block.
     options.read(true);
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    let file = options.open(path)?;
+    options.open(path)
+}
+
+fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {
+    let file = open_without_waiting(path)?;
     let found = file.metadata()?;
     let name = path.display().to_string();
     match believes(&found) {
@@ -221,6 +237,18 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// The first octets of a plain file, up to this many. None if there is no such file.
+pub fn beginning(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_plain(path) {
+        Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(_) if !path.is_file() => return Ok(None),
+        opened => opened?,
+    };
+    let mut octets = Vec::new();
+    file.take(most as u64).read_to_end(&mut octets)?;
+    Ok(Some(octets))
+}
+
 /// Explains the problem with an existing file.
 fn told(fault: io::Error, path: &Path) -> io::Error {
     let why = match fault.raw_os_error() {
@@ -252,6 +280,8 @@ mod tests {
         fs::write(&victim, "before").unwrap();
         symlink(&victim, &link).unwrap();
         assert!(read(&link, 100).is_err());
+        let fault = open_plain(&link).unwrap_err().to_string();
+        assert!(fault.contains("link, which is not followed"), "{fault}");
         assert!(open_log(&link).is_err() && open_lock(&link).is_err());
         symlink(&victim, folder.join("file.new")).unwrap();
         replace(&open_folder(&folder).unwrap(), "file", b"after").unwrap();
@@ -296,6 +326,8 @@ mod tests {
         let pipe = folder.join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(read(&pipe, 100).is_err());
+        let fault = open_plain(&pipe).unwrap_err().to_string();
+        assert!(fault.contains("no plain file"), "{fault}");
         assert!(check_ours(&open_folder(&folder).unwrap(), &folder).is_ok());
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let fault = check_ours(&open_folder(&folder).unwrap(), &folder).unwrap_err();

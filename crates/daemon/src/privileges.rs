@@ -28,7 +28,9 @@ pub enum PrivilegeError {
     )]
     Lacking(Capability),
     /// The configuration names a user that does not exist.
-    #[error("daemon.user: there is no user {0:?}; `useradd --system {0}` makes one")]
+    #[error(
+        "there is no user {0:?}, which the file or `--user` names; `useradd --system {0}` makes one"
+    )]
     NoUser(String),
     /// The kernel refused.
     #[error("cannot {what}: {source}")]
@@ -116,7 +118,7 @@ fn stays_root(is_there: bool) -> String {
     };
     format!(
         "the process that speaks with the network stays root, without capabilities: {why}; \
-         set daemon.user to another user, or to \"root\" if this is intended"
+         choose another user, or \"root\" if this is intended (`--user`, or `user` in the file)"
     )
 }
 

@@ -8,6 +8,8 @@
 
 mod air;
 mod capture;
+mod key_log;
+mod lines;
 mod machine;
 mod orders;
 mod report;
@@ -32,8 +34,9 @@ use crate::planes::Clock;
 use crate::privileges::{self, Speaker};
 use air::Air;
 use capture::Capture;
+use key_log::KeyLog;
 use machine::Machine;
-use shim::Shim;
+use shim::{Records, Shim};
 use tap::Tap;
 
 /// Options of `caravan wireless`.
@@ -45,6 +48,9 @@ pub struct Args {
     /// Record the frames of the air, as they are there, for Wireshark (mode 0600)
     #[arg(long, value_name = "FILE.pcap")]
     capture: Option<PathBuf>,
+    /// Record the master keys of handshakes for Wireshark, which then reads the capture (mode 0600)
+    #[arg(long, value_name = "FILE")]
+    key_log: Option<PathBuf>,
     /// User to run as after the setup; default: caravan, if there is one
     #[arg(long, value_name = "USER")]
     user: Option<String>,
@@ -57,13 +63,13 @@ pub struct Args {
 /// Runs until SIGTERM or SIGINT, then prints a report as JSON. Prints "ready" on standard error
 /// once frames pass.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let config = load(&args.config)?;
     let mut ending = SigSet::empty();
     ending.add(Signal::SIGTERM);
     ending.add(Signal::SIGINT);
     ending.thread_block()?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let signals = SignalFd::with_flags(&ending, flags)?;
-    let config = load(&args.config)?;
     privileges::require()?;
     let speaker = Speaker::choose(args.user.as_deref())?;
     let capture = args.capture.as_ref().map(|path| {
@@ -71,6 +77,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         created.with_context(|| format!("cannot capture to {}", path.display()))
     });
     let capture = capture.transpose()?;
+    let key_log = args.key_log.as_ref().map(|path| {
+        let created = KeyLog::create(path);
+        created.with_context(|| format!("cannot record keys in {}", path.display()))
+    });
+    let records = Records {
+        capture,
+        key_log: key_log.transpose()?,
+    };
     let air = Air::open(&config.air, config.mtu)?;
     let tap = Tap::open(&config.device, air.own, config.mtu)?;
     let clock = Clock::start();
@@ -82,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         warn!("{text}");
     }
     privileges::confine_speaker(&speaker, None)?;
-    let mut shim = Shim::new(config, machine, (tap, air), capture, clock);
+    let mut shim = Shim::new(config, machine, (tap, air), records, clock);
     writeln!(io::stderr(), "ready")?;
     let ended = shim.run(&signals, args.control);
     shim.close();

@@ -202,9 +202,9 @@ impl Air {
         let commit = out.bodies.remove(0);
         self.manage_up(control::AUTHENTICATION, &commit);
         let mut theirs = SaeOutbox::default();
-        let gate = TokenGate::new(1, &mut Seed::new([12; 32]).stream("gate", 0));
+        let mut gate = TokenGate::new(1, Seed::new([12; 32]).stream("gate", 0));
         let is_hash_to_element = of_access_point.method.is_hash_to_element();
-        let admitted = gate.admit(&commit, is_hash_to_element, STATION, 0);
+        let admitted = gate.admit(&commit, is_hash_to_element, STATION, 0, Instant(0));
         let Ok(Admission::Admitted(commit)) = admitted else {
             panic!("a good commit");
         };

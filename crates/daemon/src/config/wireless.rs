@@ -1,8 +1,7 @@
 //! The file of `caravan wireless`: one end of a wireless link, and what protects it.
 
-use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,11 +12,13 @@ use engine::link::wireless::{
     Credential, LinkCipher, MAX_SSID_LEN, Network, PermittedCipher, Security, TemporalKey,
 };
 use engine::work::Work;
+use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
 use super::read::{Keys, Read, ReadTable};
 use super::values::Span;
 use super::{ConfigError, Origin, read};
+use crate::files;
 
 /// Largest MTU: the service data unit of 802.11 less LLC and SNAP (IEEE 802.11-2020 §9.2.4.8).
 const MAX_MTU: u16 = 2_296;
@@ -155,6 +156,12 @@ pub fn is_wireless(path: &Path) -> bool {
 
 /// Reads and checks a file, and the file with its secret.
 pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
+    let unreadable = |fault| ConfigError::Unreadable {
+        path: path.to_owned(),
+        fault,
+    };
+    // A pipe would keep us waiting.
+    files::open_plain(path).map_err(unreadable)?;
     let text = read(path, Origin::Files)?;
     let item = document::parse("", &text).map_err(|fault| ConfigError::of_fault(path, fault))?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -166,9 +173,10 @@ impl WirelessConfig {
     /// What is unwise, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let cipher = self.network.security.cipher();
-        let legacy = cipher.is_some_and(LinkCipher::is_legacy).then(|| {
-            let security = self.security;
-            format!("{security} is legacy: it keeps nobody out who wants in")
+        let legacy = cipher.filter(|it| it.is_legacy());
+        let legacy = legacy.map(|it| {
+            let name = it.name();
+            format!("{name} is legacy: it keeps nobody out who wants in")
         });
         legacy.into_iter().collect()
     }
@@ -379,9 +387,13 @@ impl WirelessTable {
         let path = folder.join(path);
         let name = path.display();
         let unreadable = |error: std::io::Error| fault(format!("cannot read {name}: {error}"));
-        let file = File::open(&path).map_err(unreadable)?;
-        let mode = file.metadata().map_err(unreadable)?.permissions().mode();
-        if mode & OTHERS != 0 {
+        let file = files::open_plain(&path).map_err(unreadable)?;
+        let found = file.metadata().map_err(unreadable)?;
+        if found.uid() != 0 && found.uid() != Uid::effective().as_raw() {
+            let what = format!("{name}, a secret, belongs to user {}", found.uid());
+            return Err(fault(format!("{what}: `chown root {name}`")));
+        }
+        if found.permissions().mode() & OTHERS != 0 {
             let what = format!("others may read or change {name}, a secret: `chmod 600 {name}`");
             return Err(fault(what));
         }

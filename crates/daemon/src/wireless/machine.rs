@@ -48,6 +48,13 @@ impl Machine {
         }
     }
 
+    /// Tells of a frame of the host, before [`Self::protect`].
+    pub(super) fn note_host(&mut self, frame: &[u8], now: Instant) {
+        if let Self::AccessPoint(_, it) = self {
+            it.note_wired(frame, now);
+        }
+    }
+
     pub(super) fn receive(
         &mut self,
         air: &mut [u8],
@@ -61,9 +68,9 @@ impl Machine {
     }
 
     /// Where a frame from the air goes.
-    pub(super) fn way_of(&self, frame: &[u8]) -> Way {
+    pub(super) fn way_of(&self, frame: &[u8], now: Instant) -> Way {
         match self {
-            Self::AccessPoint(true, it) => it.way_of(frame),
+            Self::AccessPoint(true, it) => it.way_of(frame, now),
             _ => Way {
                 up: true,
                 back: false,

@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::config::wireless::End;
 
+/// Most stations that are listed.
+pub(super) const MOST_STATIONS: usize = 256;
+
 /// Frames and their octets.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Carried {
@@ -72,8 +75,12 @@ pub(super) struct Report {
     pub(super) times_secured: u64,
     /// Which a station has joined.
     pub(super) access_point: Option<String>,
-    /// Which have joined an access point.
+    /// Which have joined an access point and have keys, or need none: the first [`MOST_STATIONS`].
     pub(super) stations: BTreeMap<String, StationReport>,
+    /// How many stations have joined and have no keys yet.
+    pub(super) joining: usize,
+    /// How many have keys, or need none, and are not among `stations`.
+    pub(super) more_stations: usize,
     #[serde(flatten)]
     pub(super) counts: Counts,
     /// By reason, without those that are 0.
@@ -90,6 +97,8 @@ pub(super) struct Report {
     pub(super) cpu_ns: u64,
     /// Why the capture has ended.
     pub(super) capture_fault: Option<String>,
+    /// Why the key log has ended.
+    pub(super) key_log_fault: Option<String>,
 }
 
 /// The counts that are not 0.

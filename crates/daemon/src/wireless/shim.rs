@@ -5,18 +5,21 @@ use std::os::fd::AsFd;
 
 use engine::counters::DropReason;
 use engine::link::wireless::{AirOutbox, LinkCipher, LinkEvent, Received};
+use engine::time::Instant;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use tracing::info;
+use tracing::{debug, info};
 use wire::ieee80211::{Header, control};
 
 use super::air::{Air, BEFORE, Heard};
 use super::capture::Capture;
+use super::key_log::KeyLog;
+use super::lines::Lines;
 use super::machine::Machine;
 use super::orders::{Order, Orders, shown};
-use super::report::{Counts, Report, StationReport, by_reason};
+use super::report::{Counts, MOST_STATIONS, Report, StationReport, by_reason};
 use super::stopwatch::{Stopwatch, used_ns};
 use super::tap::Tap;
 use crate::config::wireless::WirelessConfig;
@@ -27,19 +30,26 @@ const BURST: usize = 64;
 /// Octets of a buffer: the longest frame, and what comes before it.
 const BUFFER_BYTES: usize = 4_096;
 
+/// What is recorded.
+pub(super) struct Records {
+    pub(super) capture: Option<Capture>,
+    pub(super) key_log: Option<KeyLog>,
+}
+
 /// One end of a wireless link.
 pub(super) struct Shim {
     config: WirelessConfig,
     machine: Machine,
     tap: Tap,
     air: Air,
-    capture: Option<Capture>,
+    records: Records,
     clock: Clock,
     counts: Counts,
     stopwatch: Stopwatch,
     is_usable: bool,
     is_secured: bool,
     times_secured: u64,
+    lines: Lines,
     /// A frame from the host or from the air.
     frame: Vec<u8>,
     /// A frame for the air.
@@ -51,7 +61,7 @@ impl Shim {
         config: WirelessConfig,
         machine: Machine,
         (tap, air): (Tap, Air),
-        capture: Option<Capture>,
+        records: Records,
         clock: Clock,
     ) -> Self {
         Self {
@@ -59,13 +69,14 @@ impl Shim {
             machine,
             tap,
             air,
-            capture,
+            records,
             clock,
             counts: Counts::default(),
             stopwatch: Stopwatch::new(),
             is_usable: false,
             is_secured: false,
             times_secured: 0,
+            lines: Lines::default(),
             frame: vec![0; BUFFER_BYTES],
             sending: vec![0; BUFFER_BYTES],
         }
@@ -110,7 +121,7 @@ impl Shim {
             if ready[1] {
                 self.take_host()?;
             }
-            if let Some(capture) = &mut self.capture {
+            if let Some(capture) = &mut self.records.capture {
                 capture.flush();
             }
         }
@@ -118,11 +129,11 @@ impl Shim {
 
     /// Leaves the other end.
     pub(super) fn close(&mut self) {
-        let mut out = AirOutbox::default();
+        let mut out = self.outbox();
         self.machine.close(self.clock.now(), &mut out);
         // The report is what counts at the end.
         let _ = self.apply(out);
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = &mut self.records.capture {
             capture.flush();
         }
     }
@@ -133,7 +144,7 @@ impl Shim {
             return Ok(());
         }
         let began = used_ns();
-        let mut out = AirOutbox::default();
+        let mut out = self.outbox();
         self.machine.fire(now, &mut out);
         self.stopwatch.agree_ns += self.stopwatch.since(began);
         self.apply(out)
@@ -145,6 +156,7 @@ impl Shim {
             let Some(len) = self.tap.read(&mut self.frame)? else {
                 return Ok(());
             };
+            self.machine.note_host(&self.frame[..len], self.clock.now());
             // Dropped and counted otherwise.
             if self.protect(0..len).is_ok() {
                 self.counts.sent.count(len);
@@ -170,7 +182,7 @@ impl Shim {
     /// Sends the frame of 802.11 that ends here in `self.sending`.
     fn send(&mut self, end: usize) {
         let frame = &mut self.sending[..end];
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = &mut self.records.capture {
             capture.frame(&frame[BEFORE..]);
         }
         match self.air.send(frame) {
@@ -192,13 +204,13 @@ impl Shim {
 
     /// Takes a frame of 802.11 that ends here in `self.frame`.
     fn take(&mut self, end: usize) -> io::Result<()> {
+        let mut out = self.outbox();
         let air = &mut self.frame[BEFORE..end];
-        if let Some(capture) = &mut self.capture {
+        if let Some(capture) = &mut self.records.capture {
             capture.frame(air);
         }
         self.counts.air_received.count(air.len());
         let is_management = Header::parse(air).is_ok_and(|(it, _)| it.is_management());
-        let mut out = AirOutbox::default();
         let now = self.clock.now();
         let began = used_ns();
         let received = self.machine.receive(air, now, &mut out);
@@ -214,7 +226,7 @@ impl Shim {
                 is_protected,
             } => {
                 self.counts.clear_received += u64::from(!is_protected);
-                self.pass_on(BEFORE + frame.start..BEFORE + frame.end);
+                self.pass_on(BEFORE + frame.start..BEFORE + frame.end, now);
             }
             Received::Taken => self.counts.agreed_received += 1,
             Received::Dropped(_) => {}
@@ -223,8 +235,8 @@ impl Shim {
     }
 
     /// An Ethernet frame in `self.frame` goes its ways.
-    fn pass_on(&mut self, frame: std::ops::Range<usize>) {
-        let way = self.machine.way_of(&self.frame[frame.clone()]);
+    fn pass_on(&mut self, frame: std::ops::Range<usize>, now: Instant) {
+        let way = self.machine.way_of(&self.frame[frame.clone()], now);
         if way.up {
             match self.tap.write(&self.frame[frame.clone()]) {
                 Ok(()) => self.counts.received.count(frame.len()),
@@ -237,12 +249,22 @@ impl Shim {
         }
     }
 
+    fn outbox(&self) -> AirOutbox {
+        AirOutbox {
+            wants_masters: self.records.key_log.is_some(),
+            ..AirOutbox::default()
+        }
+    }
+
     /// Sends what a machine has put out, and follows what has happened.
     fn apply(&mut self, out: AirOutbox) -> io::Result<()> {
         for frame in out.frames {
             let end = BEFORE + frame.len();
             self.sending[BEFORE..end].copy_from_slice(&frame);
             self.send(end);
+        }
+        if let Some(log) = &mut self.records.key_log {
+            out.masters.iter().for_each(|it| log.master(it));
         }
         for event in out.events {
             self.note(event)?;
@@ -254,14 +276,21 @@ impl Shim {
         let is_station = matches!(self.machine, Machine::Station(_));
         match event {
             LinkEvent::Joined(peer) => {
-                info!("joined: {}", shown(peer));
+                match is_station {
+                    true => self.say(&format!("joined: {}", shown(peer))),
+                    false => debug!("joined: {}", shown(peer)),
+                }
                 // EAP needs the link before there are keys.
                 if is_station && self.config.network.security.wants_session() {
                     self.set_usable(true)?;
                 }
             }
             LinkEvent::Secured(peer) => {
-                info!("keys: {}", shown(peer));
+                let word = match self.config.network.security.has_key_packets() {
+                    true => "keys",
+                    false => "link",
+                };
+                self.say(&format!("{word}: {}", shown(peer)));
                 self.times_secured += 1;
                 if is_station {
                     self.is_secured = true;
@@ -269,14 +298,36 @@ impl Shim {
                 }
             }
             LinkEvent::Left(peer, why) => {
-                info!("left: {}: {why}", shown(peer));
+                self.say(&format!("left: {}: {why}", shown(peer)));
                 if is_station {
                     self.is_secured = false;
                     self.set_usable(false)?;
                 }
             }
+            LinkEvent::NotFound => {
+                let name = String::from_utf8_lossy(&self.config.network.ssid).into_owned();
+                self.say(&format!("no access point with the name {name:?} answers"));
+            }
+            LinkEvent::NotSuitable(peer, announced) => {
+                let (peer, ours) = (shown(peer), self.config.security);
+                let cipher = self.config.network.security.cipher();
+                let with = cipher.map_or(String::new(), |it| format!(" with {}", it.name()));
+                self.say(&format!(
+                    "access point {peer} does not suit: its security is {announced}, \
+                     not {ours}{with}"
+                ));
+            }
         }
         Ok(())
+    }
+
+    /// Strangers can make events: only so many lines are printed.
+    fn say(&mut self, line: &str) {
+        match self.lines.take(self.clock.now()) {
+            Some(0) => info!("{line}"),
+            Some(left_out) => info!("{line} (and {left_out} lines that are left out)"),
+            None => {}
+        }
     }
 
     fn set_usable(&mut self, is_usable: bool) -> io::Result<()> {
@@ -285,7 +336,7 @@ impl Shim {
     }
 
     fn obey(&mut self, order: Result<Order, String>) -> io::Result<()> {
-        let (now, mut out) = (self.clock.now(), AirOutbox::default());
+        let (now, mut out) = (self.clock.now(), self.outbox());
         let began = used_ns();
         let done = order.and_then(|order| match (order, &mut self.machine) {
             (Order::Status, _) => self.report().map_err(|fault| fault.to_string()),
@@ -327,7 +378,13 @@ impl Shim {
                 (None, each.collect())
             }
         };
-        let stations = stations.into_iter().map(|(address, (secured, it))| {
+        let all = stations.len();
+        let (stations, joining): (Vec<_>, Vec<_>) =
+            stations.into_iter().partition(|(_, (secured, _))| *secured);
+        debug_assert_eq!(stations.len() + joining.len(), all);
+        let more_stations = stations.len().saturating_sub(MOST_STATIONS);
+        let listed = stations.into_iter().take(MOST_STATIONS);
+        let stations = listed.map(|(address, (secured, it))| {
             let report = StationReport {
                 secured,
                 received_frames: it.received_frames,
@@ -351,6 +408,8 @@ impl Shim {
             times_secured: self.times_secured,
             access_point,
             stations: stations.collect(),
+            joining: joining.len(),
+            more_stations,
             counts: self.counts,
             drops: by_reason(&drops),
             mic_failures: drops.of(DropReason::LinkBadMic),
@@ -358,7 +417,16 @@ impl Shim {
             unprotect_ns: self.stopwatch.unprotect_ns,
             agree_ns: self.stopwatch.agree_ns,
             cpu_ns: u64::try_from(cpu.tv_sec() * 1_000_000_000 + cpu.tv_nsec()).unwrap_or(0),
-            capture_fault: self.capture.as_ref().and_then(|it| it.fault.clone()),
+            capture_fault: self
+                .records
+                .capture
+                .as_ref()
+                .and_then(|it| it.fault.clone()),
+            key_log_fault: self
+                .records
+                .key_log
+                .as_ref()
+                .and_then(|it| it.fault.clone()),
         };
         serde_json::to_string(&report).map_err(io::Error::other)
     }

@@ -19,6 +19,7 @@ pub mod handshake;
 mod network;
 mod outbox;
 pub mod owe;
+mod pace;
 mod port;
 mod protection;
 pub mod sae;
@@ -30,7 +31,7 @@ pub use access_point::{AccessPoint, Traffic, Way};
 pub use cipher::{GroupKey, LegacyCipher, LinkCipher, PermittedCipher, TemporalKey};
 pub use countermeasures::{COUNTERMEASURES, MicFailures};
 pub use network::{Credential, MAX_SSID_LEN, Network, Security};
-pub use outbox::{AirOutbox, LinkEvent, LinkFailure, Received};
+pub use outbox::{AirOutbox, Announced, LinkEvent, LinkFailure, Received};
 pub use port::{MAX_GROWTH, MAX_STATIONS, Opened, Port, Privacy, Role};
 
 pub use session::SessionFault;

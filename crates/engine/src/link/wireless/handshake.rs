@@ -18,6 +18,7 @@ mod supplicant;
 pub use akm::Akm;
 pub use authenticator::{Authenticator, AuthenticatorConfig};
 pub use keys::{MASTER_KEY_LEN, MasterKey};
+pub use message::is_signed;
 pub use outbox::{Fact, Failure, Outbox};
 pub use supplicant::{PATIENCE, Supplicant, SupplicantConfig};
 

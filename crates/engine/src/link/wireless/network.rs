@@ -7,6 +7,7 @@ use wire::ieee80211::{
 
 use super::cipher::{PermittedCipher, TemporalKey};
 use super::handshake::{Akm, MasterKey};
+use super::outbox::Announced;
 use super::port::Privacy;
 use super::sae::Method;
 
@@ -81,6 +82,21 @@ impl Security {
         matches!(self, Self::DynamicWep(_) | Self::Rsn { .. })
     }
 
+    /// Whether EAPOL is carried for what is behind the ends. Elsewhere it is key packets alone,
+    /// which are theirs.
+    pub fn carries_eapol(&self) -> bool {
+        !matches!(self, Self::Rsn { .. }) || self.wants_session()
+    }
+
+    /// Whether nothing of a handshake tells who a station is: anybody may take any address.
+    pub(super) fn lets_anybody_in(&self) -> bool {
+        match self {
+            Self::Open | Self::StaticWep { .. } => true,
+            Self::DynamicWep(_) => false,
+            Self::Rsn { akm, .. } => *akm == Akm::Owe,
+        }
+    }
+
     /// The cipher of its data.
     pub fn cipher(&self) -> Option<super::LinkCipher> {
         match self {
@@ -107,6 +123,21 @@ impl Security {
             Self::Rsn { akm, cipher, .. } => akm.element(cipher.cipher()),
             _ => Vec::new(),
         }
+    }
+
+    /// What an access point announces.
+    pub(super) fn announced(capabilities: u16, elements: &[u8]) -> Announced {
+        let Some(element) = find_element(elements, element_id::RSN) else {
+            return match capabilities & capability::PRIVACY {
+                0 => Announced::Open,
+                _ => Announced::Wep,
+            };
+        };
+        Rsn::parse(&element[2..]).map_or(Announced::Unreadable, |rsn| Announced::Rsn {
+            akm: rsn.akms.first().copied(),
+            pairwise: rsn.pairwise.first().copied(),
+            group: rsn.group,
+        })
     }
 
     /// Whether elements of the other end choose this security; otherwise what is not the same.

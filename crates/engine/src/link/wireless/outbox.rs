@@ -1,10 +1,12 @@
 //! What a [`super::Station`] and an [`super::AccessPoint`] give their owner.
 
+use core::fmt;
 use core::ops::Range;
 
-use wire::ieee80211::Address;
+use wire::ieee80211::{Address, AkmSuite, CipherSuite};
 
-use super::handshake::Failure;
+use super::cipher::LinkCipher;
+use super::handshake::{Failure, MasterKey};
 use super::sae::SaeFailure;
 use crate::counters::DropReason;
 
@@ -15,6 +17,18 @@ pub struct AirOutbox {
     pub frames: Vec<Vec<u8>>,
     /// In order.
     pub events: Vec<LinkEvent>,
+    /// Whether the owner wants master keys, to record them for who reads a capture.
+    pub wants_masters: bool,
+    /// Those that handshakes began with.
+    pub masters: Vec<MasterKey>,
+}
+
+impl AirOutbox {
+    pub(super) fn tell_master(&mut self, master: &MasterKey) {
+        if self.wants_masters {
+            self.masters.push(master.clone());
+        }
+    }
 }
 
 /// Something that has happened between a station and an access point.
@@ -26,6 +40,64 @@ pub enum LinkEvent {
     Secured(Address),
     /// The peer is left.
     Left(Address, LinkFailure),
+    /// No access point of the network answers a station. Told once in a search.
+    NotFound,
+    /// An access point of the network has another security. Told once in a search.
+    NotSuitable(Address, Announced),
+}
+
+/// The security that an access point announces, the first of each list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Announced {
+    /// None.
+    Open,
+    /// WEP.
+    Wep,
+    /// Its element cannot be read.
+    Unreadable,
+    /// Keys of the handshake.
+    Rsn {
+        /// Where the master key comes from.
+        akm: Option<AkmSuite>,
+        /// Protects frames to one station.
+        pairwise: Option<CipherSuite>,
+        /// Protects frames to groups.
+        group: CipherSuite,
+    },
+}
+
+impl fmt::Display for Announced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (akm, pairwise, group) = match self {
+            Self::Open => return f.write_str("open"),
+            Self::Wep => return f.write_str("WEP"),
+            Self::Unreadable => return f.write_str("not readable"),
+            Self::Rsn {
+                akm,
+                pairwise,
+                group,
+            } => (akm, pairwise.unwrap_or(*group), *group),
+        };
+        let akm = match akm {
+            Some(AkmSuite::Ieee8021x) => "802.1x",
+            Some(AkmSuite::Psk) => "psk",
+            Some(AkmSuite::Ieee8021xSha256) => "802.1x-sha256",
+            Some(AkmSuite::PskSha256) => "psk-sha256",
+            Some(AkmSuite::Sae) => "sae",
+            Some(AkmSuite::Owe) => "owe",
+            Some(AkmSuite::Other(_)) | None => "unknown",
+        };
+        write!(f, "{akm} with {}", name_of(pairwise))?;
+        match pairwise == group {
+            true => Ok(()),
+            false => write!(f, ", and {} for frames to all", name_of(group)),
+        }
+    }
+}
+
+fn name_of(suite: CipherSuite) -> &'static str {
+    let ours = LinkCipher::ALL.iter().find(|it| it.suite() == suite);
+    ours.map_or("another cipher", |it| it.name())
 }
 
 /// Why a link ends, or is not made.
@@ -37,12 +109,21 @@ pub enum LinkFailure {
     /// The other end has left.
     #[error("the peer left with reason {0}")]
     PeerLeft(u16),
+    /// The access point got no right answer to its handshake.
+    #[error("the access point ends the handshake: the passphrase may be another one there")]
+    KeysRefused,
     /// The other end did not answer.
     #[error("the peer does not answer the {0}")]
     NoAnswer(&'static str),
     /// The other end was silent for too long.
     #[error("the peer was silent for too long")]
     Inactive,
+    /// It got no keys.
+    #[error("it has got no keys for too long")]
+    NoKeys,
+    /// Somebody has joined in its name, and only EAP can tell who it is.
+    #[error("it has joined again")]
+    JoinedAgain,
     /// The access point has no room for it.
     #[error("it makes room for another station")]
     Displaced,

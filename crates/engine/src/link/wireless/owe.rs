@@ -54,6 +54,20 @@ impl OwePair {
         [&GROUP.to_le_bytes()[..], &self.public].concat()
     }
 
+    /// Whether the body of a peer's element may be good: its group and length, which cost nothing.
+    pub fn check(element: &[u8]) -> Result<(), DropReason> {
+        let (group, public) = element
+            .split_first_chunk()
+            .ok_or(DropReason::MalformedMessage)?;
+        if u16::from_le_bytes(*group) != GROUP {
+            return Err(DropReason::NoProposalChosen);
+        }
+        match public.len() == LEN {
+            true => Ok(()),
+            false => Err(DropReason::BadPublicValue),
+        }
+    }
+
     /// The keys, from the body of the peer's element (RFC 8110 §4.4).
     pub fn agree(
         &self,
@@ -61,12 +75,8 @@ impl OwePair {
         element: &[u8],
         work: &mut Work,
     ) -> Result<OweKeys, DropReason> {
-        let (group, public) = element
-            .split_first_chunk()
-            .ok_or(DropReason::MalformedMessage)?;
-        if u16::from_le_bytes(*group) != GROUP {
-            return Err(DropReason::NoProposalChosen);
-        }
+        Self::check(element)?;
+        let (group, public) = element.split_at(2);
         let public: &[u8; LEN] = public.try_into().map_err(|_| DropReason::BadPublicValue)?;
         if *public == self.public {
             return Err(DropReason::Reflected);

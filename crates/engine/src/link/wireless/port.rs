@@ -1,19 +1,19 @@
 //! One end of a wireless link: a station or an access point.
 //!
 //! Frames to a station are protected by its pairwise key, frames to groups by the group key; a
-//! shared key of WEP stands for both. EAPOL alone passes in the clear, as it brings the keys: it is
-//! always accepted, and sent so until there is a pairwise key, or in answer to EAPOL in the clear,
-//! which comes from a peer that has not installed its key yet. A key of WEP never protects EAPOL:
-//! nothing tells when the other end has it. Who joins, leaves and forwards
-//! between stations is the owner's concern.
+//! shared key of WEP stands for both. EAPOL alone passes in the clear, as it brings the keys. Once
+//! there is a pairwise key, only key packets are taken in the clear, from a peer that has not
+//! installed its key yet; the owner checks their MIC before it believes or answers them. A key of
+//! WEP never protects EAPOL: nothing tells when the other end has it. Who joins, leaves and
+//! forwards between stations is the owner's concern.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
 use wire::codec::Reader;
 use wire::ieee80211::{
-    Address, Direction, ETHERNET_LEN, ETHERTYPE_EAPOL, EthernetHeader, Header, SNAP_LEN, control,
-    snap,
+    Address, Direction, ETHERNET_LEN, ETHERTYPE_EAPOL, Eapol, EthernetHeader, Header, PacketType,
+    SNAP_LEN, control, snap,
 };
 
 use super::cipher::{GroupKey, LinkCipher, TemporalKey};
@@ -69,7 +69,6 @@ pub struct Port {
 #[derive(Default)]
 struct Peer {
     pair: Option<Pair>,
-    wants_clear_eapol: bool,
 }
 
 /// Both directions under one key.
@@ -165,7 +164,6 @@ impl Port {
             return false;
         };
         it.pair = Some(pair);
-        it.wants_clear_eapol = false;
         true
     }
 
@@ -215,11 +213,26 @@ impl Port {
     /// Turns an Ethernet frame into a frame for the air at the start of `air`. Returns its length,
     /// at most [`MAX_GROWTH`] more. A drop is counted.
     pub fn protect(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
-        let protected = self.protect_uncounted(frame, air);
+        let protected = self.protect_uncounted(frame, air, false);
         protected.inspect_err(|reason| self.drops.count(*reason))
     }
 
-    fn protect_uncounted(&mut self, frame: &[u8], air: &mut [u8]) -> Result<usize, DropReason> {
+    /// The same for EAPOL, in the clear even if there is a key: the peer may have none yet.
+    pub(super) fn frame_eapol(
+        &mut self,
+        frame: &[u8],
+        air: &mut [u8],
+    ) -> Result<usize, DropReason> {
+        let framed = self.protect_uncounted(frame, air, true);
+        framed.inspect_err(|reason| self.drops.count(*reason))
+    }
+
+    fn protect_uncounted(
+        &mut self,
+        frame: &[u8],
+        air: &mut [u8],
+        wants_clear_eapol: bool,
+    ) -> Result<usize, DropReason> {
         let mut r = Reader::new(frame);
         let ethernet = EthernetHeader::read(&mut r);
         let ethernet = ethernet.map_err(|_| DropReason::BadInnerPacket)?;
@@ -234,7 +247,7 @@ impl Port {
             Some(peer) => {
                 let peer = self.peers.get_mut(&peer);
                 let peer = peer.ok_or(DropReason::LinkUnknownStation)?;
-                let is_clear = |pair: &Pair| is_eapol && (peer.wants_clear_eapol || pair.is_wep());
+                let is_clear = |pair: &Pair| is_eapol && (wants_clear_eapol || pair.is_wep());
                 let pair = peer.pair.as_mut().filter(|pair| !is_clear(pair));
                 pair.map(|pair| &mut pair.sealer)
             }
@@ -303,11 +316,14 @@ impl Port {
         let clear = len + clear.start..len + clear.end;
         let mut r = Reader::new(&air[clear.clone()]);
         let ethertype = snap::read(&mut r).map_err(|_| DropReason::BadInnerPacket)?;
-        if ethertype == ETHERTYPE_EAPOL {
-            let peer = self.peers.get_mut(&header.transmitter);
-            peer.expect("it has joined").wants_clear_eapol = !header.is_protected();
-        } else if !header.is_protected() && self.privacy == Privacy::Protected {
-            return Err(DropReason::ClearPacket);
+        if !header.is_protected() && self.privacy == Privacy::Protected {
+            let is_taken = match ethertype {
+                ETHERTYPE_EAPOL => !self.protects_eapol(header.transmitter) || is_key(r.rest()),
+                _ => false,
+            };
+            if !is_taken {
+                return Err(DropReason::ClearPacket);
+            }
         }
         let ethernet = EthernetHeader {
             destination: header.destination(),
@@ -321,6 +337,12 @@ impl Port {
             frame: start..clear.end,
             is_protected: header.is_protected(),
         })
+    }
+
+    /// Whether EAPOL to and from a peer is protected: there is a pairwise key, and not of WEP.
+    pub(super) fn protects_eapol(&self, peer: Address) -> bool {
+        let pair = self.peers.get(&peer).and_then(|peer| peer.pair.as_ref());
+        pair.is_some_and(|pair| !pair.is_wep())
     }
 
     fn check_addresses(&self, header: &Header) -> Result<(), DropReason> {
@@ -445,6 +467,11 @@ impl Port {
     pub fn work(&self) -> &Work {
         &self.work
     }
+}
+
+/// Whether an EAPOL packet is one of keys.
+fn is_key(packet: &[u8]) -> bool {
+    Eapol::parse(packet).is_ok_and(|it| it.kind == PacketType::Key)
 }
 
 fn put_clear(ethernet: &EthernetHeader, body: &[u8], clear: &mut [u8]) {

@@ -18,7 +18,7 @@ use wire::ieee80211::{
 
 use super::counts::Counts;
 use super::dynamic_wep::{KeyTaker, SessionKey};
-use super::handshake::{MasterKey, Outbox, Supplicant};
+use super::handshake::{MasterKey, Outbox, Supplicant, is_signed};
 use super::network::{Network, Security};
 use super::outbox::{AirOutbox, LinkFailure, Received};
 use super::owe::OwePair;
@@ -43,7 +43,9 @@ const SILENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it sees to it that its access point hears it.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Packets of keys that are kept until their session's key comes.
-const MOST_EARLY: usize = 4;
+const MOST_EARLY: usize = 16;
+/// The first of them, which later ones do not displace.
+const FIRST_EARLY: usize = 8;
 const LISTEN_INTERVAL: u16 = 1;
 
 /// A station.
@@ -56,6 +58,8 @@ pub struct Station {
     stage: Stage,
     attempts: u32,
     next_at: Option<Instant>,
+    /// What was told in this search: that nobody answers, and that somebody does not suit.
+    told: Told,
     /// When the access point was last heard.
     heard_at: Instant,
     /// Whether it has sent something since it last looked, and when that was.
@@ -63,8 +67,15 @@ pub struct Station {
     looked_at: Instant,
     access_point_rsn: Vec<u8>,
     keys: Keys,
-    early: VecDeque<Vec<u8>>,
+    /// And whether each came protected.
+    early: VecDeque<(Vec<u8>, bool)>,
     counts: Counts,
+}
+
+#[derive(Default)]
+struct Told {
+    not_found: bool,
+    not_suitable: bool,
 }
 
 enum Stage {
@@ -136,6 +147,7 @@ impl Station {
             stage: Stage::Searching,
             attempts: 0,
             next_at: Some(now),
+            told: Told::default(),
             heard_at: now,
             has_spoken: false,
             looked_at: now,
@@ -173,6 +185,10 @@ impl Station {
             self.counts.drops.count(DropReason::LinkUnknownStation);
             return Err(DropReason::LinkUnknownStation);
         }
+        if is_eapol(frame) && !self.network.security.carries_eapol() {
+            self.counts.drops.count(DropReason::UnexpectedMessage);
+            return Err(DropReason::UnexpectedMessage);
+        }
         self.has_spoken = true;
         self.port.protect(frame, air)
     }
@@ -182,6 +198,9 @@ impl Station {
         let Ok((header, len)) = Header::parse(air) else {
             return self.dropped(DropReason::LinkUnsupportedFrame);
         };
+        if header.transmitter.is_group() {
+            return self.dropped(DropReason::ForgedSource);
+        }
         if self.stage.access_point() == Some(header.transmitter) {
             self.heard_at = now;
         }
@@ -197,8 +216,20 @@ impl Station {
         match self.port.unprotect(air, now) {
             Ok(opened) if self.takes(&air[opened.frame.clone()]) => {
                 let packet = air[opened.frame.start + ETHERNET_LEN..opened.frame.end].to_vec();
-                self.key_packet(packet, now, out);
+                // Whoever is in the air can send this. Only a MIC tells that it is the access
+                // point, which has no key yet.
+                let has_key = self.port.protects_eapol(header.transmitter);
+                if has_key && !opened.is_protected && !is_signed(&packet) {
+                    return self.dropped(DropReason::ClearPacket);
+                }
+                self.key_packet(packet, opened.is_protected, now, out);
                 Received::Taken
+            }
+            Ok(opened)
+                if is_eapol(&air[opened.frame.clone()])
+                    && !self.network.security.carries_eapol() =>
+            {
+                self.dropped(DropReason::UnexpectedMessage)
             }
             Ok(opened) => Received::Frame {
                 frame: opened.frame,
@@ -234,13 +265,14 @@ impl Station {
             }
             _ => {
                 let master = MasterKey::of_eap(key).ok_or(SessionFault::Short)?;
+                out.tell_master(&master);
                 self.supplicant(access_point, master, now)
             }
         };
         self.retire();
         self.keys = keys;
-        for packet in core::mem::take(&mut self.early) {
-            self.key_packet(packet, now, out);
+        for (packet, is_protected) in core::mem::take(&mut self.early) {
+            self.key_packet(packet, is_protected, now, out);
         }
         Ok(())
     }
@@ -271,7 +303,7 @@ impl Station {
         if let Keys::Handshake(supplicant) = &mut self.keys {
             let mut agreed = Outbox::default();
             supplicant.fire(now, &mut agreed);
-            self.agreed(agreed, now, out);
+            self.agreed(agreed, true, now, out);
         }
         if self.next_at.take_if(|at| *at <= now).is_none() {
             return;
@@ -316,30 +348,40 @@ impl Station {
     }
 }
 
+/// Whether an Ethernet frame has EAPOL.
+pub(super) fn is_eapol(frame: &[u8]) -> bool {
+    frame.get(12..ETHERNET_LEN) == Some(&ETHERTYPE_EAPOL.to_be_bytes())
+}
+
 /// Whether an Ethernet frame has an EAPOL-Key packet.
 pub(super) fn is_key_packet(frame: &[u8]) -> bool {
-    frame.len() > ETHERNET_LEN
-        && frame[12..ETHERNET_LEN] == ETHERTYPE_EAPOL.to_be_bytes()
+    is_eapol(frame)
         && Eapol::parse(&frame[ETHERNET_LEN..]).is_ok_and(|it| it.kind == PacketType::Key)
 }
 
-/// Sends an EAPOL packet to a peer, protected or not as the port has it.
+/// Sends an EAPOL packet from our address to a peer, under the pairwise key if there is one and the
+/// peer may have it.
 pub(super) fn send_eapol(
     port: &mut Port,
-    own: Address,
-    peer: Address,
+    ends: [Address; 2],
     packet: &[u8],
+    may_protect: bool,
     out: &mut AirOutbox,
 ) {
+    let [source, destination] = ends;
     let header = EthernetHeader {
-        destination: peer,
-        source: own,
+        destination,
+        source,
         ethertype: ETHERTYPE_EAPOL,
     };
     let frame = [&header.octets()[..], packet].concat();
     let mut air = vec![0; frame.len() + MAX_GROWTH];
     // A drop is counted.
-    if let Ok(len) = port.protect(&frame, &mut air) {
+    let framed = match may_protect {
+        true => port.protect(&frame, &mut air),
+        false => port.frame_eapol(&frame, &mut air),
+    };
+    if let Ok(len) = framed {
         air.truncate(len);
         out.frames.push(air);
     }

@@ -20,6 +20,15 @@ use crate::link::wireless::port::MAX_STATIONS;
 use crate::link::wireless::sae::{Admission, Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
 
+/// A station that may join.
+pub(super) struct Admitted {
+    association_id: u16,
+    /// If it is known.
+    master: Option<NamedKey>,
+    /// A member with keys has its name.
+    has_keys: bool,
+}
+
 impl AccessPoint {
     pub(super) fn manage(
         &mut self,
@@ -188,7 +197,9 @@ impl AccessPoint {
         }
         let open = self.exchanges.len();
         let is_hash_to_element = method.is_hash_to_element();
-        let admitted = self.gate.admit(body, is_hash_to_element, station, open)?;
+        let admitted = self
+            .gate
+            .admit(body, is_hash_to_element, station, open, now)?;
         let commit = match admitted {
             Admission::Admitted(commit) => commit,
             Admission::Refused(body) => {
@@ -196,6 +207,9 @@ impl AccessPoint {
                 return Ok(());
             }
         };
+        if !self.costly.take(now) {
+            return Err(DropReason::TooManyExchanges);
+        }
         let config = SaeConfig {
             method,
             own: self.own,
@@ -250,7 +264,7 @@ impl AccessPoint {
         write_rates(&mut own);
         let admitted = self.admit(station, request, &mut own, now, out);
         let (status, association_id) = match &admitted {
-            Ok((id, _)) => (status::SUCCESS, *id),
+            Ok(it) => (status::SUCCESS, it.association_id),
             Err(status) => (*status, 0),
         };
         let response = AssociationResponse {
@@ -262,19 +276,23 @@ impl AccessPoint {
         let mut body = Writer::new();
         response.write(&mut body);
         self.send(control::ASSOCIATION_RESPONSE, station, body.as_slice(), out);
-        let Ok((_, master)) = admitted else {
+        let Ok(admitted) = admitted else {
             return;
         };
+        let rsn = whole(request.elements, element_id::RSN);
+        if let (Some((master, pmkid)), true) = (&admitted.master, admitted.has_keys) {
+            return self.begin_again(station, rsn, (master.clone(), *pmkid), now, out);
+        }
         out.events.push(LinkEvent::Joined(station));
         if !self.network.security.has_key_packets() {
             self.secured(station, out);
         }
-        if let Some((master, pmkid)) = master {
+        if let Some((master, pmkid)) = admitted.master {
             self.begin(station, master, pmkid, now, out);
         }
     }
 
-    /// Lets a station join: its number, and the master key if it is known. Otherwise the status.
+    /// Lets a station join. Otherwise the status.
     pub(super) fn admit(
         &mut self,
         station: Address,
@@ -282,7 +300,7 @@ impl AccessPoint {
         own: &mut Writer,
         now: Instant,
         out: &mut AirOutbox,
-    ) -> Result<(u16, Option<NamedKey>), u16> {
+    ) -> Result<Admitted, u16> {
         if station.is_group() || station == self.own || !self.network.is_named(request.elements) {
             return Err(status::UNSPECIFIED);
         }
@@ -295,18 +313,8 @@ impl AccessPoint {
         let master = match security {
             Security::Rsn { akm: Akm::Owe, .. } => {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
-                let element = element.ok_or(status::INVALID_ELEMENT)?.to_vec();
-                let mut random = self.stream("owe");
-                let pair = OwePair::generate(&mut random, &mut self.counts.work);
-                let keys = pair.agree(OweRole::AccessPoint, &element, &mut self.counts.work);
-                let keys = keys.map_err(|reason| {
-                    self.counts.drops.count(reason);
-                    status::UNSUPPORTED_GROUP
-                })?;
-                // RFC 8110 §4.3
-                own.bytes(&self.network.security.rsn());
-                write_diffie_hellman(&pair.element(), own);
-                Some((keys.master, Some(keys.pmkid)))
+                let element = element.ok_or(status::INVALID_ELEMENT)?;
+                Some(self.agree_openly(element, own, now)?)
             }
             Security::Rsn {
                 credential: Credential::Password(_),
@@ -325,22 +333,77 @@ impl AccessPoint {
             } => Some((master.clone(), None)),
             _ => None,
         };
+        let has_key_packets = self.network.security.has_key_packets();
+        let known = self.members.get(&station);
+        let has_keys = has_key_packets && known.is_some_and(|it| it.is_secured);
+        if has_keys && master.is_none() {
+            // It notices that it has no link, and joins once more.
+            let why = LinkFailure::JoinedAgain;
+            self.leave(station, reason::NOT_ASSOCIATED, why, now, out);
+            return Err(status::UNSPECIFIED);
+        }
         let id = self.make_room(station, now, out);
-        let id = id.ok_or(status::NO_ROOM)?;
+        let association_id = id.ok_or(status::NO_ROOM)?;
+        let admitted = Admitted {
+            association_id,
+            master,
+            has_keys,
+        };
+        if !has_keys {
+            self.enrol(station, association_id, request, now);
+        }
+        Ok(admitted)
+    }
+
+    fn agree_openly(
+        &mut self,
+        element: &[u8],
+        own: &mut Writer,
+        now: Instant,
+    ) -> Result<NamedKey, u16> {
+        if let Err(reason) = OwePair::check(element) {
+            self.counts.drops.count(reason);
+            return Err(status::UNSUPPORTED_GROUP);
+        }
+        if !self.costly.take(now) {
+            self.counts.drops.count(DropReason::TooManyExchanges);
+            return Err(status::UNSPECIFIED);
+        }
+        let mut random = self.stream("owe");
+        let pair = OwePair::generate(&mut random, &mut self.counts.work);
+        let keys = pair.agree(OweRole::AccessPoint, element, &mut self.counts.work);
+        let keys = keys.map_err(|reason| {
+            self.counts.drops.count(reason);
+            status::UNSUPPORTED_GROUP
+        })?;
+        // RFC 8110 §4.3
+        own.bytes(&self.network.security.rsn());
+        write_diffie_hellman(&pair.element(), own);
+        Ok((keys.master, Some(keys.pmkid)))
+    }
+
+    fn enrol(
+        &mut self,
+        station: Address,
+        association_id: u16,
+        request: &AssociationRequest<'_>,
+        now: Instant,
+    ) {
         self.forget(station);
         self.port.join(station);
         self.streams += 1;
         let member = Member {
-            association_id: id,
+            association_id,
             rsn: whole(request.elements, element_id::RSN),
             keys: Keys::None,
+            again: None,
             is_secured: false,
             joined: self.streams,
             heard_at: now,
+            asked_at: now,
             traffic: Traffic::default(),
         };
         self.members.insert(station, member);
-        Ok((id, master))
     }
 
     /// A free association identifier. If there is none, the oldest station without keys goes, or
@@ -400,7 +463,7 @@ impl AccessPoint {
 
     fn forget(&mut self, station: Address) {
         if let Some(member) = self.members.remove(&station) {
-            member.keys.add_to(&mut self.counts);
+            member.add_to(&mut self.counts);
         }
         self.port.leave(station);
         // It may have been the last one without the next key.

@@ -3,7 +3,7 @@
 use crypto::rand::Stream;
 use wire::ieee80211::{Address, reason};
 
-use super::{AccessPoint, Keys, Member, random_key};
+use super::{AccessPoint, Again, Keys, Member, NamedKey, Traffic, random_key};
 use crate::counters::DropReason;
 use crate::link::wireless::cipher::{GroupKey, PermittedCipher, TemporalKey};
 use crate::link::wireless::counts::Counts;
@@ -103,43 +103,86 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) {
-        let Security::Rsn { akm, cipher, .. } = &self.network.security else {
+        let Some(rsn) = self.members.get(&station).map(|it| it.rsn.clone()) else {
             return;
         };
-        let (akm, pairwise) = (*akm, *cipher);
-        let random = self.stream("authenticator");
-        let Some(member) = self.members.get_mut(&station) else {
+        out.tell_master(&master);
+        let mut agreed = Outbox::default();
+        let handshake = self.authenticator(station, rsn, (master, pmkid), now, &mut agreed);
+        let Some(handshake) = handshake else {
             return;
+        };
+        self.set_keys(station, Keys::Handshake(Box::new(handshake)));
+        self.agreed(station, agreed, now, out);
+    }
+
+    /// Begins another handshake in the name of a station with keys, which stay until it is done.
+    pub(super) fn begin_again(
+        &mut self,
+        station: Address,
+        rsn: Vec<u8>,
+        master: NamedKey,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
+        out.tell_master(&master.0);
+        let mut agreed = Outbox::default();
+        let handshake = self.authenticator(station, rsn.clone(), master, now, &mut agreed);
+        let Some(handshake) = handshake else {
+            return;
+        };
+        let again = Box::new(Again { handshake, rsn });
+        self.agreed_again(station, again, agreed, now, out);
+    }
+
+    fn authenticator(
+        &mut self,
+        station: Address,
+        supplicant_rsn: Vec<u8>,
+        (master, pmkid): NamedKey,
+        now: Instant,
+        agreed: &mut Outbox,
+    ) -> Option<Authenticator> {
+        let Security::Rsn { akm, cipher, .. } = &self.network.security else {
+            return None;
         };
         let config = AuthenticatorConfig {
-            akm,
-            pairwise,
+            akm: *akm,
+            pairwise: *cipher,
             own: self.own,
             supplicant: station,
             master,
             pmkid,
             rsn: self.network.security.rsn(),
-            supplicant_rsn: member.rsn.clone(),
+            supplicant_rsn,
         };
-        let mut agreed = Outbox::default();
-        let handshake = Authenticator::new(config, random, now, &mut agreed);
-        self.set_keys(station, Keys::Handshake(Box::new(handshake)));
-        self.agreed(station, agreed, now, out);
+        let random = self.stream("authenticator");
+        Some(Authenticator::new(config, random, now, agreed))
     }
 
     pub(super) fn key_packet(
         &mut self,
         station: Address,
         packet: &[u8],
+        is_protected: bool,
         now: Instant,
         out: &mut AirOutbox,
     ) {
         let group = self.group.as_ref().map(|it| it.key(&self.port));
-        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
-        let (Some(Keys::Handshake(handshake)), Some(group)) = (keys, group) else {
+        let member = self.members.get_mut(&station);
+        let mut agreed = Outbox::default();
+        let (member, group) = match (member, group) {
+            (Some(member), Some(group)) => (member, group),
+            _ => return self.counts.drops.count(DropReason::UnexpectedMessage),
+        };
+        if let Some(mut again) = member.again.take_if(|_| !is_protected) {
+            // A drop is counted.
+            let _ = again.handshake.handle(packet, &group, now, &mut agreed);
+            return self.agreed_again(station, again, agreed, now, out);
+        }
+        let Keys::Handshake(handshake) = &mut member.keys else {
             return self.counts.drops.count(DropReason::UnexpectedMessage);
         };
-        let mut agreed = Outbox::default();
         // A drop is counted.
         let _ = handshake.handle(packet, &group, now, &mut agreed);
         self.agreed(station, agreed, now, out);
@@ -147,7 +190,7 @@ impl AccessPoint {
 
     fn agreed(&mut self, station: Address, agreed: Outbox, now: Instant, out: &mut AirOutbox) {
         for packet in agreed.packets {
-            send_eapol(&mut self.port, self.own, station, &packet, out);
+            send_eapol(&mut self.port, [self.own, station], &packet, true, out);
         }
         for fact in agreed.facts {
             match fact {
@@ -169,6 +212,38 @@ impl AccessPoint {
                     };
                     self.leave(station, reason, failure.into(), now, out);
                 }
+            }
+        }
+    }
+
+    /// What a handshake in the name of a station with keys has put out. Only if it is done, its
+    /// keys replace those of before.
+    fn agreed_again(
+        &mut self,
+        station: Address,
+        again: Box<Again>,
+        mut agreed: Outbox,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
+        for packet in core::mem::take(&mut agreed.packets) {
+            send_eapol(&mut self.port, [self.own, station], &packet, false, out);
+        }
+        let Some(member) = self.members.get_mut(&station) else {
+            return;
+        };
+        match agreed.facts[..] {
+            [] => member.again = Some(again),
+            [Fact::Failed(_), ..] => {
+                let it = &again.handshake;
+                self.counts.add(it.drops(), it.work());
+            }
+            _ => {
+                let Again { handshake, rsn } = *again;
+                (member.rsn, member.traffic) = (rsn, Traffic::default());
+                self.set_keys(station, Keys::Handshake(Box::new(handshake)));
+                out.events.push(LinkEvent::Joined(station));
+                self.agreed(station, agreed, now, out);
             }
         }
     }
@@ -220,11 +295,24 @@ impl AccessPoint {
         }
     }
 
-    pub(super) fn fire_keys(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+    /// `may_repeat`: message 1, which a stranger may have asked for in any name.
+    pub(super) fn fire_keys(
+        &mut self,
+        station: Address,
+        may_repeat: bool,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
+        let member = self.members.get_mut(&station);
+        if let Some(mut again) = member.and_then(|it| it.again.take()) {
+            let mut agreed = Outbox::default();
+            again.handshake.fire(now, may_repeat, &mut agreed);
+            self.agreed_again(station, again, agreed, now, out);
+        }
         match self.members.get_mut(&station).map(|it| &mut it.keys) {
             Some(Keys::Handshake(handshake)) => {
                 let mut agreed = Outbox::default();
-                handshake.fire(now, &mut agreed);
+                handshake.fire(now, may_repeat, &mut agreed);
                 self.agreed(station, agreed, now, out);
             }
             Some(Keys::Given(giving)) if giving.next_at.is_some_and(|at| at <= now) => {
@@ -276,7 +364,7 @@ impl AccessPoint {
             return;
         };
         for packet in giving.packets(group, now) {
-            send_eapol(&mut self.port, self.own, station, &packet, out);
+            send_eapol(&mut self.port, [self.own, station], &packet, true, out);
         }
     }
 

@@ -286,13 +286,20 @@ impl Authenticator {
         })
     }
 
-    /// Sends again if it is time, and fails at the end.
-    pub fn fire(&mut self, now: Instant, out: &mut Outbox) {
+    /// Sends again if it is time, and fails at the end. Message 1 is sent again only if it may be,
+    /// or if the station has answered.
+    pub fn fire(&mut self, now: Instant, may_repeat_first: bool, out: &mut Outbox) {
         if self.next_at.take_if(|at| *at <= now).is_none() {
             return;
         }
+        let is_unanswered = matches!(self.stage, Stage::First) && !self.has_wrong_mic;
         if self.attempts < ATTEMPTS {
-            return self.send(now, out);
+            if may_repeat_first || !is_unanswered {
+                return self.send(now, out);
+            }
+            self.attempts += 1;
+            self.next_at = Some(now + TIMEOUT);
+            return;
         }
         let failure = match self.stage {
             Stage::First if self.has_wrong_mic => Failure::WrongKey,

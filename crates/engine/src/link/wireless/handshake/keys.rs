@@ -33,9 +33,11 @@ impl MasterKey {
         Self(pairwise_master_key(passphrase, ssid))
     }
 
-    /// The start of the key that EAP gives. None if that is too short.
+    /// The start of the key that EAP gives, of 64 octets or more (RFC 3748 §7.10). None if that is
+    /// too short.
     pub fn of_eap(session_key: &[u8]) -> Option<Self> {
-        session_key.first_chunk().map(Self::new)
+        let whole: &[u8; 2 * MASTER_KEY_LEN] = session_key.first_chunk()?;
+        whole.first_chunk().map(Self::new)
     }
 
     /// Its octets.

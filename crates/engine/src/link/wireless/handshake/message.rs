@@ -50,6 +50,12 @@ pub(super) fn signed(frame: &KeyFrame<'_>, key: &TransientKey, work: &mut Work) 
     packet
 }
 
+/// Whether an EAPOL packet is one of a handshake with a MIC, right or wrong.
+pub fn is_signed(packet: &[u8]) -> bool {
+    let frame = Eapol::parse(packet).map(|eapol| KeyFrame::parse(eapol.body));
+    frame.is_ok_and(|frame| frame.is_ok_and(|it| it.has(key_information::MIC)))
+}
+
 /// A packet that was read.
 pub(super) struct Received<'a> {
     pub(super) frame: KeyFrame<'a>,

@@ -119,7 +119,7 @@ impl Pair {
     fn wait(&mut self) {
         let mut out = Outbox::default();
         self.now = self.access_point.deadline().expect("it waits").at;
-        self.access_point.fire(self.now, &mut out);
+        self.access_point.fire(self.now, true, &mut out);
         self.take(out);
     }
 
@@ -440,5 +440,5 @@ fn master_keys_come_from_passphrases_and_from_eap() {
     let session: Vec<u8> = (0..64).collect();
     let key = MasterKey::of_eap(&session).unwrap();
     assert_eq!(key.octets()[..], session[..32]);
-    assert!(MasterKey::of_eap(&session[..31]).is_none());
+    assert!(MasterKey::of_eap(&session[..63]).is_none());
 }

@@ -114,7 +114,8 @@ impl Pair {
         let mut out = SaeOutbox::default();
         let random = &mut seed.stream("access point", 0);
         let config = config(access_point, [B, A]);
-        let commits = admitted(&TokenGate::new(1, random), &commit, access_point);
+        let mut gate = TokenGate::new(1, seed.stream("gate", 0));
+        let commits = admitted(&mut gate, &commit, access_point);
         let first = commits.expect("a good commit of this method");
         let access_point = Sae::answer(config, first, random, NOW, &mut out);
         assert!(out.result.is_none());
@@ -128,8 +129,8 @@ impl Pair {
 }
 
 /// What a gate without other exchanges admits.
-fn admitted(gate: &TokenGate, commit: &[u8], method: &Method) -> Option<FirstCommit> {
-    match gate.admit(commit, method.is_hash_to_element(), A, 0) {
+fn admitted(gate: &mut TokenGate, commit: &[u8], method: &Method) -> Option<FirstCommit> {
+    match gate.admit(commit, method.is_hash_to_element(), A, 0, NOW) {
         Ok(Admission::Admitted(first)) => Some(first),
         _ => None,
     }
@@ -269,15 +270,15 @@ fn a_refusal_ends_what_has_only_begun() {
 
 #[test]
 fn under_a_flood_a_token_comes_first() {
-    let mut random = Seed::new([9; 32]).stream("gate", 0);
-    let gate = TokenGate::new(2, &mut random);
+    let mut random = Seed::new([9; 32]).stream("stations", 0);
+    let mut gate = TokenGate::new(2, Seed::new([9; 32]).stream("gate", 0));
     for method in methods("secret") {
         let mut out = SaeOutbox::default();
         let mut station = Sae::begin(config(&method, [A, B]), &mut random, NOW, &mut out);
         let commit = out.bodies.pop().unwrap();
         let is_hash_to_element = method.is_hash_to_element();
-        let admit = |commit: &[u8], station, open| {
-            let admitted = gate.admit(commit, is_hash_to_element, station, open);
+        let mut admit = |commit: &[u8], station, open| {
+            let admitted = gate.admit(commit, is_hash_to_element, station, open, NOW);
             admitted.map(|it| match it {
                 Admission::Admitted(_) => None,
                 Admission::Refused(body) => Some(body),
@@ -299,15 +300,16 @@ fn under_a_flood_a_token_comes_first() {
         // The exchange goes on with it.
         let config = config(&method, [B, A]);
         let mut out = SaeOutbox::default();
-        let first = admitted(&gate, &with_token, &method).unwrap();
+        let first = admitted(&mut gate, &with_token, &method).unwrap();
         Sae::answer(config, first, &mut random, NOW, &mut out);
         assert_eq!(given(&mut station, &out.bodies[0]).1, Ok(()));
         for end in 0..104 {
-            assert!(admit(&commit[..end], A, 9).is_err(), "{end}");
+            let cut = gate.admit(&commit[..end], is_hash_to_element, A, 9, NOW);
+            assert!(cut.is_err(), "{end}");
         }
     }
     let other_group = [3, 0, 1, 0, 0, 0, 20, 0];
-    let refusal = gate.admit(&other_group, false, A, 0);
+    let refusal = gate.admit(&other_group, false, A, 0, NOW);
     let Ok(Admission::Refused(body)) = refusal else {
         panic!("it is refused");
     };
@@ -317,16 +319,16 @@ fn under_a_flood_a_token_comes_first() {
 /// Whoever sends them learns nothing and costs nothing: no machine is made.
 #[test]
 fn the_gate_refuses_bad_commits() {
-    let mut random = Seed::new([9; 32]).stream("gate", 0);
-    let gate = TokenGate::new(2, &mut random);
+    let mut random = Seed::new([9; 32]).stream("stations", 0);
+    let mut gate = TokenGate::new(2, Seed::new([9; 32]).stream("gate", 0));
     let [hunt, hash] = methods("secret");
     for (method, other) in [(&hunt, &hash), (&hash, &hunt)] {
         let mut out = SaeOutbox::default();
         Sae::begin(config(method, [A, B]), &mut random, NOW, &mut out);
         let commit = out.bodies.pop().unwrap();
-        assert!(admitted(&gate, &commit, method).is_some());
-        let refused = |commit: &[u8], method: &Method| {
-            let admitted = gate.admit(commit, method.is_hash_to_element(), A, 0);
+        assert!(admitted(&mut gate, &commit, method).is_some());
+        let mut refused = |commit: &[u8], method: &Method| {
+            let admitted = gate.admit(commit, method.is_hash_to_element(), A, 0, NOW);
             admitted.err()
         };
         assert_eq!(refused(&commit, other), Some(DropReason::UnexpectedMessage));
@@ -337,5 +339,27 @@ fn the_gate_refuses_bad_commits() {
         for bad in [scalar, element] {
             assert_eq!(refused(&bad, method), Some(DropReason::BadPublicValue));
         }
+    }
+}
+
+#[test]
+fn a_token_grows_old() {
+    let seed = Seed::new([9; 32]);
+    let mut gate = TokenGate::new(0, seed.stream("gate", 0));
+    let [method, _] = methods("secret");
+    let mut out = SaeOutbox::default();
+    let config = config(&method, [A, B]);
+    let mut station = Sae::begin(config, &mut seed.stream("station", 0), NOW, &mut out);
+    let commit = out.bodies.pop().unwrap();
+    let is_hash = method.is_hash_to_element();
+    let Ok(Admission::Refused(answer)) = gate.admit(&commit, is_hash, A, 1, NOW) else {
+        panic!("a token is asked for");
+    };
+    let [commit] = given(&mut station, &answer).0.bodies.try_into().unwrap();
+    for (after, is_good) in [(0, true), (29, true), (59, true), (61, false), (500, false)] {
+        let now = NOW + Duration::from_secs(after);
+        let admitted = gate.admit(&commit, is_hash, A, 1, now);
+        let is_admitted = matches!(admitted, Ok(Admission::Admitted(_)));
+        assert_eq!(is_admitted, is_good, "{after} s");
     }
 }

@@ -9,7 +9,7 @@ use wire::ieee80211::{
 
 use super::{
     Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
-    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT,
+    SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT, Told,
 };
 use crate::counters::DropReason;
 use crate::link::wireless::handshake::{Akm, Failure, MasterKey};
@@ -27,6 +27,12 @@ impl Station {
         self.send(kind, Address::BROADCAST, body.as_slice(), out);
         self.attempts = self.attempts.saturating_add(1);
         let is_fast = self.attempts < FAST_PROBES;
+        if !is_fast
+            && !self.told.not_suitable
+            && !core::mem::replace(&mut self.told.not_found, true)
+        {
+            out.events.push(LinkEvent::NotFound);
+        }
         self.next_at = Some(now + if is_fast { TIMEOUT } else { SLOW_PROBE });
     }
 
@@ -123,7 +129,18 @@ impl Station {
             }
             control::DEAUTHENTICATION | control::DISASSOCIATION => {
                 let reason = read_reason(body).map_err(malformed)?;
-                self.fail(LinkFailure::PeerLeft(reason), now, out);
+                let knows_key = matches!(
+                    self.network.security,
+                    Security::Rsn {
+                        credential: Credential::Master(_),
+                        ..
+                    }
+                );
+                let why = match reason {
+                    reason::HANDSHAKE_TIMEOUT if knows_key => LinkFailure::KeysRefused,
+                    _ => LinkFailure::PeerLeft(reason),
+                };
+                self.fail(why, now, out);
                 Ok(())
             }
             _ => Err(DropReason::LinkUnsupportedFrame),
@@ -146,7 +163,15 @@ impl Station {
             return Err(DropReason::LinkNotForUs);
         }
         let same = security.check(beacon.capabilities, beacon.elements);
-        same.map_err(|_| DropReason::NoProposalChosen)?;
+        if same.is_err() {
+            if !core::mem::replace(&mut self.told.not_suitable, true) {
+                let announced = Security::announced(beacon.capabilities, beacon.elements);
+                out.events
+                    .push(LinkEvent::NotSuitable(access_point, announced));
+            }
+            return Err(DropReason::NoProposalChosen);
+        }
+        self.told = Told::default();
         self.access_point_rsn = whole(beacon.elements, element_id::RSN);
         self.port.associate(access_point);
         self.attempts = 0;
@@ -285,6 +310,7 @@ impl Station {
         self.retire();
         self.early.clear();
         if let Some(master) = master {
+            out.tell_master(&master);
             self.keys = self.supplicant(access_point, master, now);
         }
         out.events.push(LinkEvent::Joined(access_point));
@@ -311,7 +337,7 @@ impl Station {
         out: &mut AirOutbox,
     ) {
         if let Some(access_point) = self.stage.access_point() {
-            if !matches!(why, LinkFailure::PeerLeft(_)) {
+            if !matches!(why, LinkFailure::PeerLeft(_) | LinkFailure::KeysRefused) {
                 let kind = control::DEAUTHENTICATION;
                 self.send(kind, access_point, &reason.to_le_bytes(), out);
             }

@@ -3,7 +3,7 @@
 use crypto::rand::Stream;
 use wire::ieee80211::Address;
 
-use super::{Keys, MOST_EARLY, Stage, Station, is_key_packet, send_eapol};
+use super::{FIRST_EARLY, Keys, MOST_EARLY, Stage, Station, is_key_packet, send_eapol};
 use crate::link::wireless::cipher::GroupKey;
 use crate::link::wireless::counts::Counts;
 use crate::link::wireless::dynamic_wep::GivenKey;
@@ -52,13 +52,20 @@ impl Station {
         Keys::Handshake(Box::new(Supplicant::new(config, random, now)))
     }
 
-    pub(super) fn key_packet(&mut self, packet: Vec<u8>, now: Instant, out: &mut AirOutbox) {
+    /// The answer goes as the packet came: who sends it in the clear could read no other one.
+    pub(super) fn key_packet(
+        &mut self,
+        packet: Vec<u8>,
+        is_protected: bool,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
         let is_handled = match &mut self.keys {
             Keys::None => false,
             Keys::Handshake(supplicant) => {
                 let mut agreed = Outbox::default();
                 let handled = supplicant.handle(&packet, &mut agreed);
-                self.agreed(agreed, now, out);
+                self.agreed(agreed, is_protected, now, out);
                 handled.is_ok()
             }
             Keys::Given(taker) => match taker.handle(&packet) {
@@ -71,10 +78,11 @@ impl Station {
         };
         // It may be of the next session, whose key the owner has not given yet.
         if !is_handled && self.network.security.wants_session() {
+            // Others can send such packets too, before the real one and after it.
             if self.early.len() == MOST_EARLY {
-                self.early.pop_front();
+                self.early.remove(FIRST_EARLY);
             }
-            self.early.push_back(packet);
+            self.early.push_back((packet, is_protected));
         }
     }
 
@@ -95,12 +103,19 @@ impl Station {
     }
 
     /// Sends the packets first: the last message goes out before its key is installed.
-    pub(super) fn agreed(&mut self, agreed: Outbox, now: Instant, out: &mut AirOutbox) {
+    pub(super) fn agreed(
+        &mut self,
+        agreed: Outbox,
+        is_protected: bool,
+        now: Instant,
+        out: &mut AirOutbox,
+    ) {
         let Stage::Associated(access_point) = self.stage else {
             return;
         };
         for packet in agreed.packets {
-            send_eapol(&mut self.port, self.own, access_point, &packet, out);
+            let ends = [self.own, access_point];
+            send_eapol(&mut self.port, ends, &packet, is_protected, out);
         }
         for fact in agreed.facts {
             match fact {

@@ -265,14 +265,17 @@ fn strangers_get_no_room_that_members_need() {
 fn a_frame_between_two_stations_goes_back_into_the_air() {
     let mut air = Air::of(&wep(7));
     air.run(Duration::from_millis(10));
-    let way = |to| air.access_point.way_of(&data(to, STATION));
+    let way = |to| air.access_point.way_of(&data(to, STATION), air.now);
     let (up, back) = (true, true);
     assert_eq!(way(OTHER), Way { up: false, back });
     assert_eq!(way(WIRED), Way { up, back: false });
     assert_eq!(way(Address::BROADCAST), Way { up, back });
     let mut eapol = data(Address([1, 0x80, 0xc2, 0, 0, 3]), STATION);
     eapol[12..14].copy_from_slice(&[0x88, 0x8e]);
-    assert_eq!(air.access_point.way_of(&eapol), Way { up, back: false });
+    assert_eq!(
+        air.access_point.way_of(&eapol, air.now),
+        Way { up, back: false }
+    );
 }
 
 /// A wrong password is seen in the counts of both ends, while it is tried and afterwards.
@@ -365,4 +368,42 @@ fn what_does_not_fit_has_its_status() {
         let response = out.frames.last().unwrap();
         assert_eq!(response[26..28], expected.to_le_bytes());
     }
+}
+
+#[test]
+fn a_station_says_why_it_finds_nothing() {
+    let psk = |cipher, octet| rsn(Akm::Psk, cipher, master(octet));
+    let told = |theirs: Security| {
+        let mut air = Air::new(theirs, psk(LinkCipher::Ccmp128, 1));
+        air.stations.truncate(1);
+        air.run(Duration::from_secs(9));
+        let events = air.events.iter().map(|event| match event {
+            LinkEvent::NotSuitable(AP, announced) => announced.to_string(),
+            other => panic!("{other:?}"),
+        });
+        events.collect::<Vec<_>>()
+    };
+    assert_eq!(told(Security::Open), ["open"]);
+    assert_eq!(told(wep(7)), ["WEP"]);
+    let owe = rsn(Akm::Owe, LinkCipher::Gcmp256, Credential::None);
+    assert_eq!(told(owe), ["owe with gcmp-256"]);
+    assert_eq!(told(psk(LinkCipher::Tkip, 1)), ["psk with tkip"]);
+    let mut air = Air::of(&psk(LinkCipher::Ccmp128, 1));
+    air.stations.truncate(1);
+    let other = network(Security::Open);
+    let other = Network {
+        ssid: b"another".to_vec(),
+        ..other
+    };
+    air.access_point = AccessPoint::new(other, AP, Seed::new([9; 32]));
+    air.run(Duration::from_secs(9));
+    assert_eq!(air.events, [LinkEvent::NotFound]);
+    air.access_point = AccessPoint::new(network(Security::Open), AP, Seed::new([9; 32]));
+    air.run(Duration::from_secs(9));
+    let open = LinkEvent::NotSuitable(AP, Announced::Open);
+    assert_eq!(air.events, [LinkEvent::NotFound, open]);
+    let mut air = Air::new(psk(LinkCipher::Ccmp128, 2), psk(LinkCipher::Ccmp128, 1));
+    air.stations.truncate(1);
+    air.run(Duration::from_secs(9));
+    assert!(air.failures().contains(&LinkFailure::KeysRefused));
 }

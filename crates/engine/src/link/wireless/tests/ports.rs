@@ -211,20 +211,24 @@ fn without_a_key_only_eapol_passes() {
     assert_eq!(clear, Ok(data(WIRED, STATION)));
 }
 
-/// A peer that repeats EAPOL in the clear has no key yet, and could not read a protected answer.
+/// Only key packets are taken in the clear once there is a key: they have a MIC.
 #[test]
-fn eapol_is_answered_as_it_came() {
+fn with_a_key_only_key_packets_pass_in_the_clear() {
     let mut pair = Pair::keyed(LinkCipher::Ccmp128);
     let is_protected = |air: &[u8]| Header::parse(air).unwrap().0.is_protected();
     let up = ethernet(AP, STATION, ETHERTYPE_EAPOL, &[2, 3, 0, 0]);
-    let down = ethernet(STATION, AP, ETHERTYPE_EAPOL, &[2, 3, 0, 0]);
-    assert!(is_protected(&sent(&mut pair.station, &up).unwrap()));
+    let logoff = ethernet(AP, STATION, ETHERTYPE_EAPOL, &[2, 2, 0, 0]);
     let mut bare = Pair::new(Privacy::Protected);
-    let clear = sent(&mut bare.access_point, &down).unwrap();
-    assert_eq!(received(&mut pair.station, &clear), Ok(down.clone()));
-    assert!(!is_protected(&sent(&mut pair.station, &up).unwrap()));
-    assert!(pair.down(&down).is_ok());
-    assert!(is_protected(&sent(&mut pair.station, &up).unwrap()));
+    for (frame, expected) in [
+        (&up, Ok(up.clone())),
+        (&logoff, Err(DropReason::ClearPacket)),
+    ] {
+        assert!(is_protected(&sent(&mut pair.station, frame).unwrap()));
+        assert_eq!(pair.up(frame).as_ref(), Ok(frame));
+        let clear = sent(&mut bare.station, frame).unwrap();
+        assert_eq!(received(&mut pair.access_point, &clear), expected);
+        assert!(is_protected(&sent(&mut pair.station, frame).unwrap()));
+    }
 }
 
 #[test]
