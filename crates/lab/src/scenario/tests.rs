@@ -156,7 +156,7 @@ fn impossible_values_are_refused_where_they_stand() {
         (
             "role = \"server\"",
             "role = \"server\"\nmips = 5",
-            "only a station, a gateway, an agent or a firewall",
+            "node.server: this speed needs a device",
         ),
         (
             "device = \"paper-u\"\nmips = 100",
