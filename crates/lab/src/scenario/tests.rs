@@ -166,7 +166,7 @@ fn impossible_values_are_refused_where_they_stand() {
         (
             "role = \"gateway\"",
             "role = \"relay\"",
-            "only a station, a gateway, an agent or a firewall",
+            "only a station, a gateway, an agent, a firewall or a server",
         ),
         ("mips = 100", "mips = 1e300", "1e300 is outside"),
         ("name = \"umts\"", "name = ", "umts.toml:2:8: "),
