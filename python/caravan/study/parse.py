@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from caravan.messages import nearest, unknown
-from caravan.study import places, prices
+from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
     CASE,
@@ -180,7 +180,7 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
 def _wrong_prices(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
     """Why a sweep's `prices` are none; empty if they are, or if it names none."""
     measured = [it.name for it in sweeps if it.measure == WIRELESS and it.levels == ("testbed",)]
-    wrong = [name for name in prices.named(sweep) if name not in measured]
+    wrong = [name for name in sweep.priced_by if name not in measured]
     if sweep.measure != WIRELESS or not wrong:
         return ""
     return unknown("sweep of the testbed", wrong[0], measured)

@@ -113,6 +113,12 @@ class Sweep:
             return self.grid.get(axis, ())
         return tuple(reading.name for reading in self.readings) or tuple(self.keys)
 
+    @property
+    def priced_by(self) -> list[str]:
+        """The sweeps that `prices` names; none if it has none."""
+        names = str(self.settings.get("prices", "")).split(",")
+        return [name.strip() for name in names if name]
+
     def unnamed(self, metric: str, named: Collection[str]) -> list[str]:
         """The axes that must be named in addition to `named` to leave a single value."""
         axes = dict.fromkeys((*self.grid, *self.quick_grid, "reading"))

@@ -54,11 +54,6 @@ def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
     return found + _totals(found, naming) + _apart(found, naming)
 
 
-def named(sweep: Sweep) -> list[str]:
-    """The sweeps that its `prices` names; none if it has none."""
-    return [name.strip() for name in str(sweep.settings.get("prices", "")).split(",") if name]
-
-
 def key(row: Row, settings: Mapping[str, Value]) -> Key:
     """What the work of a row's part depends on."""
     from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
@@ -77,7 +72,7 @@ def key(row: Row, settings: Mapping[str, Value]) -> Key:
 
 def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price]:
     """The measured work of each part that takes some; the first cell that has it counts."""
-    own = {name: study.sweep(name) for name in named(sweep)}
+    own = {name: study.sweep(name) for name in sweep.priced_by}
     found: dict[Key, _Price] = {}
     for row in rows:
         is_part = row.level == TESTBED and row.metric.startswith(f"{TOTAL}:")
