@@ -158,7 +158,7 @@ impl Stage {
             options: 15 ^ script.octet(),
             lifetime: script.octet().into(),
         };
-        self.from_target(Kind::Offer, &body.to_vec(), script);
+        self.target_says(Kind::Offer, &body.to_vec(), script);
     }
 
     fn authorization(&mut self, script: &mut Script<'_>) {
@@ -174,10 +174,10 @@ impl Stage {
             until: TODAY as u64 + 600,
             part: script.octets(),
         };
-        self.from_target(Kind::Authorization, &body.to_vec(), script);
+        self.target_says(Kind::Authorization, &body.to_vec(), script);
     }
 
-    fn from_target(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
+    fn target_says(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
         let keys = target_keys();
         let label = keys.identity().name().0;
         let to = host_keys().identity().sealing;

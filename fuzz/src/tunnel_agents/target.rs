@@ -87,7 +87,7 @@ impl Stage {
             5 => {
                 let nonce = [script.octet(); 16];
                 let time = TODAY as u64 + u64::from(script.number());
-                self.from_host(Kind::Inquiry, &Inquiry { nonce, time }.to_vec(), script);
+                self.host_says(Kind::Inquiry, &Inquiry { nonce, time }.to_vec(), script);
             }
             6 => {
                 let at = usize::from(script.octet());
@@ -144,10 +144,10 @@ impl Stage {
             signature: sign(&request, label, &by).0,
             request,
         };
-        self.from_host(Kind::Referral, &referral.to_vec(), script);
+        self.host_says(Kind::Referral, &referral.to_vec(), script);
     }
 
-    fn from_host(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
+    fn host_says(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
         let keys = host_keys();
         let label = keys.identity().name().0;
         let to = target_keys().identity().sealing;
