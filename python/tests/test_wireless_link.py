@@ -29,7 +29,7 @@ from wireless_bed import (
 from caravan import files
 from caravan.document import plain
 from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT, read_pcap
-from caravan.testbed.dot1x.exchange import Tap
+from caravan.testbed.dot1x.exchange import ACCESS_ACCEPT, ACCESS_REQUEST, Tap
 from caravan.testbed.dot1x.measurement import Meter
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import (
@@ -40,7 +40,7 @@ from caravan.testbed.dot1x.network import (
     STATION_INTERFACE,
     UPLINK,
 )
-from caravan.testbed.dot1x.radius_keys import decrypt, is_genuine
+from caravan.testbed.dot1x.radius_keys import RadiusReader, decrypt, is_genuine
 from caravan.testbed.dot1x.wireless import (
     AIR_MTU_BYTES,
     LinkEnd,
@@ -364,6 +364,59 @@ def test_only_the_secret_makes_a_genuine_answer() -> None:
     assert not is_genuine(changed[:4] + whole + changed[20:], ASKED, SECRET_OF_TEST)
     for size in range(len(answer)):
         assert not is_genuine(answer[:size], ASKED, SECRET_OF_TEST)
+
+
+def radius_datagram(ports: tuple[int, int], code: int, attributes: bytes, secret: bytes) -> bytes:
+    """A datagram with a Message-Authenticator; an answer (code 2) is one to `ASKED`."""
+    attributes += bytes((80, 18)) + bytes(16)
+    head = struct.pack("!BBH", code, 7, 20 + len(attributes))
+    own = hmac.digest(secret, head + ASKED + attributes, "md5")
+    attributes = attributes[:-16] + own
+    whole = hashlib.md5(head + ASKED + attributes + secret).digest()
+    packet = head + (whole if code == ACCESS_ACCEPT else ASKED) + attributes
+    return struct.pack("!HHHH", *ports, 8 + len(packet), 0) + packet
+
+
+def key_attribute(kind: int, key: bytes) -> bytes:
+    """One of the attributes with a key, encrypted by hand (RFC 2548 §2.4.2)."""
+    clear = bytes((len(key),)) + key + bytes(-(len(key) + 1) % 16)
+    sealed, before = b"", ASKED + b"\x80\x01"
+    for at in range(0, len(clear), 16):
+        pad = hashlib.md5(SECRET_OF_TEST + before).digest()
+        before = bytes(one ^ other for one, other in zip(clear[at : at + 16], pad, strict=True))
+        sealed += before
+    value = b"\x80\x01" + sealed
+    return struct.pack("!BBIBB", 26, 8 + len(value), 311, kind, 2 + len(value)) + value
+
+
+def test_datagrams_that_are_no_radius_are_counted_and_nothing_more() -> None:
+    there, back = (40_000, RADIUS_PORT), (RADIUS_PORT, 40_000)
+    station = bytes((31, 19)) + b"02-00-00-00-00-0A"
+    asked = radius_datagram(there, ACCESS_REQUEST, station, SECRET_OF_TEST)
+    halves = bytes(range(32)), bytes(range(32, 64))
+    keys = key_attribute(17, halves[0]) + key_attribute(16, halves[1])
+    answer = radius_datagram(back, ACCESS_ACCEPT, keys, SECRET_OF_TEST)
+    reader = RadiusReader(SECRET_OF_TEST)
+    # What anybody sends: nothing, pieces, and the same request in another station's name.
+    for size in range(len(asked)):
+        assert reader.read(asked[:size]) is None
+    assert reader.malformed == len(asked)
+    assert reader.read(asked) is None
+    other = bytes((31, 19)) + b"02-00-00-00-00-66"
+    assert reader.read(radius_datagram(there, ACCESS_REQUEST, other, b"another")) is None
+    assert reader.read(radius_datagram(back, ACCESS_ACCEPT, keys, b"another")) is None
+    assert reader.forged == 2
+    # A key of another length, and a station that is no text, from who has the secret.
+    short = key_attribute(17, halves[0]) + key_attribute(16, b"short")
+    assert (
+        reader.read(radius_datagram(there, ACCESS_REQUEST, b"\x1f\x03\xff", SECRET_OF_TEST)) is None
+    )
+    assert reader.malformed == len(asked) + 1
+    assert reader.read(answer) == (halves[0] + halves[1], "02:00:00:00:00:0a")
+    assert reader.read(answer) is None
+    reader.read(asked)
+    assert reader.read(radius_datagram(back, ACCESS_ACCEPT, short, SECRET_OF_TEST)) is None
+    assert reader.malformed == len(asked) + 2
 
 
 def test_a_key_of_rfc_2548_is_decrypted() -> None:

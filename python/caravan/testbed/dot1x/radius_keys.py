@@ -4,7 +4,8 @@ An Access-Accept has the two halves of EAP's key as MS-MPPE-Recv-Key and MS-MPPE
 with the secret that both share. hostapd's wired driver makes nothing of them, so they are read
 beside it, from the interface towards the server. As hostapd does, it takes keys only from an answer
 that the secret has made: its Response Authenticator (RFC 2865 §3) and its Message-Authenticator
-(RFC 3579 §3.2) are checked. All others are counted, and the request waits for its own answer.
+(RFC 3579 §3.2) are checked, and so is the request's. All others, and datagrams that are no RADIUS,
+are counted, and the request waits for its own answer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,64 @@ MICROSOFT = 311
 SEND_KEY, RECV_KEY = 16, 17
 BLOCK_BYTES = 16
 SALT_BYTES = 2
+MSK_BYTES = 64
+REQUESTS_MAX = 256
+"""Requests that wait for an answer: as many as there are identifiers of one port."""
 END_S = 5.0
+
+
+class RadiusReader:
+    """Reads datagrams of UDP for the keys in them, and counts those that bring none."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._requests: dict[tuple[int, int], tuple[bytes, str]] = {}
+        self.forged = 0
+        """Requests, and answers to them, that the secret has not made."""
+        self.malformed = 0
+        """Datagrams that cannot be read."""
+
+    def read(self, datagram: bytes) -> tuple[bytes, str] | None:
+        """The key (MSK) that a datagram brings, and the Ethernet address whose it is."""
+        try:
+            return self._read(datagram)
+        except (ValueError, IndexError, struct.error, NamespaceError):
+            self.malformed += 1
+            return None
+
+    def _read(self, datagram: bytes) -> tuple[bytes, str] | None:
+        source, destination = struct.unpack_from("!HH", datagram)
+        if RADIUS_PORT not in (source, destination):
+            return None
+        packet = radius_packet(datagram[8:])
+        code, identifier = packet[:2]
+        if code == ACCESS_REQUEST and destination == RADIUS_PORT:
+            if not is_signed(packet, packet[AUTHENTICATOR], self._secret):
+                self.forged += 1
+                return None
+            station = radius_attributes(packet).get(CALLING_STATION_ID)
+            if station is not None:
+                name = station.decode("ascii").replace("-", ":").lower()
+                self._wait(source, identifier, packet[AUTHENTICATOR], name)
+        elif code == ACCESS_ACCEPT and source == RADIUS_PORT:
+            asked = self._requests.get((destination, identifier))
+            if asked is None:
+                return None
+            authenticator, station_name = asked
+            if not is_genuine(packet, authenticator, self._secret):
+                self.forged += 1
+                return None
+            del self._requests[destination, identifier]
+            key = session_key(packet, authenticator, self._secret)
+            return None if key is None else (key, station_name)
+        return None
+
+    def _wait(self, port: int, identifier: int, authenticator: bytes, station: str) -> None:
+        """Note a request; the oldest one makes room."""
+        self._requests.pop((port, identifier), None)
+        if len(self._requests) == REQUESTS_MAX:
+            del self._requests[next(iter(self._requests))]
+        self._requests[port, identifier] = authenticator, station
 
 
 class RadiusKeys:
@@ -50,11 +108,8 @@ class RadiusKeys:
     def __init__(
         self, host: Host, interface: str, secret: str, give: Callable[[bytes, str], None]
     ) -> None:
-        self._secret = secret.encode()
+        self.reader = RadiusReader(secret.encode())
         self._give = give
-        self._requests: dict[tuple[int, int], tuple[bytes, str]] = {}
-        self.forged = 0
-        """Answers to requests that the secret has not made."""
         self._tap = Tap(host, interface)
         self._stop, self._stopped = os.pipe()
         self._fault: BaseException | None = None
@@ -90,48 +145,41 @@ class RadiusKeys:
     def _hear(self, frame: Frame) -> None:
         if frame.ether_type != ETHER_TYPE_IPV4:
             return
-        source, destination = struct.unpack_from("!HH", frame.payload)
-        packet = frame.payload[8:]
-        code, identifier = packet[:2]
-        if code == ACCESS_REQUEST and destination == RADIUS_PORT:
-            station = radius_attributes(packet).get(CALLING_STATION_ID)
-            if station is not None:
-                name = station.decode().replace("-", ":").lower()
-                self._requests[source, identifier] = packet[AUTHENTICATOR], name
-        elif code == ACCESS_ACCEPT and source == RADIUS_PORT:
-            asked = self._requests.get((destination, identifier))
-            if asked is None:
-                return
-            authenticator, station_name = asked
-            if not is_genuine(packet, authenticator, self._secret):
-                self.forged += 1
-                return
-            del self._requests[destination, identifier]
-            key = session_key(packet, authenticator, self._secret)
-            if key is not None:
-                self._give(key, station_name)
+        found = self.reader.read(frame.payload)
+        if found is not None:
+            self._give(*found)
+
+
+def radius_packet(payload: bytes) -> bytes:
+    """The packet in a payload of UDP (RFC 2865 §3). `ValueError` if its length is wrong."""
+    (length,) = struct.unpack_from("!H", payload, 2)
+    if not RADIUS_HEADER_BYTES <= length <= len(payload):
+        raise ValueError(f"a packet of RADIUS of {len(payload)} octets says {length}")
+    return payload[:length]
 
 
 def is_genuine(answer: bytes, authenticator: bytes, secret: bytes) -> bool:
     """Whether the secret has made an answer to the request with this authenticator. An answer that
     carries EAP, as these do, has a Message-Authenticator."""
-    if len(answer) < RADIUS_HEADER_BYTES:
-        return False
-    (length,) = struct.unpack_from("!H", answer, 2)
-    if not RADIUS_HEADER_BYTES <= length <= len(answer):
-        return False
-    answer = answer[:length]
     asked = answer[:4] + authenticator + answer[RADIUS_HEADER_BYTES:]
     whole = hashlib.md5(asked + secret).digest()
-    places = [at for at, number, _ in _attributes(answer) if number == MESSAGE_AUTHENTICATOR]
+    is_whole = hmac.compare_digest(whole, answer[AUTHENTICATOR])
+    return is_signed(answer, authenticator, secret) and is_whole
+
+
+def is_signed(packet: bytes, authenticator: bytes, secret: bytes) -> bool:
+    """Whether the secret has made a packet's Message-Authenticator (RFC 3579 §3.2).
+
+    `authenticator`: that of the request.
+    """
+    places = [at for at, number, _ in _attributes(packet) if number == MESSAGE_AUTHENTICATOR]
     if len(places) != 1:
         return False
     start = places[0] + 2
-    own = answer[start : start + DIGEST_BYTES]
-    blank = asked[:start] + bytes(DIGEST_BYTES) + asked[start + DIGEST_BYTES :]
-    signed = hmac.digest(secret, blank, "md5")
-    is_whole = hmac.compare_digest(whole, answer[AUTHENTICATOR])
-    return hmac.compare_digest(signed, own) and is_whole
+    own = packet[start : start + DIGEST_BYTES]
+    rest = packet[RADIUS_HEADER_BYTES:start] + bytes(DIGEST_BYTES) + packet[start + DIGEST_BYTES :]
+    signed = hmac.digest(secret, packet[:4] + authenticator + rest, "md5")
+    return hmac.compare_digest(signed, own)
 
 
 def session_key(accept: bytes, authenticator: bytes, secret: bytes) -> bytes | None:
@@ -142,7 +190,10 @@ def session_key(accept: bytes, authenticator: bytes, secret: bytes) -> bytes | N
     keys = dict(_microsoft(accept))
     if RECV_KEY not in keys or SEND_KEY not in keys:
         return None
-    return b"".join(decrypt(keys[kind], authenticator, secret) for kind in (RECV_KEY, SEND_KEY))
+    key = b"".join(decrypt(keys[kind], authenticator, secret) for kind in (RECV_KEY, SEND_KEY))
+    if len(key) != MSK_BYTES:
+        raise NamespaceError(f"EAP's key has {MSK_BYTES} octets, found {len(key)}")
+    return key
 
 
 def decrypt(value: bytes, authenticator: bytes, secret: bytes) -> bytes:
