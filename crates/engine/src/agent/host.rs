@@ -84,7 +84,7 @@ pub enum Output {
 pub enum Discard {
     /// It cannot be read, or is none for Host.
     Malformed,
-    /// [`EXCHANGES_MAX`] are in progress.
+    /// `EXCHANGES_MAX` are in progress.
     Busy,
     /// Its sender has spent its rate.
     OverRate,
