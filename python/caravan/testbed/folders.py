@@ -22,7 +22,7 @@ LOCK = "lock"
 
 def private_folder(path: Path) -> Path:
     """Make a folder, and let only its owner in; its parents stay as they are."""
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
     return path
 

@@ -156,12 +156,6 @@ pub fn is_wireless(path: &Path) -> bool {
 
 /// Reads and checks a file, and the file with its secret.
 pub fn load(path: &Path) -> Result<WirelessConfig, ConfigError> {
-    let unreadable = |fault| ConfigError::Unreadable {
-        path: path.to_owned(),
-        fault,
-    };
-    // A pipe would keep us waiting.
-    files::open_plain(path).map_err(unreadable)?;
     let text = read(path, Origin::Files)?;
     let item = document::parse("", &text).map_err(|fault| ConfigError::of_fault(path, fault))?;
     let folder = path.parent().unwrap_or(Path::new("."));
