@@ -71,7 +71,7 @@ fn the_file_of_a_wireless_link_is_checked() {
         (
             "security = \"dynamic-wep\"\nlegacy = true\n",
             0,
-            "warning: dynamic-wep is legacy",
+            "warning: wep-104 is legacy",
         ),
         (
             "security = \"psk\"\n",
