@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import case, flows, parameters, tunnel, wireless
+from caravan.study import case, flows, hosts, parameters, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, WIRELESS, Run
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, WIRELESS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
 TESTBED = "testbed"
 MEASURED = "case"
-HERE = (TESTBED, MEASURED, WIRELESS)
+HERE = (TESTBED, MEASURED, WIRELESS, HOSTS)
 """Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
@@ -166,13 +166,16 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        kind = {CASE: MEASURED, WIRELESS: WIRELESS}.get(cell.sweep.measure, TESTBED)
+        kinds = {CASE: MEASURED, WIRELESS: WIRELESS, HOSTS: HOSTS}
+        kind = kinds.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
-        own = found.request["cell"] if kind == WIRELESS else found.request
+        own = found.request["cell"] if kind in (WIRELESS, HOSTS) else found.request
         request = {"request": own, "program": tunnel.program()}
         return (Job(kind, canonical(request), KERNEL_WEIGHT),)
-    if cell.sweep.measure == WIRELESS:
+    if cell.sweep.measure == HOSTS and level == "model":
+        return ()
+    if cell.sweep.measure in (WIRELESS, HOSTS):
         return tuple(
             Job(KERNEL, canonical({**one, "set": [*one["set"], f"seed={seed}"]}), KERNEL_WEIGHT)
             for one in found.request["runs"]
@@ -201,19 +204,23 @@ class Here:
     leaves for the next one ends with it."""
 
     def __init__(self) -> None:
-        self._measuring = wireless.Measuring()
+        self._wireless = wireless.Measuring()
+        self._hosts = hosts.Measuring()
 
     def compute(self, job: Job) -> bytes:
         """The result of a job."""
         if job.kind == WIRELESS:
-            return self._measuring.result(json.loads(job.request)["request"])
+            return self._wireless.result(json.loads(job.request)["request"])
+        if job.kind == HOSTS:
+            return self._hosts.result(json.loads(job.request)["request"])
         return compute(job)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *fault: object) -> None:
-        self._measuring.__exit__(*fault)
+        self._wireless.__exit__(*fault)
+        self._hosts.__exit__(*fault)
 
 
 def compute(job: Job) -> bytes:
@@ -272,6 +279,14 @@ def _measures(
         if level == TESTBED:
             return wireless.read(results[0])
         return wireless.computed(own, level, results)
+    if cell.sweep.measure == HOSTS:
+        own = found.request["cell"]
+        if level == TESTBED:
+            return hosts.read(results[0])
+        link = hosts.wire(found.document)
+        if level == "model":
+            return hosts.modelled(own, link)
+        return hosts.simulated(own, link, results)
     if level == "model":
         return model(cell, found)
     measures = outcome(results)

@@ -21,6 +21,8 @@ from caravan.study.parsed import (
     EXCHANGE_KEYS,
     FLOWS,
     HELD,
+    HOSTS,
+    HOSTS_KEYS,
     LEVELS,
     MEASURES,
     PART,
@@ -54,7 +56,7 @@ SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
 DEFAULT_FLOW = Run(1.0, 0.0, 3)
-"""A flow of a wireless policy."""
+"""A flow of a wireless policy, or between two hosts."""
 RELATIONS = ("loss", "share", "times")
 EVERY = "all"
 """In `over`: every value of the axis in the grid."""
@@ -110,13 +112,13 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS) and not scenario:
+    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
     grid = read_grid(table.table("grid"))
     quick = table.table("quick")
-    run = read_run(table, DEFAULT_FLOW if measure == WIRELESS else DEFAULT_RUN)
+    run = read_run(table, DEFAULT_FLOW if measure in (WIRELESS, HOSTS) else DEFAULT_RUN)
     sweep = Sweep(
         name=table.text("name"),
         title=table.text("title"),
@@ -163,7 +165,7 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
-    if measure in (EXCHANGE, STACK, WIRELESS):
+    if measure in (EXCHANGE, STACK, WIRELESS, HOSTS):
         for axis in ("policy", "link"):
             if axis not in sweep.grid:
                 held = f"files of {axis_files(axis)}"
@@ -199,6 +201,7 @@ def unheard(sweep: Sweep, name: str) -> str:
         CASE: CASE_KEYS,
         STACK: STACK_KEYS,
         WIRELESS: WIRELESS_KEYS,
+        HOSTS: HOSTS_KEYS,
     }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:

@@ -16,6 +16,7 @@ EXCHANGE = "exchange"
 CASE = "case"
 STACK = "stack"
 WIRELESS = "wireless"
+HOSTS = "hosts"
 MEASURES = (
     "road",
     "price",
@@ -26,6 +27,7 @@ MEASURES = (
     CASE,
     STACK,
     WIRELESS,
+    HOSTS,
 )
 HELD = {
     "road": ("model", "simulate"),
@@ -37,6 +39,7 @@ HELD = {
     CASE: ("testbed",),
     STACK: ("model",),
     WIRELESS: LEVELS,
+    HOSTS: LEVELS,
 }
 """The possible levels of each measure."""
 UNASKED = {FLOWS: ("simulate",)}
@@ -53,6 +56,8 @@ STACK_KEYS = ("behind", "roams", "data_bytes", "clock_mhz", "as_of")
 """The keys that a sweep of stacks may set."""
 WIRELESS_KEYS = ("scenario", "tunnel", "proof", "group", "flows", "prices")
 """The keys that a sweep of wireless policies may set."""
+HOSTS_KEYS = ("flow", "cuts", "offered_mbit_s", "device_mtu", "pace")
+"""The keys that a sweep of two hosts may set."""
 PRINT_TOLERANCE = 0.02
 """A larger relative difference from print needs a reason."""
 RUN_TOLERANCE = 0.01
@@ -86,7 +91,7 @@ class Sweep:
     the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
     counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
     `stack` prices security layers on top of each other, `wireless` measures a policy of paper P in
-    one of its scenarios.
+    one of its scenarios, `hosts` sends from one host to another as paper T does.
     """
 
     name: str

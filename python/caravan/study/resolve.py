@@ -17,10 +17,10 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import case, parameters, stack, wireless
+from caravan.study import case, hosts, parameters, stack, wireless
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, STACK, WIRELESS, Study
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, WIRELESS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -156,6 +156,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _stack(cell, files)
     if cell.sweep.measure == WIRELESS:
         return _wireless(cell, files)
+    if cell.sweep.measure == HOSTS:
+        return _hosts(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -372,6 +374,39 @@ def _wireless(cell: Cell, files: Files) -> ResolvedCell:
         packet_bytes=None,
         request={"cell": request, "runs": runs},
         document={},
+    )
+
+
+def _hosts(cell: Cell, files: Files) -> ResolvedCell:
+    """Two hosts under a policy, over a link or none, of a device or none."""
+    point = cell.point
+    names = {kind: str(point.get(kind, FREE)) for kind in ("policy", "link", "device")}
+    texts = {
+        kind: None if name == FREE else files.text(kind, name) for kind, name in names.items()
+    }
+    request = hosts.request({**cell.settings, **cell.last}, point, texts, cell.run)
+    runs: list[dict[str, Any]] = []
+    document: Mapping[str, Any] = {}
+    if set(cell.sweep.levels) - {"testbed"}:
+        file, scenario = files.scenario(hosts.SCENARIO)
+        base = {"file": file, "text": scenario, "catalogue": files.entries()}
+        runs = [{**base, "set": edits} for edits in hosts.edits(request)]
+        opened = _refusing(lambda: _lab.Scenario(canonical(runs[0])))
+        document = json.loads(_refusing(opened.resolved))["scenario"]
+    content = canonical({"cell": request, "runs": runs})
+    return ResolvedCell(
+        scenario=hosts.SCENARIO,
+        scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
+        cost_table=names["device"],
+        policy=names["policy"],
+        device=names["device"],
+        link=names["link"],
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=_number(point.get("packet_bytes")),
+        request={"cell": request, "runs": runs},
+        document=document,
+        bytes_alone=(names["device"],) if hosts.is_bound(request) else (),
     )
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import compute, output, prices, relations, results, unrun, wireless
+from caravan.study import compute, hosts, output, prices, relations, results, unrun, wireless
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.compute import HERE, MACHINE, STATIONARY, TESTBED
 from caravan.study.files import called, located
@@ -31,7 +31,7 @@ from caravan.study.metrics import (
     Measure,
     describe,
 )
-from caravan.study.parsed import LEVELS, WIRELESS, Study, Sweep
+from caravan.study.parsed import HOSTS, LEVELS, WIRELESS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
 from caravan.study.resolve import Files, ResolvedCell, missing, resolve
@@ -118,8 +118,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     )
     rows = prices.priced(study, rows)
     rows += _carried(rows)
-    measured = (sweep.name for sweep in study.sweeps if sweep.measure == WIRELESS)
-    rows += wireless.costs(rows, frozenset(measured))
+    rows += wireless.costs(rows, _of(study, WIRELESS))
+    rows += hosts.peaks(rows, _of(study, HOSTS))
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory, study.digest)
     rest = _write_printed(study, choice, table, directory)
@@ -132,6 +132,11 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
     return Outcome(study, table, provenance)
+
+
+def _of(study: Study, measure: str) -> frozenset[str]:
+    """The sweeps of a measure."""
+    return frozenset(sweep.name for sweep in study.sweeps if sweep.measure == measure)
 
 
 def _write_printed(study: Study, choice: Choice, table: pd.DataFrame, directory: Path) -> str:
@@ -240,7 +245,7 @@ def _replications(item: _Task) -> int | None:
     """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
-    is_repeated = item.cell.sweep.measure in ("road", WIRELESS)
+    is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS)
     return item.cell.run.replications if is_repeated else 1
 
 
