@@ -42,8 +42,8 @@ DATAGRAMS, UDP, TCP = "datagrams", "udp", "tcp"
 FLOWS = (DATAGRAMS, UDP, TCP)
 SLEEPS, SPINS = "sleeps", "spins"
 PACES = (SLEEPS, SPINS)
-AS_LINK, OWN = "link", "own"
-"""The size of the program's device: that of the link, or what the program gives it."""
+AS_WHOLE, OWN = "whole", "own"
+"""The MTU of the program's device: more than every datagram, or what the program gives it."""
 DATA_MIN, DATA_MAX = 16, 8000
 HEADERS_BYTES = 28
 SHORTEST_S, LONGEST_S = 0.2, 60.0
@@ -67,12 +67,12 @@ def request(
     """
     from caravan.threeways.cases import QUANTILES  # noqa: PLC0415
 
-    known = {"flow": DATAGRAMS, "cuts": INSIDE, "device_mtu": AS_LINK, "pace": SLEEPS}
+    known = {"flow": DATAGRAMS, "cuts": INSIDE, "device_mtu": AS_WHOLE, "pace": SLEEPS}
     known |= {key: str(value) for key, value in settings.items() if key != "offered_mbit_s"}
     for key, valid in (
         ("flow", FLOWS),
         ("cuts", (INSIDE, OUTSIDE)),
-        ("device_mtu", (AS_LINK, OWN)),
+        ("device_mtu", (AS_WHOLE, OWN)),
         ("pace", PACES),
     ):
         if known[key] not in valid:

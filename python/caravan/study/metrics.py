@@ -152,6 +152,8 @@ OF_THE_PATH = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes", "user_
 """Metrics that do not depend on the offered rate."""
 WITHOUT_RATE = (*OF_THE_PATH, "carried_kbps")
 """Metrics with one value for all rates of a grid."""
+ONE_FOR_ALL = {"rate_kbps": WITHOUT_RATE, "packet_bytes": ("peak_bytes", "whole_bytes")}
+"""Metrics with one value for all values of an axis, by axis."""
 
 
 LOWER = "lower"

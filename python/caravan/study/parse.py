@@ -326,7 +326,7 @@ class _Inside:
         row = table.choice("row", tuple(AXES))
         column = table.choice("column", tuple(AXES)) if table.has("column") else None
         for key, axis in (("row", row), ("column", column)):
-            if axis is not None and (fault := places.without_rate(metric, (axis,))):
+            if axis is not None and (fault := places.for_all(metric, (axis,))):
                 raise table.fault(key, fault)
         columns = table.values("columns")
         if not columns or (column is None and len(columns) > 1):
@@ -416,7 +416,7 @@ class _Inside:
                 raise inner.fault(axis, "must hold at least one value")
             for side in (left, right):
                 if isinstance(side, Point):
-                    if axis not in side.at and (fault := places.without_rate(side.metric, (axis,))):
+                    if axis not in side.at and (fault := places.for_all(side.metric, (axis,))):
                         raise inner.fault(axis, fault)
                     for value in over[axis]:
                         place = {axis: value}
@@ -490,7 +490,7 @@ class _Inside:
             what = f'the sweep "{sweep.name}" has no axis {axis}'
             raise table.fault(key, f"{what}, {nearest(axis, held)}")
         for metric in part.metrics:
-            if fault := places.without_rate(metric, (axis,)):
+            if fault := places.for_all(metric, (axis,)):
                 raise table.fault(key, fault)
 
     def _sweep(self, table: Table) -> Sweep:
@@ -510,7 +510,7 @@ class _Inside:
         point = _at(table)
         self._check_point(table, "at", sweep, point)
         for metric in metrics:
-            if fault := places.without_rate(metric, point):
+            if fault := places.for_all(metric, point):
                 raise table.fault("at", fault, "rate_kbps")
         return point
 

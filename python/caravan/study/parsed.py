@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from caravan.study.metrics import WITHOUT_RATE
+from caravan.study.metrics import ONE_FOR_ALL
 from caravan.study.text import Value
 
 PART = "part"
@@ -132,7 +132,7 @@ class Sweep:
             for axis in axes
             if axis not in named
             and max(len(self.held(axis)), len(self.quick_grid.get(axis, ()))) > 1
-            and not (axis == "rate_kbps" and metric in WITHOUT_RATE)
+            and metric not in ONE_FOR_ALL.get(axis, ())
         ]
 
 

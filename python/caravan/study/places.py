@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from caravan.messages import nearest, unknown
-from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, WITHOUT_RATE, is_known
+from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, ONE_FOR_ALL, is_known
 from caravan.study.parsed import Sweep
 from caravan.study.text import Value
 
@@ -43,14 +43,18 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
             what = f'the sweep "{name}" has no {key} = {value}'
             return f"{what}, {nearest(meant, held)}"
     named = [key for key, _ in parts(places)]
-    return without_rate(metric, named) or too_few(sweeps[name], metric, named)
+    return for_all(metric, named) or too_few(sweeps[name], metric, named)
 
 
-def without_rate(metric: str, named: Collection[str]) -> str:
-    """Why a citation must not name a rate; empty if the metric has a value at each rate."""
-    if "rate_kbps" not in named or metric not in WITHOUT_RATE:
-        return ""
-    return f"{metric} has one value for all rates: leave out rate_kbps"
+FOR_ALL = {"rate_kbps": "rates", "packet_bytes": "sizes"}
+
+
+def for_all(metric: str, named: Collection[str]) -> str:
+    """Why a citation must not name a rate or a size; empty if the metric has a value at each."""
+    for axis, words in FOR_ALL.items():
+        if axis in named and metric in ONE_FOR_ALL[axis]:
+            return f"{metric} has one value for all {words}: leave out {axis}"
+    return ""
 
 
 def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-PREFIXES = ("caravan-wireless-", "caravan-testbed-run-", "caravan-case-")
+PREFIXES = ("caravan-wireless-", "caravan-testbed-run-", "caravan-case-", "caravan-hosts-")
 """How the names of temporary folders of runs begin, the only ones that are ever removed."""
 LOCK = "lock"
 

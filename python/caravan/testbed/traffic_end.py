@@ -6,9 +6,10 @@ KEY AUTHORITY]` prints `ready`, and then an answer as JSON for each line of its 
 - `tcp ADDRESS SECONDS BUFFER` sends by TCP for so long, with a buffer of so many bytes; `tls-1.2`
   and `tls-1.3` do the same by TLS. It tells how many bytes a second the other end acknowledges,
   and `setup_s`, what the handshake of TLS took.
-- `udp ADDRESS SECONDS BYTES WINDOW` sends datagrams with so much payload, and waits while WINDOW of
-  them are under way, so that no queue overflows: the rate is that at which the path carries them.
-  It tells how many bytes a second the other end reports.
+- `udp ADDRESS SECONDS BYTES WINDOW [cut]` sends datagrams with so much payload, and waits while
+  WINDOW of them are under way, so that no queue overflows: the rate is that at which the path
+  carries them. With `cut` the network may cut them into fragments. It tells how many bytes a second
+  the other end reports.
 - `echo ADDRESS COUNT BYTES` sends datagrams, each when the last one has come back, and tells the
   seconds of each; one that does not come back in `LOST_S` is None.
 
@@ -46,6 +47,8 @@ LOST_S = 0.25
 SILENT_S = 5.0
 TRIES = 20
 DATA, END, ECHO = 1, 2, 3
+IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 10, 0
+CUT = "cut"
 HEAD, REPORT = struct.Struct("!BxHIQ"), struct.Struct("!IIQQQ")
 """Of a datagram: its kind, after how many of them a report is wanted, its flow and number. Of a
 report: whether it answers an end, its flow, the last number, and how many datagrams and bytes came.
@@ -166,7 +169,7 @@ def sealed(link: socket.socket, version: str, credentials: list[str]) -> ssl.SSL
     return context.wrap_socket(link, suppress_ragged_eofs=True)
 
 
-def udp(address: str, seconds: str, size: str, window: str) -> Answer:
+def udp(address: str, seconds: str, size: str, window: str, cut: str = "") -> Answer:
     """Send datagrams."""
     wanted = int(window) // REPORTS_A_WINDOW
     flow = time.monotonic_ns() & 0xFFFF_FFFF or 1
@@ -174,6 +177,8 @@ def udp(address: str, seconds: str, size: str, window: str) -> Answer:
     number = told = stalls = came = 0
     reports: list[tuple[float, int]] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        if cut == CUT:
+            link.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
         link.connect((address, UDP_PORT))
         link.settimeout(LOST_S)
         until = time.monotonic() + float(seconds)

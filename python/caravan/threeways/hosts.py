@@ -39,6 +39,8 @@ INSIDE, POOL = "10.10.0.1", "10.99.0.0/24"
 """Target's own address in the tunnel, and the network of Client's."""
 WIRE = "wan0"
 MTU_BYTES = 1500
+DEVICE_BYTES = 9000
+"""More than any datagram: then the program itself cuts, not the kernel for its device."""
 PORT = 5003
 SECRET = SharedKey("a key of both hosts, long enough to be none of a dictionary")
 AH_SUITES = ("md5", "sha1", "sha256")
@@ -116,7 +118,7 @@ class Setting:
     policy: Policy
     link: Link
     is_whole: bool
-    """Whether the program's device takes packets as large as the link's."""
+    """Whether the program's device takes every datagram as it is."""
     data_bytes: int | None
     offered_mbit_s: float | None
     pace: str
@@ -130,7 +132,7 @@ class Setting:
             flow=request["flow"],
             policy=Policy.of(request["policy"]),
             link=Link.of(request["link"]),
-            is_whole=request["device_mtu"] == "link",
+            is_whole=request["device_mtu"] == "whole",
             data_bytes=request["data_bytes"],
             offered_mbit_s=request["offered_mbit_s"],
             pace=request["pace"],
@@ -246,7 +248,7 @@ def running(output: Path, policy: Policy, link: Link, is_whole: bool) -> Iterato
                 daemons.append(stack.enter_context(Caravan(host, end)))
                 daemons[-1].wait_ready()
                 if is_whole:
-                    host.set_mtu(TUNNEL, MTU_BYTES)
+                    host.set_mtu(TUNNEL, DEVICE_BYTES)
         programs = [
             host.popen([sys.executable, traffic_end.__file__], name="traffic", is_told=True)
             for host in (hosts.client, hosts.target)
@@ -366,7 +368,7 @@ class Up:
         sender = self.programs[0]
         known = len(sender.stdout().splitlines())
         before, busy, began = self._caravan_s(), self._programs_s(), time.monotonic()
-        sender.tell(f"udp {self.policy.address} {seconds:g} {data} {WINDOW}")
+        sender.tell(f"udp {self.policy.address} {seconds:g} {data} {WINDOW} {traffic_end.CUT}")
         sender.wait_for(
             lambda: len(sender.stdout().splitlines()) > known, "answer", seconds + READY_S
         )
