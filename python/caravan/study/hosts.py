@@ -91,6 +91,9 @@ def request(
     if not SHORTEST_S <= run.seconds <= LONGEST_S:
         what = f"a flow takes {SHORTEST_S:g} s to {LONGEST_S:g} s, found {run.seconds:g} s"
         raise StudyError.edit("seconds", what)
+    if known["flow"] == TCP and run.seconds != int(run.seconds):
+        what = f"TCP takes whole seconds, found {run.seconds:g} s"
+        raise StudyError.edit("seconds", what)
     return {
         **known,
         "offered_mbit_s": _offered(settings),
@@ -279,12 +282,13 @@ def peaks(rows: Iterable[Row], sweeps: frozenset[str]) -> list[Row]:
 
 
 def _of_sizes(group: Mapping[str, Mapping[int, Row]]) -> Iterator[Row]:
-    rates, counts = group["link_mbit_s"], group["wire_packets"]
-    if len(rates) < 2:
+    counts, rates = group["wire_packets"], group.get("link_mbit_s", {})
+    if len(counts) < 2:
         return
-    highest = peak({size: row.value or 0.0 for size, row in rates.items()})
-    first = replace(next(iter(rates.values())), packet_bytes=None, unit="bytes")
-    yield replace(first, metric=PEAK, value=float(highest))
+    first = replace(next(iter(counts.values())), packet_bytes=None, unit="bytes")
+    if rates:  # without a limit there are none
+        highest = peak({size: row.value or 0.0 for size, row in rates.items()})
+        yield replace(first, metric=PEAK, value=float(highest))
     whole = [size for size, row in counts.items() if row.value == 1]
     if whole and len(whole) < len(counts):
         yield replace(first, metric=WHOLE, value=float(max(whole)))

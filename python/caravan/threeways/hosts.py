@@ -386,7 +386,7 @@ class Up:
         client, target, address = self.hosts.client, self.hosts.target, self.policy.address
         server = iperf_server(target, address)
         before = self._caravan_s()
-        argv = ["iperf3", "-c", address, "-p", str(IPERF_PORT), "-J", "-t", f"{seconds:g}"]
+        argv = ["iperf3", "-c", address, "-p", str(IPERF_PORT), "-J", "-t", str(int(seconds))]
         done = client.run(argv, seconds + 30)
         caravan_s = self._caravan_s() - before
         took = server.wait(READY_S).check()
