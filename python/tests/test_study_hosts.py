@@ -78,6 +78,16 @@ set = {{ flow = "tcp" }}
 grid = {{ policy = ["none", "ah-md5", "esp-aes128gcm16"], link = ["none"] }}
 
 [[sweep]]
+name = "limited"
+title = "TCP over the wire"
+measure = "hosts"
+levels = ["model", "testbed"]
+seconds = 2
+replications = 2
+set = {{ flow = "tcp" }}
+grid = {{ policy = ["none", "ah-md5"], link = ["ethernet-100"] }}
+
+[[sweep]]
 name = "udp"
 title = "UDP"
 measure = "hosts"
@@ -442,6 +452,9 @@ def test_real_packets_are_those_of_model_and_simulation(tmp_path: Path) -> None:
     wire = rows[(rows["sweep"] == "udp") & (rows["metric"] == "data_mbit_s")]
     # Not faster than the wire: a token bucket lets a few packets pass at once.
     assert wire["value"].lt(100 * 1.02).all()
+    limited = rows[(rows["sweep"] == "limited") & (rows["metric"] == "data_mbit_s")]
+    tcp = limited.pivot_table(index="policy", columns="level", values="value")
+    assert len(tcp) == 2 and (tcp["testbed"] < tcp["model"] * 1.01).all(), tcp
     spun = value(rows, "cpu_percent", sweep="paced", reading="spins")
     slept = value(rows, "cpu_percent", sweep="paced", reading="sleeps")
     assert spun > slept

@@ -390,7 +390,9 @@ def test_the_exact_buffer_lies_in_the_interval_of_a_full_run() -> None:
     assert simulated["ci95_low"] < kept.loc["model", "value"] < simulated["ci95_high"]
 
 
-@pytest.mark.parametrize("name", [*STUDIES, "mvpn", "mvpn-today", "wireless-policies"])
+@pytest.mark.parametrize(
+    "name", [*STUDIES, "mvpn", "mvpn-today", "wireless-policies", "tunnel-agents"]
+)
 def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> None:
     """The README is the study's text with the numbers of a full run."""
     readme = flat((CATALOGUE / f"studies/{name}/README.md").read_text())
@@ -401,7 +403,9 @@ def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> No
         assert re.search(pattern, readme), title
 
 
-@pytest.mark.parametrize("name", [*STUDIES, "mvpn", "mvpn-today", "wireless-policies"])
+@pytest.mark.parametrize(
+    "name", [*STUDIES, "mvpn", "mvpn-today", "wireless-policies", "tunnel-agents"]
+)
 def test_every_figure_shows_values_and_no_text_says_a_word_twice(name: str) -> None:
     found = outcome(name)
     for figure in found.study.figures:

@@ -144,6 +144,7 @@ def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
         if "simulate" in kinds:
             said.append(_points_say("simulate"))
             said += [] if said[:-1] else ["dotted: joins the points"]
+        said += ["crosses: testbed, 95 % interval"] if "testbed" in kinds else []
     said += ["triangles: queues grow without bound"] if "diverges" in kinds else []
     said += ["diamonds: printed"] if _has_diamonds(figure, kinds) else []
     there = set(chosen_rows(figure, rows)[PART])
@@ -342,6 +343,13 @@ class _Drawing:
             layers.append(
                 mark.encode(x=x, y=y, color=color, size=size, opacity=shown, tooltip=tooltip)
             )
+        if "testbed" in kinds:
+            bar = self._only("testbed").mark_rule(strokeWidth=1.5, clip=True)
+            cross = self._only("testbed").mark_point(shape="cross", filled=True, size=60)
+            layers += [
+                bar.encode(x=x, y=self._y("foot"), y2="high:Q", color=color, opacity=shown),
+                cross.encode(x=x, y=y, color=color, opacity=shown, tooltip=tooltip),
+            ]
         return [*layers, *self._diamonds(x, y, kinds)]
 
     def _bars(self) -> list[Any]:

@@ -2,8 +2,8 @@
 processor is full first.
 
 The native core knows the size and the cost of a packet (`_lab.sizes`, `_lab.price`); here is what
-happens to one that is too large. A tunnel of Caravan cuts it before it protects it, a gateway of
-FreeS/WAN protects it and cuts the result, and transport mode always does that (RFC 4303 §3.3.4).
+happens to one that is too large. A tunnel of Caravan cuts it before it protects it, another
+gateway may protect it and cut the result, and transport mode always does that (RFC 4303 §3.3.4).
 Left out: Ethernet's least frame, and everything that queues.
 """
 

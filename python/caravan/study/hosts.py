@@ -182,9 +182,7 @@ def _on_the_wire(load: Load) -> dict[str, float | None]:
     }
 
 
-def simulated(
-    request: Mapping[str, Any], wire: Wire, results: Sequence[bytes]
-) -> list[Measure]:
+def simulated(request: Mapping[str, Any], wire: Wire, results: Sequence[bytes]) -> list[Measure]:
     """The metrics of a cell from runs of the event kernel."""
     runs = [json.loads(result)["simulate"] for result in results]
     if not all(run["flows"] for run in runs):

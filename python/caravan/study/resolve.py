@@ -381,9 +381,7 @@ def _hosts(cell: Cell, files: Files) -> ResolvedCell:
     """Two hosts under a policy, over a link or none, of a device or none."""
     point = cell.point
     names = {kind: str(point.get(kind, FREE)) for kind in ("policy", "link", "device")}
-    texts = {
-        kind: None if name == FREE else files.text(kind, name) for kind, name in names.items()
-    }
+    texts = {kind: None if name == FREE else files.text(kind, name) for kind, name in names.items()}
     request = hosts.request({**cell.settings, **cell.last}, point, texts, cell.run)
     runs: list[dict[str, Any]] = []
     document: Mapping[str, Any] = {}
