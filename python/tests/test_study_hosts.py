@@ -1,4 +1,4 @@
-"""Two hosts on one wire, as paper T has them: sizes by hand, closed forms, the event kernel, and real
+"""Two hosts on one wire, as in paper T: sizes by hand, closed forms, the event kernel, and real
 packets. Only what does not depend on the machine's speed."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import caravan.study
 from caravan import files
 from caravan.document import plain
 from caravan.files import CATALOGUE
+from caravan.report.figures import marks_say, specification
 from caravan.study import Outcome, StudyError, hosts, load
 from caravan.study.claims import HOLDS, IN_PART, NOT_RUN, verdicts
 from caravan.study.datagrams import Hosts, Sent, Wire, fragments, of_datagram, of_segment, peak
@@ -45,7 +46,11 @@ title = "A slice of Fig. 4 and Table 5"
 name = "tunnel"
 title = "Tunnel mode"
 measure = "hosts"
-grid = {{ policy = ["{tunnel}"], link = ["ethernet-100"], packet_bytes = [1417, 1418, 1419, 2842, 2843] }}
+
+[sweep.grid]
+policy = ["{tunnel}"]
+link = ["ethernet-100"]
+packet_bytes = [1417, 1418, 1419, 2842, 2843]
 
 [[sweep]]
 name = "transport"
@@ -302,7 +307,19 @@ def test_sentences_that_need_no_testbed_hold() -> None:
     assert grades["Throughput rises wit"] == HOLDS
     assert grades["AH costs next to no "] == HOLDS
     assert grades["At 20 Mbit/s the pro"] == IN_PART
-    assert grades["Today's suites cost "] == NOT_RUN
+    assert grades["Today's ESP costs th"] == NOT_RUN
+
+
+def test_a_curve_shows_all_three_levels() -> None:
+    study, rows = quick().study, quick().rows
+    (figure,) = (one for one in study.figures if one.name == "fig4")
+    here = rows[(rows["sweep"] == "fig4") & (rows["level"] == "model")]
+    here = here.assign(sweep="fig4-here", level="testbed", device="machine of the run")
+    both = pd.concat([rows, here])
+    assert marks_say(study, figure, rows)[-1] == "not run: this machine"
+    assert marks_say(study, figure, both)[-1] == "crosses: testbed, 95 % interval"
+    marks = [layer["mark"] for layer in specification(study, figure, both)["layer"]]
+    assert {mark.get("shape") for mark in marks} >= {"circle", "cross"}
 
 
 def test_the_messages_of_the_ten_steps_have_the_sizes_of_their_fields() -> None:
@@ -416,7 +433,14 @@ def test_kept_numbers_have_every_printed_value() -> None:
     measured = kept[(kept["level"] == "testbed") & (kept["metric"] == "whole_bytes")]
     assert sorted(measured["value"]) == [1418, 1438]
     readme = (FOLDER / "README.md").read_text()
-    assert re.search(r"on 20\d\d-\d\d-\d\d", readme)
+    assert re.search(r"on\s20\d\d-\d\d-\d\d", readme)
+    computed = kept[
+        (kept["level"] != "testbed") & kept["metric"].isin(["data_mbit_s", "cpu_percent"])
+    ]
+    for row in computed.to_dict("records"):
+        at = {name: row[name] for name in ("sweep", "level", "policy", "device")}
+        at |= {} if math.isnan(row["packet_bytes"]) else {"packet_bytes": row["packet_bytes"]}
+        assert value(quick().rows, row["metric"], **at) == pytest.approx(row["value"], rel=1e-4)
 
 
 def sliced(folder: Path, text: str = SLICE) -> caravan.study.Study:

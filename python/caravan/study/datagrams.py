@@ -1,4 +1,4 @@
-"""Datagrams and TCP between two hosts in closed form: what leaves for the wire, and which of wire and
+"""Datagrams and TCP between two hosts in closed form: what leaves for the wire, and whether wire or
 processor is full first.
 
 The native core knows the size and the cost of a packet (`_lab.sizes`, `_lab.price`); here is what

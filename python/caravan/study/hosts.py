@@ -1,4 +1,4 @@
-"""Two hosts on one wire, as paper T has them: the request of a cell at three levels, and its metrics.
+"""Two hosts on one wire, as in paper T: the request of a cell at three levels, and its metrics.
 
 `model` is `caravan.study.datagrams`, `simulate` the study's scenario `two-hosts` in the event
 kernel, `testbed` the real program at both ends (`caravan.threeways.hosts`). All count what a

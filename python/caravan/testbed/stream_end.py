@@ -26,8 +26,9 @@ POLL_S = 0.05
 SPINS = "spins"
 
 
-def give(address: str, port: str, size: str, count: str, gap_ns: str, pace: str) -> None:
+def give(address: str, port: str, *words: str) -> None:
     """Send."""
+    size, count, gap_ns, pace = words
     payload, gap = bytes(int(size)), int(gap_ns)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
         link.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
@@ -73,5 +74,13 @@ def tell(count: int, size: int, ns: int, busy: float) -> None:
     print(json.dumps(told), flush=True)
 
 
+def main(command: str, address: str, port: str, *words: str) -> None:
+    """One end of a stream."""
+    if command == "give":
+        give(address, port, *words)
+    else:
+        take(address, port)
+
+
 if __name__ == "__main__":
-    {"give": give, "take": take}[sys.argv[1]](*sys.argv[2:])
+    main(*sys.argv[1:])
