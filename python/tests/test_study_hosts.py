@@ -438,9 +438,11 @@ def test_kept_numbers_have_every_printed_value() -> None:
         (kept["level"] != "testbed") & kept["metric"].isin(["data_mbit_s", "cpu_percent"])
     ]
     for row in computed.to_dict("records"):
-        at = {name: row[name] for name in ("sweep", "level", "policy", "device")}
-        at |= {} if math.isnan(row["packet_bytes"]) else {"packet_bytes": row["packet_bytes"]}
-        assert value(quick().rows, row["metric"], **at) == pytest.approx(row["value"], rel=1e-4)
+        size = row["packet_bytes"]
+        place = {name: row[name] for name in ("sweep", "level", "policy", "device")}
+        place |= {} if math.isnan(size) else {"packet_bytes": size}
+        found = value(quick().rows, row["metric"], **place)
+        assert found == pytest.approx(row["value"], rel=1e-4)
 
 
 def sliced(folder: Path, text: str = SLICE) -> caravan.study.Study:
