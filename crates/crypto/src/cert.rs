@@ -17,7 +17,9 @@ mod signed;
 mod verify;
 
 pub use describe::{describe, no_rsa_key};
-pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
+pub use make::{
+    Authority, GuestRequest, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial,
+};
 pub use name::{DistinguishedName, NameFault};
 pub use passed::CertificatePath;
 pub use read::{Certificate, RevocationList};

@@ -3,6 +3,7 @@
 //! [`mod@file`] is the text as written; [`build`] checks it and turns it into what the engine and
 //! the rest of the daemon use; `check` checks what types cannot. No other code sees the text.
 
+pub mod agent;
 pub mod build;
 mod check;
 mod credentials;
