@@ -6,6 +6,7 @@
 //! that has them is refused), policies (any is accepted), delta and indirect revocation lists,
 //! fetching, OCSP.
 
+mod as_pem;
 mod describe;
 pub mod long_term;
 mod make;
@@ -22,6 +23,7 @@ pub use make::{
 };
 pub use name::{DistinguishedName, NameFault};
 pub use passed::CertificatePath;
+pub use as_pem::{certificate_pem, private_key_pem};
 pub use read::{Certificate, RevocationList};
 
 /// A name in a certificate that an identity may match.
