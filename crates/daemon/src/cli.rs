@@ -17,7 +17,7 @@ use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
 use crate::service::{self, Outcome, Ready};
-use crate::{bench, config, console, link, packet, pki, steward, wireless};
+use crate::{agent, bench, config, console, link, packet, pki, steward, wireless};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
@@ -211,7 +211,8 @@ enum Command {
     },
     /// Report errors and unwise settings in a configuration
     Check {
-        /// The configuration of any of these processes, or the file of `caravan wireless`
+        /// The configuration of any of these processes, or the file of `caravan wireless` or
+        /// `caravan tunnel-agent`
         file: PathBuf,
     },
     /// Make, show and revoke keys and certificates
@@ -229,6 +230,9 @@ enum Command {
         802.11 over another interface, the air. docs/vpn-wireless.md shows how."
     )]
     Wireless(wireless::Args),
+    /// Get a tunnel from the machine at hand by a key that works once
+    #[command(subcommand)]
+    TunnelAgent(agent::Command),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
@@ -381,6 +385,7 @@ impl Cli {
                 wireless::run(&args)?;
                 String::new()
             }
+            Command::TunnelAgent(command) => agent::run(command)?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
                     role: args.role,

@@ -25,7 +25,7 @@ const NETWORKS_MAX: usize = 16;
 
 /// Options of `caravan tunnel-agent keys`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct KeysArgs {
+pub struct KeysArgs {
     /// Host's file
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct KeysArgs {
 /// Options of `caravan tunnel-agent revoke`.
 #[derive(Clone, Debug, clap::Args)]
 #[group(id = "which", required = true, multiple = false, args = ["key", "user", "all"])]
-pub(super) struct RevokeArgs {
+pub struct RevokeArgs {
     /// Host's file
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: PathBuf,
@@ -57,7 +57,7 @@ pub(super) struct RevokeArgs {
 
 /// Options of `caravan tunnel-agent member`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct MemberArgs {
+pub struct MemberArgs {
     /// Target's file
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: PathBuf,
@@ -130,14 +130,14 @@ fn user_at_host(text: &str) -> Result<(String, String), String> {
     Ok((user_id(user)?, host.to_owned()))
 }
 
-fn option(text: &str) -> Result<SecurityOption, String> {
+pub(super) fn option(text: &str) -> Result<SecurityOption, String> {
     let mut all = SecurityOption::ALL.into_iter();
     let found = all.find(|one| one.name().eq_ignore_ascii_case(text));
     found.ok_or_else(|| "options are Native, AH, ESP and AH+ESP".to_owned())
 }
 
 /// Reads `10.10.0.0/24`, without host bits.
-fn network(text: &str) -> Result<Network, String> {
+pub(super) fn network(text: &str) -> Result<Network, String> {
     let read = || {
         let (address, prefix_len) = text.split_once('/')?;
         let (address, prefix_len): (IpAddr, u8) = (address.parse().ok()?, prefix_len.parse().ok()?);

@@ -14,7 +14,7 @@ use crate::files;
 
 /// Options of `caravan tunnel-agent audit`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct AuditArgs {
+pub struct AuditArgs {
     /// The log
     file: PathBuf,
     /// An end that was noted before, as this command prints it: the log must have been there

@@ -40,7 +40,7 @@ const REPORTS_MAX: usize = 16;
 
 /// Options of `caravan tunnel-agent client`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct ClientArgs {
+pub struct ClientArgs {
     /// The agent's file; without it, this program itself builds the tunnel
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,

@@ -5,6 +5,8 @@ use std::fmt::Debug;
 
 use tracing::info;
 
+const NOTHING: &str = "nothing";
+
 /// What was shown last.
 #[derive(Default)]
 pub(super) struct Shown {
@@ -17,15 +19,20 @@ impl Shown {
     /// Shows the counts if they have changed.
     pub(super) fn show<D: Debug>(&mut self, drops: &BTreeMap<D, u64>) {
         let text = self.text(drops);
-        if text != self.last {
+        if text != self.last && text != NOTHING {
             info!("dropped: {text}");
             self.last = text;
         }
     }
 
-    fn text<D: Debug>(&self, drops: &BTreeMap<D, u64>) -> String {
+    /// All counts.
+    pub(super) fn text<D: Debug>(&self, drops: &BTreeMap<D, u64>) -> String {
         let counts = drops.iter().map(|(why, count)| format!("{why:?} {count}"));
         let unsent = (self.unsent > 0).then(|| format!("Unsent {}", self.unsent));
-        counts.chain(unsent).collect::<Vec<_>>().join(", ")
+        let all: Vec<String> = counts.chain(unsent).collect();
+        match all.is_empty() {
+            true => NOTHING.to_owned(),
+            false => all.join(", "),
+        }
     }
 }

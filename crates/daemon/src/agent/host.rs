@@ -70,9 +70,7 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     };
     info!("Host {fingerprint} serves {}", config.listen);
     let ended = serving.serve(&mut times, &mut signals, &mut answered).await;
-    serving.shown.show(serving.host.drops());
-    let head = serving.log.head();
-    info!("the log ends at line {} with {}", head.lines, head.former);
+    serving.stand();
     // The database is closed before the process ends.
     drop(serving);
     answered.close();
@@ -117,7 +115,7 @@ impl Serving {
             tokio::select! {
                 signal = signals.next() => match signal {
                     Signalled::Stop => return Ok(()),
-                    Signalled::Reload => warn!("a changed file is read at the next start"),
+                    Signalled::Reload => self.stand(),
                 },
                 received = self.socket.recv_from(&mut octets) => match received {
                     Ok((len, from)) => self.host.handle(from, &octets[..len], times.now()),
@@ -135,6 +133,18 @@ impl Serving {
                 self.host.set_clock(clock);
             }
         }
+    }
+
+    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
+    fn stand(&self) {
+        let head = self.log.head();
+        info!(
+            "{} requests in progress or remembered; the log ends at {}:{}; dropped: {}",
+            self.host.exchanges(),
+            head.lines,
+            head.former,
+            self.shown.text(self.host.drops())
+        );
     }
 
     /// Does what the machine wants.

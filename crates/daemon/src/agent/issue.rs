@@ -33,7 +33,7 @@ const LIFETIME_MAX_DAYS: u64 = 366;
 
 /// Options of `caravan tunnel-agent issue`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct IssueArgs {
+pub struct IssueArgs {
     /// Host's file
     #[arg(short, long, value_name = "FILE")]
     pub(super) config: PathBuf,
@@ -75,7 +75,7 @@ pub(super) struct IssueArgs {
 
 /// Options of `caravan tunnel-agent make`.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct MakeArgs {
+pub struct MakeArgs {
     /// How many keys
     #[arg(
         long,

@@ -3,6 +3,7 @@
 
 mod pool;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,6 +14,7 @@ use crypto::cert::SigningKey;
 use engine::agent::TunnelId;
 use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
+use engine::agent::identity::{AgentName, Identity};
 use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Output, Target};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -55,7 +57,7 @@ pub(super) async fn run(config: TargetConfig, folder: &Path) -> anyhow::Result<(
     let (answers, mut answered) = mpsc::channel(REPORTS_MAX);
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
     let database = Database::parse(&config.database, folder)?;
-    let (mut former, store, thread) = keep(database, answers.clone()).await?;
+    let (mut former, store, thread) = keep(database, fingerprint.name(), answers.clone()).await?;
     let tunnels: Vec<TunnelId> = former.iter().map(|it| it.spending.tunnel).collect();
     let leases = config.keys_file.with_extension("leases");
     let pool = config.pool.as_ref();
@@ -97,9 +99,7 @@ pub(super) async fn run(config: TargetConfig, folder: &Path) -> anyhow::Result<(
     info!("Target {fingerprint} serves {}", config.listen);
     let heard = (&mut answered, &mut reported);
     let ended = serving.serve(&mut times, &mut signals, heard).await;
-    serving.shown.show(serving.target.drops());
-    let head = serving.log.head();
-    info!("the log ends at line {} with {}", head.lines, head.former);
+    serving.stand();
     drop(serving);
     (answered.close(), reported.close());
     close(ends, thread).await;
@@ -116,14 +116,8 @@ async fn close(ends: Ends, store: JoinHandle<()>) {
 }
 
 fn host_entry(
-    (name, (identity, addresses)): (
-        &String,
-        &(
-            engine::agent::identity::Identity,
-            Vec<std::net::IpAddr>,
-        ),
-    ),
-) -> (engine::agent::identity::AgentName, HostEntry) {
+    (name, (identity, addresses)): (&String, &(Identity, Vec<IpAddr>)),
+) -> (AgentName, HostEntry) {
     let entry = HostEntry {
         name: name.clone(),
         identity: *identity,
@@ -133,7 +127,7 @@ fn host_entry(
 }
 
 /// What is the same in all of our ends.
-fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
+pub(super) fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
     let file = &config.private_key_file;
     let text = std::fs::read_to_string(file).map(Zeroizing::new);
     let text = text.with_context(|| format!("cannot read {}", file.display()))?;
@@ -151,12 +145,13 @@ fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
 /// Starts the database's worker. Returns also the tunnels of a former agent.
 async fn keep(
     database: Database,
+    name: AgentName,
     answers: mpsc::Sender<(u64, Answer)>,
 ) -> anyhow::Result<(Vec<Former>, Orders<(u64, Ask)>, JoinHandle<()>)> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (orders, thread) = worker::start("database", move |queue, ready| async move {
         let opened = async {
-            let mut store = Store::open(&database, StoreRole::Target).await?;
+            let mut store = Store::open(&database, StoreRole::Target(name)).await?;
             let former = store.former().await?;
             anyhow::Ok((store, former))
         };
@@ -285,7 +280,7 @@ impl Serving {
                         end.set(tokio::time::sleep(END_MAX));
                     }
                     Signalled::Stop => {}
-                    Signalled::Reload => warn!("a changed file is read at the next start"),
+                    Signalled::Reload => self.stand(),
                 },
                 () = &mut end => anyhow::bail!(
                     "{} tunnels could not be taken down; the next start tries again",
@@ -334,6 +329,18 @@ impl Serving {
             // A stranger may have tried. The true Client has its time.
             Report::Failed(_) => {}
         }
+    }
+
+    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
+    fn stand(&self) {
+        let head = self.log.head();
+        info!(
+            "{} tunnels; the log ends at {}:{}; dropped: {}",
+            self.target.tunnels().count(),
+            head.lines,
+            head.former,
+            self.shown.text(self.target.drops())
+        );
     }
 
     /// Does what the machine wants.

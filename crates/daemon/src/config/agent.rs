@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crypto::ed25519::VerifyKey;
 use crypto::hpke::PublicKey;
 use document::{Fault, Item, Value};
+use engine::agent::description::{Name, Proposals};
 use engine::agent::identity::{AgentName, Fingerprint, Identity};
 use engine::agent::sheet::{ADDRESS_MAX, HOSTS_MAX};
 use wire::agent::{PORT, is_text};
@@ -16,8 +17,15 @@ use wire::agent::{PORT, is_text};
 use super::read::{Keys, Read, ReadTable};
 use super::{ConfigError, Origin, read};
 
-/// Algorithms if the file names none: the strongest that every back-end of today has.
-const PROPOSALS: [&str; 2] = ["aes256-sha256-modp2048", "aes128-sha256-modp2048"];
+/// Algorithms if the file names none: what every back-end of today has.
+const PROPOSALS: [&str; 6] = [
+    "ike-aes256-sha256-modp2048",
+    "ike-aes128-sha256-modp2048",
+    "aes256gcm16-modp2048",
+    "aes128gcm16-modp2048",
+    "aes128-sha256-modp2048",
+    "ah-sha256-modp2048",
+];
 /// Proposals of a Target: Tunneling Info has room for no more.
 const PROPOSALS_MAX: usize = 8;
 /// Addresses of a Target, for the same reason.
@@ -296,14 +304,20 @@ struct TargetTable {
 
 /// `[targets.NAME]`
 struct KnownTarget {
-    identity: Identity,
+    known: Known,
     address: SocketAddr,
 }
 
 /// `[hosts.NAME]`
 struct KnownHost {
-    identity: Identity,
+    known: Known,
     addresses: Vec<IpAddr>,
+}
+
+/// An agent's public keys, or the file that has them.
+struct Known {
+    identity: Option<Identity>,
+    identity_file: Option<PathBuf>,
 }
 
 /// `[back_end]`
@@ -378,10 +392,42 @@ impl ReadTable for TargetTable {
     }
 }
 
+impl Known {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            identity: keys.given("identity")?,
+            identity_file: keys.given("identity_file")?,
+        })
+    }
+
+    fn check(&self, item: &Item, place: [&str; 2], folder: &Path) -> Result<Identity, Fault> {
+        let at = |key: &str, what: String| at(item, &[place[0], place[1], key], what);
+        match (self.identity, &self.identity_file) {
+            (Some(identity), None) => Ok(identity),
+            (None, Some(name)) => {
+                let path = folder.join(name);
+                let text = read(&path, Origin::Files).map_err(|fault| {
+                    at("identity_file", fault.to_string())
+                })?;
+                identity_of(text.trim()).ok_or_else(|| {
+                    let what = "this is not what `caravan tunnel-agent init` has written";
+                    at("identity_file", format!("{}: {what}", path.display()))
+                })
+            }
+            _ => Err(at(
+                "identity",
+                "identity or identity_file: what `caravan tunnel-agent init` prints there, or \
+                 the file *.pub that it makes"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
 impl ReadTable for KnownTarget {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
-            identity: keys.needed("identity", "what `caravan tunnel-agent init` prints there")?,
+            known: Known::of(keys)?,
             address: keys.needed("address", "address = \"192.0.2.9:51516\"")?,
         })
     }
@@ -390,7 +436,7 @@ impl ReadTable for KnownTarget {
 impl ReadTable for KnownHost {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
-            identity: keys.needed("identity", "what `caravan tunnel-agent init` prints there")?,
+            known: Known::of(keys)?,
             addresses: keys.needed("addresses", "addresses = [\"192.0.2.1\"]")?,
         })
     }
@@ -431,24 +477,24 @@ impl HostTable {
         for address in &self.addresses {
             check_place(item, address)?;
         }
-        let mut fingerprints: BTreeMap<Fingerprint, &str> = BTreeMap::new();
-        for (name, target) in &self.targets {
-            let other = fingerprints.insert(target.identity.fingerprint(), name);
+        let mut fingerprints: BTreeMap<Fingerprint, String> = BTreeMap::new();
+        let mut targets = BTreeMap::new();
+        for (name, target) in self.targets {
+            let identity = target.known.check(item, ["targets", &name], folder)?;
+            let other = fingerprints.insert(identity.fingerprint(), name.clone());
             if let Some(other) = other {
-                let text = format!("this is the identity of {other} too");
-                return Err(at(item, &["targets", name, "identity"], text));
+                let text = format!("this has the identity of {other} too");
+                return Err(at(item, &["targets", &name], text));
             }
+            targets.insert(name, (identity, target.address));
         }
-        let targets = self.targets.into_iter();
         Ok(HostConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,
             database: self.database,
             log_file: folder.join(self.log_file),
             addresses: self.addresses,
-            targets: targets
-                .map(|(name, it)| (name, (it.identity, it.address)))
-                .collect(),
+            targets,
             is_legacy: self.legacy,
         })
     }
@@ -468,27 +514,13 @@ impl TargetTable {
             let text = format!("1 to {PROPOSALS_MAX} proposals");
             return Err(at(item, &["proposals"], text));
         }
-        if !is_text(&self.identity) || !self.identity.is_ascii() {
-            let text = format!("{:?} is no IKE identity", self.identity);
-            return Err(at(item, &["identity"], text));
+        if let Err(fault) = Proposals::read(&self.proposals, self.legacy) {
+            return Err(at(item, &["proposals"], fault.to_string()));
         }
-        let mut names: BTreeMap<AgentName, &str> = BTreeMap::new();
-        for (name, host) in &self.hosts {
-            let is_word = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-            if name.len() > HOST_NAME_MAX || name.is_empty() || !name.chars().all(is_word) {
-                let text = "users are known as USER@NAME: letters, digits, '.', '-' and '_'";
-                return Err(at(item, &["hosts", name], text));
-            }
-            if host.addresses.is_empty() {
-                let text = "from nowhere it can say nothing";
-                return Err(at(item, &["hosts", name, "addresses"], text));
-            }
-            if let Some(other) = names.insert(host.identity.name(), name) {
-                let text = format!("this is the identity of {other} too");
-                return Err(at(item, &["hosts", name, "identity"], text));
-            }
+        if let Err(fault) = Name::parse(&self.identity) {
+            return Err(at(item, &["identity"], fault.to_string()));
         }
-        let hosts = self.hosts.into_iter();
+        let hosts = known_hosts(self.hosts, item, folder)?;
         Ok(TargetConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,
@@ -501,13 +533,40 @@ impl TargetTable {
             authority: folder.join(self.authority),
             proposals: self.proposals,
             pool: self.pool,
-            hosts: hosts
-                .map(|(name, it)| (name, (it.identity, it.addresses)))
-                .collect(),
+            hosts,
             is_legacy: self.legacy,
             back_end: self.back_end.check(item, folder)?,
         })
     }
+}
+
+type Hosts = BTreeMap<String, (Identity, Vec<IpAddr>)>;
+
+fn known_hosts(
+    tables: BTreeMap<String, KnownHost>,
+    item: &Item,
+    folder: &Path,
+) -> Result<Hosts, Fault> {
+    let mut names: BTreeMap<AgentName, String> = BTreeMap::new();
+    let mut hosts = BTreeMap::new();
+    for (name, host) in tables {
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        if name.len() > HOST_NAME_MAX || name.is_empty() || !name.chars().all(is_sign) {
+            let text = "users are known as USER@NAME: letters, digits, '.', '-' and '_'";
+            return Err(at(item, &["hosts", &name], text));
+        }
+        if host.addresses.is_empty() {
+            let text = "from nowhere it can say nothing";
+            return Err(at(item, &["hosts", &name, "addresses"], text));
+        }
+        let identity = host.known.check(item, ["hosts", &name], folder)?;
+        if let Some(other) = names.insert(identity.name(), name.clone()) {
+            let text = format!("this has the identity of {other} too");
+            return Err(at(item, &["hosts", &name], text));
+        }
+        hosts.insert(name, (identity, host.addresses));
+    }
+    Ok(hosts)
 }
 
 impl BackEndTable {
