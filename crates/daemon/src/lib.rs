@@ -10,6 +10,7 @@
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
 //! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
 
+pub mod agent;
 pub mod bench;
 pub mod blocks;
 pub mod capture;

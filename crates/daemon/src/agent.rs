@@ -1,0 +1,3 @@
+//! Tunnel agents as a program.
+
+pub mod store;
