@@ -65,8 +65,10 @@ pub enum StoreError {
     #[error("{}: it is no database of tunnel agents", .0.display())]
     Foreign(PathBuf),
     /// A later version of Caravan has made it.
-    #[error("its schema is version {found}, and this caravan knows versions up to {known}: \
-             use a newer caravan")]
+    #[error(
+        "the tables of the database are of version {found}, and this caravan knows versions up to \
+         {known}: use a newer caravan"
+    )]
     Newer {
         /// Its version.
         found: i64,
@@ -74,7 +76,7 @@ pub enum StoreError {
         known: i64,
     },
     /// A row is not as we write it.
-    #[error("it is damaged, or was changed by another program: {0}")]
+    #[error("the database is damaged, or another program has changed it: {0}")]
     Damaged(&'static str),
     /// There is such a key.
     #[error("there is a key with handle {0}: issue another one")]

@@ -42,6 +42,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// A file and our role in it.
 pub(super) struct Place {
     path: PathBuf,
+    lock_path: PathBuf,
     lock: File,
 }
 
@@ -95,7 +96,11 @@ impl Place {
         if !found.is_file() || !files::is_ours_alone(&found) {
             return Err(untrusted(&lock_path, "it is not our file: remove it"));
         }
-        let place = Self { path, lock };
+        let place = Self {
+            path,
+            lock_path,
+            lock,
+        };
         match role {
             StoreRole::Host => place.hold(HOST, "Host")?,
             StoreRole::Target(name) => place.hold(octet_of(name), "Target")?,
@@ -129,7 +134,7 @@ impl Place {
 
     fn of_lock(&self, fault: Errno) -> StoreError {
         StoreError::File {
-            path: self.path.with_extension("lock"),
+            path: self.lock_path.clone(),
             fault: fault.into(),
         }
     }
