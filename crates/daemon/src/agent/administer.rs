@@ -291,7 +291,10 @@ pub(super) async fn member(
         } => {
             let keys = read_digests(digests)?;
             store.enrol(user, host, &keys).await?;
-            Ok(format!("{} keys of {user}@{host} are enrolled\n", keys.len()))
+            Ok(format!(
+                "{} keys of {user}@{host} are enrolled\n",
+                keys.len()
+            ))
         }
         MemberCommand::List { json } => Ok(members(&store.members().await?, *json)),
     }
@@ -359,7 +362,10 @@ mod tests {
     #[test]
     fn words_of_a_member_are_read() {
         let found = network("10.10.0.0/24").unwrap();
-        assert_eq!((found.address.to_string(), found.prefix_len), ("10.10.0.0".into(), 24));
+        assert_eq!(
+            (found.address.to_string(), found.prefix_len),
+            ("10.10.0.0".into(), 24)
+        );
         assert!(network("fd00::/8").is_ok() && network("0.0.0.0/0").is_ok());
         assert!(network("::1/128").is_ok());
         for wrong in ["10.10.0.1/24", "10.0.0.0/33", "10.0.0.0", "::1/64", "x/8"] {

@@ -43,13 +43,17 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
     let context = || format!("cannot read {}", args.file.display());
     let file = files::open_plain(&args.file).with_context(context)?;
     if file.metadata().with_context(context)?.len() > LEN_MAX {
-        bail!("{} has more than {} MiB", args.file.display(), LEN_MAX >> 20);
+        bail!(
+            "{} has more than {} MiB",
+            args.file.display(),
+            LEN_MAX >> 20
+        );
     }
     let mut log = Vec::new();
     let read = file.take(LEN_MAX).read_to_end(&mut log);
     read.with_context(context)?;
-    let (role, whole) = judge(&log, args.end)
-        .with_context(|| format!("{} was changed", args.file.display()))?;
+    let (role, whole) =
+        judge(&log, args.end).with_context(|| format!("{} was changed", args.file.display()))?;
     let (lines, former) = (whole.head.lines, whole.head.former);
     if args.json {
         let text = serde_json::json!({
@@ -110,7 +114,13 @@ mod tests {
             let changed = text.replace("two", "twa");
             let bad = judge(changed.as_bytes(), None);
             assert_eq!(bad, Err(Broken::Changed { line: 3 }));
-            let cut = text.rsplit_once("\n").unwrap().0.rsplit_once('\n').unwrap().0;
+            let cut = text
+                .rsplit_once("\n")
+                .unwrap()
+                .0
+                .rsplit_once('\n')
+                .unwrap()
+                .0;
             let cut = format!("{cut}\n");
             let bad = judge(cut.as_bytes(), Some(head));
             assert_eq!(bad, Err(Broken::NotWhatWasNoted { lines: 3 }));

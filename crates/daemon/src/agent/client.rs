@@ -139,18 +139,22 @@ pub(super) async fn run(args: ClientArgs) -> anyhow::Result<()> {
     drop(tunnel_key);
     let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
     serving.shown.show(serving.client.drops());
+    if outcome.is_err() {
+        // Nobody else would take it down.
+        serving.abandon();
+    }
     let Serving {
         signer,
         ends: orders,
         ..
     } = serving;
     drop(orders);
-    reported.close();
     let closing = tokio::task::spawn_blocking(move || {
         ends.close();
         signer.close();
     });
-    let _ = closing.await;
+    let hear = async { while reported.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear);
     match outcome? {
         Outcome::Ended(_) => Ok(()),
         Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),

@@ -71,10 +71,11 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     info!("Host {fingerprint} serves {}", config.listen);
     let ended = serving.serve(&mut times, &mut signals, &mut answered).await;
     serving.stand();
-    // The database is closed before the process ends.
+    // What was asked is written before the process ends.
     drop(serving);
-    answered.close();
-    let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+    let closing = tokio::task::spawn_blocking(move || thread.join());
+    let hear = async { while answered.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear);
     ended
 }
 
@@ -160,8 +161,7 @@ impl Serving {
                 }
                 Output::Ask(number, ask) => {
                     if self.store.try_send((number, ask)).is_err() {
-                        self.host
-                            .answered(number, Answer::Unavailable, times.now());
+                        self.host.answered(number, Answer::Unavailable, times.now());
                     }
                 }
                 Output::Audit(event) => self.log.write(&event)?,

@@ -14,8 +14,8 @@ use engine::agent::sheet::{Head, Key, Secret};
 use engine::agent::{Handle, legacy};
 use engine::time::Calendar;
 
-use super::clock::calendar;
 use super::client::user_id;
+use super::clock::calendar;
 use super::paper::{Format, Sheet, day};
 use super::sheet_file::token_name;
 use super::store::{Database, Store, StoreRole};
@@ -125,7 +125,10 @@ pub(super) async fn issue(
         "Host's file has no addresses for the sheet: addresses = [\"host.example:51516\"]"
     );
     if args.legacy {
-        ensure!(config.is_legacy, "Host's file does not allow shared pairs: legacy = true");
+        ensure!(
+            config.is_legacy,
+            "Host's file does not allow shared pairs: legacy = true"
+        );
         for weakness in legacy::WEAKNESSES {
             console::complain(format!("warning: {weakness}"));
         }
@@ -173,7 +176,14 @@ pub(super) async fn issue(
 }
 
 fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprint> {
-    let names = || config.targets.keys().cloned().collect::<Vec<_>>().join(", ");
+    let names = || {
+        config
+            .targets
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let found = match &args.target {
         Some(name) => config
             .targets
@@ -184,7 +194,10 @@ fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprin
             match (all.next(), all.next()) {
                 (Some(one), None) => one,
                 (None, _) => bail!("Host's file has no [targets.NAME]"),
-                _ => bail!("there are several targets ({}): --target names one", names()),
+                _ => bail!(
+                    "there are several targets ({}): --target names one",
+                    names()
+                ),
             }
         }
     };
@@ -268,7 +281,10 @@ fn discard(token: Option<&Token>, records: &[(Handle, Record)]) {
 /// SHA-256 of each public half, a line each. A shared pair has none that Target could check.
 fn digests(records: &[(Handle, Record)]) -> String {
     let lines = records.iter().filter_map(|(_, record)| match &record.half {
-        Half::Public(key) => Some(format!("{}\n", hex(Hash::Sha256.digest(&[&key.0]).as_ref()))),
+        Half::Public(key) => Some(format!(
+            "{}\n",
+            hex(Hash::Sha256.digest(&[&key.0]).as_ref())
+        )),
         Half::Shared(_) => None,
     });
     lines.collect()

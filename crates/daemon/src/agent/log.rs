@@ -108,7 +108,10 @@ impl Log {
             // One that is asked for and not begun brings this line too.
             Ok(()) | Err(TrySendError::Full(())) => Ok(()),
             Err(TrySendError::Disconnected(())) => {
-                bail!("the log {} cannot be brought to the disk", self.path.display())
+                bail!(
+                    "the log {} cannot be brought to the disk",
+                    self.path.display()
+                )
             }
         }
     }
@@ -160,7 +163,10 @@ mod tests {
         let log = open().unwrap();
         assert_eq!(log.head().lines, 2);
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.lines().last().unwrap().ends_with("step=log-torn"), "{text}");
+        assert!(
+            text.lines().last().unwrap().ends_with("step=log-torn"),
+            "{text}"
+        );
         let whole = chain::verify("host", text.as_bytes(), Some(log.head())).unwrap();
         assert_eq!(whole.torn, 0);
         drop(log);

@@ -10,7 +10,11 @@ use tracing::warn;
 pub(super) fn hide() -> anyhow::Result<()> {
     show_nobody()?;
     // Locking what is yet to come would make an ordinary user's limit the limit of all memory.
-    let has_right = caps::has_cap(None, caps::CapSet::Effective, caps::Capability::CAP_IPC_LOCK);
+    let has_right = caps::has_cap(
+        None,
+        caps::CapSet::Effective,
+        caps::Capability::CAP_IPC_LOCK,
+    );
     let is_free = getrlimit(Resource::RLIMIT_MEMLOCK)?.0 == RLIM_INFINITY;
     let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     if !(is_free || has_right.unwrap_or(false)) || mlockall(flags).is_err() {

@@ -94,9 +94,9 @@ fn find(
 mod tests {
     use crypto::ed25519::VerifyKey;
     use crypto::hpke::PublicKey;
+    use engine::agent::Digest;
     use engine::agent::identity::{Fingerprint, Identity};
     use engine::agent::sheet::Secret;
-    use engine::agent::Digest;
     use engine::time::Calendar;
 
     use super::*;
@@ -126,7 +126,10 @@ mod tests {
             assert_eq!(head.addresses.len(), 1);
             assert_eq!(key.handle.0, [number as u8 + 3; 16]);
         }
-        let said = find(sheet().as_bytes(), 3, |_| {}).err().unwrap().to_string();
+        let said = find(sheet().as_bytes(), 3, |_| {})
+            .err()
+            .unwrap()
+            .to_string();
         assert!(said.contains("has 2 keys"), "{said}");
     }
 

@@ -7,9 +7,18 @@ use serde_json::json;
 /// The tables, by the paper's numbers.
 const TABLES: [(&str, Table); 4] = [
     ("Security objectives", Table::Objectives),
-    ("Threats, and the objectives that counter them", Table::Threats),
-    ("IPsec options, and the objectives that they satisfy", Table::Options),
-    ("Authentication, authorization and accounting, by step", Table::Aaa),
+    (
+        "Threats, and the objectives that counter them",
+        Table::Threats,
+    ),
+    (
+        "IPsec options, and the objectives that they satisfy",
+        Table::Options,
+    ),
+    (
+        "Authentication, authorization and accounting, by step",
+        Table::Aaa,
+    ),
 ];
 
 /// The text to print.
@@ -40,7 +49,12 @@ pub(super) fn run(is_json: bool) -> String {
 /// Cells below each other.
 fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max();
+    let width = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(String::len)
+            .max()
+    };
     let widths: Vec<usize> = (0..count).map(|at| width(at).unwrap_or(0)).collect();
     let lines = rows.iter().map(|row| {
         let cells = row.iter().zip(&widths);

@@ -100,19 +100,32 @@ pub(super) async fn run(config: TargetConfig, folder: &Path) -> anyhow::Result<(
     let heard = (&mut answered, &mut reported);
     let ended = serving.serve(&mut times, &mut signals, heard).await;
     serving.stand();
+    if ended.is_err() {
+        // Nobody would end them in time.
+        for id in serving.target.tunnels() {
+            let _ = ends.orders.try_send(Order::Destroy(u64::MAX, id));
+        }
+    }
     drop(serving);
-    (answered.close(), reported.close());
-    close(ends, thread).await;
+    close(ends, thread, answered, reported).await;
     ended
 }
 
 /// Waits until the workers have done what was ordered.
-async fn close(ends: Ends, store: JoinHandle<()>) {
+async fn close(
+    ends: Ends,
+    store: JoinHandle<()>,
+    mut answered: mpsc::Receiver<(u64, Answer)>,
+    mut reported: mpsc::Receiver<Report>,
+) {
     let closing = tokio::task::spawn_blocking(move || {
         ends.close();
         store.join()
     });
-    let _ = closing.await;
+    // Whoever still says something must not wait.
+    let hear = async { while answered.recv().await.is_some() {} };
+    let also = async { while reported.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear, also);
 }
 
 fn host_entry(

@@ -54,7 +54,12 @@ pub struct WriteArgs {
     #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
     proposals: Vec<String>,
     /// File with a session key of 64 hexadecimal digits
-    #[arg(long, value_name = "FILE", conflicts_with = "cert", required_unless_present = "cert")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "cert",
+        required_unless_present = "cert"
+    )]
     session_key: Option<PathBuf>,
     /// Our certificates, PEM
     #[arg(long, value_name = "FILE", requires_all = ["key", "peer_cert"])]
@@ -160,9 +165,8 @@ fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
         let digits = read(path)?;
         let octets = octets_of(digits.trim());
         let key = octets.and_then(|octets| octets.as_slice().try_into().ok());
-        let key = key.with_context(|| {
-            format!("{} does not have 64 hexadecimal digits", path.display())
-        })?;
+        let key =
+            key.with_context(|| format!("{} does not have 64 hexadecimal digits", path.display()))?;
         return Ok(Credential::PresharedKey(SessionKey(key)));
     }
     let (Some(cert), Some(key), Some(peer)) = (&args.cert, &args.key, &args.peer_cert) else {

@@ -126,6 +126,8 @@ pub struct BackEndChoice {
     pub socket: Option<PathBuf>,
     /// Where configuration files go.
     pub folder: Option<PathBuf>,
+    /// A connection of the running gateway's own, by which it is found.
+    pub connection: Option<String>,
     /// For whom texts are written, if they are only written.
     pub writer: Option<String>,
 }
@@ -326,6 +328,7 @@ struct BackEndTable {
     kind: BackEndKind,
     socket: Option<PathBuf>,
     folder: Option<PathBuf>,
+    connection: Option<String>,
     writer: Option<String>,
 }
 
@@ -377,8 +380,10 @@ impl ReadTable for TargetTable {
                 "certificate_file",
                 "our certificate: certificate_file = \"target.example.pem\"",
             )?,
-            private_key_file: keys
-                .needed("private_key_file", "private_key_file = \"target.example.key\"")?,
+            private_key_file: keys.needed(
+                "private_key_file",
+                "private_key_file = \"target.example.key\"",
+            )?,
             authority: keys.needed(
                 "authority",
                 "the folder that `caravan pki ca` has made: authority = \"pki\"",
@@ -406,9 +411,8 @@ impl Known {
             (Some(identity), None) => Ok(identity),
             (None, Some(name)) => {
                 let path = folder.join(name);
-                let text = read(&path, Origin::Files).map_err(|fault| {
-                    at("identity_file", fault.to_string())
-                })?;
+                let text = read(&path, Origin::Files)
+                    .map_err(|fault| at("identity_file", fault.to_string()))?;
                 identity_of(text.trim()).ok_or_else(|| {
                     let what = "this is not what `caravan tunnel-agent init` has written";
                     at("identity_file", format!("{}: {what}", path.display()))
@@ -448,6 +452,7 @@ impl ReadTable for BackEndTable {
             kind: keys.given("kind")?,
             socket: keys.given("socket")?,
             folder: keys.given("folder")?,
+            connection: keys.given("connection")?,
             writer: keys.given("writer")?,
         })
     }
@@ -574,8 +579,10 @@ impl BackEndTable {
         let is_files = self.kind == BackEndKind::Files;
         if is_files != self.writer.is_some() {
             let text = match is_files {
-                true => "kind = \"files\" needs writer = \"setkey\", or another of `caravan \
-                         tunnel-agent write --help`",
+                true => {
+                    "kind = \"files\" needs writer = \"setkey\", or another of `caravan \
+                         tunnel-agent write --help`"
+                }
                 false => "this belongs to kind = \"files\"",
             };
             let key = if is_files { "kind" } else { "writer" };
@@ -585,6 +592,7 @@ impl BackEndTable {
             kind: self.kind,
             socket: self.socket.map(|it| folder.join(it)),
             folder: self.folder.map(|it| folder.join(it)),
+            connection: self.connection,
             writer: self.writer,
         })
     }

@@ -48,7 +48,10 @@ impl Sockets {
             });
         }
         if hosts.iter().all(Option::is_none) {
-            bail!("no Host of the sheet has an address ({})", addresses.join(", "));
+            bail!(
+                "no Host of the sheet has an address ({})",
+                addresses.join(", ")
+            );
         }
         let v4 = UdpSocket::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), 0));
         let v6 = UdpSocket::bind((IpAddr::from(Ipv6Addr::UNSPECIFIED), 0));
@@ -72,7 +75,11 @@ impl Sockets {
     }
 
     /// The next message, from anybody: only what is sealed to us is believed.
-    async fn receive(&self, octets: &mut [u8], others: &mut [u8]) -> (bool, std::io::Result<usize>) {
+    async fn receive(
+        &self,
+        octets: &mut [u8],
+        others: &mut [u8],
+    ) -> (bool, std::io::Result<usize>) {
         let v6 = async {
             match &self.v6 {
                 Some(socket) => socket.recv(others).await,
@@ -207,6 +214,13 @@ impl Serving {
         let order = Order::Destroy(DESTROY, tunnel);
         if self.ends.try_send(order).is_err() {
             self.client.destroyed(false, times.now());
+        }
+    }
+
+    /// Orders that nothing is left, when the agent itself has failed.
+    pub(super) fn abandon(&self) {
+        if let Some(tunnel) = self.tunnel {
+            let _ = self.ends.try_send(Order::Destroy(DESTROY, tunnel));
         }
     }
 

@@ -141,8 +141,17 @@ mod tests {
 
     #[test]
     fn a_pool_is_a_network_with_room() {
-        assert_eq!(range("fd00::/64"), Some(("fd00::1".parse().unwrap(), COUNT_MAX)));
-        for wrong in ["10.77.0.1/24", "10.77.0.0/31", "10.77.0.0", "x/24", "10.77.0.0/33"] {
+        assert_eq!(
+            range("fd00::/64"),
+            Some(("fd00::1".parse().unwrap(), COUNT_MAX))
+        );
+        for wrong in [
+            "10.77.0.1/24",
+            "10.77.0.0/31",
+            "10.77.0.0",
+            "x/24",
+            "10.77.0.0/33",
+        ] {
             assert_eq!(range(wrong), None, "{wrong}");
         }
         assert_eq!(range("0.0.0.0/0").unwrap().1, COUNT_MAX);

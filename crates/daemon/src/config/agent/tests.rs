@@ -66,16 +66,39 @@ fn what_cannot_work_is_refused_at_its_place() {
     for (text, key, says) in [
         ("role = \"hots\"".to_owned(), "role", "host"),
         (host("databse = \"x\""), "databse", "database"),
-        (host("targets = { o = { identity = \"00\", address = \"192.0.2.9:1\" } }"),
-         "targets.o.identity", "init"),
+        (
+            host("targets = { o = { identity = \"00\", address = \"192.0.2.9:1\" } }"),
+            "targets.o.identity",
+            "init",
+        ),
         (host("").replace(":51516", ""), "addresses", "NAME:PORT"),
-        (target("").replace("192.0.2.9", "0.0.0.0"), "addresses", "nobody can reach"),
+        (
+            target("").replace("192.0.2.9", "0.0.0.0"),
+            "addresses",
+            "nobody can reach",
+        ),
         (target("proposals = []"), "proposals", "1 to 8"),
-        (target("proposals = [\"3des-md5\"]"), "proposals", "legacy = true"),
-        (target("back_end = { writer = \"setkey\" }"), "back_end.writer", "files"),
-        (target("back_end = { kind = \"files\" }"), "back_end.kind", "writer"),
+        (
+            target("proposals = [\"3des-md5\"]"),
+            "proposals",
+            "legacy = true",
+        ),
+        (
+            target("back_end = { writer = \"setkey\" }"),
+            "back_end.writer",
+            "files",
+        ),
+        (
+            target("back_end = { kind = \"files\" }"),
+            "back_end.kind",
+            "writer",
+        ),
         (target(&twice), "hosts.b", "of a too"),
-        (host("targets = { o = { address = \"192.0.2.9:1\" } }"), "targets.o", "identity_file"),
+        (
+            host("targets = { o = { address = \"192.0.2.9:1\" } }"),
+            "targets.o",
+            "identity_file",
+        ),
         (target(&spaced), "hosts.a b", "USER@NAME"),
     ] {
         let Err(fault) = parse(&text) else {
