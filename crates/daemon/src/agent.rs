@@ -9,6 +9,7 @@ mod administer;
 mod audit;
 pub mod backend;
 mod certify;
+mod choice;
 mod client;
 mod clock;
 mod drops;
@@ -32,9 +33,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 
-use crate::config::agent::{
-    AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load,
-};
+use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
 
 /// `caravan tunnel-agent`
 #[derive(Debug, Subcommand)]
@@ -51,8 +50,10 @@ pub enum Command {
     #[command(after_help = "Example:\n  caravan tunnel-agent host -c host.toml")]
     Host(RunArgs),
     /// Run Target's agent, which builds the other ends, in the foreground
-    #[command(after_help = "Example:\n  caravan tunnel-agent target -c target.toml\n\n\
-        It takes all tunnels down when it ends.")]
+    #[command(
+        after_help = "Example:\n  caravan tunnel-agent target -c target.toml\n\n\
+        It takes all tunnels down when it ends."
+    )]
     Target(RunArgs),
     /// Make the secret keys of Host or Target, and print their public halves
     #[command(after_help = "Example:\n  caravan tunnel-agent init host.keys\n\n\
@@ -115,17 +116,17 @@ pub struct RunArgs {
     config: PathBuf,
 }
 
-/// Runs a command. Returns the text to print.
-pub fn run(command: Command) -> anyhow::Result<String> {
+/// Runs a command. Returns the text to print. `runtime_dir` has the control sockets of this program.
+pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
     let served = match command {
-        Command::Client(args) => served(client::run(*args)),
+        Command::Client(args) => served(client::run(*args, runtime_dir)),
         Command::Host(args) => {
             let (config, folder) = host_of(&args.config)?;
             served(host::run(config, &folder))
         }
         Command::Target(args) => {
             let (config, folder) = target_of(&args.config)?;
-            served(target::run(config, &folder))
+            served(target::run(config, &folder, runtime_dir))
         }
         Command::Init { file } => return init(&file),
         Command::Issue(args) => {

@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
+use crate::agent::backend::attendant;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
@@ -236,6 +237,9 @@ enum Command {
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
+    /// Run one tunnel for an agent, which starts it
+    #[command(hide = true)]
+    TunnelEnd,
     /// Seal and open single packets with given keys: JSON lines on standard input
     #[command(hide = true)]
     Packet(packet::Args),
@@ -385,7 +389,7 @@ impl Cli {
                 wireless::run(&args)?;
                 String::new()
             }
-            Command::TunnelAgent(command) => agent::run(command)?,
+            Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
                     role: args.role,
@@ -393,6 +397,10 @@ impl Cli {
                     runtime_dir: global.runtime_dir,
                     state_dir: global.state_dir,
                 })?;
+                String::new()
+            }
+            Command::TunnelEnd => {
+                attendant::run()?;
                 String::new()
             }
             Command::Packet(args) => {

@@ -4,6 +4,8 @@
 //! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`], [`ether`] (devices and sockets),
 //! [`planes`] (packet threads around the engine's planes). `main.rs` only calls into here.
 //!
+//! Tunnel agents: [`agent`].
+//!
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`token`], [`console`].
 //!

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 use wire::agent::{USER_ID_MAX, Verdict};
 
-use super::backend::Backend;
+use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
@@ -93,7 +93,7 @@ fn objective(text: &str) -> Result<Objective, String> {
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.
-pub(super) async fn run(args: ClientArgs) -> anyhow::Result<()> {
+pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
     let mut signals = service::Signals::new(service::hang_ups()?)?;
     memory::hide()?;
     let config = config_of(args.config.as_deref())?;
@@ -108,8 +108,8 @@ pub(super) async fn run(args: ClientArgs) -> anyhow::Result<()> {
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
-    let choice = config.back_end.clone();
-    let open = move || Backend::open_client(choice);
+    let chosen = config.back_end.clone();
+    let open = move || choice::open(chosen, End::Client, runtime_dir);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
     let log = config.log_file.as_ref();

@@ -4,7 +4,7 @@
 mod pool;
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 use zeroize::Zeroizing;
 
-use super::backend::Backend;
 use super::certify::Guests;
+use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::ends::{self, Ends, Order, Report};
@@ -31,7 +31,7 @@ use super::log::Log;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{key_file, memory};
-use crate::config::agent::TargetConfig;
+use crate::config::agent::{BackEndKind, TargetConfig};
 use crate::service::{self, Signalled, Signals};
 use pool::Pool;
 
@@ -43,7 +43,11 @@ const REPORTS_MAX: usize = 256;
 const END_MAX: Duration = Duration::from_secs(30);
 
 /// Serves until SIGTERM or SIGINT, then ends all tunnels.
-pub(super) async fn run(config: TargetConfig, folder: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(
+    config: TargetConfig,
+    folder: &Path,
+    runtime_dir: PathBuf,
+) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     memory::hide()?;
     let keys = key_file::load(&config.keys_file)?;
@@ -62,12 +66,15 @@ pub(super) async fn run(config: TargetConfig, folder: &Path) -> anyhow::Result<(
     let leases = config.keys_file.with_extension("leases");
     let pool = config.pool.as_ref();
     let pool = pool.map(|network| Pool::open(network, &leases, &tunnels));
-    let choice = config.back_end.clone();
-    let open = move || Backend::open_target(choice);
+    let chosen = config.back_end.clone();
+    let is_files = chosen.kind == BackEndKind::Files;
+    let open = move || choice::open(chosen, End::Target, runtime_dir);
     let (ends, up) = ends::start(open, tunnels, reports).await?;
-    // What the back-end says counts: a tunnel that it does not have is not up.
+    // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
+    // noted any more. Texts alone know nothing.
     for one in &mut former {
-        one.has_arrived = up.contains(&one.spending.tunnel);
+        let is_up = up.contains(&one.spending.tunnel);
+        one.has_arrived = is_up && (one.has_arrived || !is_files);
     }
     let machine = target::Config {
         keys,

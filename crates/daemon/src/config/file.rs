@@ -132,6 +132,9 @@ pub struct DaemonTable {
     /// Default, if started as root: the user caravan; if there is no such user it stays root and
     /// warns. "root": stay root without a warning. It keeps no capability in any case.
     pub user: Option<String>,
+    /// Folder whose files `*.toml` add connections and pools: a tunnel agent writes one for each
+    /// tunnel. Only its owner may write there.
+    pub include: Option<PathBuf>,
 }
 
 impl Default for DaemonTable {
@@ -146,6 +149,7 @@ impl Default for DaemonTable {
             dns: true,
             clamp_mss: true,
             user: None,
+            include: None,
         }
     }
 }
@@ -161,6 +165,7 @@ impl ReadTable for DaemonTable {
             dns: keys.or("dns", usual.dns)?,
             clamp_mss: keys.or("clamp_mss", usual.clamp_mss)?,
             user: keys.or("user", usual.user)?,
+            include: keys.or("include", usual.include)?,
         })
     }
 }
