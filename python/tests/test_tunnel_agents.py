@@ -273,10 +273,10 @@ def test_the_commands_of_the_page_do_what_they_say(output: Path) -> None:
                 (folder / block.words[1]).write_text(block.text)
                 continue
             path = f"export PATH={caravan_binary().parent}:$PATH"
-            argv = ["sh", "-euc", f"umask 077\ncd '{folder}'\n{path}\n{block.text}"]
+            argv = ["sh", "-euc", f"cd '{folder}'\n{path}\n{block.text}"]
             if block.words[1:] == ("runs",):
                 process = host.popen(argv, environment(host))
-                process.wait_for(lambda: is_ready(process), block.text, 30)  # noqa: B023
+                process.wait_for(lambda: is_ready(host, process), block.text, 30)  # noqa: B023
                 running.append(process)
                 continue
             done = host.run(argv, 120, environment(host), check=False)
@@ -286,7 +286,9 @@ def test_the_commands_of_the_page_do_what_they_say(output: Path) -> None:
             process.stop(grace_s=40)
 
 
-def is_ready(process: Process) -> bool:
-    """Whether an agent serves, a gateway runs, or a tunnel is up."""
+def is_ready(host: Host, process: Process) -> bool:
+    """Whether an agent serves, a tunnel is up, or a gateway answers."""
     said = process.stderr() + process.stdout()
-    return any(words in said for words in (" serves ", "the tunnel is up", "ready"))
+    if "gateway" in process.argv[-1]:
+        return order(host, "status").code == 0
+    return " serves " in said or "the tunnel is up" in said

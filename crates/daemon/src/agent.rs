@@ -119,14 +119,14 @@ pub struct RunArgs {
 /// Runs a command. Returns the text to print. `runtime_dir` has the control sockets of this program.
 pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
     let served = match command {
-        Command::Client(args) => served(client::run(*args, runtime_dir)),
+        Command::Client(args) => wait(client::run(*args, runtime_dir)),
         Command::Host(args) => {
             let (config, folder) = host_of(&args.config)?;
-            served(host::run(config, &folder))
+            wait(host::run(config, &folder))
         }
         Command::Target(args) => {
             let (config, folder) = target_of(&args.config)?;
-            served(target::run(config, &folder, runtime_dir))
+            wait(target::run(config, &folder, runtime_dir))
         }
         Command::Init { file } => return init(&file),
         Command::Issue(args) => {
@@ -151,10 +151,6 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Tables { json } => return Ok(tables::run(json)),
     };
     served.map(|()| String::new())
-}
-
-fn served(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    wait(work)
 }
 
 fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -94,10 +94,11 @@ fn objective(text: &str) -> Result<Objective, String> {
 
 /// Asks for a tunnel, keeps it up and takes it down.
 pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
-    let mut signals = service::Signals::new(service::hang_ups()?)?;
     memory::hide()?;
     let config = config_of(args.config.as_deref())?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
+    // Not before: ^C ends whoever types.
+    let mut signals = service::Signals::new(service::hang_ups()?)?;
     if head.not_after < calendar() {
         warn!("the keys of this sheet have expired, by this machine's clock");
     }
