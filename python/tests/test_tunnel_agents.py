@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from caravan.testbed.process import Process
 from caravan.testbed.strongswan import Charon
 from caravan.testbed.traffic import download, make_file, serve_files
 
+SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 FILE_BYTES = 300_000
 ETHER_TYPE_IPV4 = 0x0800
 CLIENT = ["requested", "accepted", "up"]
@@ -66,6 +68,7 @@ class Bed:
         self.pair = pair
         self.folder = output / "folder"
         self.folder.mkdir(parents=True)
+        self.sheet = self.folder / "sheet.txt"
         self._key = 0
         self._ends = contextlib.ExitStack()
         self.network = self._ends.enter_context(AgentNetwork(output, has_nat=pair.has_nat))
@@ -94,7 +97,13 @@ class Bed:
         words = ("--user", "alice", "--count", str(KEYS), "--out", f"{folder}/sheet.txt")
         agent(host, "issue", "-c", f"{folder}/host.toml", *words).check()
 
+    def _texts(self, name: str) -> list[str]:
+        (self.folder / name).mkdir(mode=0o700)
+        return ['kind = "files"', 'writer = "caravan"', f'folder = "{name}"']
+
     def _target_end(self) -> list[str]:
+        if self.pair.target == "files":
+            return self._texts("target")
         if self.pair.target == "strongswan":
             charon = self._ends.enter_context(Charon(self.network.target))
             return ['kind = "strongswan"', f'socket = "{charon.socket}"']
@@ -103,6 +112,8 @@ class Bed:
         return ['connection = "idle"', 'folder = "tunnels"']
 
     def _client_end(self) -> list[str]:
+        if self.pair.client == "files":
+            return ["[back_end]", *self._texts("client")]
         if self.pair.client == "strongswan":
             charon = self._ends.enter_context(Charon(self.network.client))
             return ["[back_end]", 'kind = "strongswan"', f'socket = "{charon.socket}"']
@@ -116,7 +127,7 @@ class Bed:
     def client(self, key: int, *options: str) -> Agent:
         """Client's agent with a key of the sheet."""
         words = ("-c", f"{self.folder}/client.toml", "--user", "alice", "--key", str(key))
-        sheet = ("--sheet", f"{self.folder}/sheet.txt")
+        sheet = ("--sheet", str(self.sheet))
         return Agent(self.network.client, "client", *words, *sheet, *options)
 
     def fetch(self) -> str:
@@ -292,3 +303,84 @@ def is_ready(host: Host, process: Process) -> bool:
     if "gateway" in process.argv[-1]:
         return order(host, "status").code == 0
     return " serves " in said or "the tunnel is up" in said
+
+
+@pytest.fixture
+def texts(output: Path) -> Iterator[Bed]:
+    """Agents whose back-ends only write texts."""
+    made = Bed(output, Pair("files", "files"))
+    yield made
+    made.close()
+
+
+@pytest.mark.root
+def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
+    texts: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = texts.folder
+    settings = folder / "softhsm2.conf"
+    tokens = folder / "tokens"
+    tokens.mkdir()
+    settings.write_text(f"directories.tokendir = {tokens}\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    (folder / "pin").write_text("1234")
+    client, keeper = texts.network.client, texts.network.keeper
+    token = ("softhsm2-util", "--init-token", "--free", "--label", "alice")
+    client.run([*token, "--pin", "1234", "--so-pin", "5678"])
+    where = ("--module", SOFTHSM, "--token", "alice", "--pin-file", f"{folder}/pin")
+    made = ("--count", "2", "--out", f"{folder}/keys.txt", "--public", f"{folder}/keys.pub")
+    agent(client, "make", *made, *where).check()
+    told = ("--user", "alice", "--public", f"{folder}/keys.pub", "--out", f"{folder}/head.txt")
+    agent(keeper, "issue", "-c", f"{folder}/host.toml", *told).check()
+    texts.sheet.write_text((folder / "head.txt").read_text() + (folder / "keys.txt").read_text())
+    with texts.client(1, *where) as one:
+        key = one.wait_for("up").fields["key"]
+    assert texts.state(key) == "used"
+    assert texts.client(1, *where).process.wait(30).code == 1
+    with texts.client(2, *where) as two:
+        two.wait_for("up")
+        for part in tokens.iterdir():
+            part.rename(folder / part.name)
+        ended = two.wait_for("ended")
+        assert ended.fields["why"] == "logged-out"
+
+
+@pytest.mark.root
+def test_a_client_whose_clock_is_wrong_is_told_the_time_and_spends_no_key(texts: Bed) -> None:
+    words = ("-c", f"{texts.folder}/client.toml", "--user", "alice", "--sheet", str(texts.sheet))
+    argv = [str(caravan_binary()), "tunnel-agent", "client", *words]
+    client = texts.network.client
+    late = client.popen(["faketime", "-f", "-2h", *argv], environment(client), name="late")
+    late.wait_for(lambda: "step=up" in late.stderr(), "up", 30)
+    late.stop()
+    steps = [event.step for event in read_events(late.stderr())]
+    assert steps == ["requested", *CLIENT, "ended"]
+
+
+@pytest.mark.root
+def test_a_target_whose_clock_is_wrong_lets_nobody_in(texts: Bed) -> None:
+    texts.target.stop()
+    argv = [str(caravan_binary()), "tunnel-agent", "target", "-c", f"{texts.folder}/target.toml"]
+    target = texts.network.target
+    late = target.popen(["faketime", "-f", "-2h", *argv], environment(target), name="late")
+    late.wait_for(lambda: " serves " in late.stderr(), "readiness", 30)
+    done = texts.client(texts.next_key()).process.wait(60)
+    assert done.code == 1 and "step=up" not in done.stderr
+    assert list((texts.folder / "target").iterdir()) == []
+    late.stop()
+
+
+@pytest.mark.root
+def test_a_database_that_is_locked_or_gone_makes_no_tunnel_and_spends_no_key(texts: Bed) -> None:
+    database = texts.folder / "host.db"
+    with sqlite3.connect(database, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        done = texts.client(1).process.wait(80)
+        assert done.code == 1 and "step=up" not in done.stderr
+        other.execute("ROLLBACK")
+    with texts.client(1) as client:
+        client.wait_for("up")
+    database.rename(database.with_suffix(".away"))
+    done = texts.client(2).process.wait(80)
+    assert done.code == 1 and "step=up" not in done.stderr
+    assert list((texts.folder / "client").iterdir()) == []
