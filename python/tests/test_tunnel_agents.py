@@ -348,9 +348,7 @@ def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
 @pytest.mark.root
 def test_a_client_whose_clock_is_wrong_is_told_the_time_and_spends_no_key(texts: Bed) -> None:
     words = ("-c", f"{texts.folder}/client.toml", "--user", "alice", "--sheet", str(texts.sheet))
-    argv = [str(caravan_binary()), "tunnel-agent", "client", *words]
-    client = texts.network.client
-    late = client.popen(["faketime", "-f", "-2h", *argv], environment(client), name="late")
+    late = two_hours_late(texts.network.client, "client", *words)
     late.wait_for(lambda: "step=up" in late.stderr(), "up", 30)
     late.stop()
     steps = [event.step for event in read_events(late.stderr())]
@@ -360,9 +358,7 @@ def test_a_client_whose_clock_is_wrong_is_told_the_time_and_spends_no_key(texts:
 @pytest.mark.root
 def test_a_target_whose_clock_is_wrong_lets_nobody_in(texts: Bed) -> None:
     texts.target.stop()
-    argv = [str(caravan_binary()), "tunnel-agent", "target", "-c", f"{texts.folder}/target.toml"]
-    target = texts.network.target
-    late = target.popen(["faketime", "-f", "-2h", *argv], environment(target), name="late")
+    late = two_hours_late(texts.network.target, "target", "-c", f"{texts.folder}/target.toml")
     late.wait_for(lambda: " serves " in late.stderr(), "readiness", 30)
     done = texts.client(texts.next_key()).process.wait(60)
     assert done.code == 1 and "step=up" not in done.stderr
@@ -384,3 +380,11 @@ def test_a_database_that_is_locked_or_gone_makes_no_tunnel_and_spends_no_key(tex
     done = texts.client(2).process.wait(80)
     assert done.code == 1 and "step=up" not in done.stderr
     assert list((texts.folder / "client").iterdir()) == []
+
+
+def two_hours_late(host: Host, *words: str) -> Process:
+    """An agent with a wrong clock."""
+    (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+    wrong = (f"LD_PRELOAD={library}", "FAKETIME=-2h", "FAKETIME_DONT_FAKE_MONOTONIC=1")
+    argv = ["env", *wrong, str(caravan_binary()), "tunnel-agent", *words]
+    return host.popen(argv, environment(host), name="late")
