@@ -165,9 +165,8 @@ impl Store {
 
     /// Writes new keys, all or none. They must be valid.
     pub async fn issue(&mut self, keys: &[(Handle, Record)]) -> Result<(), StoreError> {
-        let work = self.within_transaction(Access::Writes, async |link| {
-            keys::issue(link, keys).await
-        });
+        let work =
+            self.within_transaction(Access::Writes, async |link| keys::issue(link, keys).await);
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
@@ -332,7 +331,9 @@ async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    timeout(limit, work).await.unwrap_or(Err(StoreError::Silent))
+    timeout(limit, work)
+        .await
+        .unwrap_or(Err(StoreError::Silent))
 }
 
 /// Refuses what no message, certificate or list could show.

@@ -27,7 +27,11 @@ pub(super) async fn answer(link: &mut Link, ask: &Ask) -> Result<Answer, StoreEr
     };
     let query = match ask {
         Ask::Find(_) => concat!("SELECT ", columns!(), " FROM agent_keys WHERE handle = $1"),
-        _ => concat!("SELECT ", columns!(), " FROM agent_keys WHERE handle = $1 FOR UPDATE"),
+        _ => concat!(
+            "SELECT ",
+            columns!(),
+            " FROM agent_keys WHERE handle = $1 FOR UPDATE"
+        ),
     };
     let rows = link.rows(query, &[Value::octets(&handle.0)]).await?;
     let Some(row) = rows.into_iter().next() else {
@@ -78,12 +82,14 @@ async fn write(link: &mut Link, handle: Handle, state: &State) -> Result<(), Sto
             let sql = "UPDATE agent_keys SET state = 'used', answer = $1 \
                        WHERE handle = $2 AND state = 'taken' AND request = $3";
             let answer = Value::octets(answer.as_deref().unwrap_or_default());
-            link.change(sql, &[answer, handle, Value::octets(&request.0)]).await?
+            link.change(sql, &[answer, handle, Value::octets(&request.0)])
+                .await?
         }
         State::Failed { request } => {
             let sql = "UPDATE agent_keys SET state = 'failed' \
                        WHERE handle = $1 AND state = 'taken' AND request = $2";
-            link.change(sql, &[handle, Value::octets(&request.0)]).await?
+            link.change(sql, &[handle, Value::octets(&request.0)])
+                .await?
         }
         // No question of Host leads to these.
         State::Valid | State::Revoked => 0,
@@ -135,7 +141,11 @@ pub(super) async fn revoke(link: &mut Link, which: &Which) -> Result<usize, Stor
 
 /// Every key, by user.
 pub(super) async fn all(link: &mut Link) -> Result<Vec<(Handle, Record)>, StoreError> {
-    let query = concat!("SELECT ", columns!(), " FROM agent_keys ORDER BY user_id, handle");
+    let query = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM agent_keys ORDER BY user_id, handle"
+    );
     let rows = link.rows(query, &[]).await?;
     rows.into_iter().map(record_of).collect()
 }

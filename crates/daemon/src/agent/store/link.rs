@@ -1,10 +1,10 @@
 //! One connection to either database. SQL is written once, in words that both know; what differs
 //! is replaced by the file of the database.
 
+use super::StoreError;
 use super::postgres::Session;
 use super::sqlite::Opened;
 use super::value::{Row, Value};
-use super::StoreError;
 
 /// One connection.
 pub(super) enum Link {

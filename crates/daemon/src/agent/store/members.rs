@@ -79,7 +79,13 @@ pub(super) async fn set(link: &mut Link, member: &Member) -> Result<(), StoreErr
     link.change(upsert, &values).await?;
     let forget = "DELETE FROM agent_enrolled WHERE user_id = $1 AND host = $2";
     link.change(forget, &values[..2]).await?;
-    add_keys(link, &member.user, &member.host, member.enrolled.iter().flatten()).await
+    add_keys(
+        link,
+        &member.user,
+        &member.host,
+        member.enrolled.iter().flatten(),
+    )
+    .await
 }
 
 /// Enrols more keys of a member. Only enrolled ones serve him from then on.
@@ -128,7 +134,9 @@ pub(super) async fn all(link: &mut Link) -> Result<Vec<Member>, StoreError> {
         let demands_enrolled = row.is()?;
         let (user, host) = (row.text()?, row.text()?);
         let query = "SELECT key_digest FROM agent_enrolled WHERE user_id = $1 AND host = $2";
-        let keys = link.rows(query, &[user.as_str().into(), host.as_str().into()]).await?;
+        let keys = link
+            .rows(query, &[user.as_str().into(), host.as_str().into()])
+            .await?;
         let keys = keys.into_iter().map(|mut row| Ok(Digest(*row.array()?)));
         let keys = keys.collect::<Result<BTreeSet<_>, StoreError>>()?;
         members.push(Member {

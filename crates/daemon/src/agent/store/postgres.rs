@@ -77,7 +77,9 @@ pub(super) struct Session {
 impl Server {
     /// Whether a text is an address of PostgreSQL.
     pub(super) fn is_url(text: &str) -> bool {
-        ["postgresql://", "postgres://"].iter().any(|it| text.starts_with(it))
+        ["postgresql://", "postgres://"]
+            .iter()
+            .any(|it| text.starts_with(it))
     }
 
     /// Reads a URL. Files in it are relative to `folder`.
@@ -167,7 +169,10 @@ impl Server {
         let path = match &self.roots {
             Some(path) => path.clone(),
             None => {
-                let found = SYSTEM_ROOTS.iter().map(PathBuf::from).find(|it| it.exists());
+                let found = SYSTEM_ROOTS
+                    .iter()
+                    .map(PathBuf::from)
+                    .find(|it| it.exists());
                 found.ok_or_else(|| {
                     fault("this system has no file of them: name one by sslrootcert=".into())
                 })?
@@ -181,7 +186,10 @@ impl Server {
         let certificates = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok);
         let (added, _) = roots.add_parsable_certificates(certificates);
         if added == 0 {
-            return Err(fault(format!("{}: there is no certificate in it", path.display())));
+            return Err(fault(format!(
+                "{}: there is no certificate in it",
+                path.display()
+            )));
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let versions = ClientConfig::builder_with_provider(provider)

@@ -148,7 +148,10 @@ impl Link {
             return Ok(());
         };
         let rows = opened.rows("SELECT count(*) FROM sqlite_schema", &[])?;
-        let count = rows.into_iter().next().map_or(Ok(0), |mut row| row.number())?;
+        let count = rows
+            .into_iter()
+            .next()
+            .map_or(Ok(0), |mut row| row.number())?;
         match count {
             0 => Ok(()),
             _ => Err(StoreError::Foreign(opened.path().to_owned())),
@@ -161,7 +164,9 @@ impl Link {
             Self::Sqlite(_) => Ok(()),
             Self::Postgres(_) => {
                 let lock = "SELECT count(*) FROM pg_advisory_xact_lock($1)";
-                self.rows(lock, &[Value::Number(MIGRATION_LOCK)]).await.map(drop)
+                self.rows(lock, &[Value::Number(MIGRATION_LOCK)])
+                    .await
+                    .map(drop)
             }
         }
     }

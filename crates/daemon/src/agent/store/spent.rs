@@ -46,14 +46,13 @@ pub(super) async fn note(
         Progress::Arrived => "UPDATE agent_spent SET has_arrived = 1 WHERE tunnel = $1",
         Progress::Ended => "UPDATE agent_spent SET has_ended = 1 WHERE tunnel = $1",
     };
-    link.change(sql, &[Value::octets(&tunnel.0)]).await.map(drop)
+    link.change(sql, &[Value::octets(&tunnel.0)])
+        .await
+        .map(drop)
 }
 
 /// This Target's tunnels that were not noted as ended.
-pub(super) async fn former(
-    link: &mut Link,
-    target: AgentName,
-) -> Result<Vec<Former>, StoreError> {
+pub(super) async fn former(link: &mut Link, target: AgentName) -> Result<Vec<Former>, StoreError> {
     let query = "SELECT key_digest, handle, tunnel, client_identity, ends_at, public_half, \
                  request, signature, has_arrived FROM agent_spent \
                  WHERE target = $1 AND has_ended = 0 ORDER BY tunnel";

@@ -95,7 +95,10 @@ async fn a_second_host_is_refused_and_an_administrator_is_not() {
     let said = refused(folder.open(StoreRole::Host).await);
     assert!(said.contains("agent.db is used by another Host"), "{said}");
     assert!(said.contains("share PostgreSQL"), "{said}");
-    let mut desk = folder.open(StoreRole::Administrator).await.expect("it opens");
+    let mut desk = folder
+        .open(StoreRole::Administrator)
+        .await
+        .expect("it opens");
     desk.issue(&[(handle(2), record())]).await.expect("issued");
     assert_eq!(desk.revoke(Which::Handle(handle(1))).await.ok(), Some(1));
     assert_eq!(state(&mut host, 1).await, State::Revoked);
@@ -108,7 +111,10 @@ async fn a_second_host_is_refused_and_an_administrator_is_not() {
     let other = StoreRole::Target(AgentName([4; 16]));
     folder.open(other).await.expect("it opens");
     drop((host, target));
-    folder.open(StoreRole::Host).await.expect("the lock is gone");
+    folder
+        .open(StoreRole::Host)
+        .await
+        .expect("the lock is gone");
     folder.open(TARGET).await.expect("the lock is gone");
 }
 
@@ -163,11 +169,15 @@ async fn what_is_no_database_of_ours_stays_as_it_is() {
     assert_eq!(fs::read_to_string(folder.file()).expect("text"), text);
     fs::remove_file(folder.file()).expect("removed");
     let other = Connection::open(folder.file()).expect("a database");
-    other.execute_batch("CREATE TABLE birds (name TEXT)").expect("a table");
+    other
+        .execute_batch("CREATE TABLE birds (name TEXT)")
+        .expect("a table");
     let said = refused(folder.open(StoreRole::Host).await);
     assert!(said.contains("no database of tunnel agents"), "{said}");
     let tables = "SELECT count(*) FROM sqlite_schema";
-    let count: i64 = other.query_row(tables, [], |row| row.get(0)).expect("a number");
+    let count: i64 = other
+        .query_row(tables, [], |row| row.get(0))
+        .expect("a number");
     assert_eq!(count, 1);
 }
 
@@ -178,7 +188,9 @@ async fn an_earlier_version_is_brought_to_ours_and_a_later_one_refused() {
     let mut link = Link::Sqlite(place.open(Missing::Made).expect("it opens"));
     schema::make_version(&mut link, 1).await.expect("version 1");
     link.begin(Access::Writes).await.expect("begun");
-    keys::issue(&mut link, &[(handle(1), record())]).await.expect("issued");
+    keys::issue(&mut link, &[(handle(1), record())])
+        .await
+        .expect("issued");
     assert!(keys::answer(&mut link, &take(1)).await.expect("an answer") == Answer::Taken);
     link.commit().await.expect("written");
     let members = link.rows("SELECT count(*) FROM agent_members", &[]).await;
@@ -210,7 +222,11 @@ async fn a_locked_database_is_unavailable_until_it_is_not() {
     let other = Connection::open(folder.file()).expect("a database");
     other.execute_batch("BEGIN IMMEDIATE").expect("locked");
     assert!(host.answer(&take(1)).await == Answer::Unavailable);
-    assert_eq!(state(&mut host, 1).await, State::Valid, "reading waits for nobody");
+    assert_eq!(
+        state(&mut host, 1).await,
+        State::Valid,
+        "reading waits for nobody"
+    );
     other.execute_batch("ROLLBACK").expect("unlocked");
     assert!(host.answer(&take(1)).await == Answer::Taken);
 }
@@ -281,7 +297,10 @@ async fn a_damaged_database_is_unavailable() {
     let row = "UPDATE agent_keys SET half = zeroblob(32), half_kind = 'public', state = 'taken'";
     fs::write(folder.file(), &whole).expect("written");
     let other = Connection::open(folder.file()).expect("a database");
-    assert!(other.execute(row, []).is_err(), "the tables refuse half a state");
+    assert!(
+        other.execute(row, []).is_err(),
+        "the tables refuse half a state"
+    );
     other
         .execute_batch("PRAGMA ignore_check_constraints = ON")
         .expect("a way around");
@@ -343,7 +362,10 @@ async fn work_that_is_dropped_halfway_changes_nothing() {
 #[tokio::test]
 async fn names_that_nobody_could_read_are_refused() {
     let folder = Folder::new("names");
-    let mut desk = folder.open(StoreRole::Administrator).await.expect("it opens");
+    let mut desk = folder
+        .open(StoreRole::Administrator)
+        .await
+        .expect("it opens");
     for name in ["", "a\0b", "a\nb", &"a".repeat(65)] {
         let mut bad = record();
         bad.user = name.to_owned();
@@ -356,7 +378,9 @@ async fn names_that_nobody_could_read_are_refused() {
     assert!(matches!(fault, Err(StoreError::NotValid(_))));
     assert_eq!(desk.keys().await.expect("keys").len(), 0, "all or none");
     desk.issue(&[(handle(1), record())]).await.expect("issued");
-    let fault = desk.issue(&[(handle(2), record()), (handle(1), record())]).await;
+    let fault = desk
+        .issue(&[(handle(2), record()), (handle(1), record())])
+        .await;
     assert!(matches!(fault, Err(StoreError::HandleTaken(it)) if it == handle(1)));
     assert_eq!(desk.keys().await.expect("keys").len(), 1, "all or none");
 }
@@ -364,7 +388,11 @@ async fn names_that_nobody_could_read_are_refused() {
 #[test]
 fn addresses_of_databases() {
     let parse = |text: &str| Database::parse(text, Path::new("/etc/caravan"));
-    let shown = |text: &str| parse(text).map(|it| it.to_string()).map_err(|it| it.to_string());
+    let shown = |text: &str| {
+        parse(text)
+            .map(|it| it.to_string())
+            .map_err(|it| it.to_string())
+    };
     assert_eq!(shown("agent.db").as_deref(), Ok("/etc/caravan/agent.db"));
     assert_eq!(shown("/var/lib/a.db").as_deref(), Ok("/var/lib/a.db"));
     let good = [
@@ -384,11 +412,23 @@ fn addresses_of_databases() {
     let bad = [
         ("", "it is empty"),
         ("mysql://root@db/x", "mysql:// is not known"),
-        ("postgresql://db.example/x", "db.example is not on this machine"),
-        ("postgresql://localhost,db.example/x", "db.example is not on this machine"),
-        ("postgresql://localhost/x?hostaddr=192.0.2.1", "192.0.2.1 is not on this machine"),
+        (
+            "postgresql://db.example/x",
+            "db.example is not on this machine",
+        ),
+        (
+            "postgresql://localhost,db.example/x",
+            "db.example is not on this machine",
+        ),
+        (
+            "postgresql://localhost/x?hostaddr=192.0.2.1",
+            "192.0.2.1 is not on this machine",
+        ),
         ("postgresql://localhost/x?sslmode=prefer", "sslmode=prefer"),
-        ("postgresql:///x?sslmode=require&host=/run/postgresql", "a Unix socket has no TLS"),
+        (
+            "postgresql:///x?sslmode=require&host=/run/postgresql",
+            "a Unix socket has no TLS",
+        ),
         ("postgresql://localhost/x?color=red", "color"),
     ];
     for (text, part) in bad {
