@@ -3,7 +3,7 @@
 
 use core::convert::Infallible;
 
-use crypto::hpke::{Aead, NotForUs, PublicKey, SecretKey, Sealed};
+use crypto::hpke::{Aead, NotForUs, PublicKey, Sealed, SecretKey};
 use crypto::rand::{Seed, Stream};
 use hpke::aead::ChaCha20Poly1305;
 use hpke::kdf::HkdfSha256;

@@ -98,7 +98,9 @@ fn order(server: &str, sql: &str) {
 
 /// Runs what a test does, as an agent's thread would.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     runtime.expect("a runtime").block_on(work)
 }
 

@@ -67,8 +67,12 @@ impl Model {
             Which::User(user) => *user == record.user,
             Which::All => true,
         };
-        let keys = self.keys.iter_mut().filter(|(it, record)| is_meant(it, record));
-        keys.filter_map(|(_, record)| record.revoke().then_some(())).count()
+        let keys = self
+            .keys
+            .iter_mut()
+            .filter(|(it, record)| is_meant(it, record));
+        keys.filter_map(|(_, record)| record.revoke().then_some(()))
+            .count()
     }
 }
 

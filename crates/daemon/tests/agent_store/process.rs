@@ -59,7 +59,10 @@ const READY: &str = "ready ";
 impl Process {
     /// Starts process `number`, which has opened the database when this returns.
     pub(crate) fn start(base: &Base, deed: Deed, key: u8, number: u8) -> Self {
-        let (deed, _) = DEEDS.iter().find(|(_, it)| *it == deed).expect("all are listed");
+        let (deed, _) = DEEDS
+            .iter()
+            .find(|(_, it)| *it == deed)
+            .expect("all are listed");
         let values = [&base.text, *deed, &key.to_string(), &number.to_string()];
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "process::a_key_is_used_once", "--nocapture"])
@@ -179,7 +182,9 @@ fn is_write(thread: Pid) -> bool {
 fn say(what: &str) {
     // Not by a macro: the test harness would keep it.
     let line = format!("{MARK}{what}\n");
-    std::io::stdout().write_all(line.as_bytes()).expect("somebody listens");
+    std::io::stdout()
+        .write_all(line.as_bytes())
+        .expect("somebody listens");
 }
 
 /// In a started process: says that it is ready, and waits for its order.
@@ -202,7 +207,10 @@ async fn do_it(text: &str, deed: Deed, key: u8, number: u8, mut wait: impl FnMut
     }
     if deed == Deed::Issue {
         let keys: Vec<_> = (0..=u8::MAX).map(|it| (handle(it), record(it))).collect();
-        let issued = open(text, StoreRole::Administrator).await.issue(&keys).await;
+        let issued = open(text, StoreRole::Administrator)
+            .await
+            .issue(&keys)
+            .await;
         tell(issued.map_or("unavailable", |()| "issued"));
         return all;
     }
@@ -220,13 +228,19 @@ async fn do_it(text: &str, deed: Deed, key: u8, number: u8, mut wait: impl FnMut
             State::Used { .. } => "used",
             State::Failed { .. } | State::Revoked => "failed",
         });
-        let is_new = at_target.spend(&spending(key, number)).await.expect("an answer");
+        let is_new = at_target
+            .spend(&spending(key, number))
+            .await
+            .expect("an answer");
         tell(if is_new { "unspent" } else { "spent" });
         return all;
     }
     if deed == Deed::Use {
         let found = host.answer(&Ask::Find(handle)).await;
-        assert!(matches!(found, Answer::Found(Some(_)) | Answer::Unavailable));
+        assert!(matches!(
+            found,
+            Answer::Found(Some(_)) | Answer::Unavailable
+        ));
         let take = Ask::Take {
             handle,
             request,
@@ -261,7 +275,11 @@ async fn do_it(text: &str, deed: Deed, key: u8, number: u8, mut wait: impl FnMut
     };
     if answer.is_some() {
         let noted = at_target.note(spending.tunnel, Progress::Arrived).await;
-        tell(if noted.is_ok() { "noted" } else { "unavailable" });
+        tell(if noted.is_ok() {
+            "noted"
+        } else {
+            "unavailable"
+        });
     }
     let finish = Ask::Finish {
         handle,
@@ -288,11 +306,20 @@ fn a_key_is_used_once() {
             let first = do_it(&base.text, Deed::Use, 1, 1, || {}).await;
             assert_eq!(first, ["taken", "spent", "noted", "finished"]);
             assert_eq!(do_it(&base.text, Deed::Use, 1, 2, || {}).await, ["refused"]);
-            assert_eq!(do_it(&base.text, Deed::Spend, 1, 3, || {}).await, ["spent before"]);
+            assert_eq!(
+                do_it(&base.text, Deed::Spend, 1, 3, || {}).await,
+                ["spent before"]
+            );
         });
         return;
     };
-    let (_, deed) = *DEEDS.iter().find(|(name, _)| *name == deed).expect("a deed");
-    let (key, number) = (key.parse().expect("a key"), number.parse().expect("a number"));
+    let (_, deed) = *DEEDS
+        .iter()
+        .find(|(name, _)| *name == deed)
+        .expect("a deed");
+    let (key, number) = (
+        key.parse().expect("a key"),
+        number.parse().expect("a number"),
+    );
     run(do_it(&text, deed, key, number, wait_for_order));
 }

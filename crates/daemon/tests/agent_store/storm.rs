@@ -64,7 +64,11 @@ fn lying_hosts_make_no_second_tunnel() {
     rivals.iter_mut().for_each(Process::go);
     let said: Vec<_> = rivals.into_iter().map(Process::said).collect();
     assert_eq!(count(&said, "spent"), 1, "{said:?}");
-    assert_eq!(count(&said, "spent before"), usize::from(RIVALS) - 1, "{said:?}");
+    assert_eq!(
+        count(&said, "spent before"),
+        usize::from(RIVALS) - 1,
+        "{said:?}"
+    );
 }
 
 /// One process is killed before its first write, then before its second, and so on, while another
@@ -98,7 +102,10 @@ fn killed_between_any_two_writes_there_is_one_tunnel_or_none() {
         if !is_killed && !is_race {
             assert!(nth > 8, "a use has more writes than {nth}");
             assert_eq!(tunnels, 1, "nobody was killed: {said:?}");
-            assert!(none > 0 && one > 1, "{none} without a tunnel, {one} with one");
+            assert!(
+                none > 0 && one > 1,
+                "{none} without a tunnel, {one} with one"
+            );
             return;
         }
     }
@@ -110,8 +117,14 @@ async fn settle(base: &Base, key: u8, said: &[Vec<String>]) {
     let mut desk = base.open(StoreRole::Administrator).await;
     let found = state(&mut desk, key).await;
     let was_taken = count(said, "taken") > 0;
-    assert!(!was_taken || found != State::Valid, "it was taken: {said:?}");
-    assert!(count(said, "refused") == 0 || found != State::Valid, "{said:?}");
+    assert!(
+        !was_taken || found != State::Valid,
+        "it was taken: {said:?}"
+    );
+    assert!(
+        count(said, "refused") == 0 || found != State::Valid,
+        "{said:?}"
+    );
     let before = Calendar(AT.0 + 1);
     let swept = desk.answer(&Ask::Sweep { before }).await;
     let is_stuck = matches!(found, State::Taken { .. });
@@ -132,7 +145,10 @@ async fn settle(base: &Base, key: u8, said: &[Vec<String>]) {
     }
     let mut at_target = base.open(target(9)).await;
     let is_new = at_target.spend(&spending(key, 9)).await.expect("an answer");
-    assert!(!is_new || count(said, "spent") == 0, "a second tunnel: {said:?}");
+    assert!(
+        !is_new || count(said, "spent") == 0,
+        "a second tunnel: {said:?}"
+    );
 }
 
 #[test]
