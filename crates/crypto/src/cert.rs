@@ -17,11 +17,11 @@ mod read;
 mod signed;
 mod verify;
 
+pub use as_pem::{certificate_pem, private_key_der, private_key_pem};
 pub use describe::{describe, no_rsa_key};
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
 pub use name::{DistinguishedName, NameFault};
 pub use passed::CertificatePath;
-pub use as_pem::{certificate_pem, private_key_pem};
 pub use read::{Certificate, RevocationList};
 
 /// A name in a certificate that an identity may match.

@@ -1387,6 +1387,7 @@ fn child(is_station: bool) -> Child {
     let inside = vec!["10.10.0.0/24".parse().unwrap()];
     Child {
         name: "net".into(),
+        layer: ChildLayer::Alone,
         mode: Mode::Tunnel,
         proposals: vec!["aes128gcm16-modp2048".parse().unwrap()],
         local: if is_station {

@@ -90,7 +90,9 @@ impl Start {
         input.read_exact(&mut length)?;
         let len = u32::from_be_bytes(length) as usize;
         if len > START_MAX {
-            return Err(io::Error::other("what the tunnel is started with is too long"));
+            return Err(io::Error::other(
+                "what the tunnel is started with is too long",
+            ));
         }
         let mut octets = Zeroizing::new(vec![0; len]);
         input.read_exact(&mut octets)?;
@@ -115,7 +117,9 @@ impl Start {
                     files: [a, b, c],
                 })
             }
-            _ => Err(io::Error::other("what the tunnel is started with cannot be read")),
+            _ => Err(io::Error::other(
+                "what the tunnel is started with cannot be read",
+            )),
         }
     }
 }
@@ -194,7 +198,10 @@ fn memory(octets: &[u8]) -> anyhow::Result<File> {
 
 /// Takes the tunnel down, and removes what a dead one has left.
 fn down(folder: &Path, name: &str) -> bool {
-    let order = order(folder).args(["down", name]).stderr(Stdio::null()).status();
+    let order = order(folder)
+        .args(["down", name])
+        .stderr(Stdio::null())
+        .status();
     order.is_ok_and(|status| status.success())
 }
 
@@ -243,7 +250,10 @@ mod tests {
         start.file(1, b"secret");
         let frame = start.to_frame();
         let read = Start::read(&mut &frame[..]).expect("whole");
-        assert_eq!((read.name.as_str(), &*read.files[1]), ("cta-1", &b"secret".to_vec()));
+        assert_eq!(
+            (read.name.as_str(), &*read.files[1]),
+            ("cta-1", &b"secret".to_vec())
+        );
         assert_eq!(read.folder, Path::new("/run/cta-1"));
         assert_eq!(*read.configuration, "key = 1");
         for len in 0..frame.len() {

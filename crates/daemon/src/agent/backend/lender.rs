@@ -51,7 +51,9 @@ impl Lender {
             IpAddr::V6(address) => (u128::from(address), 128),
         };
         let free_bits = bits - u32::from(self.network.prefix_len);
-        let mask = 1u128.checked_shl(free_bits).map_or(u128::MAX, |size| size - 1);
+        let mask = 1u128
+            .checked_shl(free_bits)
+            .map_or(u128::MAX, |size| size - 1);
         let (skipped, hosts) = match mask {
             0 => (0, 1),
             1 => (0, 2),
@@ -110,6 +112,9 @@ mod tests {
         let mut lender = Lender::new(network("10.99.0.0", 29));
         let [a, b] = [1, 2].map(|octet| TunnelId([octet; 16]));
         lender.take(a, "10.99.0.1".parse().expect("an address"));
-        assert_eq!(lender.lend(b).map(|it| it.to_string()).as_deref(), Some("10.99.0.2"));
+        assert_eq!(
+            lender.lend(b).map(|it| it.to_string()).as_deref(),
+            Some("10.99.0.2")
+        );
     }
 }

@@ -74,12 +74,12 @@ impl Libreswan {
         let failed = orders::run_all(orders.unwrap_or_else(former)).await;
         orders::remove_files(&self.folder, &name)?;
         match self.connections().await? {
-            text if text.contains(&format!("\"{name}")) => Err(failed.into_iter().next().unwrap_or(
-                BackendError::Refused {
+            text if text.contains(&format!("\"{name}")) => {
+                Err(failed.into_iter().next().unwrap_or(BackendError::Refused {
                     what: "ipsec auto --delete".to_owned(),
                     text: format!("{name} is still there"),
-                },
-            )),
+                }))
+            }
             _ => {
                 self.ends.remove(&tunnel);
                 Ok(())
@@ -90,7 +90,10 @@ impl Libreswan {
     pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
         let listed = self.connections().await?;
         let name = format!("\"{}\"", name_of(tunnel));
-        let mut mine = listed.lines().filter(|line| line.contains(&name)).peekable();
+        let mut mine = listed
+            .lines()
+            .filter(|line| line.contains(&name))
+            .peekable();
         if mine.peek().is_none() {
             return Ok(State::Absent);
         }

@@ -92,7 +92,15 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn run_one(order: &Order) -> Result<String, BackendError> {
-    let what = || order.0.iter().take(3).cloned().collect::<Vec<_>>().join(" ");
+    let what = || {
+        order
+            .0
+            .iter()
+            .take(3)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let refused = |text: String| BackendError::Refused { what: what(), text };
     let Some((program, arguments)) = order.0.split_first() else {
         return Err(refused("it is empty".to_owned()));

@@ -45,7 +45,12 @@ struct End {
 impl StrongSwan {
     /// The charon at this socket. It is asked which data plane it has.
     pub async fn open(socket: PathBuf) -> Result<Self, BackendError> {
-        let asked = async { Vici::open(&socket).await?.ask("stats", Section::new()).await };
+        let asked = async {
+            Vici::open(&socket)
+                .await?
+                .ask("stats", Section::new())
+                .await
+        };
         let stats = asked.await.map_err(told("its plugins"))?;
         let is_libipsec = match stats.find("plugins") {
             Some(wire::vici::Value::List(all)) => all.iter().any(|one| one == b"kernel-libipsec"),
@@ -138,7 +143,9 @@ impl StrongSwan {
         let name = name_of(tunnel);
         let mut charon = self.connect().await?;
         let one = |key: &str| Section::new().with(key, &name);
-        let end = one("ike").with("force", "yes").with("timeout", TERMINATE_MS);
+        let end = one("ike")
+            .with("force", "yes")
+            .with("timeout", TERMINATE_MS);
         let mut orders = vec![
             ("terminate", end),
             ("unload-conn", one("name")),
@@ -161,7 +168,9 @@ impl StrongSwan {
             }
         }
         match self.is_loaded(&mut charon, &name).await? {
-            true => Err(told("unload-conn")(ViciError::Refused(format!("{name} is still there")))),
+            true => Err(told("unload-conn")(ViciError::Refused(format!(
+                "{name} is still there"
+            )))),
             false => {
                 self.ends.remove(&tunnel);
                 Ok(())

@@ -39,7 +39,8 @@ impl Vici {
         command: &str,
         question: Section,
     ) -> Result<Section, ViciError> {
-        self.send(Packet::Request(command.to_owned(), question)).await?;
+        self.send(Packet::Request(command.to_owned(), question))
+            .await?;
         match self.receive().await? {
             Packet::Response(answer) => match answer.text("success") {
                 Some("no") => {
@@ -63,7 +64,8 @@ impl Vici {
         if self.receive().await? != Packet::Confirm {
             return Err(strange(event));
         }
-        self.send(Packet::Request(command.to_owned(), question)).await?;
+        self.send(Packet::Request(command.to_owned(), question))
+            .await?;
         let mut found = Vec::new();
         loop {
             match self.receive().await? {
@@ -86,7 +88,9 @@ impl Vici {
             wipe(section);
         }
         let mut octets = written.map_err(|fault| ViciError::Refused(fault.to_string()))?;
-        let length = u32::try_from(octets.len()).unwrap_or(u32::MAX).to_be_bytes();
+        let length = u32::try_from(octets.len())
+            .unwrap_or(u32::MAX)
+            .to_be_bytes();
         let sent = async {
             self.0.write_all(&length).await?;
             self.0.write_all(&octets).await
@@ -113,7 +117,9 @@ impl Vici {
 }
 
 fn strange(what: &str) -> ViciError {
-    ViciError::Refused(format!("{what}: it does not know that, or answers something else"))
+    ViciError::Refused(format!(
+        "{what}: it does not know that, or answers something else"
+    ))
 }
 
 /// Keys are among what charon is told.
