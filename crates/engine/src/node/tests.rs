@@ -11,6 +11,7 @@ mod follow;
 mod groups;
 mod heirs;
 mod identities;
+mod layers;
 mod leases;
 mod moves;
 mod neighbours;
@@ -49,7 +50,7 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::*;
 use crate::config::{
-    Child, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    Child, ChildLayer, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
     LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
