@@ -105,9 +105,16 @@ def texts(kind: str, one: Mapping[str, Any], folder: Path | None = None) -> Text
 class Backend:
     """A back-end on a host of a testbed, driven by lines; a context manager."""
 
-    def __init__(self, host: Host, which: Mapping[str, Any], instance: str = "") -> None:
+    def __init__(
+        self,
+        host: Host,
+        which: Mapping[str, Any],
+        instance: str = "",
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        """`instance`: of the folders of processes; `more`: further variables of its environment."""
         argv = [str(caravan_binary()), "tunnel-backend"]
-        own = environment(host, instance)
+        own = environment(host, instance) | dict(more or {})
         self.process: Process = host.popen(argv, own, name="tunnel-backend", is_told=True)
         self._answers = 0
         self.options: list[str] = self.ask({"open": which})["options"]
