@@ -26,6 +26,7 @@ from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Daemon, environment
 from caravan.testbed.host import Host
+from caravan.testbed.libreswan import Pluto
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.strongswan import BareStrongSwan
@@ -281,3 +282,54 @@ def test_strongswan_refuses_what_its_data_plane_cannot_do(
             with pytest.raises(ValueError, match=r"strongSwan cannot do"):
                 target.build(end("target", option, ends["target"], **ENDS))
         assert target.state(TUNNEL) == ("absent", None)
+
+
+@contextlib.contextmanager
+def pluto(host: Host) -> Iterator[tuple[Pluto, Backend]]:
+    """A running pluto, and its back-end, which leaves nothing in its folder and its database."""
+    with Pluto(host) as running:
+        which = {"libreswan": {"folder": str(running.folder)}}
+        with Backend(host, which, more=running.environment) as backend:
+            yield running, backend
+        assert [path.name for path in running.folder.iterdir()] == ["nss"]
+        database = f"sql:{running.folder}/nss"
+        for list_all in ("-L", "-K"):
+            listed = host.run(["certutil", list_all, "-d", database], check=False).stdout
+            assert NAME not in listed
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("side", ["client", "target"])
+def test_pluto_loads_each_option_and_unloads_it(
+    side: str, is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+) -> None:
+    with RemoteAccess(RemoteAccessConfig(has_nat=False), output) as network:
+        host = network.ms if side == "client" else network.sg
+        with pluto(host) as (running, backend):
+            assert backend.options == ["Native", "AH", "ESP"]
+            for option in ("AH", "ESP"):
+                backend.build(end(side, option, ends[side] if is_signed else None, **ENDS))
+                assert backend.state()[0] == "waiting"
+                assert NAME in running.ipsec("auto", "--status").stdout
+                backend.destroy()
+                assert backend.state() == ("absent", None)
+            backend.destroy()
+            with pytest.raises(ValueError, match="libreswan cannot do"):
+                backend.build(end(side, "AH+ESP", None, **ENDS))
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_pluto_and_caravan_negotiate_as_far_as_the_kernel_goes(
+    is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+) -> None:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        pluto(network.sg) as (running, target),
+        own_client(network.ms) as client,
+    ):
+        credentials = ends if is_signed else {"client": None, "target": None}
+        target.build(end("target", "ESP", credentials["target"], **ENDS))
+        client.build(end("client", "ESP", credentials["client"], **ENDS))
+        running.process.wait_for(lambda: "IKE SA established" in running.log(), "phase 1", 20)
+        client.destroy()
+        target.destroy()

@@ -17,6 +17,7 @@ import tree_sitter
 import tree_sitter_powershell
 from agent_ends import NAME, OLD, OPTIONS, certificates, end, texts
 
+from caravan.testbed.libreswan import FILES
 from caravan.testbed.pki import CaravanAuthority
 
 SIDES = ("client", "target")
@@ -407,3 +408,35 @@ def test_caravan_reads_what_is_written_for_it(
         argv = [str(caravan_binary()), "check", str(tmp_path / f"{NAME}.toml")]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Libreswan's own reader.
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_libreswan_reads_the_connections_that_are_written_for_it(
+    side: str, option: str, signed: Mapping[str, object], tmp_path: Path
+) -> None:
+    if option == "AH+ESP":
+        with pytest.raises(ValueError, match="not both"):
+            texts("libreswan", end(side, option))
+        return
+    for credential in (signed, None):
+        made = texts("libreswan", end(side, option, credential), tmp_path)
+        text = made.file(".conf")
+        assert addconn(tmp_path, text) == ""
+        assert "syntax error" in addconn(tmp_path, text + "\tnonsense=1\n")
+        wanted = [NAME, f"{NAME}-1"]
+        assert [line.split()[1] for line in lines_of(text) if line.startswith("conn")] == wanted
+        for what in ("--add", "--delete"):
+            orders = [*made.construct, *made.destroy]
+            assert [words[-1] for words in orders if what in words] == wanted
+
+
+def addconn(folder: Path, text: str) -> str:
+    """What Libreswan says of a configuration."""
+    path = folder / "ipsec.conf"
+    path.write_text(text)
+    argv = [str(FILES / "usr/libexec/ipsec/addconn"), "--config", str(path), "--checkconfig"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
