@@ -28,7 +28,7 @@ from caravan.testbed.capture import IPPROTO_ESP, Capture
 from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
 from caravan.testbed.process import Process
-from caravan.testbed.strongswan import Charon
+from caravan.testbed.strongswan import BareStrongSwan
 from caravan.testbed.traffic import download, make_file, serve_files
 
 SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
@@ -105,7 +105,7 @@ class Bed:
         if self.pair.target == "files":
             return self._texts("target")
         if self.pair.target == "strongswan":
-            charon = self._ends.enter_context(Charon(self.network.target))
+            charon = self._ends.enter_context(BareStrongSwan(self.network.target))
             return ['kind = "strongswan"', f'socket = "{charon.socket}"']
         (self.folder / "tunnels").mkdir(mode=0o700)
         self._ends.enter_context(gateway(self.network.target, self.folder))
@@ -115,7 +115,7 @@ class Bed:
         if self.pair.client == "files":
             return ["[back_end]", *self._texts("client")]
         if self.pair.client == "strongswan":
-            charon = self._ends.enter_context(Charon(self.network.client))
+            charon = self._ends.enter_context(BareStrongSwan(self.network.client))
             return ["[back_end]", 'kind = "strongswan"', f'socket = "{charon.socket}"']
         return []
 

@@ -17,7 +17,7 @@ mod read;
 mod signed;
 mod verify;
 
-pub use as_pem::{certificate_pem, private_key_pem};
+pub use as_pem::{certificate_pem, private_key_der, private_key_pem};
 pub use describe::{describe, no_rsa_key};
 pub use make::{
     Authority, GuestRequest, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial,

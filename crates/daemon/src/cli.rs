@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
-use crate::agent::backend::attendant;
+use crate::agent::backend::{attendant, lines};
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
@@ -240,6 +240,9 @@ enum Command {
     /// Run one tunnel for an agent, which starts it
     #[command(hide = true)]
     TunnelEnd,
+    /// Write texts of tunnels' ends, and drive back-ends: JSON lines on standard input
+    #[command(hide = true)]
+    TunnelBackend,
     /// Seal and open single packets with given keys: JSON lines on standard input
     #[command(hide = true)]
     Packet(packet::Args),
@@ -401,6 +404,10 @@ impl Cli {
             }
             Command::TunnelEnd => {
                 attendant::run()?;
+                String::new()
+            }
+            Command::TunnelBackend => {
+                lines::run()?;
                 String::new()
             }
             Command::Packet(args) => {

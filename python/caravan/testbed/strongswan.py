@@ -62,8 +62,8 @@ class SwanSa:
     vips: tuple[str, ...] = field(default=())
 
 
-class Charon:
-    """A running charon without a connection; a context manager."""
+class BareStrongSwan:
+    """A running charon that nothing is loaded into; a context manager."""
 
     def __init__(self, host: Host, options: str = "") -> None:
         self.host = host
@@ -73,6 +73,8 @@ class Charon:
         daemon = self._copy_of("charon-systemd")
         self.process = host.popen([daemon], self._environment(), name="charon")
         self.process.wait_for(self.socket.exists, "control socket", READY_S)
+
+    # Commands.
 
     def swanctl(self, *arguments: str, timeout_s: float = 20.0, check: bool = True) -> Completed:
         """Run swanctl against this charon."""
@@ -160,7 +162,7 @@ class Charon:
         (self.directory / "strongswan.conf").write_text(text)
 
 
-class StrongSwan(Charon):
+class StrongSwan(BareStrongSwan):
     """A running charon with one loaded connection."""
 
     def __init__(self, host: Host, connection: Connection, options: str = "") -> None:

@@ -400,6 +400,9 @@ pub struct ChildTable {
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,
+    /// Two layers: each packet is sealed by ESP, and again by AH. Needs both lists, and no NAT on
+    /// the way. Otherwise a packet has one of them, whichever is agreed.
+    pub ah_around_esp: bool,
     /// Renew the SAs after this long. 0 is refused: they are always renewed.
     pub rekey_time: Span,
     /// Time from the renewal to the end of the old SAs.
@@ -422,6 +425,7 @@ impl ReadTable for ChildTable {
             remote_ts: keys.given("remote_ts")?,
             esp_proposals: keys.given("esp_proposals")?,
             ah_proposals: keys.given("ah_proposals")?,
+            ah_around_esp: keys.or("ah_around_esp", false)?,
             rekey_time: keys.or("rekey_time", Span::seconds(3_600))?,
             over_time: keys.or("over_time", Span::seconds(360))?,
             rekey_bytes: keys.given("rekey_bytes")?,

@@ -97,7 +97,7 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
     }
     match it.option {
         SecurityOption::Native => lines.push("esp_proposals = [\"none\"]".to_owned()),
-        SecurityOption::AhEsp => lines.push("layers = \"ah+esp\"".to_owned()),
+        SecurityOption::AhEsp => lines.push("ah_around_esp = true".to_owned()),
         SecurityOption::Ah | SecurityOption::Esp => {}
     }
     if let (Inner::Lent(address), false) = (it.inner, is_native) {

@@ -16,19 +16,23 @@ use crate::agent::objectives::SecurityOption;
 use crate::suite::{EspSuite, IkeSuite};
 
 const KIND: Kind = Kind::Libreswan;
-/// Debian's and Fedora's place of the database.
+/// Debian's and Fedora's place of the database. Beside another folder it is in that one.
 const DATABASE: &str = "sql:/var/lib/ipsec/nss";
 
 pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault> {
     let name = it.name();
     let mut texts = Texts::of(KIND);
     let file = |end: &str| format!("{folder}/{name}{end}");
+    let database = match folder == KIND.folder() {
+        true => DATABASE.to_owned(),
+        false => format!("sql:{folder}/nss"),
+    };
     match &it.credential {
         Credential::Certificates { chain, key, peer } => {
             texts.certificates(file(".pem"), chain);
             texts.key(file(".key"), key);
             texts.certificates(file("-peer.pem"), &peer[..1]);
-            import(&mut texts, &name, &file);
+            import(&mut texts, &name, &file, &database);
         }
         Credential::PresharedKey(key) => {
             let names = [&it.local, &it.remote].map(|end| identity(&end.identity));
@@ -58,8 +62,8 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
     }
     if matches!(it.credential, Credential::Certificates { .. }) {
         let peer = format!("{name}-peer");
-        texts.undo(&["certutil", "-D", "-d", DATABASE, "-n", &peer]);
-        texts.undo(&["certutil", "-F", "-d", DATABASE, "-n", &name]);
+        texts.undo(&["certutil", "-D", "-d", &database, "-n", &peer]);
+        texts.undo(&["certutil", "-F", "-d", &database, "-n", &name]);
     }
     texts.remove_files();
     if matches!(it.credential, Credential::PresharedKey(_)) {
@@ -69,17 +73,17 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
 }
 
 /// Brings certificates and key into the database. The PKCS #12 file is gone at once.
-fn import(texts: &mut Texts, name: &str, file: &dyn Fn(&str) -> String) {
+fn import(texts: &mut Texts, name: &str, file: &dyn Fn(&str) -> String, database: &str) {
     let (pem, key, bag) = (file(".pem"), file(".key"), file(".p12"));
     let make = ["openssl", "pkcs12", "-export", "-passout", "pass:", "-name"];
     let from = [name, "-in", &pem, "-inkey", &key, "-out", &bag];
     texts.run(&[&make[..], &from].concat());
-    texts.run(&["pk12util", "-d", DATABASE, "-i", &bag, "-W", ""]);
+    texts.run(&["pk12util", "-d", database, "-i", &bag, "-W", ""]);
     texts.run(&["rm", "-f", "--", &bag]);
     let peer = format!("{name}-peer");
     let from = file("-peer.pem");
     let trusted = ["-t", "P,,", "-n", &peer, "-i", &from];
-    texts.run(&[&["certutil", "-A", "-d", DATABASE][..], &trusted].concat());
+    texts.run(&[&["certutil", "-A", "-d", database][..], &trusted].concat());
 }
 
 /// Names and texts of the connections, one for each network.
