@@ -39,7 +39,7 @@ pub struct KeysArgs {
 
 /// Options of `caravan tunnel-agent revoke`.
 #[derive(Clone, Debug, clap::Args)]
-#[group(id = "which", required = true, multiple = false, args = ["key", "user", "all"])]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["key", "user", "all"]))]
 pub struct RevokeArgs {
     /// Host's file
     #[arg(short, long, value_name = "FILE")]
