@@ -5,17 +5,14 @@
 //! the tunnel down and removes what was left.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::process::CommandExt;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use engine::agent::TunnelId;
 use engine::agent::description::{Credential, Description};
 use engine::agent::writers::{Places, toml};
 
-use super::attendant::{self, Start};
+use super::attendant::{self, Attended, Start};
 use super::{BackendError, State, name_of};
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
@@ -23,9 +20,6 @@ use crate::status::{ConnectionState, ConnectionStatus};
 
 /// The tunnel's device.
 const DEVICE: &str = "caravan-agent";
-/// How long the processes of an end may take to be gone.
-const END_MAX: Duration = Duration::from_secs(30);
-const TICK: Duration = Duration::from_millis(20);
 
 /// Ends of this process.
 pub struct Client {
@@ -35,9 +29,7 @@ pub struct Client {
 }
 
 struct End {
-    attendant: Child,
-    /// Open as long as the tunnel shall live.
-    lifeline: Option<ChildStdin>,
+    attended: Attended,
     folder: PathBuf,
     has_been_up: bool,
 }
@@ -52,39 +44,15 @@ impl Client {
     }
 
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
-        let name = it.name();
-        let folder = self.folder.join(&name);
-        let start = start(it, &folder);
-        let text = start.to_frame();
-        let child = Command::new("/proc/self/exe")
-            .arg0("caravan")
-            .args(attendant::COMMAND)
-            // A signal to the agent's terminal is the agent's.
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn();
-        let told = |source| BackendError::Process {
-            what: "a tunnel's process",
-            source,
-        };
-        let mut attendant = child.map_err(told)?;
-        let mut lifeline = attendant.stdin.take();
-        let written = match &mut lifeline {
-            Some(pipe) => pipe.write_all(&text),
-            None => Err(ErrorKind::BrokenPipe.into()),
-        };
+        let folder = self.folder.join(it.name());
+        let started = Attended::start(&start(it, &folder).to_frame());
+        let attended = started.map_err(told)?;
         let end = End {
-            attendant,
-            lifeline,
+            attended,
             folder,
             has_been_up: false,
         };
         self.ends.insert(it.tunnel, end);
-        if let Err(fault) = written {
-            self.destroy(it.tunnel).await?;
-            return Err(told(fault));
-        }
         Ok(())
     }
 
@@ -92,25 +60,7 @@ impl Client {
         let Some(end) = self.ends.get_mut(&tunnel) else {
             return Ok(());
         };
-        // The attendant reads its end.
-        end.lifeline = None;
-        let until = Instant::now() + END_MAX;
-        loop {
-            match end.attendant.try_wait() {
-                Ok(Some(_)) => break,
-                Ok(None) if Instant::now() < until => tokio::time::sleep(TICK).await,
-                other => {
-                    let source = match other {
-                        Err(fault) => fault,
-                        _ => io::Error::new(ErrorKind::TimedOut, "it does not end"),
-                    };
-                    return Err(BackendError::Process {
-                        what: "a tunnel's process",
-                        source,
-                    });
-                }
-            }
-        }
+        end.attended.end().await.map_err(told)?;
         self.ends.remove(&tunnel);
         Ok(())
     }
@@ -119,7 +69,7 @@ impl Client {
         let Some(end) = self.ends.get_mut(&tunnel) else {
             return Ok(State::Absent);
         };
-        if let Ok(Some(status)) = end.attendant.try_wait() {
+        if let Some(status) = end.attended.ended() {
             let text = match end.has_been_up {
                 true => "the tunnel has ended".to_owned(),
                 false => format!("the tunnel's process has ended ({status}): its log says why"),
@@ -155,13 +105,20 @@ impl Client {
     pub(super) async fn close(mut self) {
         let all: Vec<TunnelId> = self.ends.keys().copied().collect();
         for end in self.ends.values_mut() {
-            end.lifeline = None;
+            end.attended.let_go();
         }
         for tunnel in all {
             if let Err(error) = self.destroy(tunnel).await {
                 tracing::warn!("{error}");
             }
         }
+    }
+}
+
+fn told(source: io::Error) -> BackendError {
+    BackendError::Process {
+        what: "a tunnel's process",
+        source,
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use crypto::cert::{Certificate, private_key_der};
 use engine::agent::TunnelId;
 use engine::agent::description::{
-    Credential, Description, End, Inner, Key, Name, Proposals, Side, name_of, tunnel_of,
+    Credential, Description, End, Inner, Key, Name, Proposals, Side, tunnel_of,
 };
 use engine::agent::objectives::SecurityOption;
 use engine::agent::target::SessionKey;
@@ -314,6 +314,8 @@ fn shown(texts: &Texts) -> Shown<'_> {
 
 #[cfg(test)]
 mod tests {
+    use engine::agent::description::name_of;
+
     use super::*;
 
     #[test]

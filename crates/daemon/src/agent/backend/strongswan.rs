@@ -13,16 +13,16 @@ use engine::agent::TunnelId;
 use engine::agent::description::{Description, Side};
 use engine::agent::objectives::{Options, SecurityOption};
 use engine::agent::writers::{Kind, vici};
-use wire::vici::Section;
+use wire::codec::Malformed;
+use wire::vici::{Packet, Section};
 
-use super::vici::{Vici, ViciError};
+use super::attendant::{Attended, Load};
+use super::vici::{Vici, ViciError, wipe};
 use super::{BackendError, State, name_of};
 
 const NAME: &str = "strongSwan";
 /// charon makes an IKE SA a moment after it was asked to initiate.
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
-/// Milliseconds that a delete waits for the other end.
-const TERMINATE_MS: &str = "3000";
 
 /// A running charon.
 pub struct StrongSwan {
@@ -38,8 +38,10 @@ struct End {
     option: SecurityOption,
     built: Instant,
     has_been_up: bool,
-    /// charon's name of the private key.
+    /// charon's name of Target's private key.
     key: Option<String>,
+    /// Client's.
+    attended: Option<Attended>,
 }
 
 impl StrongSwan {
@@ -97,91 +99,103 @@ impl StrongSwan {
         built
     }
 
+    /// Asks charon for all parts. Client's end has a process that takes it down, however this one
+    /// ends.
     async fn load(&mut self, it: &Description) -> Result<(), BackendError> {
         let messages = vici(it)?;
-        let mut charon = self.connect().await?;
-        self.ends.insert(
-            it.tunnel,
-            End {
-                side: it.side,
-                option: it.option,
-                built: Instant::now(),
-                has_been_up: false,
-                key: None,
-            },
-        );
-        if let Some(pool) = messages.pool {
-            let loaded = charon.ask("load-pool", pool).await;
-            loaded.map_err(told("load-pool"))?;
-        }
-        if let Some(shared) = messages.shared {
-            let loaded = charon.ask("load-shared", shared).await;
-            loaded.map_err(told("load-shared"))?;
-        }
-        if let Some(key) = messages.key {
-            let loaded = charon.ask("load-key", key).await;
-            let loaded = loaded.map_err(told("load-key"))?;
-            if let Some(end) = self.ends.get_mut(&it.tunnel) {
-                end.key = loaded.text("id").map(str::to_owned);
-            }
-        }
-        let loaded = charon.ask("load-conn", messages.connection).await;
-        loaded.map_err(told("load-conn"))?;
+        let parts = [
+            ("load-pool", messages.pool),
+            ("load-shared", messages.shared),
+            ("load-key", messages.key),
+            ("load-conn", Some(messages.connection)),
+        ];
+        let parts = parts.into_iter();
+        let mut questions: Vec<(&'static str, Section)> =
+            parts.filter_map(|(what, it)| Some((what, it?))).collect();
         if it.side == Side::Client && it.option != SecurityOption::Native {
             // Negative: it answers at once, and the SA's state tells the rest.
             let begin = Section::new()
                 .with("child", "net")
                 .with("ike", it.name())
                 .with("timeout", "-1");
-            let begun = charon.ask("initiate", begin).await;
-            begun.map_err(told("initiate"))?;
+            questions.push(("initiate", begin));
         }
+        let mut end = End {
+            side: it.side,
+            option: it.option,
+            built: Instant::now(),
+            has_been_up: false,
+            key: None,
+            attended: None,
+        };
+        if it.side == Side::Client {
+            let attended = self.attended(it, questions)?;
+            let attended = end.attended.insert(attended);
+            let begun = begun(attended).await;
+            self.ends.insert(it.tunnel, end);
+            return begun;
+        }
+        let mut charon = self.connect().await?;
+        for (what, question) in questions {
+            let answer = charon.ask(what, question).await.map_err(told(what));
+            match answer {
+                Ok(answer) if what == "load-key" => {
+                    end.key = answer.text("id").map(str::to_owned);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.ends.insert(it.tunnel, end);
+                    return Err(error);
+                }
+            }
+        }
+        self.ends.insert(it.tunnel, end);
         Ok(())
+    }
+
+    fn attended(
+        &self,
+        it: &Description,
+        questions: Vec<(&'static str, Section)>,
+    ) -> Result<Attended, BackendError> {
+        let mut load = Load::new(it.name(), self.socket.clone());
+        for (what, question) in questions {
+            let mut packet = Packet::Request(what.to_owned(), question);
+            let octets = packet.to_vec();
+            if let Packet::Request(_, section) = &mut packet {
+                wipe(section);
+            }
+            let fault = |fault: Malformed| told(what)(ViciError::Refused(fault.to_string()));
+            load.ask(octets.map_err(fault)?);
+        }
+        Attended::start(&load.to_frame()).map_err(process)
     }
 
     pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
         let name = name_of(tunnel);
-        let mut charon = self.connect().await?;
-        let one = |key: &str| Section::new().with(key, &name);
-        let end = one("ike")
-            .with("force", "yes")
-            .with("timeout", TERMINATE_MS);
-        let mut orders = vec![
-            ("terminate", end),
-            ("unload-conn", one("name")),
-            ("unload-pool", one("name")),
-            ("unload-shared", one("id")),
-        ];
+        if let Some(attended) = self
+            .ends
+            .get_mut(&tunnel)
+            .and_then(|end| end.attended.as_mut())
+        {
+            attended.end().await.map_err(process)?;
+        }
         let key = self.ends.get(&tunnel).and_then(|end| end.key.clone());
-        if let Some(key) = key {
-            let mut others = self.ends.iter().filter(|(other, _)| **other != tunnel);
-            // Target's own key serves every tunnel.
-            if others.all(|(_, end)| end.key.as_ref() != Some(&key)) {
-                orders.push(("unload-key", Section::new().with("id", &key)));
-            }
-        }
-        for (command, order) in orders {
-            match charon.ask(command, order).await {
-                // It has none of it.
-                Ok(_) | Err(ViciError::Refused(_)) => {}
-                Err(error) => return Err(told(command)(error)),
-            }
-        }
-        match self.is_loaded(&mut charon, &name).await? {
-            true => Err(told("unload-conn")(ViciError::Refused(format!(
-                "{name} is still there"
-            )))),
-            false => {
-                self.ends.remove(&tunnel);
-                Ok(())
-            }
-        }
+        let mut others = self.ends.iter().filter(|(other, _)| **other != tunnel);
+        // Target's own key serves every tunnel.
+        let is_last = others.all(|(_, end)| end.key != key);
+        let key = key.filter(|_| is_last);
+        let mut charon = self.connect().await?;
+        let unloaded = charon.unload(&name, key.as_deref()).await;
+        unloaded.map_err(told("unload"))?;
+        self.ends.remove(&tunnel);
+        Ok(())
     }
 
     pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
         let name = name_of(tunnel);
         let mut charon = self.connect().await?;
-        if !self.is_loaded(&mut charon, &name).await? {
+        if !charon.has(&name).await.map_err(told("list-conns"))? {
             return Ok(State::Absent);
         }
         let own = Section::new().with("ike", &name);
@@ -206,13 +220,6 @@ impl StrongSwan {
         })
     }
 
-    async fn is_loaded(&self, charon: &mut Vici, name: &str) -> Result<bool, BackendError> {
-        let own = Section::new().with("ike", name);
-        let listed = charon.list("list-conns", "list-conn", own).await;
-        let listed = listed.map_err(told("list-conns"))?;
-        Ok(listed.iter().any(|one| one.section(name).is_some()))
-    }
-
     /// Client's end does not outlive its agent.
     pub(super) async fn close(mut self) {
         let clients = self.ends.iter().filter(|(_, end)| end.side == Side::Client);
@@ -226,6 +233,21 @@ impl StrongSwan {
 
     async fn connect(&self) -> Result<Vici, BackendError> {
         Vici::open(&self.socket).await.map_err(told("connect"))
+    }
+}
+
+/// What its process says of the start.
+async fn begun(attended: &mut Attended) -> Result<(), BackendError> {
+    match attended.said().await.map_err(process)? {
+        line if line.is_empty() => Ok(()),
+        line => Err(told("load")(ViciError::Refused(line))),
+    }
+}
+
+fn process(source: std::io::Error) -> BackendError {
+    BackendError::Process {
+        what: "a tunnel's process",
+        source,
     }
 }
 

@@ -11,6 +11,8 @@ use zeroize::Zeroize;
 
 /// How long charon may take to answer. `terminate` waits for the other end.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Milliseconds that a delete waits for the other end.
+const TERMINATE_MS: &str = "3000";
 /// Events of one listing.
 const EVENTS_MAX: usize = 4_096;
 
@@ -51,6 +53,47 @@ impl Vici {
             },
             _ => Err(strange(command)),
         }
+    }
+
+    /// Asks what this packet asks.
+    pub(super) async fn ask_octets(&mut self, octets: &[u8]) -> Result<Section, ViciError> {
+        match Packet::parse(octets) {
+            Ok(Packet::Request(command, question)) => self.ask(&command, question).await,
+            _ => Err(strange("a question")),
+        }
+    }
+
+    /// Takes down and unloads all of a tunnel, and the key of this name.
+    pub(super) async fn unload(&mut self, name: &str, key: Option<&str>) -> Result<(), ViciError> {
+        let one = |key: &str| Section::new().with(key, name);
+        let end = one("ike")
+            .with("force", "yes")
+            .with("timeout", TERMINATE_MS);
+        let mut orders = vec![
+            ("terminate", end),
+            ("unload-conn", one("name")),
+            ("unload-pool", one("name")),
+            ("unload-shared", one("id")),
+        ];
+        orders.extend(key.map(|id| ("unload-key", Section::new().with("id", id))));
+        for (command, order) in orders {
+            match self.ask(command, order).await {
+                // It has none of it.
+                Ok(_) | Err(ViciError::Refused(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match self.has(name).await? {
+            true => Err(ViciError::Refused(format!("{name} is still there"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it has a connection of this name.
+    pub(super) async fn has(&mut self, name: &str) -> Result<bool, ViciError> {
+        let own = Section::new().with("ike", name);
+        let listed = self.list("list-conns", "list-conn", own).await?;
+        Ok(listed.iter().any(|one| one.section(name).is_some()))
     }
 
     /// Asks for a list, whose items come as events of this name.
@@ -123,7 +166,7 @@ fn strange(what: &str) -> ViciError {
 }
 
 /// Keys are among what charon is told.
-fn wipe(section: &mut Section) {
+pub(super) fn wipe(section: &mut Section) {
     for (_, value) in &mut section.0 {
         match value {
             Value::Section(inner) => wipe(inner),

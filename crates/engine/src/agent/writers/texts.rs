@@ -92,7 +92,8 @@ impl Texts {
     pub(super) fn remove_files(&mut self) {
         let paths = self.files.iter().map(|file| file.path.as_str());
         let words: Vec<&str> = ["rm", "-f", "--"].into_iter().chain(paths).collect();
-        self.undo(&words);
+        let order = Order::of(&words);
+        self.destroy.push(order);
     }
 }
 

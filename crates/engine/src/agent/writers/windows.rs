@@ -181,7 +181,7 @@ fn quick(it: &Description) -> Result<Vec<String>, WriteFault> {
             let ah = hashes()?[0];
             let pair = |(cipher, hash): &(&str, &str)| {
                 format!(
-                    "({new} -Encapsulation AH,ESP -AHHash {ah} -ESPHash {hash} -Encryption \
+                    "({new} -Encapsulation 'AH', 'ESP' -AHHash {ah} -ESPHash {hash} -Encryption \
                      {cipher})"
                 )
             };
