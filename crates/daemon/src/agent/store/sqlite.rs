@@ -122,11 +122,16 @@ impl Place {
     }
 
     fn try_lock(&self, octet: i64, kind: i32) -> Result<(), Errno> {
+        self.lock_octets(octet, 1, kind)
+    }
+
+    /// A length of 0 is all octets from the first on.
+    fn lock_octets(&self, first: i64, length: i64, kind: i32) -> Result<(), Errno> {
         let lock = libc::flock {
             l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: octet,
-            l_len: 1,
+            l_start: first,
+            l_len: length,
             l_pid: 0,
         };
         fcntl(&self.lock, FcntlArg::F_OFD_SETLK(&lock)).map(drop)
@@ -205,6 +210,14 @@ impl Place {
             path: self.path.clone(),
             fault,
         }
+    }
+}
+
+impl Drop for Place {
+    /// The lock is the open file's, and a child that is just being started has it open for a
+    /// moment, too.
+    fn drop(&mut self) {
+        let _ = self.lock_octets(0, 0, libc::F_UNLCK);
     }
 }
 
