@@ -1,9 +1,9 @@
 //! The database as a file, by SQLite.
 //!
-//! **WAL with `synchronous = FULL`.** A commit is on the disk when it returns, by one `fsync`. The
-//! older journal needs three, and with FULL a loss of power can still bring the journal's name
-//! back and undo the commit. Administrators read while Host writes. What WAL cannot do, network
-//! file systems, is nothing for locks either.
+//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk when
+//! it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
+//! four, but be in a second file for long: a copy or a move of the first alone, while Host runs,
+//! would make used keys valid again. Three commits for a tunnel can be slow.
 //!
 //! **Locks.** `NAME.lock` beside the file has a lock of the open file description for each role,
 //! which ends with the process, however that ends. It is another file because SQLite's own locks
@@ -259,16 +259,16 @@ impl Opened {
         connection.busy_timeout(BUSY_MAX)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        let is_wal = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], is_wal)?;
-        if mode != "wal" {
-            let what = format!("the journal is \"{mode}\" and cannot be WAL on this file system");
+        let mode = "PRAGMA journal_mode = TRUNCATE";
+        let mode: String = connection.query_row(mode, [], |row| row.get(0))?;
+        if mode != "truncate" {
+            let what = format!("its journal is \"{mode}\", and another program keeps it so");
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
             return Err(rusqlite::Error::SqliteFailure(code, Some(what)));
         }
         // Overwrites what is deleted or changed: a pair of the paper's own form is a secret.
         connection.execute_batch(
-            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; \
+            "PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; \
              PRAGMA cell_size_check = ON;",
         )
     }
