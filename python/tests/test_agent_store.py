@@ -194,14 +194,33 @@ def test_a_server_that_is_killed_makes_one_tunnel_or_none(server: Postgres, prog
     assert sum(tunnels) > 0, "the server was killed before anything was done"
 
 
-def test_a_host_waits_for_a_server_and_is_told_when_it_comes_back(
-    server: Postgres, program: Path
-) -> None:
-    server.kill()
-    process = start(program, server.url, "hold", 0, 0)
-    text, _ = process.communicate("go\n", timeout=SLOWEST_S)
-    assert process.returncode != 0
-    assert "PostgreSQL: error connecting to server" in text, text
+def ask(host: subprocess.Popen[str]) -> str:
+    """What a Host hears when it looks a key up."""
+    assert host.stdin is not None and host.stdout is not None
+    host.stdin.write("go\n")
+    host.stdin.flush()
+    for line in host.stdout:
+        if "says: " in line and "says: ready" not in line:
+            return line.partition("says: ")[2].strip()
+    raise AssertionError("the process has ended")
+
+
+def test_a_host_goes_on_when_its_server_comes_back(server: Postgres, program: Path) -> None:
+    with start(program, server.url, "hold", 0, 0) as host:
+        wait_ready(host)
+        assert ask(host) == "unknown"
+        assert said(start(program, server.url, "issue", 0, 0)) == ["issued"]
+        assert ask(host) == "found"
+        server.kill()
+        assert [ask(host) for _ in range(3)] == ["unavailable"] * 3
+        text, _ = start(program, server.url, "hold", 0, 0).communicate(timeout=SLOWEST_S)
+        assert "PostgreSQL: error connecting to server" in text, text
+        server.start()
+        deadline = time.monotonic() + SLOWEST_S
+        while ask(host) != "found":
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        host.kill()
 
 
 def test_a_server_that_may_forget_is_refused(server: Postgres, program: Path) -> None:

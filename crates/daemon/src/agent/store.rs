@@ -80,10 +80,11 @@ pub enum Which {
 /// An open database. Its thread needs a tokio runtime with input, output and time; calls to SQLite
 /// block it for as long as they take.
 pub struct Store {
+    /// None: it has failed, or was cut off in a transaction, and is opened again. Closed before the
+    /// role is given up.
+    link: Option<Link>,
     source: Source,
     role: StoreRole,
-    /// None: it has failed, or was cut off in a transaction, and is opened again.
-    link: Option<Link>,
     /// Not before this time.
     rest_until: Option<Instant>,
     is_failing: bool,
@@ -135,9 +136,9 @@ impl Store {
         });
         let link = Some(opened.await?);
         Ok(Self {
+            link,
             source,
             role,
-            link,
             rest_until: None,
             is_failing: false,
         })

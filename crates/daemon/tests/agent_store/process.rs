@@ -21,7 +21,7 @@ pub(crate) enum Deed {
     Use,
     /// Only what Target writes, as if a Host had lied.
     Spend,
-    /// Opens the database as Host, and waits.
+    /// Opens the database as Host, and looks a key up at each line that it is told.
     HoldHost,
     /// Issues keys of all numbers.
     Issue,
@@ -187,22 +187,34 @@ fn say(what: &str) {
         .expect("somebody listens");
 }
 
-/// In a started process: says that it is ready, and waits for its order.
-fn wait_for_order() {
+/// In a started process: says that it is ready, and waits for its order. False: none comes.
+fn wait_for_order() -> bool {
     say(&format!("{READY}{}", gettid()));
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).expect("an order");
+    std::io::stdin().read_line(&mut line).expect("an order") > 0
 }
 
-async fn do_it(text: &str, deed: Deed, key: u8, number: u8, mut wait: impl FnMut()) -> Vec<String> {
+async fn do_it(
+    text: &str,
+    deed: Deed,
+    key: u8,
+    number: u8,
+    mut wait: impl FnMut() -> bool,
+) -> Vec<String> {
     let mut all = Vec::new();
     let mut tell = |what: &str| {
         say(what);
         all.push(what.to_owned());
     };
     if deed == Deed::HoldHost {
-        let _host = open(text, StoreRole::Host).await;
-        wait();
+        let mut host = open(text, StoreRole::Host).await;
+        while wait() {
+            tell(match host.answer(&Ask::Find(handle(key))).await {
+                Answer::Found(Some(_)) => "found",
+                Answer::Found(None) => "unknown",
+                _ => "unavailable",
+            });
+        }
         return all;
     }
     if deed == Deed::Issue {
@@ -303,11 +315,14 @@ fn a_key_is_used_once() {
         run(async {
             let mut desk = base.open(StoreRole::Administrator).await;
             desk.issue(&[(handle(1), record(1))]).await.expect("issued");
-            let first = do_it(&base.text, Deed::Use, 1, 1, || {}).await;
+            let first = do_it(&base.text, Deed::Use, 1, 1, || true).await;
             assert_eq!(first, ["taken", "spent", "noted", "finished"]);
-            assert_eq!(do_it(&base.text, Deed::Use, 1, 2, || {}).await, ["refused"]);
             assert_eq!(
-                do_it(&base.text, Deed::Spend, 1, 3, || {}).await,
+                do_it(&base.text, Deed::Use, 1, 2, || true).await,
+                ["refused"]
+            );
+            assert_eq!(
+                do_it(&base.text, Deed::Spend, 1, 3, || true).await,
                 ["spent before"]
             );
         });

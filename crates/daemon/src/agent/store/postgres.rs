@@ -268,7 +268,9 @@ impl Session {
     async fn claim(&mut self, name: AgentName, database: &str) -> Result<(), StoreError> {
         let start = *name.0.first_chunk().expect("8 of 16 octets");
         let lock = Value::Number(i64::from_be_bytes(start));
-        let query = "SELECT count(*) FROM pg_advisory_lock($1)";
+        // The schema of our tables is a database of its own. A lock is 64 bits.
+        let query = "SELECT count(*) FROM \
+                     pg_advisory_lock(hashtextextended(coalesce(current_schema(), ''), $1))";
         match self.rows(query, &[lock]).await {
             Err(fault) if fault.is_lock_timeout() => Err(StoreError::InUse {
                 database: database.to_owned(),

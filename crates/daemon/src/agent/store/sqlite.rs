@@ -1,9 +1,9 @@
 //! The database as a file, by SQLite.
 //!
-//! **WAL with `synchronous = FULL`.** A commit is on the disk when it returns, by one `fsync`. The
-//! older journal needs three, and with FULL a loss of power can still bring the journal's name
-//! back and undo the commit. Administrators read while Host writes. What WAL cannot do, network
-//! file systems, is nothing for locks either.
+//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk when
+//! it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
+//! four, but be in a second file for long: a copy or a move of the first alone, while Host runs,
+//! would make used keys valid again. Three commits for a tunnel can be slow.
 //!
 //! **Locks.** `NAME.lock` beside the file has a lock of the open file description for each role,
 //! which ends with the process, however that ends. It is another file because SQLite's own locks
@@ -122,11 +122,16 @@ impl Place {
     }
 
     fn try_lock(&self, octet: i64, kind: i32) -> Result<(), Errno> {
+        self.lock_octets(octet, 1, kind)
+    }
+
+    /// A length of 0 is all octets from the first on.
+    fn lock_octets(&self, first: i64, length: i64, kind: i32) -> Result<(), Errno> {
         let lock = libc::flock {
             l_type: kind as libc::c_short,
             l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: octet,
-            l_len: 1,
+            l_start: first,
+            l_len: length,
             l_pid: 0,
         };
         fcntl(&self.lock, FcntlArg::F_OFD_SETLK(&lock)).map(drop)
@@ -208,6 +213,14 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    /// The lock is the open file's, and a child that is just being started has it open for a
+    /// moment, too.
+    fn drop(&mut self) {
+        let _ = self.lock_octets(0, 0, libc::F_UNLCK);
+    }
+}
+
 /// The octet of a Target's lock. That two names have one is as likely as a collision of 62 bits.
 fn octet_of(name: AgentName) -> i64 {
     let start: [u8; 8] = *name.0.first_chunk().expect("8 of 16 octets");
@@ -246,16 +259,16 @@ impl Opened {
         connection.busy_timeout(BUSY_MAX)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        let is_wal = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
-        let mode = connection.query_row("PRAGMA journal_mode = WAL", [], is_wal)?;
-        if mode != "wal" {
-            let what = format!("the journal is \"{mode}\" and cannot be WAL on this file system");
+        let mode = "PRAGMA journal_mode = TRUNCATE";
+        let mode: String = connection.query_row(mode, [], |row| row.get(0))?;
+        if mode != "truncate" {
+            let what = format!("its journal is \"{mode}\", and another program keeps it so");
             let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
             return Err(rusqlite::Error::SqliteFailure(code, Some(what)));
         }
         // Overwrites what is deleted or changed: a pair of the paper's own form is a secret.
         connection.execute_batch(
-            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; \
+            "PRAGMA synchronous = EXTRA; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; \
              PRAGMA cell_size_check = ON;",
         )
     }
