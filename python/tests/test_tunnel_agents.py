@@ -134,6 +134,15 @@ class Bed:
         """A file of the server, fetched by Client: its digest."""
         return download(self.network.client, f"http://{SERVER_ADDRESS}/file", "file").sha256
 
+    def wait_for_target(self, step: str, key: str) -> None:
+        """Wait until Target has done a step with a key."""
+
+        def is_done() -> bool:
+            events = self.target.events()
+            return any(one.step == step and one.fields.get("key") == key for one in events)
+
+        self.target.process.wait_for(is_done, f"{step} at Target", 20)
+
     def log(self, role: str, key: str) -> list[Event]:
         """What the verified log of Host or Target says of a key."""
         path = self.folder / f"{role}.log"
@@ -198,6 +207,7 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
     capture = Capture(bed.network.net, "target0", bed.folder / f"{number}.pcap")
     with capture, bed.client(number, "--lifetime", "10m") as client:
         up = client.wait_for("up")
+        bed.wait_for_target("up", up.fields["key"])
         assert bed.fetch() == bed.digest
     assert client.process.wait(5).code == 0
     assert [event.step for event in client.events()] == [*CLIENT, "ended"]
@@ -206,7 +216,7 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
     esp = [one for one in frames if one.is_udp_esp or one.protocol == IPPROTO_ESP]
     assert sum(len(frame.packet) for frame in esp) > FILE_BYTES
     key = up.fields["key"]
-    bed.target.process.wait_for(lambda: "ended" in bed.target.steps(), "end", 20)
+    bed.wait_for_target("ended", key)
     # Who came in, by which key, to what, until when.
     told = bed.log("target", key)
     assert [event.step for event in told] == [*TARGET, "ended"]

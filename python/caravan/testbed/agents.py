@@ -66,7 +66,7 @@ class AgentNetwork(Network):
                 """table ip cafe {
     chain postrouting {
         type nat hook postrouting priority srcnat;
-        oifname "wan" masquerade
+        ip saddr 10.0.0.0/24 oifname "wan" masquerade
     }
 }
 """,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use engine::agent::writers::Kind;
+use nix::unistd::Uid;
 
 use super::backend::Backend;
 use super::backend::client::Client;
@@ -38,7 +39,9 @@ pub(super) async fn open(
             .unwrap_or_else(|| PathBuf::from(usual))
     };
     Ok(match choice.kind {
-        BackEndKind::Caravan if end == End::Client => Backend::Client(Client::new(runtime_dir)),
+        BackEndKind::Caravan if end == End::Client => {
+            Backend::Client(Client::new(passing_folder(runtime_dir)))
+        }
         BackEndKind::Caravan => {
             let (Some(connection), Some(folder)) = (&choice.connection, &choice.folder) else {
                 bail!(
@@ -68,6 +71,16 @@ pub(super) async fn open(
             Backend::Files(Files::new(kind, folder(".")))
         }
     })
+}
+
+/// Where the folders of Client's tunnels are, for as long as they are up. It is short: the path of
+/// a socket has 107 octets, and a tunnel's name is in it twice.
+fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
+    if Uid::effective().is_root() {
+        return "/run".into();
+    }
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|it| !it.is_empty());
+    of_user.map_or(runtime_dir, PathBuf::from)
 }
 
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {

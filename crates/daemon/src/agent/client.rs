@@ -9,7 +9,7 @@ mod signer;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use crypto::cert::SigningKey;
 use engine::agent::audit::{Role, Why};
 use engine::agent::client::{self, Client, Outcome};

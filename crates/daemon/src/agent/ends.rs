@@ -16,9 +16,9 @@ use super::backend::{Backend, State};
 use super::worker::{self, Orders};
 
 /// Pause between two looks at all ends.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// A tunnel that was up and is not for so many looks is lost. One may fall into a renewal.
-const LOOKS_MAX: u32 = 3;
+const LOOKS_MAX: u32 = 6;
 
 /// What the worker is told.
 pub(super) enum Order {
@@ -37,7 +37,7 @@ pub(super) enum Report {
     /// A tunnel that was up is gone.
     Lost(TunnelId),
     /// IKE has failed before it was up.
-    Failed(TunnelId),
+    Failed,
 }
 
 /// The worker.
@@ -199,7 +199,7 @@ impl Worker {
         let is_gone = !matches!(state, State::Waiting);
         let report = match watched.is_up {
             true if is_gone || watched.looks >= LOOKS_MAX => Report::Lost(tunnel),
-            false if is_gone => Report::Failed(tunnel),
+            false if is_gone => Report::Failed,
             _ => return None,
         };
         if let State::Down(why) = state {

@@ -347,7 +347,7 @@ impl Serving {
             Report::Up(id) => self.target.arrived(id, now),
             Report::Lost(id) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.
-            Report::Failed(_) => {}
+            Report::Failed => {}
         }
     }
 

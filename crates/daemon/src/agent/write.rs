@@ -195,7 +195,7 @@ fn shown(texts: &Texts, with_files: bool) -> String {
     for (title, orders) in [("construct", &texts.construct), ("destroy", &texts.destroy)] {
         text += &format!("\n# {title}\n");
         for order in orders {
-            text += &format!("{order}\n");
+            text += &format!("{}\n", order.line(texts.kind));
         }
     }
     text

@@ -92,7 +92,7 @@ impl Pool {
 fn range(network: &str) -> Option<(IpAddr, u32)> {
     let (address, prefix) = network.split_once('/')?;
     let (address, prefix): (IpAddr, u32) = (address.parse().ok()?, prefix.parse().ok()?);
-    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let bits: u32 = if address.is_ipv4() { 32 } else { 128 };
     let host_bits = bits.checked_sub(prefix)?.min(127);
     let value = match address {
         IpAddr::V4(it) => u128::from(it.to_bits()),
