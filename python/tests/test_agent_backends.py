@@ -20,6 +20,7 @@ from agent_ends import (
     Backend,
     certificates,
     end,
+    issued,
 )
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
@@ -43,14 +44,14 @@ ENDS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def client_pem(authority: CaravanAuthority) -> tuple[Path, Path]:
     """The client's certificate of minutes and its key."""
-    made = authority.issue(CLIENT_NAME)
+    made = issued(authority, CLIENT_NAME)
     return made.certificate, made.key
 
 
 @pytest.fixture(scope="module")
 def target_pem(authority: CaravanAuthority) -> tuple[Path, Path]:
     """The target's certificate and its key."""
-    made = authority.issue(TARGET_NAME)
+    made = issued(authority, TARGET_NAME)
     return made.certificate, made.key
 
 
@@ -89,11 +90,17 @@ def gateway(host: Host, pem: tuple[Path, Path]) -> Iterator[tuple[Daemon, Backen
 @contextlib.contextmanager
 def own_client(host: Host) -> Iterator[Backend]:
     """Client's back-end with processes of its own."""
-    folder = host.logs / "run"
+    folder = runtime_of(host)
     folder.mkdir()
     with Backend(host, {"client": {"folder": str(folder)}}, "agent") as backend:
         yield backend
-    assert list(folder.iterdir()) == []
+    # Nothing is left in it.
+    folder.rmdir()
+
+
+def runtime_of(host: Host) -> Path:
+    """Where the folders of a client's tunnels are; paths of sockets are short."""
+    return Path("/run") / f"{host.namespace}-tunnels"
 
 
 @contextlib.contextmanager
@@ -108,10 +115,26 @@ def charon(host: Host) -> Iterator[Backend]:
         assert NAME not in listed
 
 
-def traces(host: Host) -> list[str]:
-    """Links, rules, routes, tables and addresses of a host."""
-    orders = ("ip -br link", "ip rule", "ip route show table all", "ip -br address", "nft list ruleset")
-    return [host.run(order.split(), check=False).stdout for order in orders]
+def traces(host: Host) -> set[str]:
+    """Links, rules, routes, tables and addresses of a host, by lines."""
+    orders = (
+        "ip -br link",
+        "ip rule",
+        "ip route show table all",
+        "ip -6 route show table all",
+        "ip -br address",
+        "nft list ruleset",
+    )
+    said = [host.run(order.split(), check=False).stdout for order in orders]
+    return {line for text in said for line in text.splitlines()}
+
+
+def wait_untouched(host: Host, before: set[str]) -> None:
+    """Wait until a host is as it was."""
+    deadline = time.monotonic() + 20
+    while traces(host) != before:
+        assert time.monotonic() < deadline, traces(host) ^ before
+        time.sleep(0.1)
 
 
 def check_packets(network: RemoteAccess, wanted: set[int]) -> None:
@@ -153,7 +176,7 @@ def test_each_option_carries_packets_between_two_caravans_and_leaves_nothing(
                 check_packets(network, {IPPROTO_AH} if "AH" in option else set())
             client.destroy()
             assert client.state() == ("absent", None)
-            assert traces(network.ms) == before
+            wait_untouched(network.ms, before)
             target.destroy()
             assert target.state() == ("absent", None)
             assert ping(network.ms, SERVER_ADDRESS, count=1).received == 0
@@ -177,11 +200,10 @@ def test_a_killed_agent_leaves_no_tunnel_and_no_trace(
                     client.process.signal(signal.SIGKILL)
                     client.process.wait(5)
                     deadline = time.monotonic() + 20
-                    folder = network.ms.logs / "run"
-                    while list(folder.iterdir()) or traces(network.ms) != before:
-                        assert time.monotonic() < deadline, (traces(network.ms), before)
+                    while left := list(runtime_of(network.ms).iterdir()):
+                        assert time.monotonic() < deadline, left
                         time.sleep(0.1)
-                folder.rmdir()
+                    wait_untouched(network.ms, before)
             target.wait_for("waiting")
             target.destroy()
 
@@ -193,7 +215,7 @@ def test_a_certificate_of_another_tunnel_opens_none(
     output: Path,
 ) -> None:
     """The same authority, the same name: only the pinned certificate counts."""
-    other = authority.issue(CLIENT_NAME)
+    other = issued(authority, CLIENT_NAME)
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         with gateway(network.sg, target_pem) as (_, target), own_client(network.ms) as client:
             target.build(end("target", "ESP", ends["target"], **ENDS))
@@ -211,7 +233,7 @@ def test_two_tunnels_at_one_gateway_are_apart(
 ) -> None:
     names = ("alice@host.example", "bob@host.example")
     tunnels = ("a1" * 16, "b2" * 16)
-    made = [authority.issue(name) for name in names]
+    made = [issued(authority, name) for name in names]
     with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
         with gateway(network.sg, target_pem) as (_, target), contextlib.ExitStack() as stack:
             clients = [stack.enter_context(own_client(host)) for host in network.stations]
@@ -268,10 +290,7 @@ def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
         target.destroy()
         assert target.state() == ("absent", None)
         assert ping(network.ms, SERVER_ADDRESS, count=1).received == 0
-        deadline = time.monotonic() + 10
-        while traces(network.ms) != before:
-            assert time.monotonic() < deadline, (traces(network.ms), before)
-            time.sleep(0.1)
+        wait_untouched(network.ms, before)
 
 
 def test_strongswan_refuses_what_its_data_plane_cannot_do(

@@ -23,6 +23,7 @@ from agent_ends import (
     TARGET_NAME,
     certificates,
     end,
+    issued,
     texts,
 )
 
@@ -36,7 +37,7 @@ CELLS = [(side, option) for side in SIDES for option in OPTIONS]
 @pytest.fixture(scope="module")
 def signed(authority: CaravanAuthority) -> Mapping[str, object]:
     """A credential with the client's certificate and that of the target."""
-    own, peer = authority.issue(CLIENT_NAME), authority.issue(TARGET_NAME)
+    own, peer = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
     return certificates(own.certificate, own.key, peer.certificate)
 
 

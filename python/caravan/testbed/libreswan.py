@@ -35,7 +35,7 @@ class Pluto:
         host.run(["certutil", "-N", "-d", database, "--empty-password"])
         secrets, configuration = self.directory / "ipsec.secrets", self.directory / "ipsec.conf"
         secrets.write_text(f"include {self.folder}/*.secrets\n")
-        configuration.write_text("config setup\n\tuniqueids=no\n")
+        configuration.write_text("config setup\n\tuniqueids=no\n\tikev1-policy=accept\n")
         argv = [f"{PROGRAMS}/pluto", "--nofork", "--stderrlog", "--nhelpers", "0"]
         argv += ["--config", str(configuration), "--secretsfile", str(secrets)]
         argv += ["--nssdir", f"{self.folder}/nss", "--ipsecdir", str(self.folder)]
