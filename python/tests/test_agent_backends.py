@@ -1,5 +1,5 @@
-"""Back-ends of tunnel agents, without the agents: each builds one end, tells how it is, and takes it
-down. Caravan and strongSwan at each end, with packets; what is left afterwards is nothing."""
+"""Back-ends of tunnel agents, without the agents: each builds one end, tells how it is, and takes
+it down. Caravan and strongSwan at each end, with packets; what is left afterwards is nothing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from agent_ends import (
     certificates,
     end,
     issued,
+    texts,
 )
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
@@ -216,16 +217,19 @@ def test_a_certificate_of_another_tunnel_opens_none(
 ) -> None:
     """The same authority, the same name: only the pinned certificate counts."""
     other = issued(authority, CLIENT_NAME)
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
-        with gateway(network.sg, target_pem) as (_, target), own_client(network.ms) as client:
-            target.build(end("target", "ESP", ends["target"], **ENDS))
-            stolen = certificates(other.certificate, other.key, target_pem[0])
-            client.build(end("client", "ESP", stolen, **ENDS))
-            for _ in range(20):
-                assert client.state()[0] != "up" and target.state()[0] == "waiting"
-                time.sleep(0.1)
-            client.destroy()
-            target.destroy()
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        gateway(network.sg, target_pem) as (_, target),
+        own_client(network.ms) as client,
+    ):
+        target.build(end("target", "ESP", ends["target"], **ENDS))
+        stolen = certificates(other.certificate, other.key, target_pem[0])
+        client.build(end("client", "ESP", stolen, **ENDS))
+        for _ in range(20):
+            assert client.state()[0] != "up" and target.state()[0] == "waiting"
+            time.sleep(0.1)
+        client.destroy()
+        target.destroy()
 
 
 def test_two_tunnels_at_one_gateway_are_apart(
@@ -234,28 +238,31 @@ def test_two_tunnels_at_one_gateway_are_apart(
     names = ("alice@host.example", "bob@host.example")
     tunnels = ("a1" * 16, "b2" * 16)
     made = [issued(authority, name) for name in names]
-    with RemoteAccess(RemoteAccessConfig(stations=2), output) as network:
-        with gateway(network.sg, target_pem) as (_, target), contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(own_client(host)) for host in network.stations]
-            for tunnel, name, one, lent in zip(
-                tunnels, names, made, ("10.99.0.1", "10.99.0.2"), strict=True
-            ):
-                options = {**ENDS, "names": (name, TARGET_NAME), "tunnel": tunnel, "lent": lent}
-                credential = certificates(*target_pem, one.certificate)
-                target.build(end("target", "ESP", credential, **options))
-                credential = certificates(one.certificate, one.key, target_pem[0])
-                client = clients[names.index(name)]
-                client.build(end("client", "ESP", credential, **options))
-                client.wait_for("up", tunnel)
-                target.wait_for("up", tunnel)
-            for host in network.stations:
-                assert ping(host, SERVER_ADDRESS, count=2).received == 2
-            target.destroy(tunnels[0])
-            assert ping(network.stations[0], SERVER_ADDRESS, count=2).received == 0
-            assert ping(network.stations[1], SERVER_ADDRESS, count=2).received == 2
-            clients[0].destroy(tunnels[0])
-            clients[1].destroy(tunnels[1])
-            target.destroy(tunnels[1])
+    with (
+        RemoteAccess(RemoteAccessConfig(stations=2), output) as network,
+        gateway(network.sg, target_pem) as (_, target),
+        contextlib.ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(own_client(host)) for host in network.stations]
+        for tunnel, name, one, lent in zip(
+            tunnels, names, made, ("10.99.0.1", "10.99.0.2"), strict=True
+        ):
+            options = {**ENDS, "names": (name, TARGET_NAME), "tunnel": tunnel, "lent": lent}
+            credential = certificates(*target_pem, one.certificate)
+            target.build(end("target", "ESP", credential, **options))
+            credential = certificates(one.certificate, one.key, target_pem[0])
+            client = clients[names.index(name)]
+            client.build(end("client", "ESP", credential, **options))
+            client.wait_for("up", tunnel)
+            target.wait_for("up", tunnel)
+        for host in network.stations:
+            assert ping(host, SERVER_ADDRESS, count=2).received == 2
+        target.destroy(tunnels[0])
+        assert ping(network.stations[0], SERVER_ADDRESS, count=2).received == 0
+        assert ping(network.stations[1], SERVER_ADDRESS, count=2).received == 2
+        clients[0].destroy(tunnels[0])
+        clients[1].destroy(tunnels[1])
+        target.destroy(tunnels[1])
 
 
 @pytest.mark.parametrize("sides", ["charon-caravan", "caravan-charon", "charon-charon"])
@@ -301,6 +308,31 @@ def test_strongswan_refuses_what_its_data_plane_cannot_do(
             with pytest.raises(ValueError, match=r"strongSwan cannot do"):
                 target.build(end("target", option, ends["target"], **ENDS))
         assert target.state(TUNNEL) == ("absent", None)
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+@pytest.mark.parametrize("side", ["client", "target"])
+def test_charon_reads_the_files_that_are_written_for_it(
+    side: str, is_signed: bool, ends: Mapping[str, Mapping[str, Any]], output: Path
+) -> None:
+    with RemoteAccess(RemoteAccessConfig(), output) as network, BareStrongSwan(network.sg) as it:
+        folder = it.directory / "swanctl"
+        (folder / "conf.d").mkdir()
+        (folder / "swanctl.conf").write_text("include conf.d/*.conf\n")
+        for option in ("Native", "AH", "ESP"):
+            credential = ends[side] if is_signed else None
+            made = texts("strongswan", end(side, option, credential, **ENDS), folder)
+            for path, text in made.files.items():
+                Path(path).write_text(text)
+            assert list(made.construct[0]) == ["swanctl", "--load-all", "--noprompt"]
+            it.swanctl("--load-all", "--noprompt")
+            listed = it.swanctl("--list-conns").stdout
+            assert NAME in listed and ("PASS" in listed) == (option == "Native"), listed
+            for path in made.files:
+                assert any(path in words for words in made.destroy)
+                Path(path).unlink()
+            it.swanctl("--load-all", "--clear", "--noprompt")
+            assert NAME not in it.swanctl("--list-conns").stdout
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
-"""Libreswan's pluto in a namespace, from files that `tools/setup` has unpacked: its package conflicts
-with strongSwan's. Without IPsec in the kernel it negotiates, and cannot install what it has agreed.
+"""Libreswan's pluto in a namespace, from files that `tools/setup` has unpacked: its package
+conflicts with strongSwan's. Without IPsec in the kernel it negotiates, and cannot install what it
+has agreed.
 """
 
 from __future__ import annotations

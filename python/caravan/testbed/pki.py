@@ -86,12 +86,11 @@ class CaravanAuthority:
         """Its revocation list, PEM; it exists from the beginning."""
         return self.directory / "crl.pem"
 
-    def issue(
-        self, name: str, *, bits: int = KEY_BITS, others: Sequence[str] = ()
-    ) -> Credentials:
+    def issue(self, name: str, *, bits: int = KEY_BITS, others: Sequence[str] = ()) -> Credentials:
         """A certificate with the subject `CN=name` and `name` as its DNS name, for a new key.
 
-        `others`: further names, such as mail addresses. Each has a folder of its own, because a name may be issued again.
+        `others`: further names, such as mail addresses. Each has a folder of its own, because a
+        name may be issued again.
         """
         count = len(json.loads((self.directory / "index.json").read_text())["issued"])
         folder = self.directory / f"issued-{count}"
