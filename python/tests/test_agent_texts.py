@@ -2,7 +2,8 @@
 a grammar that is written down below from the manual of each.
 
 `ip` judges its own lines: this kernel has no IPsec, so a good line ends in the kernel's answer and
-a bad one in `ip`'s own. PowerShell is parsed by tree-sitter, and its cmdlets are checked by a table.
+a bad one in `ip`'s own. PowerShell is parsed by tree-sitter, and its cmdlets are checked by a
+table.
 """
 
 from __future__ import annotations
