@@ -12,6 +12,7 @@ from typing import Any, Self
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import environment
 from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.process import Process
 
 TUNNEL = "0123456789abcdef" * 2
@@ -43,6 +44,12 @@ class Texts:
         found = [text for path, text in self.files.items() if path.endswith(end)]
         assert len(found) == 1, (end, list(self.files))
         return found[0]
+
+
+def issued(authority: CaravanAuthority, name: str) -> Credentials:
+    """A certificate for the identity of an end."""
+    bare = name.replace("@", ".")
+    return authority.issue(bare, others=() if bare == name else (name,))
 
 
 def certificates(chain: Path, key: Path, peer: Path) -> dict[str, Any]:

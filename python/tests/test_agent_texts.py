@@ -1,8 +1,9 @@
 """The texts that agents write for other implementations: read by these where they are here, else by
 a grammar that is written down below from the manual of each.
 
-`ip` judges its own lines: this kernel has no IPsec, so a good line ends in the kernel's answer and a
-bad one in `ip`'s own. PowerShell is parsed by tree-sitter, and its cmdlets are checked by a table.
+`ip` judges its own lines: this kernel has no IPsec, so a good line ends in the kernel's answer and
+a bad one in `ip`'s own. PowerShell is parsed by tree-sitter, and its cmdlets are checked by a
+table.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,9 +25,11 @@ from agent_ends import (
     TARGET_NAME,
     certificates,
     end,
+    issued,
     texts,
 )
 
+from caravan.testbed.binary import caravan_binary
 from caravan.testbed.libreswan import FILES
 from caravan.testbed.pki import CaravanAuthority
 
@@ -36,7 +40,7 @@ CELLS = [(side, option) for side in SIDES for option in OPTIONS]
 @pytest.fixture(scope="module")
 def signed(authority: CaravanAuthority) -> Mapping[str, object]:
     """A credential with the client's certificate and that of the target."""
-    own, peer = authority.issue(CLIENT_NAME), authority.issue(TARGET_NAME)
+    own, peer = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
     return certificates(own.certificate, own.key, peer.certificate)
 
 
@@ -141,10 +145,18 @@ def test_a_grammar_refuses_what_it_must() -> None:
 TOKEN = re.compile(r'"[^"\n]*"|[{};,]|[^\s{};,"]+')
 
 
-def tree(text: str) -> list[tuple[str, ...] | tuple[tuple[str, ...], list[object]]]:
-    """Nested directives: words, or words and what their braces hold."""
+@dataclass
+class Directive:
+    """Words, and what their braces hold, if they have any."""
+
+    words: tuple[str, ...]
+    inside: list[Directive] | None = None
+
+
+def tree(text: str) -> list[Directive]:
+    """The directives of a file."""
     assert TOKEN.sub("", text).strip() == "", "an open quote"
-    stack: list[list[object]] = [[]]
+    stack: list[list[Directive]] = [[]]
     words: list[str] = []
     heads: list[tuple[str, ...]] = []
     for token in TOKEN.findall("\n".join(lines_of(text))):
@@ -154,16 +166,16 @@ def tree(text: str) -> list[tuple[str, ...] | tuple[tuple[str, ...], list[object
             words = []
         elif token == ";":
             if words:
-                stack[-1].append(tuple(words))
+                stack[-1].append(Directive(tuple(words)))
             words = []
         elif token == "}":
             assert words == [], f"no semicolon after {words}"
             inside = stack.pop()
-            stack[-1].append((heads.pop(), inside))
+            stack[-1].append(Directive(heads.pop(), inside))
         else:
             words.append(token)
     assert len(stack) == 1 and words == []
-    return stack[0]  # type: ignore[return-value]
+    return stack[0]
 
 
 RACOON = {
@@ -194,15 +206,17 @@ RACOON2 = {
 }  # fmt: skip
 
 
-def check_blocks(found: list[object], grammar: Mapping[str, set[str]], top: set[str]) -> set[str]:
+def check_blocks(
+    found: list[Directive], grammar: Mapping[str, set[str]], top: set[str]
+) -> set[str]:
     """Every directive is known where it stands. Returns the kinds of blocks."""
     kinds = set()
     for entry in found:
-        words = entry[0] if isinstance(entry[0], tuple) else entry  # type: ignore[index]
-        assert words[0] in top, words
-        if isinstance(entry[0], tuple) and words[0] in grammar:  # type: ignore[index]
-            kinds.add(words[0])
-            kinds |= check_blocks(entry[1], grammar, grammar[words[0]])  # type: ignore[index]
+        name = entry.words[0]
+        assert name in top, entry
+        if entry.inside is not None and name in grammar:
+            kinds.add(name)
+            kinds |= check_blocks(entry.inside, grammar, grammar[name])
     return kinds
 
 
@@ -218,7 +232,7 @@ def test_racoon_gets_a_file_of_its_grammar_and_policies(
         if option == "Native":
             continue
         found = tree(made.file(".conf"))
-        kinds = check_blocks(list(found), RACOON, {"path", "remote", "sainfo"})
+        kinds = check_blocks(found, RACOON, {"path", "remote", "sainfo"})
         assert kinds == {"remote", "proposal", "sainfo"}
 
 
@@ -231,14 +245,15 @@ def test_racoon2_gets_a_file_of_its_grammar_whose_names_all_lead_somewhere(
         text = made.file(".conf")
         found = tree(text)
         top = {"remote", "selector", "policy", "ipsec", "sa"}
-        kinds = check_blocks(list(found), RACOON2, top)
+        kinds = check_blocks(found, RACOON2, top)
         wanted = top | {"ikev1"} if option != "Native" else {"selector", "policy"}
         assert kinds == wanted
         named = set(re.findall(rf"\b({NAME}\w*)\b", re.sub(r'"[^"]*"', "", text)))
-        declared = {head[1] for head, _ in found}  # type: ignore[misc]
+        declared = {entry.words[1] for entry in found}
         assert named == declared
-        assert len([one for one in declared if one.endswith(("_ah", "_esp"))]) == (
-            {"Native": 0, "AH": 1, "ESP": 1, "AH+ESP": 2}[option]
+        assert (
+            len([one for one in declared if one.endswith(("_ah", "_esp"))])
+            == ({"Native": 0, "AH": 1, "ESP": 1, "AH+ESP": 2}[option])
         )
 
 
@@ -315,7 +330,8 @@ CMDLETS: dict[str, set[str]] = {
     "New-NetIPsecAuthProposal": {"Machine", "Cert", "PreSharedKey", "Authority", "AuthorityType"},
     "New-NetIPsecPhase1AuthSet": SET,
     "New-NetIPsecMainModeRule": {
-        "PolicyStore", "Name", "DisplayName", "RemoteAddress", "MainModeCryptoSet", "PhaseOneAuthSet",
+        "PolicyStore", "Name", "DisplayName", "RemoteAddress", "MainModeCryptoSet",
+        "PhaseOneAuthSet",
     },
     "New-NetIPsecRule": {
         "PolicyStore", "IPsecRuleName", "DisplayName", "Mode", "LocalAddress", "RemoteAddress",
@@ -409,8 +425,6 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
 def test_caravan_reads_what_is_written_for_it(
     side: str, option: str, signed: Mapping[str, object], tmp_path: Path
 ) -> None:
-    from caravan.testbed.binary import caravan_binary
-
     for credential in (signed, None):
         made = texts("caravan", end(side, option, credential), tmp_path)
         for path, text in made.files.items():

@@ -1,5 +1,6 @@
-"""Libreswan's pluto in a namespace, from files that `tools/setup` has unpacked: its package conflicts
-with strongSwan's. Without IPsec in the kernel it negotiates, and cannot install what it has agreed.
+"""Libreswan's pluto in a namespace, from files that `tools/setup` has unpacked: its package
+conflicts with strongSwan's. Without IPsec in the kernel it negotiates, and cannot install what it
+has agreed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Pluto:
         host.run(["certutil", "-N", "-d", database, "--empty-password"])
         secrets, configuration = self.directory / "ipsec.secrets", self.directory / "ipsec.conf"
         secrets.write_text(f"include {self.folder}/*.secrets\n")
-        configuration.write_text("config setup\n\tuniqueids=no\n")
+        configuration.write_text("config setup\n\tuniqueids=no\n\tikev1-policy=accept\n")
         argv = [f"{PROGRAMS}/pluto", "--nofork", "--stderrlog", "--nhelpers", "0"]
         argv += ["--config", str(configuration), "--secretsfile", str(secrets)]
         argv += ["--nssdir", f"{self.folder}/nss", "--ipsecdir", str(self.folder)]

@@ -40,6 +40,8 @@ const GONE_MAX: Duration = Duration::from_secs(30);
 /// How long `caravan up` may take to end after its last order.
 const END_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(20);
+/// Ticks after which a tunnel is told once more to end.
+const AGAIN: usize = 25;
 /// How long a look at standard input waits: so late it is noticed that the tunnel has ended.
 const LOOK_MS: u8 = 200;
 
@@ -391,16 +393,19 @@ fn attend(mut child: Child, folder: &Path, name: &str) -> anyhow::Result<ExitSta
             return Ok(status);
         }
     }
-    if !down(folder, name) {
-        // It has not come so far that it answers, or does not answer any more.
-        let _ = kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGTERM);
-    }
+    let pid = Pid::from_raw(i32::try_from(child.id())?);
     let until = Instant::now() + END_MAX;
+    // One that has just begun does not answer yet, and ignores signals as this process does.
     while Instant::now() < until {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
+        if !down(folder, name) {
+            let _ = kill(pid, Signal::SIGTERM);
         }
-        std::thread::sleep(TICK);
+        for _ in 0..AGAIN {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(TICK);
+        }
     }
     child.kill()?;
     Ok(child.wait()?)

@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 4_096;
 
 /// Why charon has not done it.
 #[derive(Debug, thiserror::Error)]
-pub enum ViciError {
+pub(super) enum ViciError {
     /// The socket.
     #[error("charon's socket: {0}")]
     Io(#[from] io::Error),

@@ -22,6 +22,9 @@ const DATABASE: &str = "sql:/var/lib/ipsec/nss";
 pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault> {
     let name = it.name();
     let mut texts = Texts::of(KIND);
+    texts
+        .notes
+        .push("ipsec.conf needs ikev1-policy=accept in its config setup");
     let file = |end: &str| format!("{folder}/{name}{end}");
     let database = match folder == KIND.folder() {
         true => DATABASE.to_owned(),
@@ -145,15 +148,15 @@ fn common(it: &Description) -> Result<String, WriteFault> {
         SecurityOption::Ah => ("ah", it.ah()),
         _ => ("esp", it.esp()),
     };
-    let suites = words::all(KIND, it.option.name(), suites, esp)?;
+    words::all(KIND, it.option.name(), suites, esp)?;
+    // pluto takes a list whose suites have one group, or none.
+    let first = suites.iter().find(|suite| esp(suite).is_some());
+    let group = first.and_then(|suite| suite.pfs);
+    let alike = suites.iter().filter(|suite| suite.pfs == group);
+    let suites: Vec<String> = alike.filter_map(esp).collect();
     say("phase2", phase2);
     say("phase2alg", &suites.join(","));
-    let has_pfs = it
-        .esp()
-        .iter()
-        .chain(it.ah())
-        .any(|suite| suite.pfs.is_some());
-    say("pfs", if has_pfs { "yes" } else { "no" });
+    say("pfs", if group.is_some() { "yes" } else { "no" });
     match it.inner {
         Inner::Asked => {
             say("leftmodecfgclient", "yes");

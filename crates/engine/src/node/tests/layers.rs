@@ -3,7 +3,7 @@
 use wire::ip::protocol::{AH, ESP};
 
 use super::*;
-use crate::sa::Protocol;
+use crate::sa::Via;
 
 /// AH of SHA-256 without its IP header.
 const AH_OCTETS: usize = 28;
@@ -46,17 +46,18 @@ fn sent(world: &mut World) -> (Path, Vec<u8>) {
     (datagram.path, datagram.octets)
 }
 
-fn protocols(world: &World, end: usize) -> Vec<Protocol> {
+fn suites(world: &World, end: usize) -> Vec<String> {
     let status = world.ends[end].node.status(world.now);
     let children = &status.connections[0].sessions[0].children;
-    children.iter().map(|child| child.suite.protocol).collect()
+    children.iter().map(|child| child.suite.clone()).collect()
 }
 
 #[test]
 fn a_packet_is_sealed_by_esp_and_again_by_ah_and_comes_out_whole() {
     let mut world = settled(210);
     for end in [0, 1] {
-        assert_eq!(protocols(&world, end), [Protocol::Ah, Protocol::Esp]);
+        let wanted = ["ah-sha256-modp2048", "aes128gcm16-modp2048"];
+        assert_eq!(suites(&world, end), wanted);
     }
     let (path, octets) = sent(&mut world);
     assert_eq!(path.via, Via::Raw);
@@ -111,10 +112,12 @@ fn both_layers_are_renewed_and_packets_go_on() {
 #[test]
 fn without_the_layer_around_nothing_leaves() {
     let mut world = settled(213);
-    let mut all = world.ends[0].node.children.values();
-    let around = all.find(|entry| entry.child().layer == ChildLayer::Around);
-    let around = around.expect("a child");
-    let (around, spi) = (around.id, around.current.expect("a pair").spi_out);
+    let (around, spi) = {
+        let mut all = world.ends[0].node.children.values();
+        let around = all.find(|entry| entry.child().layer == ChildLayer::Around);
+        let around = around.expect("a child");
+        (around.id, around.current.expect("a pair").spi_out)
+    };
     let removed = crate::plane::OutboundChange::Remove(around, spi);
     let now = world.now;
     world.ends[0].endpoint.outbound.apply(removed, now);
@@ -128,6 +131,6 @@ fn two_layers_do_not_pass_a_nat_and_say_so() {
     let mut world = layered(214);
     world.run(Duration::from_secs(5));
     assert_eq!(world.ends[0].seen.outbound.len(), 0);
-    let failure = world.failure().expect("a sentence");
+    let failure = world.ends[0].failure().expect("a sentence");
     assert!(failure.contains("does not pass a NAT"), "{failure}");
 }
