@@ -6,6 +6,7 @@
 //! that has them is refused), policies (any is accepted), delta and indirect revocation lists,
 //! fetching, OCSP.
 
+mod as_pem;
 mod describe;
 pub mod long_term;
 mod make;
@@ -16,8 +17,11 @@ mod read;
 mod signed;
 mod verify;
 
+pub use as_pem::{certificate_pem, private_key_der, private_key_pem};
 pub use describe::{describe, no_rsa_key};
-pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
+pub use make::{
+    Authority, GuestRequest, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial,
+};
 pub use name::{DistinguishedName, NameFault};
 pub use passed::CertificatePath;
 pub use read::{Certificate, RevocationList};

@@ -13,11 +13,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
+use crate::agent::backend::{attendant, lines};
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
 use crate::service::{self, Outcome, Ready};
-use crate::{bench, config, console, link, packet, pki, steward, wireless};
+use crate::{agent, bench, config, console, link, packet, pki, steward, wireless};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
@@ -211,7 +212,8 @@ enum Command {
     },
     /// Report errors and unwise settings in a configuration
     Check {
-        /// The configuration of any of these processes, or the file of `caravan wireless`
+        /// The configuration of any of these processes, or the file of `caravan wireless` or
+        /// `caravan tunnel-agent`
         file: PathBuf,
     },
     /// Make, show and revoke keys and certificates
@@ -229,9 +231,18 @@ enum Command {
         802.11 over another interface, the air. docs/vpn-wireless.md shows how."
     )]
     Wireless(wireless::Args),
+    /// Get a tunnel from the machine at hand by a key that works once
+    #[command(subcommand)]
+    TunnelAgent(agent::Command),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
+    /// Run one tunnel for an agent, which starts it
+    #[command(hide = true)]
+    TunnelEnd,
+    /// Write texts of tunnels' ends, and drive back-ends: JSON lines on standard input
+    #[command(hide = true)]
+    TunnelBackend,
     /// Seal and open single packets with given keys: JSON lines on standard input
     #[command(hide = true)]
     Packet(packet::Args),
@@ -381,6 +392,7 @@ impl Cli {
                 wireless::run(&args)?;
                 String::new()
             }
+            Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
                     role: args.role,
@@ -388,6 +400,14 @@ impl Cli {
                     runtime_dir: global.runtime_dir,
                     state_dir: global.state_dir,
                 })?;
+                String::new()
+            }
+            Command::TunnelEnd => {
+                attendant::run()?;
+                String::new()
+            }
+            Command::TunnelBackend => {
+                lines::run()?;
                 String::new()
             }
             Command::Packet(args) => {

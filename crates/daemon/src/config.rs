@@ -3,11 +3,13 @@
 //! [`mod@file`] is the text as written; [`build`] checks it and turns it into what the engine and
 //! the rest of the daemon use; `check` checks what types cannot. No other code sees the text.
 
+pub mod agent;
 pub mod build;
 mod check;
 mod credentials;
 pub mod file;
 pub mod firewall;
+mod include;
 mod keys;
 mod loaded;
 pub mod mobility;
@@ -161,10 +163,16 @@ impl Texts {
         let text = octets(path).map_err(unreadable)?;
         let mut left = TEXTS_MAX.saturating_sub(text.len());
         let parsed = Zeroizing::new(text_of(text.clone()).map_err(unreadable)?);
-        let file = file::parse(path, &parsed)?;
+        let mut file = file::parse(path, &parsed)?;
         let mut texts = BTreeMap::from([(path.to_owned(), Ok(text))]);
         let folder = path.parent().unwrap_or(Path::new("."));
-        for name in file.files().map(|name| folder.join(name)) {
+        let included = match include::folder(path, &file) {
+            Some(folder) => include::files(&folder)?,
+            None => Vec::new(),
+        };
+        include::add(path, &mut file, Origin::Files)?;
+        let named = file.files().map(|name| folder.join(name));
+        for name in included.into_iter().chain(named) {
             let text = match octets(&name) {
                 Ok(mut text) if text.len() > left => {
                     text.zeroize();
@@ -180,6 +188,15 @@ impl Texts {
             texts.insert(name, text);
         }
         Ok(Self(texts))
+    }
+
+    /// The configurations of a folder, by name.
+    fn within(&self, folder: &Path) -> Vec<PathBuf> {
+        let all = self.0.keys();
+        let is_one = |path: &&PathBuf| {
+            path.parent() == Some(folder) && path.extension().is_some_and(|end| end == "toml")
+        };
+        all.filter(is_one).cloned().collect()
     }
 
     fn get(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -222,7 +239,8 @@ impl Origin<'_> {
 /// The names of all connections, in the order of [`Loaded::on_failure`], and that of a part in
 /// Mobile IPv4. Nothing else is checked.
 pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
-    let file = file::parse(path, &read(path, Origin::Files)?)?;
+    let mut file = file::parse(path, &read(path, Origin::Files)?)?;
+    include::add(path, &mut file, Origin::Files)?;
     Ok(file.names())
 }
 
@@ -270,7 +288,8 @@ pub fn load_from(path: &Path, names: Names, texts: &Texts) -> Result<Loaded, Con
 
 fn load_by(path: &Path, names: Names, origin: Origin<'_>) -> Result<Loaded, ConfigError> {
     let text = read(path, origin)?;
-    let file = file::parse(path, &text)?;
+    let mut file = file::parse(path, &text)?;
+    include::add(path, &mut file, origin)?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let credentials = file.connections.iter();
     let credentials = credentials

@@ -4,12 +4,17 @@
 //! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`], [`ether`] (devices and sockets),
 //! [`planes`] (packet threads around the engine's planes). `main.rs` only calls into here.
 //!
+//! Tunnel agents: [`agent`].
+//!
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`token`], [`console`].
+//!
+//! Tunnel agents: [`agent`].
 //!
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
 //! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
 
+pub mod agent;
 pub mod bench;
 pub mod blocks;
 pub mod capture;

@@ -1,7 +1,9 @@
-//! A long-term key on a PKCS #11 token: it is made there and never leaves it.
+//! A key on a PKCS #11 token: it is made there and never leaves it. A long-term key of SKIP agrees,
+//! a one-time key of a tunnel agent signs.
 //!
-//! Curve25519 alone, as an Edwards key with ECDH, which is how SoftHSM has it. Left out: SKIP's own
-//! groups, because the safe interface to PKCS #11 has no name for their derivation.
+//! Curve25519 alone: X25519 as an Edwards key with ECDH, which is how SoftHSM has it, and Ed25519.
+//! Left out: SKIP's own groups, because the safe interface to PKCS #11 has no name for their
+//! derivation.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +12,11 @@ use anyhow::{Context, bail};
 use crypto::dh::long_term::{Group, SHARED_LEN};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::mechanism::Mechanism;
+use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
 use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
 use cryptoki::session::{Session, UserType};
+use cryptoki::slot::Slot;
 use cryptoki::types::AuthPin;
 use nix::unistd::geteuid;
 use zeroize::Zeroizing;
@@ -20,6 +24,33 @@ use zeroize::Zeroizing;
 /// Bits of a mode: the group or anybody may write, and in a folder only owners may replace files.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+
+/// Options of a command that uses a token.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TokenArgs {
+    /// Keep the secret on a PKCS #11 token; the module's library
+    #[arg(long, value_name = "LIBRARY", requires_all = ["token", "pin_file"])]
+    module: Option<PathBuf>,
+    /// Label of the token
+    #[arg(long, value_name = "LABEL", requires = "module")]
+    token: Option<String>,
+    /// File with the user's PIN
+    #[arg(long, value_name = "FILE", requires = "module")]
+    pin_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// Logs in; none without a module.
+    pub fn open(&self) -> anyhow::Result<Option<Token>> {
+        let (Some(module), Some(label), Some(file)) = (&self.module, &self.token, &self.pin_file)
+        else {
+            return Ok(None);
+        };
+        let pin = std::fs::read_to_string(file).map(Zeroizing::new);
+        let pin = &pin.with_context(|| format!("cannot read {}", file.display()))?;
+        Token::open(Place { module, label, pin }).map(Some)
+    }
+}
 
 /// Where a token is.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +66,14 @@ pub struct Place<'a> {
 /// A session with a token, logged in.
 pub struct Token {
     session: Session,
-    _module: Pkcs11,
+    slot: Slot,
+    module: Pkcs11,
 }
 
 /// The object identifier of X25519, 1.3.101.110, in DER.
 const X25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x6e];
+/// That of Ed25519, 1.3.101.112.
+const ED25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x70];
 /// A DER OCTET STRING of 32 octets.
 const POINT_HEAD: [u8; 2] = [0x04, 32];
 
@@ -66,19 +100,54 @@ impl Token {
             .with_context(|| format!("the token {label:?} refuses the PIN"))?;
         Ok(Self {
             session,
-            _module: library,
+            slot,
+            module: library,
         })
     }
 
-    /// Makes a key of this name. Returns its public value.
+    /// Whether the token is still in its slot.
+    pub fn is_there(&self) -> bool {
+        let slots = self.module.get_slots_with_token();
+        slots.is_ok_and(|slots| slots.contains(&self.slot))
+            && self.module.get_token_info(self.slot).is_ok()
+    }
+
+    /// Makes a key of this name that agrees. Returns its public value.
     pub fn generate(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+        self.make(name, &X25519, Attribute::Derive(true))
+    }
+
+    /// Makes a key of this name that signs by Ed25519. Returns its public value.
+    pub fn generate_signing(&self, name: &str) -> anyhow::Result<Vec<u8>> {
+        self.make(name, &ED25519, Attribute::Sign(true))
+    }
+
+    /// Signs by the key of this name (RFC 8032 §5.1).
+    pub fn sign(&self, name: &str, octets: &[u8]) -> anyhow::Result<Vec<u8>> {
+        let private = self.one(name, ObjectClass::PRIVATE_KEY)?;
+        let how = Mechanism::Eddsa(EddsaParams::new(EddsaSignatureScheme::Ed25519));
+        let signed = self.session.sign(&how, private, octets);
+        signed.with_context(|| format!("the token does not sign by the key {name:?}"))
+    }
+
+    /// Removes the key of this name, so that it can never sign again.
+    pub fn remove(&self, name: &str) -> anyhow::Result<()> {
+        for class in [ObjectClass::PRIVATE_KEY, ObjectClass::PUBLIC_KEY] {
+            for object in self.find(name, class)? {
+                self.session.destroy_object(object)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, name: &str, curve: &[u8], may: Attribute) -> anyhow::Result<Vec<u8>> {
         if !self.find(name, ObjectClass::PRIVATE_KEY)?.is_empty() {
             bail!("the token has a key {name:?} already: remove it first");
         }
         let label = || Attribute::Label(name.as_bytes().to_vec());
         let public = [
             Attribute::Token(true),
-            Attribute::EcParams(X25519.to_vec()),
+            Attribute::EcParams(curve.to_vec()),
             label(),
         ];
         let private = [
@@ -86,7 +155,7 @@ impl Token {
             Attribute::Private(true),
             Attribute::Sensitive(true),
             Attribute::Extractable(false),
-            Attribute::Derive(true),
+            may,
             label(),
         ];
         let (public, _) = self
@@ -103,14 +172,7 @@ impl Token {
         peer: &[u8],
     ) -> anyhow::Result<(Vec<u8>, Zeroizing<[u8; SHARED_LEN]>)> {
         Group::Curve25519.check(peer)?;
-        let one = |class| -> anyhow::Result<ObjectHandle> {
-            match self.find(name, class)?[..] {
-                [one] => Ok(one),
-                [] => bail!("the token has no key {name:?}"),
-                _ => bail!("the token has several keys {name:?}"),
-            }
-        };
-        let public = self.value(one(ObjectClass::PUBLIC_KEY)?)?;
+        let public = self.value(self.one(name, ObjectClass::PUBLIC_KEY)?)?;
         let how = Mechanism::Ecdh1Derive(Ecdh1DeriveParams::new(EcKdf::null(), peer));
         let what = [
             Attribute::Class(ObjectClass::SECRET_KEY),
@@ -120,7 +182,7 @@ impl Token {
             Attribute::Extractable(true),
             Attribute::ValueLen((SHARED_LEN as u64).into()),
         ];
-        let private = one(ObjectClass::PRIVATE_KEY)?;
+        let private = self.one(name, ObjectClass::PRIVATE_KEY)?;
         let shared = self
             .session
             .derive_key(&how, private, &what)
@@ -140,6 +202,14 @@ impl Token {
         octets.copy_from_slice(&value);
         self.session.destroy_object(shared)?;
         Ok((public, octets))
+    }
+
+    fn one(&self, name: &str, class: ObjectClass) -> anyhow::Result<ObjectHandle> {
+        match self.find(name, class)?[..] {
+            [one] => Ok(one),
+            [] => bail!("the token has no key {name:?}"),
+            _ => bail!("the token has several keys {name:?}"),
+        }
     }
 
     fn find(&self, name: &str, class: ObjectClass) -> anyhow::Result<Vec<ObjectHandle>> {

@@ -14,6 +14,7 @@
 pub mod audit;
 pub mod chain;
 pub mod client;
+pub mod description;
 pub mod envelope;
 mod flood;
 pub mod host;
@@ -23,6 +24,7 @@ pub mod objectives;
 mod retry;
 pub mod sheet;
 pub mod target;
+pub mod writers;
 
 use core::fmt;
 

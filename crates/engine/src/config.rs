@@ -188,9 +188,12 @@ pub enum RemoteMethod {
 }
 
 /// A named set of protected traffic.
+#[derive(Clone)]
 pub struct Child {
     /// Its key in the file.
     pub name: String,
+    /// Where its SAs are among the layers of a packet.
+    pub layer: ChildLayer,
     /// Tunnel or transport.
     pub mode: Mode,
     /// Phase 2, in order of preference.
@@ -211,6 +214,21 @@ pub struct Child {
     pub replay_window: u32,
     /// Outer MTU until the path reports less.
     pub path_mtu: u16,
+}
+
+/// Where a child's SAs are among the layers of a packet. Two of them, ESP inside AH, are the "SA
+/// bundle" of RFC 2401 §4.5, and what RFC 4301 §4.1 calls nested SAs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChildLayer {
+    /// They are the only ones.
+    #[default]
+    Alone,
+    /// They seal first, and their packets leave through the SAs of [`Self::Around`] alone; inbound,
+    /// they take only what came through those. Never in UDP.
+    Inside,
+    /// They seal the ESP packets between both ends again, and nothing else. Such a child has no
+    /// selectors in its configuration.
+    Around,
 }
 
 /// A pool of inner addresses, and its settings.
@@ -369,6 +387,7 @@ impl Child {
     pub fn new(name: &str, mode: Mode, proposals: Vec<EspSuite>) -> Self {
         Self {
             name: name.to_owned(),
+            layer: ChildLayer::Alone,
             mode,
             proposals,
             local: Vec::new(),

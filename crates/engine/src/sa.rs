@@ -301,7 +301,8 @@ pub struct Sa {
     pub path_mtu: u16,
     /// On a raw path: its packets are not sent. The child that takes packets between the ends of
     /// `path` seals them again, and its SA decides what happens to them. Without such a child they
-    /// are dropped. Inbound, a tunnel of Mobile IPv4 takes only packets that another SA carried.
+    /// are dropped. Inbound, ESP and a tunnel of Mobile IPv4 take only packets that another SA
+    /// carried.
     pub is_nested: bool,
     /// Outbound, if it is nested: this child alone takes its packets, whatever its selectors say.
     pub carried_by: Option<ChildId>,

@@ -38,6 +38,7 @@ pub mod ip;
 pub mod isakmp;
 pub mod mip4;
 pub mod skip;
+pub mod vici;
 pub mod vnet;
 
 #[cfg(test)]

@@ -86,16 +86,18 @@ class CaravanAuthority:
         """Its revocation list, PEM; it exists from the beginning."""
         return self.directory / "crl.pem"
 
-    def issue(self, name: str, *, bits: int = KEY_BITS) -> Credentials:
+    def issue(self, name: str, *, bits: int = KEY_BITS, others: Sequence[str] = ()) -> Credentials:
         """A certificate with the subject `CN=name` and `name` as its DNS name, for a new key.
 
-        Each has a folder of its own, because a name may be issued again.
+        `others`: further names, such as mail addresses. Each has a folder of its own, because a
+        name may be issued again.
         """
         count = len(json.loads((self.directory / "index.json").read_text())["issued"])
         folder = self.directory / f"issued-{count}"
         self._pki(
             *("issue", "--ca", str(self.directory), "--name", name, "--out", str(folder)),
             *("--bits", str(bits)),
+            *(word for other in others for word in ("--san", other)),
         )
         return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"CN={name}")
 

@@ -62,55 +62,25 @@ class SwanSa:
     vips: tuple[str, ...] = field(default=())
 
 
-class StrongSwan:
-    """A running charon with one loaded connection; a context manager."""
+class BareStrongSwan:
+    """A running charon that nothing is loaded into; a context manager."""
 
-    def __init__(self, host: Host, connection: Connection, options: str = "") -> None:
+    def __init__(self, host: Host, options: str = "") -> None:
         self.host = host
-        self.connection = connection
         self.directory = host.logs / "strongswan"
         self._write(options)
         self._swanctl = self._copy_of("swanctl")
         daemon = self._copy_of("charon-systemd")
         self.process = host.popen([daemon], self._environment(), name="charon")
-        self.process.wait_for(self._socket.exists, "control socket", READY_S)
-        self._load()
+        self.process.wait_for(self.socket.exists, "control socket", READY_S)
 
     # Commands.
 
     def swanctl(self, *arguments: str, timeout_s: float = 20.0, check: bool = True) -> Completed:
         """Run swanctl against this charon."""
         command, *rest = arguments
-        argv = [self._swanctl, command, "--uri", f"unix://{self._socket}", *rest]
+        argv = [self._swanctl, command, "--uri", f"unix://{self.socket}", *rest]
         return self.host.run(argv, timeout_s, self._environment(), check=check)
-
-    def initiate(self, timeout_s: float = 20.0) -> Completed:
-        """Initiate the child and wait for it; `CommandFailed` if it fails."""
-        child = self.connection.child
-        return self.swanctl(
-            "--initiate",
-            "--child",
-            child,
-            "--timeout",
-            str(int(timeout_s)),
-            timeout_s=timeout_s + 5,
-        )
-
-    def terminate_child(self) -> Completed:
-        """Delete the child on both sides."""
-        return self.swanctl("--terminate", "--child", self.connection.child)
-
-    def terminate_ike(self) -> Completed:
-        """Delete the IKE SA and its children on both sides."""
-        return self.swanctl("--terminate", "--ike", self.connection.name)
-
-    def rekey_child(self) -> Completed:
-        """Start the renewal of the child's SAs."""
-        return self.swanctl("--rekey", "--child", self.connection.child)
-
-    def rekey_ike(self) -> Completed:
-        """Start the renewal of the IKE SA; IKEv1 reauthenticates."""
-        return self.swanctl("--rekey", "--ike", self.connection.name)
 
     # Its state and log.
 
@@ -147,15 +117,6 @@ class StrongSwan:
                 raise TimedOut(f"charon did not log {pattern!r} in {timeout_s} s\n{tail}")
             time.sleep(0.05)
 
-    def change(self, words: str, others: str) -> None:
-        """Replace words of its swanctl.conf and load it; `ValueError` if they are missing."""
-        path = self.directory / "swanctl/swanctl.conf"
-        text = path.read_text()
-        if words not in text:
-            raise ValueError(f"{words!r} is not in {path}")
-        path.write_text(text.replace(words, others))
-        self._load()
-
     def stop(self) -> Completed:
         """End charon; it deletes its SAs first."""
         return self.process.stop()
@@ -176,7 +137,8 @@ class StrongSwan:
         return str(shutil.copy(found, str(self.directory / program)))
 
     @property
-    def _socket(self) -> Path:
+    def socket(self) -> Path:
+        """Its control socket."""
         # The path of a Unix socket has at most 107 bytes, so it is not below the output directory.
         return Path("/run") / f"{self.host.namespace}.vici"
 
@@ -186,9 +148,6 @@ class StrongSwan:
             "SWANCTL_DIR": str(self.directory / "swanctl"),
         }
 
-    def _load(self) -> None:
-        self.swanctl("--load-all", "--noprompt")
-
     def _write(self, options: str) -> None:
         swanctl = self.directory / "swanctl"
         for name in ("x509", "x509ca", "private"):
@@ -196,11 +155,64 @@ class StrongSwan:
         text = _STRONGSWAN_CONF.format(
             plugins=PLUGINS,
             tool_plugins=TOOL_PLUGINS,
-            socket=self._socket,
+            socket=self.socket,
             log=self.directory / "charon.log",
             options=options,
         )
         (self.directory / "strongswan.conf").write_text(text)
+
+
+class StrongSwan(BareStrongSwan):
+    """A running charon with one loaded connection."""
+
+    def __init__(self, host: Host, connection: Connection, options: str = "") -> None:
+        self.connection = connection
+        super().__init__(host, options)
+        self._load()
+
+    def initiate(self, timeout_s: float = 20.0) -> Completed:
+        """Initiate the child and wait for it; `CommandFailed` if it fails."""
+        child = self.connection.child
+        return self.swanctl(
+            "--initiate",
+            "--child",
+            child,
+            "--timeout",
+            str(int(timeout_s)),
+            timeout_s=timeout_s + 5,
+        )
+
+    def terminate_child(self) -> Completed:
+        """Delete the child on both sides."""
+        return self.swanctl("--terminate", "--child", self.connection.child)
+
+    def terminate_ike(self) -> Completed:
+        """Delete the IKE SA and its children on both sides."""
+        return self.swanctl("--terminate", "--ike", self.connection.name)
+
+    def rekey_child(self) -> Completed:
+        """Start the renewal of the child's SAs."""
+        return self.swanctl("--rekey", "--child", self.connection.child)
+
+    def rekey_ike(self) -> Completed:
+        """Start the renewal of the IKE SA; IKEv1 reauthenticates."""
+        return self.swanctl("--rekey", "--ike", self.connection.name)
+
+    def change(self, words: str, others: str) -> None:
+        """Replace words of its swanctl.conf and load it; `ValueError` if they are missing."""
+        path = self.directory / "swanctl/swanctl.conf"
+        text = path.read_text()
+        if words not in text:
+            raise ValueError(f"{words!r} is not in {path}")
+        path.write_text(text.replace(words, others))
+        self._load()
+
+    def _load(self) -> None:
+        self.swanctl("--load-all", "--noprompt")
+
+    def _write(self, options: str) -> None:
+        super()._write(options)
+        swanctl = self.directory / "swanctl"
         auth = self.connection.auth
         if isinstance(auth, PublicKey):
             shutil.copy(auth.own.certificate, swanctl / "x509/own.pem")

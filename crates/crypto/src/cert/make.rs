@@ -58,6 +58,9 @@ pub enum MakeFault {
     /// A time outside the calendar, or an end before the beginning.
     #[error("{0} days of validity")]
     Days(u32),
+    /// The same of a certificate of minutes.
+    #[error("a certificate cannot end at second {0} since 1970")]
+    End(i64),
     /// rcgen refused.
     #[error("cannot sign: {0}")]
     Signing(String),
@@ -85,6 +88,16 @@ impl SigningKey {
         KeyPair::from_pem_and_sign_algo(text, &rcgen::PKCS_RSA_SHA256)
             .map(Self)
             .map_err(|error| no_key(text, &error))
+    }
+
+    /// SubjectPublicKeyInfo, DER.
+    pub fn public_info(&self) -> Vec<u8> {
+        self.0.subject_public_key_info()
+    }
+
+    /// PKCS #8, DER.
+    pub fn to_der(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(self.0.serialize_der())
     }
 
     /// PEM: PKCS #8 for a generated key, otherwise as it was read.
@@ -168,6 +181,22 @@ impl Request<'_> {
     }
 }
 
+/// A certificate of minutes: for one tunnel of one guest, who has made the key himself.
+pub struct GuestRequest<'a> {
+    /// Common name.
+    pub subject: &'a str,
+    /// User@Host, as a mail address.
+    pub identity: &'a str,
+    /// SubjectPublicKeyInfo of an RSA key, DER.
+    pub public_info: &'a [u8],
+    /// 1 to 20 bytes that this authority never used before.
+    pub serial: &'a [u8],
+    /// Seconds since 1970.
+    pub now: i64,
+    /// Not after.
+    pub until: i64,
+}
+
 /// A certificate that is revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevokedEntry {
@@ -226,23 +255,40 @@ impl Authority {
         self.key.to_pem()
     }
 
-    /// Issues a certificate in PEM. For an end of an IKE connection it has digitalSignature, both
-    /// TLS usages and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3). For
-    /// SKIP it has keyAgreement alone.
+    /// Its certificate, DER.
+    pub fn certificate_der(&self) -> Result<Vec<u8>, MakeFault> {
+        let read = x509_parser::pem::parse_x509_pem(self.certificate_pem.as_bytes());
+        let (_, pem) = read.map_err(|error| MakeFault::Certificate(error.to_string()))?;
+        Ok(pem.contents)
+    }
+
+    /// Issues a certificate of minutes, DER.
+    pub fn issue_to_guest(&self, request: &GuestRequest<'_>) -> Result<Vec<u8>, MakeFault> {
+        let mut params = params(request.serial, request.now, 1)?;
+        if request.until <= request.now {
+            return Err(MakeFault::End(request.until));
+        }
+        let until = OffsetDateTime::from_unix_timestamp(request.until);
+        params.not_after = until.map_err(|_| MakeFault::End(request.until))?;
+        let subject = DnValue::Utf8String(request.subject.to_owned());
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, subject);
+        params.subject_alt_names = vec![alternative_name(request.identity)?];
+        use_for_ike(&mut params);
+        let unreadable = |error: rcgen::Error| MakeFault::Key(error.to_string());
+        let public = SubjectPublicKeyInfo::from_der(request.public_info).map_err(unreadable)?;
+        rsa_only(&public)?;
+        let signed = params.signed_by(&public, &self.issuer()?);
+        let signed = signed.map_err(|error| MakeFault::Signing(error.to_string()))?;
+        Ok(signed.der().to_vec())
+    }
+
+    /// Issues a certificate in PEM: for an end of an IKE connection, or for SKIP with keyAgreement
+    /// alone.
     pub fn issue(&self, request: &Request<'_>) -> Result<String, MakeFault> {
         let mut params = params(request.serial, request.now, request.days)?;
         request.name(&mut params)?;
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::ContentCommitment,
-        ];
-        params.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-            ExtendedKeyUsagePurpose::Other(IPSEC_IKE.to_vec()),
-        ];
-        params.use_authority_key_identifier_extension = true;
+        use_for_ike(&mut params);
         let issuer = self.issuer()?;
         let signed = match request.key {
             KeyMaterial::Pair(pair) => params.signed_by(&pair.0, &issuer),
@@ -356,6 +402,22 @@ pub fn read_serial(certificate_pem: &str) -> Result<Vec<u8>, MakeFault> {
         .parse_x509()
         .map_err(|error| unreadable(error.to_string()))?;
     Ok(certificate.serial.to_bytes_be())
+}
+
+/// digitalSignature, both TLS usages and ipsecIKE, so that every IKE implementation takes it
+/// (RFC 4945 §5.1.3).
+fn use_for_ike(params: &mut CertificateParams) {
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::ContentCommitment,
+    ];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+        ExtendedKeyUsagePurpose::Other(IPSEC_IKE.to_vec()),
+    ];
+    params.use_authority_key_identifier_extension = true;
 }
 
 fn params(number: &[u8], now: i64, days: u32) -> Result<CertificateParams, MakeFault> {

@@ -10,8 +10,8 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
 use crypto::rsa::PrivateKey;
 use engine::config::{
-    Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
@@ -314,6 +314,7 @@ fn connection(
 fn child(terms: &Terms<'_>) -> anyhow::Result<Child> {
     Ok(Child {
         name: "net".into(),
+        layer: ChildLayer::Alone,
         mode: Mode::Tunnel,
         proposals: vec![terms.esp_proposal.parse()?],
         local: Vec::new(),

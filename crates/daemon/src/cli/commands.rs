@@ -19,7 +19,7 @@ use crate::footprint::{self, FootprintFile, leftovers, written};
 use crate::options::Role;
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{blocks, config, dns, leases, nft, privileges, run, service};
+use crate::{agent, blocks, config, dns, leases, nft, privileges, run, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
@@ -289,6 +289,9 @@ fn said(reply: Reply) -> anyhow::Result<String> {
 }
 
 pub(super) fn check(file: &Path) -> anyhow::Result<String> {
+    if config::agent::is_agent(file) {
+        return agent::check(file);
+    }
     if wireless::is_wireless(file) {
         return check_wireless(file);
     }

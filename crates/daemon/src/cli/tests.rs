@@ -27,6 +27,13 @@ fn commands_of_the_manual_parse() {
         "caravan pki ca --subject CN=x --out pki",
         "caravan pki issue --ca pki --name ms1 --bundle --gateway sg --remote-ts 10.0.0.0/8",
         "caravan pki revoke --ca pki 00ff",
+        "caravan tunnel-agent client --user alice",
+        "caravan tunnel-agent issue -c h.toml --user alice --public k.pub --out s.txt",
+        "caravan tunnel-agent client --user alice --sheet s.txt --key 3 --lifetime 90s",
+        "caravan tunnel-agent issue -c h.toml --user alice --count 3 --out s.txt",
+        "caravan tunnel-agent revoke -c h.toml --user alice",
+        "caravan tunnel-agent member -c t.toml add alice@home --network 10.0.0.0/8",
+        "caravan tunnel-agent tables --json",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }
@@ -39,6 +46,11 @@ fn commands_of_the_manual_parse() {
         "caravan reload home --all",
         "caravan pki issue --ca pki --name ms1 --bundle",
         "caravan pki issue --ca pki --name x --key a --csr b",
+        "caravan tunnel-agent client --user al@ice",
+        "caravan tunnel-agent client --user alice --key 2",
+        "caravan tunnel-agent issue -c h.toml --user alice --count 0 --out s.txt",
+        "caravan tunnel-agent revoke -c h.toml --user alice --all",
+        "caravan tunnel-agent revoke -c h.toml",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }

@@ -14,9 +14,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use engine::config::{
-    Child, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity, Unique,
+    Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity,
+    Unique,
 };
-use engine::sa::Mode;
+use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 
@@ -227,8 +228,9 @@ impl Builder<'_> {
         let children = table
             .children
             .iter()
-            .map(|(child, it)| self.child(&key(&format!("children.{child}")), child, it))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|(child, it)| self.layers(&key(&format!("children.{child}")), child, it))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat();
         if children.is_empty() {
             return Err(self.value(
                 &key("children"),
@@ -281,6 +283,42 @@ impl Builder<'_> {
         })
     }
 
+    /// The children of a table: one, or that of ESP and that of AH around it.
+    fn layers(&self, key: &str, name: &str, table: &ChildTable) -> Result<Vec<Child>, ConfigError> {
+        let child = self.child(key, name, table)?;
+        if !table.ah_around_esp {
+            return Ok(vec![child]);
+        }
+        if child.mode != Mode::Tunnel || table.ah_proposals.is_empty() {
+            let text = "needs ah_proposals, and mode = \"tunnel\"";
+            return Err(self.value(&format!("{key}.ah_around_esp"), text));
+        }
+        let of = |protocol: Protocol| {
+            let all = child.proposals.iter();
+            let own = all.filter(|suite| suite.protocol == protocol);
+            own.copied().collect::<Vec<EspSuite>>()
+        };
+        let (ah, mut esp) = (of(Protocol::Ah), of(Protocol::Esp));
+        if esp.is_empty() {
+            esp = ours(DEFAULT_ESP);
+        }
+        let around = Child {
+            name: format!("{name}-ah"),
+            layer: ChildLayer::Around,
+            proposals: ah,
+            local: Vec::new(),
+            remote: Vec::new(),
+            ..child.clone()
+        };
+        let inside = Child {
+            layer: ChildLayer::Inside,
+            proposals: esp,
+            ..child
+        };
+        // Set up first: the other one's packets leave through it.
+        Ok(vec![around, inside])
+    }
+
     fn child(&self, key: &str, name: &str, table: &ChildTable) -> Result<Child, ConfigError> {
         let mode = match table.mode {
             file::Mode::Tunnel => Mode::Tunnel,
@@ -305,6 +343,7 @@ impl Builder<'_> {
         }
         Ok(Child {
             name: name.to_owned(),
+            layer: ChildLayer::Alone,
             mode,
             proposals,
             local: self.selectors(&format!("{key}.local_ts"), mode, &table.local_ts)?,

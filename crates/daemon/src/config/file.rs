@@ -132,6 +132,9 @@ pub struct DaemonTable {
     /// Default, if started as root: the user caravan; if there is no such user it stays root and
     /// warns. "root": stay root without a warning. It keeps no capability in any case.
     pub user: Option<String>,
+    /// Folder whose files `*.toml` add connections and pools: a tunnel agent writes one for each
+    /// tunnel. Only its owner may write there.
+    pub include: Option<PathBuf>,
 }
 
 impl Default for DaemonTable {
@@ -146,6 +149,7 @@ impl Default for DaemonTable {
             dns: true,
             clamp_mss: true,
             user: None,
+            include: None,
         }
     }
 }
@@ -161,6 +165,7 @@ impl ReadTable for DaemonTable {
             dns: keys.or("dns", usual.dns)?,
             clamp_mss: keys.or("clamp_mss", usual.clamp_mss)?,
             user: keys.or("user", usual.user)?,
+            include: keys.or("include", usual.include)?,
         })
     }
 }
@@ -395,6 +400,9 @@ pub struct ChildTable {
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     pub ah_proposals: Vec<String>,
+    /// Two layers: each packet is sealed by ESP, and again by AH. Needs both lists, and no NAT on
+    /// the way. Otherwise a packet has one of them, whichever is agreed.
+    pub ah_around_esp: bool,
     /// Renew the SAs after this long. 0 is refused: they are always renewed.
     pub rekey_time: Span,
     /// Time from the renewal to the end of the old SAs.
@@ -417,6 +425,7 @@ impl ReadTable for ChildTable {
             remote_ts: keys.given("remote_ts")?,
             esp_proposals: keys.given("esp_proposals")?,
             ah_proposals: keys.given("ah_proposals")?,
+            ah_around_esp: keys.or("ah_around_esp", false)?,
             rekey_time: keys.or("rekey_time", Span::seconds(3_600))?,
             over_time: keys.or("over_time", Span::seconds(360))?,
             rekey_bytes: keys.given("rekey_bytes")?,

@@ -15,7 +15,7 @@ use wire::skip::{Name, Nsid};
 use zeroize::Zeroizing;
 
 use super::{Issued, hex, new_serial, open, random, read, write, write_index};
-use crate::token::{Place, Token};
+use crate::token::TokenArgs;
 
 /// `caravan pki skip`
 #[derive(Debug, Args)]
@@ -40,32 +40,6 @@ pub struct SkipArgs {
     /// Days of validity of the certificate
     #[arg(long, default_value_t = 730)]
     days: u32,
-}
-
-/// Where the token is.
-#[derive(Debug, Args)]
-struct TokenArgs {
-    /// Keep the secret on a PKCS #11 token; the module's library
-    #[arg(long, value_name = "LIBRARY", requires_all = ["token", "pin_file"])]
-    module: Option<PathBuf>,
-    /// Label of the token
-    #[arg(long, value_name = "LABEL", requires = "module")]
-    token: Option<String>,
-    /// File with the user's PIN
-    #[arg(long, value_name = "FILE", requires = "module")]
-    pin_file: Option<PathBuf>,
-}
-
-impl TokenArgs {
-    /// Logs in; none without a module.
-    fn open(&self) -> anyhow::Result<Option<Token>> {
-        let (Some(module), Some(label), Some(file)) = (&self.module, &self.token, &self.pin_file)
-        else {
-            return Ok(None);
-        };
-        let pin = &Zeroizing::new(read(file)?);
-        Token::open(Place { module, label, pin }).map(Some)
-    }
 }
 
 /// The groups of long-term keys.

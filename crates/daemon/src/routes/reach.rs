@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use engine::config::{Child, Connection};
+use engine::config::{Child, ChildLayer, Connection};
 use engine::ike::{NotReached, Unreachable};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
@@ -51,7 +51,9 @@ impl Source {
     pub fn of(connection: &Connection, is_ipv6: bool, own: &[IpAddr]) -> Self {
         let children = connection.children.iter();
         let mut selectors = Vec::new();
-        for child in children.filter(|child| child.mode == Mode::Tunnel) {
+        let is_tunnel =
+            |child: &&Child| child.mode == Mode::Tunnel && child.layer != ChildLayer::Around;
+        for child in children.filter(is_tunnel) {
             // An empty selector means the outer address of the tunnel itself.
             if child.local.is_empty() {
                 return Self::Any;

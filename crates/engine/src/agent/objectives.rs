@@ -285,6 +285,36 @@ impl Function {
     }
 }
 
+/// What today says of the paper's options, each sentence with its source.
+pub const READING: [(&str, &str); 6] = [
+    (
+        "AH authenticates a packet by a key that both ends share, so it proves nothing to a third \
+         party; O.NonRepudiation comes from the request that the user has signed",
+        "RFC 4302 §1, and the request's Ed25519 signature, RFC 8032 §5.1",
+    ),
+    (
+        "ESP whose suite authenticates satisfies O.IntegrityAttrExch too, for all that it carries; \
+         AH also covers the outer header",
+        "RFC 4303 §1, RFC 4302 §1",
+    ),
+    (
+        "ESP that is authenticated by AH is not recommended: an AEAD suite of ESP alone is",
+        "RFC 8221 §4",
+    ),
+    (
+        "an implementation of IPsec must have ESP and may have AH",
+        "RFC 4301 §3.2",
+    ),
+    (
+        "a VPN client is evaluated with ESP in tunnel mode and AES-GCM; AH is not asked for",
+        "NIAP, PP-Module for VPN Clients 2.4, FCS_IPSEC_EXT.1.2 and 1.4",
+    ),
+    (
+        "US national security systems protect traffic by ESP with AES-256",
+        "CNSA suite for IPsec, RFC 9206",
+    ),
+];
+
 /// A table of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {

@@ -13,7 +13,7 @@ use wire::isakmp::{Attribute, Proposal, ProtocolId, SaPayload, Transform};
 
 use super::phase2::list;
 use super::{IsakmpSa, NatFinding, foreign};
-use crate::config::Child;
+use crate::config::{Child, ChildLayer};
 use crate::ike::{Fault, Groups, Refusal};
 use crate::sa::{Mode, Protocol};
 use crate::suite::EspSuite;
@@ -130,9 +130,9 @@ pub(super) struct Offerable {
     pub(super) has_more: bool,
 }
 
-/// The suites of a child that can be offered to this peer: private-use ones only to Caravan, AH
-/// only if packets need no UDP. One message carries one public value (RFC 2409 §5.5), so all suites
-/// have one group: that of the first, or the one that the child already has.
+/// The suites of a child that can be offered to this peer: private-use ones only to Caravan, AH and
+/// layers only if packets need no UDP. One message carries one public value (RFC 2409 §5.5), so all
+/// suites have one group: that of the first, or the one that the child already has.
 ///
 /// Curve25519 comes last if phase 1 used another group and the child has other PFS groups. IKEv1
 /// has no number for it: a peer that did not choose it in phase 1 may not know it, and some peers
@@ -145,7 +145,7 @@ pub(super) fn offerable(
 ) -> Offerable {
     let fits = |suite: &&EspSuite| {
         (sa.peer.caravan || suite.protection.encryption != Encryption::ChaCha20Poly1305)
-            && !(is_udp && suite.protocol == Protocol::Ah)
+            && !(is_udp && (suite.protocol == Protocol::Ah || child.layer != ChildLayer::Alone))
             && !groups.refused.contains(&suite.pfs)
     };
     let is_curve = |suite: &EspSuite| suite.pfs == Some(Group::Curve25519);
@@ -217,7 +217,10 @@ pub(super) fn choose(offered: &SaPayload, child: &Child, sa: &IsakmpSa) -> Resul
             })
         })
         .collect();
-    let fits = |terms: &Terms| terms.mode == child.mode && is_carried(terms, sa.nat);
+    let fits = |terms: &Terms| {
+        let is_raw = !terms.is_udp || child.layer == ChildLayer::Alone;
+        terms.mode == child.mode && is_raw && is_carried(terms, sa.nat)
+    };
     for suite in &child.proposals {
         let found = all
             .iter()

@@ -11,6 +11,7 @@ mod follow;
 mod groups;
 mod heirs;
 mod identities;
+mod layers;
 mod leases;
 mod moves;
 mod neighbours;
@@ -49,7 +50,7 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::*;
 use crate::config::{
-    Child, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    Child, ChildLayer, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
     LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
@@ -1387,6 +1388,7 @@ fn child(is_station: bool) -> Child {
     let inside = vec!["10.10.0.0/24".parse().unwrap()];
     Child {
         name: "net".into(),
+        layer: ChildLayer::Alone,
         mode: Mode::Tunnel,
         proposals: vec!["aes128gcm16-modp2048".parse().unwrap()],
         local: if is_station {

@@ -260,6 +260,9 @@ impl InboundPlane {
             }
             return Err(DropReason::UnknownSpi);
         };
+        if opener.is_nested && !datagram.is_inside {
+            return Err(DropReason::WrongEncapsulation);
+        }
         let opened = opener.open((via, protocol), datagram.bytes, at, low, now)?;
         let bytes = opened.clear.len() as u64;
         if let Some(task) = opener.task() {

@@ -191,3 +191,34 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     assert_eq!(serial(&[1; 21]).err(), Some(MakeFault::Serial(21)));
     assert!(moment(i64::MAX, 1).is_err());
 }
+
+#[test]
+fn a_guest_s_certificate_ends_with_his_tunnel_and_is_for_rsa_keys_alone() {
+    let authority = authority();
+    let key = SigningKey::generate(2048).unwrap();
+    let info = key.public_info();
+    let request = |until, info| GuestRequest {
+        subject: "00ff",
+        identity: "alice@home",
+        public_info: info,
+        serial: &[0x7f, 3],
+        now: NOW,
+        until,
+    };
+    let made = authority.issue_to_guest(&request(NOW + 90, &info)).unwrap();
+    let (_, leaf) = X509Certificate::from_der(&made).unwrap();
+    let ca = authority.certificate_der().unwrap();
+    let (_, ca) = X509Certificate::from_der(&ca).unwrap();
+    leaf.verify_signature(Some(ca.public_key())).unwrap();
+    assert_eq!(leaf.validity().not_after.timestamp(), NOW + 90);
+    assert_eq!(leaf.public_key().raw, info);
+    assert_eq!(leaf.subject().to_string(), "CN=00ff");
+    let read = Certificate::from_der(&made).unwrap();
+    let names: Vec<String> = read.names().iter().map(ToString::to_string).collect();
+    assert!(names.contains(&"alice@home".to_owned()), "{names:?}");
+    let ended = authority.issue_to_guest(&request(NOW, &info));
+    assert_eq!(ended, Err(MakeFault::End(NOW)));
+    for info in [&info[..info.len() - 1], &[]] {
+        assert!(authority.issue_to_guest(&request(NOW + 90, info)).is_err());
+    }
+}

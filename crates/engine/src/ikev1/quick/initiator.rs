@@ -14,7 +14,7 @@ use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer
 use super::super::protect::{Iv, Opened};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
 use super::{ChildRequest, NegotiatedChild};
-use crate::config::Child;
+use crate::config::{Child, ChildLayer};
 use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Outbox, Refusal, Role, Sent};
 use crate::sa::{Mode, Protocol};
@@ -252,6 +252,9 @@ fn nothing_to_offer(sa: &IsakmpSa, child: &Child, is_udp: bool) -> String {
             true => "AH does not pass a NAT, and one is on the way",
             false => "AH does not travel in UDP, which an end asks for: `encap = false` at both",
         });
+    }
+    if is_udp && child.layer == ChildLayer::Inside {
+        causes.push("AH around it does not pass a NAT, and one is on the way");
     }
     let is_chacha = |suite: &EspSuite| suite.protection.encryption == Encryption::ChaCha20Poly1305;
     if !sa.peer.caravan && has(is_chacha) {

@@ -13,7 +13,7 @@ use super::selectors::{
 };
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{Pair, REFUSED_RETRY};
-use crate::config::{Child, Connection, Encapsulation};
+use crate::config::{Child, ChildLayer, Connection, Encapsulation};
 use crate::counters::DropReason;
 use crate::ike::{
     AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Role,
@@ -57,7 +57,8 @@ impl Node {
             spi,
             local,
             remote,
-            needs_udp: entry.connection.encapsulation == Encapsulation::Always,
+            needs_udp: entry.connection.encapsulation == Encapsulation::Always
+                && entry.child().layer == ChildLayer::Alone,
             groups: Groups {
                 agreed: entry.current.map(|pair| pair.suite.pfs),
                 refused: &entry.refused,
@@ -205,7 +206,7 @@ impl Node {
         let fits = |child: &Child| {
             child.mode == offer.mode
                 && holds_local(child, &offer.local, path)
-                && holds_remote(child, &offer.remote, &inner)
+                && holds_remote(child, &offer.remote, path, &inner)
         };
         let Some(index) = connection.children.iter().position(fits) else {
             return Err(mismatch(connection, offer, &inner));

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use super::{ChildEntry, Pair};
-use crate::config::{Child, Connection};
+use wire::ip::protocol::ESP;
+
+use crate::config::{Child, ChildLayer, Connection};
 use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
 use crate::sa::{Direction, Ipsec, Keys, Layer, Mode, Path, Sa};
@@ -23,6 +25,9 @@ pub(super) fn wanted_selectors(
         ..TrafficSelector::host(address)
     };
     let (own, peer) = (path.local.ip(), path.remote.ip());
+    if entry.child().layer == ChildLayer::Around {
+        return (sealed_at(own), sealed_at(peer));
+    }
     match entry.child().mode {
         Mode::Transport => (host(own, entry.local), host(peer, entry.remote)),
         Mode::Tunnel => {
@@ -35,7 +40,18 @@ pub(super) fn wanted_selectors(
     }
 }
 
+/// ESP packets of this end: what a child around another one seals.
+fn sealed_at(end: IpAddr) -> TrafficSelector {
+    TrafficSelector {
+        protocol: ESP,
+        ..TrafficSelector::host(end)
+    }
+}
+
 pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
+    if child.layer == ChildLayer::Around {
+        return *offered == sealed_at(path.local.ip());
+    }
     if child.local.is_empty() || child.mode == Mode::Transport {
         let own = TrafficSelector::host(path.local.ip());
         // Behind our own destination NAT, the peer names the address that it sees.
@@ -46,7 +62,15 @@ pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) 
     child.local.iter().any(|own| own.contains(offered))
 }
 
-pub(super) fn holds_remote(child: &Child, offered: &TrafficSelector, inner: &[IpAddr]) -> bool {
+pub(super) fn holds_remote(
+    child: &Child,
+    offered: &TrafficSelector,
+    path: Path,
+    inner: &[IpAddr],
+) -> bool {
+    if child.layer == ChildLayer::Around {
+        return *offered == sealed_at(path.remote.ip());
+    }
     if child.mode == Mode::Transport {
         return offered.is_host();
     }
@@ -179,7 +203,7 @@ pub(super) fn association(
         soft_bytes: child.lifetime_bytes,
         copies_df: true,
         path_mtu: child.path_mtu,
-        is_nested: false,
+        is_nested: child.layer == ChildLayer::Inside,
         carried_by: None,
         removes_header: false,
         sent_on_from: None,

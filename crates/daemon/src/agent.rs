@@ -1,0 +1,237 @@
+//! `caravan tunnel-agent`: Client, Host and Target of the tunnel agents ([`engine::agent`]), and
+//! what their administrators need.
+//!
+//! Each role is a loop around a pure machine: `client`, `host`, `target`. What may take long has a
+//! thread of its own (`worker`): the database ([`store`]), and the ends of tunnels (`ends`, through
+//! a [`backend`]). `docs/agents.md` shows how to use it, `docs/design/agents.md` why it is so.
+
+mod administer;
+mod audit;
+pub mod backend;
+mod certify;
+mod choice;
+mod client;
+mod clock;
+mod drops;
+mod ends;
+mod host;
+mod issue;
+mod key_file;
+mod log;
+mod memory;
+mod paper;
+mod sheet_file;
+pub mod store;
+mod tables;
+mod target;
+mod worker;
+mod write;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+
+use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
+
+/// `caravan tunnel-agent`
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Ask for a tunnel by a one-time key, keep it up, take it down
+    #[command(after_help = "Examples:\n  \
+        caravan tunnel-agent client --user alice --sheet sheet.txt --key 3\n  \
+        caravan tunnel-agent client --user alice --objectives DataExchangeConf,NonRepudiation\n\n\
+        Without --sheet it reads the first line of the sheet and that of one key from standard\n\
+        input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\
+        docs/agents.md shows how.")]
+    Client(Box<client::ClientArgs>),
+    /// Run Host's agent, which keeps the one-time keys, in the foreground
+    #[command(after_help = "Example:\n  caravan tunnel-agent host -c host.toml")]
+    Host(RunArgs),
+    /// Run Target's agent, which builds the other ends, in the foreground
+    #[command(
+        after_help = "Example:\n  caravan tunnel-agent target -c target.toml\n\n\
+        It takes all tunnels down when it ends."
+    )]
+    Target(RunArgs),
+    /// Make the secret keys of Host or Target, and print their public halves
+    #[command(after_help = "Example:\n  caravan tunnel-agent init host.keys\n\n\
+        The identity, or host.keys.pub, goes to the other agents. Compare the fingerprint by\n\
+        another way.")]
+    Init {
+        /// The file, new or of an earlier `init`
+        file: PathBuf,
+    },
+    /// Make one-time keys for a user, at Host
+    #[command(after_help = "Examples:\n  \
+        caravan tunnel-agent issue -c host.toml --user alice --count 10 --out sheet.txt\n  \
+        A page to print:  caravan tunnel-agent issue -c host.toml --user alice --count 10 \\\n    \
+        --format html --out sheet.html\n  \
+        On a token:       caravan tunnel-agent issue -c host.toml --user alice --count 10 \\\n    \
+        --module libsofthsm2.so --token alice --pin-file pin --out sheet.txt\n  \
+        Made by the user: caravan tunnel-agent issue -c host.toml --user alice \\\n    \
+        --public keys.pub --out head.txt")]
+    Issue(Box<issue::IssueArgs>),
+    /// Make one-time keys where their user is, so that nobody else ever has them
+    #[command(after_help = "Example:\n  \
+        caravan tunnel-agent make --count 10 --out sheet.txt --public keys.pub")]
+    Make(issue::MakeArgs),
+    /// Show the one-time keys of Host and their states
+    Keys(administer::KeysArgs),
+    /// Revoke one-time keys at Host
+    #[command(after_help = "Examples:\n  \
+        caravan tunnel-agent revoke -c host.toml --user alice\n  \
+        caravan tunnel-agent revoke -c host.toml --all")]
+    Revoke(administer::RevokeArgs),
+    /// Say who may come in, at Target
+    #[command(after_help = "Examples:\n  \
+        caravan tunnel-agent member -c target.toml add alice@home --network 10.10.0.0/24\n  \
+        caravan tunnel-agent member -c target.toml list")]
+    Member(administer::MemberArgs),
+    /// Verify the chain of a log, and say the first bad line
+    #[command(after_help = "Examples:\n  \
+        caravan tunnel-agent audit host.log\n  \
+        caravan tunnel-agent audit host.log --end 12:9f86d081884c7d65...\n\n\
+        Lines that were cut off the end are found only with an end that was noted elsewhere.")]
+    Audit(audit::AuditArgs),
+    /// Write the texts by which another implementation builds one end and takes it down
+    #[command(after_help = "Example:\n  \
+        caravan tunnel-agent write --for windows --side client --local-id alice@home \\\n    \
+        --remote 192.0.2.9 --remote-id target.example --network 10.10.0.0/24 --session-key psk")]
+    Write(Box<write::WriteArgs>),
+    /// Print the paper's Tables 1 to 4 as the machines have them, and today's reading
+    Tables {
+        /// JSON with fixed keys
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Options of an agent that serves.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RunArgs {
+    /// The agent's file
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Runs a command. Returns the text to print. `runtime_dir` has the control sockets of this program.
+pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
+    let served = match command {
+        Command::Client(args) => wait(client::run(*args, runtime_dir)),
+        Command::Host(args) => {
+            let (config, folder) = host_of(&args.config)?;
+            wait(host::run(config, &folder))
+        }
+        Command::Target(args) => {
+            let (config, folder) = target_of(&args.config)?;
+            wait(target::run(config, &folder, runtime_dir))
+        }
+        Command::Init { file } => return init(&file),
+        Command::Issue(args) => {
+            let (config, folder) = host_of(&args.config)?;
+            return wait(issue::issue(&args, &config, &folder));
+        }
+        Command::Make(args) => return issue::make(&args),
+        Command::Keys(args) => {
+            let (config, folder) = host_of(&args.config)?;
+            return wait(administer::keys(&args, &config, &folder));
+        }
+        Command::Revoke(args) => {
+            let (config, folder) = host_of(&args.config)?;
+            return wait(administer::revoke(&args, &config, &folder));
+        }
+        Command::Member(args) => {
+            let (config, folder) = target_of(&args.config)?;
+            return wait(administer::member(&args, &config, &folder));
+        }
+        Command::Audit(args) => return audit::run(&args),
+        Command::Write(args) => return write::run(&args),
+        Command::Tables { json } => return Ok(tables::run(json)),
+    };
+    served.map(|()| String::new())
+}
+
+fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
+/// `caravan check`: what is unwise, and what the file is. Files that it names are read.
+pub fn check(path: &Path) -> anyhow::Result<String> {
+    let config = load(path)?;
+    let folder = folder_of(path);
+    let warnings = config.warnings().into_iter();
+    let mut text: String = warnings.map(|it| format!("warning: {it}\n")).collect();
+    match &config {
+        AgentConfig::Client(_) => {}
+        AgentConfig::Host(config) => {
+            store::Database::parse(&config.database, &folder)?;
+            let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
+            text += &format!("note: fingerprint {fingerprint}\n");
+        }
+        AgentConfig::Target(config) => {
+            store::Database::parse(&config.database, &folder)?;
+            let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
+            let guests = certify::Guests::load(&config.authority)?;
+            target::own_end(config, &guests)?;
+            text += &format!("note: fingerprint {fingerprint}\n");
+        }
+    }
+    let role = match config.role() {
+        AgentRole::Client => "Client's agent",
+        AgentRole::Host => "Host's agent",
+        AgentRole::Target => "Target's agent",
+    };
+    text += &format!("{} is valid: {role}\n", path.display());
+    Ok(text)
+}
+
+fn init(file: &Path) -> anyhow::Result<String> {
+    let (identity, made) = match file.exists() {
+        true => (key_file::load(file)?.identity(), String::new()),
+        false => {
+            let identity = key_file::create(file)?;
+            let made = format!("{} has the secret keys: it stays there\n", file.display());
+            (identity, made)
+        }
+    };
+    let public = file.with_added_extension("pub");
+    let text = identity_text(&identity);
+    std::fs::write(&public, format!("{text}\n"))
+        .with_context(|| format!("cannot write {}", public.display()))?;
+    Ok(format!(
+        "{made}{} is for the other agents\nidentity    {text}\nfingerprint {}\n",
+        public.display(),
+        identity.fingerprint()
+    ))
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+fn host_of(path: &Path) -> anyhow::Result<(HostConfig, PathBuf)> {
+    match load(path)? {
+        AgentConfig::Host(config) => Ok((config, folder_of(path))),
+        other => wrong(path, &other, "host"),
+    }
+}
+
+fn target_of(path: &Path) -> anyhow::Result<(TargetConfig, PathBuf)> {
+    match load(path)? {
+        AgentConfig::Target(config) => Ok((config, folder_of(path))),
+        other => wrong(path, &other, "target"),
+    }
+}
+
+fn wrong<T>(path: &Path, other: &AgentConfig, needed: &str) -> anyhow::Result<T> {
+    bail!(
+        "{} is the file of {:?}'s agent: role = \"{needed}\" is needed",
+        path.display(),
+        other.role()
+    )
+}

@@ -1,0 +1,169 @@
+//! Back-ends of tunnel agents: each builds one end of a tunnel by an implementation of IPsec that is
+//! there, tells how it is, and takes it down again.
+//!
+//! [`gateway`] and [`client`] are Caravan itself, [`strongswan`] a running charon by vici,
+//! [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that somebody
+//! else configures. What is built has one name everywhere, [`description::name_of`], so it can be
+//! found and taken down by an agent that knows nothing else. [`lines`] drives all
+//! of it without an agent.
+
+pub mod attendant;
+pub mod client;
+pub mod foreign;
+pub mod gateway;
+pub mod libreswan;
+pub mod lines;
+mod orders;
+pub mod strongswan;
+mod vici;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engine::agent::TunnelId;
+use engine::agent::description::{self, Description};
+use engine::agent::objectives::{Options, SecurityOption};
+use engine::agent::writers::WriteFault;
+
+use crate::control::ControlError;
+
+/// A back-end.
+pub enum Backend {
+    /// Target: a running `caravan gateway`.
+    Gateway(gateway::Gateway),
+    /// Client: a `caravan up` of its own for each tunnel.
+    Client(client::Client),
+    /// A running charon.
+    StrongSwan(strongswan::StrongSwan),
+    /// A running pluto.
+    Libreswan(libreswan::Libreswan),
+    /// Texts in a folder.
+    Files(foreign::Files),
+}
+
+/// How an end is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is nothing of it.
+    Absent,
+    /// It is there, and IKE has made no tunnel, or none again.
+    Waiting,
+    /// IKE has made the tunnel; or the end needs no IKE.
+    Up,
+    /// The tunnel was there, or could not be made, for this reason. It will not come back.
+    Down(String),
+}
+
+/// Why a back-end has not done what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// It cannot do the option.
+    #[error("{backend} cannot do {option}: {why}")]
+    Option {
+        /// The back-end.
+        backend: &'static str,
+        /// The option.
+        option: SecurityOption,
+        /// Why.
+        why: &'static str,
+    },
+    /// The implementation cannot do what the description says.
+    #[error(transparent)]
+    Write(#[from] WriteFault),
+    /// A file.
+    #[error("{what} {}: {source}", path.display())]
+    File {
+        /// The operation.
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The running process of Caravan does not answer.
+    #[error("the running gateway: {0}")]
+    Control(#[from] ControlError),
+    /// A process of ours does not start or does not answer.
+    #[error("{what}: {source}")]
+    Process {
+        /// Which one.
+        what: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The implementation refused, in its own words.
+    #[error("{what} refused: {text}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// Its words.
+        text: String,
+    },
+}
+
+impl BackendError {
+    fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { what, path, source }
+    }
+}
+
+impl Backend {
+    /// What it can do. It is asked before a key is spent.
+    pub fn options(&self) -> Options {
+        match self {
+            Self::Gateway(_) | Self::Client(_) => Options::ALL,
+            Self::StrongSwan(it) => it.options(),
+            Self::Libreswan(_) => engine::agent::writers::Kind::Libreswan.options(),
+            Self::Files(it) => it.options(),
+        }
+    }
+
+    /// Builds this end; at Client, IKE begins. Returns before IKE has made the tunnel, which
+    /// [`Self::state`] tells. On an error nothing of it is left.
+    pub async fn build(&mut self, description: &Description) -> Result<(), BackendError> {
+        match self {
+            Self::Gateway(it) => it.build(description).await,
+            Self::Client(it) => it.build(description).await,
+            Self::StrongSwan(it) => it.build(description).await,
+            Self::Libreswan(it) => it.build(description).await,
+            Self::Files(it) => it.build(description),
+        }
+    }
+
+    /// Takes an end down, whatever is there of it. It succeeds if there is nothing.
+    pub async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
+        match self {
+            Self::Gateway(it) => it.destroy(tunnel).await,
+            Self::Client(it) => it.destroy(tunnel).await,
+            Self::StrongSwan(it) => it.destroy(tunnel).await,
+            Self::Libreswan(it) => it.destroy(tunnel).await,
+            Self::Files(it) => it.destroy(tunnel),
+        }
+    }
+
+    /// How an end is.
+    pub async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
+        match self {
+            Self::Gateway(it) => it.state(tunnel).await,
+            Self::Client(it) => it.state(tunnel).await,
+            Self::StrongSwan(it) => it.state(tunnel).await,
+            Self::Libreswan(it) => it.state(tunnel).await,
+            Self::Files(it) => Ok(it.state(tunnel)),
+        }
+    }
+
+    /// At the agent's end: what lives in this process ends. Ends at Target stay.
+    pub async fn close(self) {
+        match self {
+            Self::Client(it) => it.close().await,
+            Self::StrongSwan(it) => it.close().await,
+            Self::Gateway(_) | Self::Libreswan(_) | Self::Files(_) => {}
+        }
+    }
+}
+
+/// The name of a tunnel's parts.
+fn name_of(tunnel: TunnelId) -> String {
+    description::name_of(tunnel)
+}

@@ -1,0 +1,152 @@
+//! Client's end as a `caravan up` of its own, which nobody else drives and which leaves nothing
+//! behind: its configuration and its key are given over a pipe and are on no disk.
+//!
+//! Between agent and tunnel is a third process, the [`attendant`]: however the agent ends, it takes
+//! the tunnel down and removes what was left.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engine::agent::TunnelId;
+use engine::agent::description::{Credential, Description};
+use engine::agent::writers::{Places, toml};
+
+use super::attendant::{self, Attended, Start};
+use super::{BackendError, State, name_of};
+use crate::control::client::{ask, find};
+use crate::control::{ControlError, Reply, Request};
+use crate::status::{ConnectionState, ConnectionStatus};
+
+/// The tunnel's device.
+const DEVICE: &str = "caravan-agent";
+
+/// Ends of this process.
+pub struct Client {
+    /// Where the folders of tunnels are.
+    folder: PathBuf,
+    ends: BTreeMap<TunnelId, End>,
+}
+
+struct End {
+    attended: Attended,
+    folder: PathBuf,
+    has_been_up: bool,
+}
+
+impl Client {
+    /// Folders of tunnels, which are gone after them, are in this one: /run, or that of a user.
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            ends: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
+        let folder = self.folder.join(it.name());
+        let started = Attended::start(&start(it, &folder).to_frame());
+        let attended = started.map_err(told)?;
+        let end = End {
+            attended,
+            folder,
+            has_been_up: false,
+        };
+        self.ends.insert(it.tunnel, end);
+        Ok(())
+    }
+
+    pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
+        let Some(end) = self.ends.get_mut(&tunnel) else {
+            return Ok(());
+        };
+        end.attended.end().await.map_err(told)?;
+        self.ends.remove(&tunnel);
+        Ok(())
+    }
+
+    pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
+        let Some(end) = self.ends.get_mut(&tunnel) else {
+            return Ok(State::Absent);
+        };
+        if let Some(status) = end.attended.ended() {
+            let text = match end.has_been_up {
+                true => "the tunnel has ended".to_owned(),
+                false => format!("the tunnel's process has ended ({status}): its log says why"),
+            };
+            return Ok(State::Down(text));
+        }
+        let (folder, name) = (end.folder.clone(), name_of(tunnel));
+        let asked = tokio::task::spawn_blocking(move || {
+            let running = find(&folder, &name)?;
+            ask(&running, &Request::Status)
+        });
+        let answer = asked.await.map_err(|fault| BackendError::Process {
+            what: "the control socket",
+            source: io::Error::other(fault),
+        })?;
+        let report = match answer {
+            // It starts, or it ends.
+            Err(ControlError::NotRunning { .. } | ControlError::Ending(_)) => {
+                return Ok(State::Waiting);
+            }
+            Err(error) => return Err(error.into()),
+            Ok(Reply::Status { report }) => report,
+            Ok(_) => return Ok(State::Waiting),
+        };
+        let Some(connection) = report.connections.first() else {
+            return Ok(State::Waiting);
+        };
+        let state = state_of(connection, end.has_been_up);
+        end.has_been_up |= state == State::Up;
+        Ok(state)
+    }
+
+    pub(super) async fn close(mut self) {
+        let all: Vec<TunnelId> = self.ends.keys().copied().collect();
+        for end in self.ends.values_mut() {
+            end.attended.let_go();
+        }
+        for tunnel in all {
+            if let Err(error) = self.destroy(tunnel).await {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+}
+
+fn told(source: io::Error) -> BackendError {
+    BackendError::Process {
+        what: "a tunnel's process",
+        source,
+    }
+}
+
+/// What the attendant needs. Places of files are filled in where they are known.
+fn start(it: &Description, folder: &Path) -> Start {
+    let [own, key, peer] = attendant::PLACES;
+    let table = format!("[daemon]\ntun = \"{DEVICE}\"\n\n");
+    let text = table + &toml(it, &Places { own, key, peer });
+    let mut start = Start::new(it.name(), folder.to_owned(), text);
+    if let Credential::Certificates { chain, key, peer } = &it.credential {
+        let pem = |chain: &[Vec<u8>]| -> String {
+            let all = chain.iter().map(|der| crypto::cert::certificate_pem(der));
+            all.collect()
+        };
+        start.file(0, pem(chain).as_bytes());
+        start.file(1, crypto::cert::private_key_pem(&key.0).as_bytes());
+        start.file(2, pem(&peer[..1]).as_bytes());
+    }
+    start
+}
+
+/// A tunnel that was closed is asked for again, and refused.
+fn state_of(connection: &ConnectionStatus, has_been_up: bool) -> State {
+    let failure = connection.last_failure.clone();
+    match (connection.state, failure) {
+        (ConnectionState::Established | ConnectionState::InClear, _) => State::Up,
+        (ConnectionState::Down, _) => State::Down("it was taken down".to_owned()),
+        (_, Some(why)) if has_been_up => State::Down(why),
+        _ => State::Waiting,
+    }
+}

@@ -1,0 +1,124 @@
+//! Target's end in a running `caravan gateway`: its configuration includes a folder, into which the
+//! agent writes a file for each tunnel, and which it reads again on request.
+//!
+//! A tunnel's file names its peer by the certificate of minutes alone. The gateway needs another
+//! connection of its own, so that it runs and answers while there is no tunnel. That one's name comes
+//! before `cta-` in the alphabet: the first name of a process is that of its folder of leases.
+
+use std::path::PathBuf;
+
+use engine::agent::TunnelId;
+use engine::agent::description::Description;
+use engine::agent::writers::{Kind, write_in};
+
+use super::{BackendError, State, name_of, orders};
+use crate::control::client::{ask, find};
+use crate::control::{ControlError, Reply, Request};
+use crate::status::{ConnectionState, ConnectionStatus};
+
+/// A running gateway.
+pub struct Gateway {
+    /// Where it has its control sockets.
+    runtime_dir: PathBuf,
+    /// Its own connection.
+    connection: String,
+    /// The folder that its configuration includes.
+    folder: PathBuf,
+}
+
+impl Gateway {
+    /// The gateway that has this connection of its own and includes this folder.
+    pub fn new(runtime_dir: PathBuf, connection: String, folder: PathBuf) -> Self {
+        Self {
+            runtime_dir,
+            connection,
+            folder,
+        }
+    }
+
+    pub(super) async fn build(&mut self, description: &Description) -> Result<(), BackendError> {
+        let folder = self.folder.to_string_lossy();
+        let texts = write_in(Kind::Caravan, description, &folder)?;
+        let name = description.name();
+        let built = match orders::write_files(&texts) {
+            Ok(()) => self.reload().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = built else {
+            return Ok(());
+        };
+        // The former error tells more than what the second reload says.
+        let _ = orders::remove_files(&self.folder, &name);
+        let _ = self.reload().await;
+        Err(error)
+    }
+
+    pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
+        // A prefix: the name has 32 digits, so no other tunnel's begins with it.
+        orders::remove_files(&self.folder, &name_of(tunnel))?;
+        match self.find(tunnel).await {
+            // It reads the folder when it starts.
+            Err(BackendError::Control(ControlError::NotRunning { .. })) => Ok(()),
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => self.reload().await,
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
+        Ok(self.find(tunnel).await?.map_or(State::Absent, state_of))
+    }
+
+    async fn find(&self, tunnel: TunnelId) -> Result<Option<ConnectionStatus>, BackendError> {
+        let name = name_of(tunnel);
+        match self.ask(Request::Status).await? {
+            Reply::Status { report } => {
+                let mut all = report.connections.into_iter();
+                Ok(all.find(|one| one.name == name))
+            }
+            reply => Err(unexpected("its status", reply)),
+        }
+    }
+
+    async fn reload(&self) -> Result<(), BackendError> {
+        match self.ask(Request::Reload).await? {
+            Reply::Done { .. } => Ok(()),
+            reply => Err(unexpected("reload", reply)),
+        }
+    }
+
+    /// The calls of the control socket wait, so they have a thread.
+    async fn ask(&self, request: Request) -> Result<Reply, BackendError> {
+        let (folder, name) = (self.runtime_dir.clone(), self.connection.clone());
+        let asked = tokio::task::spawn_blocking(move || ask(&find(&folder, &name)?, &request));
+        let answered = asked.await.map_err(|fault| BackendError::Process {
+            what: "the control socket",
+            source: std::io::Error::other(fault),
+        })?;
+        Ok(answered?)
+    }
+}
+
+/// A connection of a gateway waits for its peer, and has no state of its own after it.
+fn state_of(connection: ConnectionStatus) -> State {
+    let has_child = |sessions: &ConnectionStatus| {
+        let mut all = sessions.sessions.iter();
+        all.any(|session| !session.children.is_empty())
+    };
+    match connection.state {
+        ConnectionState::InClear => State::Up,
+        _ if has_child(&connection) => State::Up,
+        _ => State::Waiting,
+    }
+}
+
+fn unexpected(what: &str, reply: Reply) -> BackendError {
+    let text = match reply {
+        Reply::Failed { text } => text,
+        _ => "it sent an answer to another request".to_owned(),
+    };
+    BackendError::Refused {
+        what: format!("the gateway ({what})"),
+        text,
+    }
+}

@@ -1,0 +1,156 @@
+//! Texts of a writer, carried out on this machine: files are written, commands run.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use engine::agent::writers::{Order, Texts};
+
+use super::BackendError;
+
+/// How long a command may take. `ipsec auto --up` waits for IKE.
+const COMMAND_MAX: Duration = Duration::from_secs(45);
+const TICK: Duration = Duration::from_millis(20);
+/// Octets of a command's words that are told.
+const WORDS_MAX: u64 = 2_048;
+
+/// Writes every file for its owner alone.
+pub(super) fn write_files(texts: &Texts) -> Result<(), BackendError> {
+    for file in &texts.files {
+        write_private(Path::new(&file.path), file.text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes a new file, mode 0600. What was there under this name is removed first: nothing is written
+/// through a link, or into a file that somebody else has open.
+pub(super) fn write_private(path: &Path, octets: &[u8]) -> Result<(), BackendError> {
+    let told = |fault| BackendError::file("cannot write", path)(fault);
+    match fs::remove_file(path) {
+        Err(fault) if fault.kind() != ErrorKind::NotFound => return Err(told(fault)),
+        _ => {}
+    }
+    let mut options = File::options();
+    let opened = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = opened.and_then(|mut file| file.write_all(octets));
+    written.map_err(told)
+}
+
+/// Removes the files of a folder whose names begin so. Tells how many.
+pub(super) fn remove_files(folder: &Path, start: &str) -> Result<usize, BackendError> {
+    let entries = match fs::read_dir(folder) {
+        Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(0),
+        entries => entries.map_err(BackendError::file("cannot read", folder))?,
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let entry = entry.map_err(BackendError::file("cannot read", folder))?;
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with(start) {
+            continue;
+        }
+        let path = entry.path();
+        fs::remove_file(&path).map_err(BackendError::file("cannot remove", &path))?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Runs commands in their order until one fails.
+pub(super) async fn run(orders: Vec<Order>) -> Result<(), BackendError> {
+    blocking(move || orders.iter().try_for_each(|order| run_one(order).map(drop))).await
+}
+
+/// Runs all of them. One that fails has found nothing to undo, or tells why not.
+pub(super) async fn run_all(orders: Vec<Order>) -> Vec<BackendError> {
+    let all = move || {
+        let failed = orders.iter().filter_map(|order| run_one(order).err());
+        Ok(failed.collect())
+    };
+    blocking(all).await.unwrap_or_else(|error| vec![error])
+}
+
+/// What a command prints.
+pub(super) async fn output(words: &[&str]) -> Result<String, BackendError> {
+    let order = Order(words.iter().map(|word| (*word).to_owned()).collect());
+    blocking(move || run_one(&order)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackendError> + Send + 'static,
+) -> Result<T, BackendError> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.unwrap_or_else(|fault| {
+        Err(BackendError::Process {
+            what: "a command",
+            source: io::Error::other(fault),
+        })
+    })
+}
+
+fn run_one(order: &Order) -> Result<String, BackendError> {
+    let what = || {
+        order
+            .0
+            .iter()
+            .take(3)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let refused = |text: String| BackendError::Refused { what: what(), text };
+    let Some((program, arguments)) = order.0.split_first() else {
+        return Err(refused("it is empty".to_owned()));
+    };
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = started.map_err(|fault| refused(fault.to_string()))?;
+    // Both pipes are read, or a command with much to say would wait for ever.
+    let readers = [
+        child.stdout.take().map(|pipe| reader(Box::new(pipe))),
+        child.stderr.take().map(|pipe| reader(Box::new(pipe))),
+    ];
+    let until = Instant::now() + COMMAND_MAX;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < until => std::thread::sleep(TICK),
+            Ok(None) => {
+                // It may end just now.
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            Err(fault) => return Err(refused(fault.to_string())),
+        }
+    };
+    let [said, complained] = readers.map(|reader| {
+        let read = reader.and_then(|thread| thread.join().ok());
+        read.unwrap_or_default()
+    });
+    match status {
+        Some(status) if status.success() => Ok(said),
+        Some(status) => {
+            let words = format!("{}{}", said.trim(), complained.trim());
+            Err(refused(format!("{status}: {words}")))
+        }
+        None => Err(refused(format!("no end in {} s", COMMAND_MAX.as_secs()))),
+    }
+}
+
+/// Reads all of a pipe and keeps its start.
+fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let _ = (&mut pipe).take(64 * WORDS_MAX).read_to_end(&mut kept);
+        let _ = io::copy(&mut pipe, &mut io::sink());
+        String::from_utf8_lossy(&kept).into_owned()
+    })
+}

@@ -1,0 +1,113 @@
+//! Target's authority: it makes certificates of minutes, each for the key of one Client and one
+//! tunnel. And Target's own certificates.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use crypto::cert::{Authority, Certificate, GuestRequest};
+use engine::agent::TunnelId;
+use engine::time::Calendar;
+use zeroize::Zeroizing;
+
+use super::key_file::random;
+
+/// Octets of a serial number (RFC 5280 §4.1.2.2: positive, at most 20).
+const SERIAL_LEN: usize = 16;
+
+/// An authority that only certifies guests.
+pub(super) struct Guests {
+    authority: Authority,
+    own: Vec<u8>,
+}
+
+impl Guests {
+    /// Loads the folder that `caravan pki ca` has made.
+    pub(super) fn load(folder: &Path) -> anyhow::Result<Self> {
+        let certificate = read(&folder.join("ca.pem")).with_context(|| {
+            format!(
+                "{} is not an authority: `caravan pki ca` makes one",
+                folder.display()
+            )
+        })?;
+        let key = read(&folder.join("ca.key"))?;
+        let authority = Authority::load(&certificate, &key)
+            .with_context(|| folder.join("ca.key").display().to_string())?;
+        let own = authority.certificate_der()?;
+        Ok(Self { authority, own })
+    }
+
+    /// Makes a certificate: itself first, then the authority's, DER.
+    pub(super) fn certify(
+        &self,
+        tunnel: TunnelId,
+        tunnel_key: &[u8],
+        client_identity: &str,
+        (now, until): (Calendar, Calendar),
+    ) -> anyhow::Result<Vec<Vec<u8>>> {
+        let mut serial = random::<SERIAL_LEN>()?;
+        // Positive, and with all of its octets.
+        serial[0] = serial[0] & 0x7f | 0x40;
+        let made = self.authority.issue_to_guest(&GuestRequest {
+            subject: &tunnel.to_string(),
+            identity: client_identity,
+            public_info: tunnel_key,
+            serial: &serial[..],
+            now: now.0,
+            until: until.0,
+        })?;
+        Ok(vec![made, self.own.clone()])
+    }
+
+    /// Target's own certificates, its own first, with this authority's if it has issued the last.
+    pub(super) fn chain_of(&self, file: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
+        let context = || file.display().to_string();
+        let all = Certificate::all_from_pem(&read(file)?).with_context(context)?;
+        ensure!(!all.is_empty(), "{} has no certificate", file.display());
+        let mut chain: Vec<Vec<u8>> = all.iter().map(|one| one.der().to_vec()).collect();
+        let has_root = all.last().is_some_and(Certificate::is_authority);
+        if !has_root {
+            chain.push(self.own.clone());
+        }
+        Ok(chain)
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
+    let text = std::fs::read_to_string(path).map(Zeroizing::new);
+    text.with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crypto::cert::SigningKey;
+
+    use super::*;
+
+    #[test]
+    fn a_guest_s_certificate_comes_with_its_authority() {
+        let name = format!("caravan-agent-authority-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        assert!(Guests::load(&folder).is_err());
+        let key = SigningKey::generate(2048).unwrap();
+        let authority = Authority::create("CN=office", key, &[1], 1_800_000_000, 30).unwrap();
+        fs::write(folder.join("ca.pem"), authority.certificate_pem()).unwrap();
+        fs::write(folder.join("ca.key"), &*authority.key_pem()).unwrap();
+        let guests = Guests::load(&folder).unwrap();
+        let guest = SigningKey::generate(2048).unwrap();
+        let times = (Calendar(1_800_000_000), Calendar(1_800_000_600));
+        let id = TunnelId([7; 16]);
+        let chain = guests
+            .certify(id, &guest.public_info(), "alice@home", times)
+            .unwrap();
+        assert_eq!(chain[1], authority.certificate_der().unwrap());
+        let made = Certificate::from_der(&chain[0]).unwrap();
+        assert!(made.subject().contains(&id.to_string()));
+        assert!(guests.certify(id, b"no key", "alice@home", times).is_err());
+        let own = guests.chain_of(&folder.join("ca.pem")).unwrap();
+        assert_eq!(own, chain[1..]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

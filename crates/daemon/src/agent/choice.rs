@@ -1,0 +1,88 @@
+//! The back-end that an agent's file chooses.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use engine::agent::writers::Kind;
+use nix::unistd::Uid;
+
+use super::backend::Backend;
+use super::backend::client::Client;
+use super::backend::foreign::Files;
+use super::backend::gateway::Gateway;
+use super::backend::libreswan::Libreswan;
+use super::backend::strongswan::StrongSwan;
+use crate::config::agent::{BackEndChoice, BackEndKind};
+
+/// Where charon listens by default.
+const VICI: &str = "/run/charon.vici";
+/// The folder that Libreswan's main file includes by default.
+const IPSEC_D: &str = "/etc/ipsec.d";
+
+/// Which end it builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Client,
+    Target,
+}
+
+/// Opens it. `runtime_dir` has the control sockets of this program.
+pub(super) async fn open(
+    choice: BackEndChoice,
+    end: End,
+    runtime_dir: PathBuf,
+) -> anyhow::Result<Backend> {
+    let folder = |usual: &str| {
+        choice
+            .folder
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(usual))
+    };
+    Ok(match choice.kind {
+        BackEndKind::Caravan if end == End::Client => {
+            Backend::Client(Client::new(passing_folder(runtime_dir)))
+        }
+        BackEndKind::Caravan => {
+            let (Some(connection), Some(folder)) = (&choice.connection, &choice.folder) else {
+                bail!(
+                    "the back-end is a running `caravan gateway`: [back_end] needs connection, \
+                     one of its own, and folder, which its file includes"
+                );
+            };
+            let folder = absolute(folder)?;
+            Backend::Gateway(Gateway::new(runtime_dir, connection.clone(), folder))
+        }
+        BackEndKind::StrongSwan => {
+            let socket = choice.socket.clone().unwrap_or_else(|| VICI.into());
+            let context = || format!("no charon answers at {}", socket.display());
+            let opened = StrongSwan::open(socket.clone()).await;
+            Backend::StrongSwan(opened.with_context(context)?)
+        }
+        BackEndKind::Libreswan => Backend::Libreswan(Libreswan::new(folder(IPSEC_D))),
+        BackEndKind::Files => {
+            let writer = choice.writer.as_deref().unwrap_or_default();
+            let kind = Kind::of_name(writer).with_context(|| {
+                let all = Kind::ALL.map(Kind::name);
+                format!(
+                    "[back_end] writer = {writer:?}: writers are {}",
+                    all.join(", ")
+                )
+            })?;
+            Backend::Files(Files::new(kind, folder(".")))
+        }
+    })
+}
+
+/// Where the folders of Client's tunnels are, for as long as they are up. It is short: the path of
+/// a socket has 107 octets, and a tunnel's name is in it twice.
+fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
+    if Uid::effective().is_root() {
+        return "/run".into();
+    }
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|it| !it.is_empty());
+    of_user.map_or(runtime_dir, PathBuf::from)
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,242 @@
+//! `caravan tunnel-agent client`: Client's machine between the sheet, the network and its back-end.
+//!
+//! It leaves nothing behind: what it makes is in memory, or is removed when it ends. The tunnel
+//! ends with the agent: at logout (SIGHUP), at SIGTERM and SIGINT, when the token is removed, when
+//! its time is over.
+
+mod serve;
+mod signer;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use crypto::cert::SigningKey;
+use engine::agent::audit::{Role, Why};
+use engine::agent::client::{self, Client, Outcome};
+use engine::agent::description::Key;
+use engine::agent::legacy::Pair;
+use engine::agent::objectives::{Objective, Objectives};
+use engine::agent::sheet::{self, Secret};
+use tokio::sync::mpsc;
+use tracing::warn;
+use wire::agent::{USER_ID_MAX, Verdict};
+
+use super::choice::{self, End};
+use super::clock::{Times, calendar};
+use super::drops::Shown;
+use super::log::Log;
+use super::{ends, key_file, memory, sheet_file};
+use crate::config::agent::{AgentConfig, ClientConfig, load};
+use crate::config::values::Span;
+use crate::service;
+use crate::token::TokenArgs;
+use serve::{Serving, Sockets};
+use signer::Signer;
+
+/// Bits of the tunnel's key: it lives for one tunnel.
+const TUNNEL_KEY_BITS: u32 = 2_048;
+/// Reports of workers that wait for the loop.
+const REPORTS_MAX: usize = 16;
+
+/// Options of `caravan tunnel-agent client`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClientArgs {
+    /// The agent's file; without it, this program itself builds the tunnel
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Your name, as Host knows it
+    #[arg(long, value_name = "NAME", value_parser = user_id)]
+    user: String,
+    /// What the tunnel shall give, such as DataExchangeConf,NonRepudiation; `caravan tunnel-agent
+    /// tables` explains them
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        value_parser = objective,
+        default_value = "CommTrustedChannel,DataExchangeConf,CryptoCommChannel"
+    )]
+    objectives: Vec<Objective>,
+    /// The key sheet, a text; without it, its lines are read from standard input
+    #[arg(long, value_name = "FILE")]
+    sheet: Option<PathBuf>,
+    /// Which key of the sheet, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "sheet")]
+    key: usize,
+    /// How long the tunnel shall live: 1 minute to 24 hours
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
+    lifetime: Span,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+/// Reads a User ID.
+pub(super) fn user_id(text: &str) -> Result<String, String> {
+    let is_sign = |c: char| c.is_ascii_alphanumeric() || ".-_+".contains(c);
+    let is_good = text.len() <= USER_ID_MAX
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(is_sign);
+    match is_good {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "a user's name has 1 to {USER_ID_MAX} letters, digits and signs of .-_+, and begins \
+             with a letter or digit"
+        )),
+    }
+}
+
+fn objective(text: &str) -> Result<Objective, String> {
+    Objective::of_name(text).ok_or_else(|| {
+        let all = Objective::ALL.map(Objective::name).map(|name| &name[2..]);
+        format!("objectives are {}", all.join(", "))
+    })
+}
+
+/// Asks for a tunnel, keeps it up and takes it down.
+pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
+    memory::hide()?;
+    let config = config_of(args.config.as_deref())?;
+    let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
+    // Not before: ^C ends whoever types.
+    let mut signals = service::Signals::new(service::hang_ups()?)?;
+    if head.not_after < calendar() {
+        warn!("the keys of this sheet have expired, by this machine's clock");
+    }
+    let pair = pair_of(&key.secret, &config)?;
+    let handle = key.handle;
+    let signer = Signer::of(key, &args.token)?;
+    let sockets = Sockets::open(&head.addresses).await?;
+    // Making the key takes a moment, so nobody waits for it later.
+    let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
+    let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
+    let chosen = config.back_end.clone();
+    let open = move || choice::open(chosen, End::Client, runtime_dir);
+    let (ends, _) = ends::start(open, Vec::new(), reports).await?;
+    let mut times = Times::start();
+    let log = config.log_file.as_ref();
+    let log = log.map(|path| Log::open(path, Role::Client, calendar()));
+    let machine = client::Config {
+        head,
+        handle,
+        pair,
+        user: args.user,
+        objectives: args.objectives.into_iter().collect::<Objectives>(),
+        options: ends.options,
+        lifetime: args.lifetime.0,
+        tunnel_key: tunnel_key.public_info(),
+    };
+    let random = key_file::seed()?.stream("client", 0);
+    let mut serving = Serving {
+        client: Client::new(machine, times.clock(), random),
+        sockets,
+        ends: ends.orders.clone(),
+        key: Key(tunnel_key.to_der().to_vec()),
+        is_legacy: config.is_legacy,
+        signer,
+        log: log.transpose()?,
+        shown: Shown::default(),
+        tunnel: None,
+    };
+    drop(tunnel_key);
+    let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
+    serving.shown.show(serving.client.drops());
+    if outcome.is_err() {
+        // Nobody else would take it down.
+        serving.abandon();
+    }
+    let Serving {
+        signer,
+        ends: orders,
+        ..
+    } = serving;
+    drop(orders);
+    let closing = tokio::task::spawn_blocking(move || {
+        ends.close();
+        signer.close();
+    });
+    let hear = async { while reported.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear);
+    match outcome? {
+        Outcome::Ended(_) => Ok(()),
+        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
+        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
+    }
+}
+
+fn config_of(path: Option<&Path>) -> anyhow::Result<ClientConfig> {
+    let Some(path) = path else {
+        return Ok(ClientConfig::default());
+    };
+    match load(path)? {
+        AgentConfig::Client(config) => Ok(config),
+        other => bail!(
+            "{} is the file of another agent ({:?}): role = \"client\" is needed",
+            path.display(),
+            other.role()
+        ),
+    }
+}
+
+/// The shared pair of the paper's own form.
+fn pair_of(secret: &sheet::Secret, config: &ClientConfig) -> anyhow::Result<Option<Pair>> {
+    match secret {
+        Secret::Shared(_) if !config.is_legacy => bail!(
+            "this key is a shared pair, so Host could read the tunnel: only a file with legacy = \
+             true allows that"
+        ),
+        Secret::Shared(secret) => Ok(Some(Pair::of(secret))),
+        Secret::OneTime(_) | Secret::OnToken => Ok(None),
+    }
+}
+
+/// What a user can do about it.
+fn sentence(why: Why, verdict: Option<Verdict>) -> String {
+    let said = match (why, verdict) {
+        (_, Some(Verdict::KeyUsed)) => "the key was used before: take the next one",
+        (_, Some(Verdict::KeyRevoked)) => "the key was revoked: ask for new ones",
+        (_, Some(Verdict::KeyExpired)) => "the key has expired: ask for new ones",
+        (_, Some(Verdict::ClocksApart)) => "the clock of this machine or of Target is wrong",
+        (_, Some(Verdict::OptionUnavailable)) => {
+            "Target cannot do this option: ask for other objectives; the key is not spent"
+        }
+        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target",
+        (_, Some(Verdict::StoreUnavailable)) => "a database does not answer",
+        (_, Some(Verdict::NotBuilt)) => "Target could not build its end; the key is spent",
+        (_, Some(Verdict::Busy)) => "too much is going on: try again later",
+        (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
+        (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",
+        (Why::OptionNotAtClient, _) => {
+            "this machine's IPsec cannot do the option of these objectives; the key is not spent"
+        }
+        (Why::NoAnswer, None) => "nobody answers, or the tunnel did not come up in time",
+        (Why::FalseTarget, _) => "the answer is not of the Target on the sheet: tell your Host",
+        (Why::BackEndFailed, _) => "this machine could not build its end, or IKE has failed",
+        _ => return format!("{why:?} {verdict:?}"),
+    };
+    said.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_s_name_has_no_sign_that_a_file_reads() {
+        assert!(user_id("alice.b+c_d-9").is_ok());
+        for wrong in ["", "-a", "a b", "a@b", "a\"", "ä", &"x".repeat(65)] {
+            assert!(user_id(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(objective("NonRepudiation"), Ok(Objective::NonRepudiation));
+        assert!(objective("x").unwrap_err().contains("DataExchangeConf"));
+    }
+
+    #[test]
+    fn a_shared_pair_needs_a_word() {
+        let mut config = ClientConfig::default();
+        let secret = Secret::Shared([1; 32]);
+        assert!(pair_of(&secret, &config).is_err());
+        config.is_legacy = true;
+        assert!(pair_of(&secret, &config).unwrap().is_some());
+        assert!(pair_of(&Secret::OnToken, &config).unwrap().is_none());
+    }
+}

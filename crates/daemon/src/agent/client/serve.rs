@@ -1,0 +1,241 @@
+//! The loop of Client's agent.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use anyhow::{Context as _, bail};
+use engine::agent::TunnelId;
+use engine::agent::audit::{Event, Step};
+use engine::agent::client::{Client, Outcome, Output, Tunnel};
+use engine::agent::description::{Description, Key};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+use wire::agent::MESSAGE_MAX;
+
+use super::signer::{Signer, Told};
+use crate::agent::clock::Times;
+use crate::agent::drops::Shown;
+use crate::agent::ends::{Order, Report};
+use crate::agent::log::Log;
+use crate::agent::paper::day;
+use crate::agent::worker::Orders;
+use crate::console;
+use crate::service::Signals;
+
+/// The number of the order to build, and of that to take down.
+const BUILD: u64 = 0;
+const DESTROY: u64 = 1;
+
+/// One socket for each family, and where the Hosts are.
+pub(super) struct Sockets {
+    v4: UdpSocket,
+    v6: Option<UdpSocket>,
+    hosts: Vec<Option<SocketAddr>>,
+}
+
+impl Sockets {
+    /// Looks the Hosts up and opens the sockets.
+    pub(super) async fn open(addresses: &[String]) -> anyhow::Result<Self> {
+        let mut hosts = Vec::new();
+        for address in addresses {
+            let found = tokio::net::lookup_host(address).await;
+            hosts.push(match found {
+                Ok(mut found) => found.next(),
+                Err(fault) => {
+                    warn!("{address} cannot be resolved: {fault}");
+                    None
+                }
+            });
+        }
+        if hosts.iter().all(Option::is_none) {
+            bail!(
+                "no Host of the sheet has an address ({})",
+                addresses.join(", ")
+            );
+        }
+        let v4 = UdpSocket::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), 0));
+        let v6 = UdpSocket::bind((IpAddr::from(Ipv6Addr::UNSPECIFIED), 0));
+        Ok(Self {
+            v4: v4.await.context("cannot open a socket")?,
+            v6: v6.await.ok(),
+            hosts,
+        })
+    }
+
+    async fn send(&self, host: usize, payload: &[u8]) -> anyhow::Result<()> {
+        let to = self.hosts.get(host).copied().flatten();
+        let to = to.context("this Host has no address")?;
+        let socket = match (to.is_ipv4(), &self.v6) {
+            (true, _) => &self.v4,
+            (false, Some(socket)) => socket,
+            (false, None) => bail!("this machine has no IPv6"),
+        };
+        socket.send_to(payload, to).await?;
+        Ok(())
+    }
+
+    /// The next message, from anybody: only what is sealed to us is believed.
+    async fn receive(
+        &self,
+        octets: &mut [u8],
+        others: &mut [u8],
+    ) -> (bool, std::io::Result<usize>) {
+        let v6 = async {
+            match &self.v6 {
+                Some(socket) => socket.recv(others).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            len = self.v4.recv(octets) => (true, len),
+            len = v6 => (false, len),
+        }
+    }
+}
+
+pub(super) struct Serving {
+    pub(super) client: Client,
+    pub(super) sockets: Sockets,
+    pub(super) ends: Orders<Order>,
+    /// The private half of the tunnel's key.
+    pub(super) key: Key,
+    pub(super) is_legacy: bool,
+    pub(super) signer: Signer,
+    pub(super) log: Option<Log>,
+    pub(super) shown: Shown,
+    /// What was ordered to be built.
+    pub(super) tunnel: Option<TunnelId>,
+}
+
+impl Serving {
+    /// Goes on until it is over.
+    pub(super) async fn serve(
+        &mut self,
+        times: &mut Times,
+        signals: &mut Signals,
+        reported: &mut mpsc::Receiver<Report>,
+    ) -> anyhow::Result<Outcome> {
+        let (mut octets, mut others) = (vec![0; MESSAGE_MAX + 1], vec![0; MESSAGE_MAX + 1]);
+        self.client.start(times.now());
+        loop {
+            if let Some(outcome) = self.drain(times).await? {
+                return Ok(outcome);
+            }
+            let deadline = self.client.deadline();
+            tokio::select! {
+                _ = signals.next() => self.client.log_out(times.now()),
+                told = self.signer.hear() => self.told(told, times),
+                (is_v4, received) = self.sockets.receive(&mut octets, &mut others) => {
+                    let octets = if is_v4 { &octets } else { &others };
+                    match received {
+                        Ok(len) => self.client.handle(&octets[..len], times.now()),
+                        Err(fault) => warn!("cannot receive: {fault}"),
+                    }
+                }
+                report = reported.recv() => {
+                    let report = report.context("the back-end's thread has ended")?;
+                    self.hear(&report, times);
+                }
+                () = times.sleep(deadline) => self.client.handle_timeout(times.now()),
+            }
+        }
+    }
+
+    fn told(&mut self, told: Told, times: &Times) {
+        match told {
+            Told::Signed(signature) => self.client.signed(signature, times.now()),
+            Told::Gone => {
+                info!("the token is gone");
+                self.client.log_out(times.now());
+                // Nothing more comes of it.
+                self.signer = Signer::Gone;
+            }
+        }
+    }
+
+    fn hear(&mut self, report: &Report, times: &Times) {
+        let now = times.now();
+        match report {
+            Report::Done(BUILD, true) => {}
+            Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
+            Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
+            Report::Up(_) => self.client.built(true, now),
+            Report::Lost(_) => self.client.closed(now),
+        }
+    }
+
+    /// Does what the machine wants. Its outcome, once it is over.
+    async fn drain(&mut self, times: &Times) -> anyhow::Result<Option<Outcome>> {
+        while let Some(output) = self.client.poll() {
+            match output {
+                Output::Sign(octets) => {
+                    if let Some(told) = self.signer.sign(octets) {
+                        self.told(told, times);
+                    }
+                }
+                Output::Send { host, payload } => {
+                    // It is repeated, to the next Host.
+                    if let Err(fault) = self.sockets.send(host, &payload).await {
+                        self.shown.unsent += 1;
+                        warn!("cannot send to Host: {fault:#}");
+                    }
+                }
+                Output::Build(tunnel) => self.build(&tunnel, times),
+                Output::Destroy => self.destroy(times),
+                Output::Audit(event) => self.audit(&event)?,
+                Output::Over(outcome) => return Ok(Some(outcome)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn build(&mut self, tunnel: &Tunnel, times: &Times) {
+        let described = Description::of_client(tunnel, &self.key, self.is_legacy);
+        let ordered = match described {
+            Ok(description) => {
+                self.tunnel = Some(tunnel.id);
+                let order = Order::Build(BUILD, Box::new(description));
+                self.ends.try_send(order).is_ok()
+            }
+            Err(fault) => {
+                warn!("Target's part cannot be used: {fault}");
+                false
+            }
+        };
+        if !ordered {
+            self.client.built(false, times.now());
+        }
+    }
+
+    fn destroy(&mut self, times: &Times) {
+        let Some(tunnel) = self.tunnel else {
+            return self.client.destroyed(true, times.now());
+        };
+        let order = Order::Destroy(DESTROY, tunnel);
+        if self.ends.try_send(order).is_err() {
+            self.client.destroyed(false, times.now());
+        }
+    }
+
+    /// Orders that nothing is left, when the agent itself has failed.
+    pub(super) fn abandon(&self) {
+        if let Some(tunnel) = self.tunnel {
+            let _ = self.ends.try_send(Order::Destroy(DESTROY, tunnel));
+        }
+    }
+
+    fn audit(&mut self, event: &Event) -> anyhow::Result<()> {
+        match &mut self.log {
+            Some(log) => log.write(event)?,
+            None => info!("{event}"),
+        }
+        if event.step == Step::Up
+            && let (Some(option), Some(until)) = (event.option, event.until)
+        {
+            let until = day(until);
+            let text = format!("the tunnel is up ({option}), until {until}; ^C takes it down\n");
+            console::say(&text)?;
+        }
+        Ok(())
+    }
+}

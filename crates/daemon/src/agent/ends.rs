@@ -1,0 +1,216 @@
+//! The worker that builds ends of tunnels, watches them and takes them down, through whatever
+//! IPsec implementation is there.
+
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::agent::TunnelId;
+use engine::agent::description::Description;
+use engine::agent::objectives::Options;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
+
+use super::backend::{Backend, State};
+use super::worker::{self, Orders};
+
+/// Pause between two looks at all ends.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// A tunnel that was up and is not for so many looks is lost. One may fall into a renewal.
+const LOOKS_MAX: u32 = 6;
+
+/// What the worker is told.
+pub(super) enum Order {
+    /// Builds an end, and watches it.
+    Build(u64, Box<Description>),
+    /// Takes one down, whatever is there of it.
+    Destroy(u64, TunnelId),
+}
+
+/// What it says.
+pub(super) enum Report {
+    /// The order of this number is done, or has failed.
+    Done(u64, bool),
+    /// IKE has made this tunnel.
+    Up(TunnelId),
+    /// A tunnel that was up is gone.
+    Lost(TunnelId),
+    /// IKE has failed before it was up.
+    Failed,
+}
+
+/// The worker.
+pub(super) struct Ends {
+    /// Its queue.
+    pub(super) orders: Orders<Order>,
+    /// What the back-end can do.
+    pub(super) options: Options,
+    thread: JoinHandle<()>,
+}
+
+impl Ends {
+    /// Waits until all that was ordered is done and the back-end is closed. The queue must have no
+    /// other owner.
+    pub(super) fn close(self) {
+        drop(self.orders);
+        let _ = self.thread.join();
+    }
+}
+
+/// Starts it. Returns also which of the `former` tunnels are up; it watches those.
+pub(super) async fn start<F>(
+    open: impl FnOnce() -> F + Send + 'static,
+    former: Vec<TunnelId>,
+    reports: mpsc::Sender<Report>,
+) -> anyhow::Result<(Ends, Vec<TunnelId>)>
+where
+    F: Future<Output = anyhow::Result<Backend>>,
+{
+    let (tell, told) = oneshot::channel();
+    let (orders, thread) = worker::start("back-end", move |queue, ready| async move {
+        let mut back_end = match open().await {
+            Ok(back_end) => back_end,
+            Err(fault) => return drop(ready.send(Err(fault))),
+        };
+        let mut watched = BTreeMap::new();
+        for tunnel in former {
+            if matches!(back_end.state(tunnel).await, Ok(State::Up)) {
+                watched.insert(tunnel, Watched::up());
+            }
+        }
+        let up = watched.keys().copied().collect();
+        let _ = tell.send((back_end.options(), up));
+        let _ = ready.send(Ok(()));
+        let mut worker = Worker {
+            back_end,
+            watched,
+            reports,
+        };
+        worker.work(queue).await;
+        worker.back_end.close().await;
+    })
+    .await?;
+    let (options, up) = told.await?;
+    let ends = Ends {
+        orders,
+        options,
+        thread,
+    };
+    Ok((ends, up))
+}
+
+/// An end that was built.
+struct Watched {
+    is_up: bool,
+    /// Looks since it was up last.
+    looks: u32,
+}
+
+impl Watched {
+    fn up() -> Self {
+        Self {
+            is_up: true,
+            looks: 0,
+        }
+    }
+}
+
+struct Worker {
+    back_end: Backend,
+    watched: BTreeMap<TunnelId, Watched>,
+    reports: mpsc::Sender<Report>,
+}
+
+impl Worker {
+    async fn work(&mut self, mut queue: mpsc::Receiver<Order>) {
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_heard = tokio::select! {
+                biased;
+                order = queue.recv() => match order {
+                    Some(order) => self.obey(order).await,
+                    None => return,
+                },
+                _ = look.tick() => self.look().await,
+            };
+            if !is_heard {
+                return;
+            }
+        }
+    }
+
+    /// Whether somebody hears what came of it.
+    async fn obey(&mut self, order: Order) -> bool {
+        let (number, done) = match order {
+            Order::Build(number, description) => {
+                let tunnel = description.tunnel;
+                let done = self.back_end.build(&description).await;
+                if done.is_ok() {
+                    let watched = Watched {
+                        is_up: false,
+                        looks: 0,
+                    };
+                    self.watched.insert(tunnel, watched);
+                }
+                (number, done)
+            }
+            Order::Destroy(number, tunnel) => {
+                self.watched.remove(&tunnel);
+                (number, self.back_end.destroy(tunnel).await)
+            }
+        };
+        if let Err(fault) = &done {
+            warn!("the back-end: {fault}");
+        }
+        self.say(Report::Done(number, done.is_ok())).await
+    }
+
+    async fn look(&mut self) -> bool {
+        let all: Vec<TunnelId> = self.watched.keys().copied().collect();
+        for tunnel in all {
+            let state = match self.back_end.state(tunnel).await {
+                Ok(state) => state,
+                Err(fault) => {
+                    warn!("the back-end does not say how tunnel {tunnel} is: {fault}");
+                    continue;
+                }
+            };
+            let report = self.judge(tunnel, &state);
+            if let Some(report) = report
+                && !self.say(report).await
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What is new about an end.
+    fn judge(&mut self, tunnel: TunnelId, state: &State) -> Option<Report> {
+        let watched = self.watched.get_mut(&tunnel)?;
+        if matches!(state, State::Up) {
+            let is_new = !watched.is_up;
+            *watched = Watched::up();
+            return is_new.then_some(Report::Up(tunnel));
+        }
+        watched.looks += 1;
+        let is_gone = !matches!(state, State::Waiting);
+        let report = match watched.is_up {
+            true if is_gone || watched.looks >= LOOKS_MAX => Report::Lost(tunnel),
+            false if is_gone => Report::Failed,
+            _ => return None,
+        };
+        if let State::Down(why) = state {
+            info!("tunnel {tunnel} is down: {why}");
+        }
+        // Said once: whoever hears it takes it down.
+        self.watched.remove(&tunnel);
+        Some(report)
+    }
+
+    async fn say(&self, report: Report) -> bool {
+        self.reports.send(report).await.is_ok()
+    }
+}

@@ -1,0 +1,172 @@
+//! `caravan tunnel-agent host`: Host's machine between its socket, its database and its log.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use engine::agent::host::{self, Answer, Ask, Host, Output, TargetEntry};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+use wire::agent::MESSAGE_MAX;
+
+use super::clock::{Times, calendar};
+use super::drops::Shown;
+use super::log::Log;
+use super::store::{Database, Store, StoreRole};
+use super::worker::{self, Orders};
+use super::{key_file, memory};
+use crate::config::agent::HostConfig;
+use crate::service::{self, Signalled, Signals};
+
+/// How often drops are shown.
+const SHOW_EVERY: Duration = Duration::from_secs(60);
+/// Answers of the database that wait for the loop.
+const ANSWERS_MAX: usize = 64;
+
+/// Serves until SIGTERM or SIGINT.
+pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()> {
+    let mut signals = Signals::new(service::hang_ups()?)?;
+    memory::hide()?;
+    let keys = key_file::load(&config.keys_file)?;
+    let mut times = Times::start();
+    let log = Log::open(
+        &config.log_file,
+        engine::agent::audit::Role::Host,
+        calendar(),
+    )?;
+    let socket = UdpSocket::bind(config.listen).await;
+    let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let database = Database::parse(&config.database, folder)?;
+    let (answers, mut answered) = mpsc::channel(ANSWERS_MAX);
+    let (store, thread) = worker::start("database", move |queue, ready| async move {
+        match Store::open(&database, StoreRole::Host).await {
+            Ok(store) => {
+                let _ = ready.send(Ok(()));
+                keep(store, queue, &answers).await;
+            }
+            Err(fault) => drop(ready.send(Err(fault.into()))),
+        }
+    })
+    .await?;
+    let fingerprint = keys.identity().fingerprint();
+    let targets = config.targets.values().map(|(identity, address)| {
+        let (identity, address) = (*identity, *address);
+        (identity.fingerprint(), TargetEntry { identity, address })
+    });
+    let machine = host::Config {
+        keys,
+        targets: targets.collect::<BTreeMap<_, _>>(),
+        accepts_legacy: config.is_legacy,
+    };
+    let random = key_file::seed()?.stream("host", 0);
+    let mut serving = Serving {
+        host: Host::new(machine, times.clock(), times.now(), random),
+        socket,
+        store,
+        log,
+        shown: Shown::default(),
+    };
+    info!("Host {fingerprint} serves {}", config.listen);
+    let ended = serving.serve(&mut times, &mut signals, &mut answered).await;
+    serving.stand();
+    // What was asked is written before the process ends.
+    drop(serving);
+    let closing = tokio::task::spawn_blocking(move || thread.join());
+    let hear = async { while answered.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear);
+    ended
+}
+
+/// Answers questions, one after the other.
+async fn keep(
+    mut store: Store,
+    mut queue: mpsc::Receiver<(u64, Ask)>,
+    answers: &mpsc::Sender<(u64, Answer)>,
+) {
+    while let Some((number, ask)) = queue.recv().await {
+        let answer = store.answer(&ask).await;
+        if answers.send((number, answer)).await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Serving {
+    host: Host,
+    socket: UdpSocket,
+    store: Orders<(u64, Ask)>,
+    log: Log,
+    shown: Shown,
+}
+
+impl Serving {
+    async fn serve(
+        &mut self,
+        times: &mut Times,
+        signals: &mut Signals,
+        answered: &mut mpsc::Receiver<(u64, Answer)>,
+    ) -> anyhow::Result<()> {
+        let mut octets = vec![0; MESSAGE_MAX + 1];
+        let mut show = tokio::time::interval(SHOW_EVERY);
+        loop {
+            self.drain(times).await?;
+            let deadline = Some(self.host.deadline());
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    Signalled::Stop => return Ok(()),
+                    Signalled::Reload => self.stand(),
+                },
+                received = self.socket.recv_from(&mut octets) => match received {
+                    Ok((len, from)) => self.host.handle(from, &octets[..len], times.now()),
+                    // An earlier message has met a closed port.
+                    Err(fault) => warn!("cannot receive: {fault}"),
+                },
+                answer = answered.recv() => {
+                    let (number, answer) = answer.context("the database's thread has ended")?;
+                    self.host.answered(number, answer, times.now());
+                },
+                () = times.sleep(deadline) => self.host.handle_timeout(times.now()),
+                _ = show.tick() => self.shown.show(self.host.drops()),
+            }
+            if let Some(clock) = times.was_set() {
+                self.host.set_clock(clock);
+            }
+        }
+    }
+
+    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
+    fn stand(&self) {
+        let head = self.log.head();
+        info!(
+            "{} requests in progress or remembered; the log ends at {}:{}; dropped: {}",
+            self.host.exchanges(),
+            head.lines,
+            head.former,
+            self.shown.text(self.host.drops())
+        );
+    }
+
+    /// Does what the machine wants.
+    async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
+        while let Some(output) = self.host.poll() {
+            match output {
+                Output::Send { to, payload } => {
+                    // Machines repeat what is lost.
+                    if let Err(fault) = self.socket.send_to(&payload, to).await {
+                        self.shown.unsent += 1;
+                        tracing::debug!("cannot send to {to}: {fault}");
+                    }
+                }
+                Output::Ask(number, ask) => {
+                    if self.store.try_send((number, ask)).is_err() {
+                        self.host.answered(number, Answer::Unavailable, times.now());
+                    }
+                }
+                Output::Audit(event) => self.log.write(&event)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,367 @@
+//! `caravan tunnel-agent issue` and `make`: one-time keys, on a sheet or on a token.
+//!
+//! Whoever makes a key knows its secret. `issue` makes keys for a user where Host is; `make` makes
+//! them where the user is, and Host is told their public halves alone.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use crypto::ed25519::{SigningKey, VerifyKey};
+use crypto::hash::Hash;
+use engine::agent::host::{Half, Record, State};
+use engine::agent::identity::Fingerprint;
+use engine::agent::sheet::{Head, Key, Secret};
+use engine::agent::{Handle, legacy};
+use engine::time::Calendar;
+
+use super::client::user_id;
+use super::clock::calendar;
+use super::paper::{Format, Sheet, day};
+use super::sheet_file::token_name;
+use super::store::{Database, Store, StoreRole};
+use super::{key_file, memory};
+use crate::config::agent::HostConfig;
+use crate::config::values::Span;
+use crate::config::wireless::octets_of;
+use crate::console;
+use crate::token::{Token, TokenArgs};
+
+/// Keys of one command.
+const COUNT_MAX: u32 = 1_000;
+/// The longest time that a key waits for its use: a sheet is lost sooner.
+const LIFETIME_MAX_DAYS: u64 = 366;
+
+/// Options of `caravan tunnel-agent issue`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IssueArgs {
+    /// Host's file
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) config: PathBuf,
+    /// The user's name
+    #[arg(long, value_name = "NAME", value_parser = user_id)]
+    user: String,
+    /// How many keys
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX))
+    )]
+    count: u32,
+    /// Name of the Target in the file; not needed if there is one
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// How long the keys may wait for their use
+    #[arg(long, value_name = "SPAN", default_value = "30d", value_parser = Span::parse)]
+    valid: Span,
+    /// The sheet: a new file (mode 0600)
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How the sheet looks
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Public halves that `make` has written: no key is made here, and the sheet is its head
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "module", "legacy"])]
+    public: Option<PathBuf>,
+    /// A new file with the keys' digests, for `member enrol` at Target
+    #[arg(long, value_name = "FILE")]
+    digests: Option<PathBuf>,
+    /// Shared pairs of the paper's own form, which Host can read along
+    #[arg(long, conflicts_with = "module")]
+    legacy: bool,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+/// Options of `caravan tunnel-agent make`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MakeArgs {
+    /// How many keys
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX))
+    )]
+    count: u32,
+    /// The sheet, without a head: a new file (mode 0600)
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// A new file with the public halves, for `issue --public` at Host
+    #[arg(long, value_name = "FILE")]
+    public: PathBuf,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+/// A new key, and what Host has of it.
+struct Made {
+    key: Key,
+    half: Half,
+}
+
+/// Makes keys, writes them into the database and on a sheet. Returns the text to print.
+pub(super) async fn issue(
+    args: &IssueArgs,
+    config: &HostConfig,
+    folder: &Path,
+) -> anyhow::Result<String> {
+    memory::hide()?;
+    let days = args.valid.0.as_secs() / 86_400;
+    ensure!(
+        days <= LIFETIME_MAX_DAYS && args.valid.0.as_secs() >= 60,
+        "--valid: from 1 minute to {LIFETIME_MAX_DAYS} days"
+    );
+    let seconds = i64::try_from(args.valid.0.as_secs())?;
+    let not_after = Calendar(calendar().0.saturating_add(seconds));
+    let head = Head {
+        host: key_file::load(&config.keys_file)?.identity(),
+        addresses: config.addresses.clone(),
+        target: target_of(args, config)?,
+        not_after,
+    };
+    ensure!(
+        !head.addresses.is_empty(),
+        "Host's file has no addresses for the sheet: addresses = [\"host.example:51516\"]"
+    );
+    if args.legacy {
+        ensure!(
+            config.is_legacy,
+            "Host's file does not allow shared pairs: legacy = true"
+        );
+        for weakness in legacy::WEAKNESSES {
+            console::complain(format!("warning: {weakness}"));
+        }
+    }
+    let database = Database::parse(&config.database, folder)?;
+    let mut store = Store::open(&database, StoreRole::Administrator).await?;
+    let token = args.token.open()?;
+    let (keys, halves) = keys_of(args, token.as_ref())?;
+    let records: Vec<(Handle, Record)> = halves
+        .into_iter()
+        .map(|(handle, half)| {
+            let record = Record {
+                half,
+                user: args.user.clone(),
+                not_after,
+                state: State::Valid,
+            };
+            (handle, record)
+        })
+        .collect();
+    let sheet = Sheet {
+        head: &head,
+        keys: &keys,
+    };
+    key_file::write_new(&args.out, sheet.render(args.format)?.as_bytes())?;
+    let issued = async {
+        if let Some(path) = &args.digests {
+            key_file::write_new(path, digests(&records).as_bytes())?;
+        }
+        anyhow::Ok(store.issue(&records).await?)
+    };
+    if let Err(fault) = issued.await {
+        // A sheet of keys that do not exist would mislead.
+        let _ = std::fs::remove_file(&args.out);
+        discard(token.as_ref(), &records);
+        return Err(fault);
+    }
+    Ok(format!(
+        "{} keys for {}, valid until {}: {}\n",
+        records.len(),
+        args.user,
+        day(not_after),
+        args.out.display()
+    ))
+}
+
+fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprint> {
+    let names = || {
+        config
+            .targets
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = match &args.target {
+        Some(name) => config
+            .targets
+            .get(name)
+            .with_context(|| format!("there is no [targets.{name}]: there are {}", names()))?,
+        None => {
+            let mut all = config.targets.values();
+            match (all.next(), all.next()) {
+                (Some(one), None) => one,
+                (None, _) => bail!("Host's file has no [targets.NAME]"),
+                _ => bail!(
+                    "there are several targets ({}): --target names one",
+                    names()
+                ),
+            }
+        }
+    };
+    Ok(found.0.fingerprint())
+}
+
+type Keys = (Vec<Key>, Vec<(Handle, Half)>);
+
+fn keys_of(args: &IssueArgs, token: Option<&Token>) -> anyhow::Result<Keys> {
+    let Some(path) = &args.public else {
+        return made(args.count, token, args.legacy);
+    };
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    let halves = text.lines().map(|line| {
+        let (handle, half) = public_of(line)
+            .with_context(|| format!("{}: {line:?} is not HANDLE:KEY", path.display()))?;
+        Ok((handle, half))
+    });
+    let halves: Vec<(Handle, Half)> = halves.collect::<anyhow::Result<_>>()?;
+    ensure!(
+        (1..=COUNT_MAX as usize).contains(&halves.len()),
+        "{} has {} keys, 1 to {COUNT_MAX} are possible",
+        path.display(),
+        halves.len()
+    );
+    Ok((Vec::new(), halves))
+}
+
+fn public_of(line: &str) -> Option<(Handle, Half)> {
+    let (handle, key) = line.trim().split_once(':')?;
+    let handle = octets_of(handle)?.as_slice().try_into().ok()?;
+    let key = octets_of(key)?.as_slice().try_into().ok()?;
+    Some((Handle(handle), Half::Public(VerifyKey(key))))
+}
+
+fn made(count: u32, token: Option<&Token>, is_legacy: bool) -> anyhow::Result<Keys> {
+    let mut all = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let Made { key, half } = make_one(token, is_legacy)?;
+        all.1.push((key.handle, half));
+        all.0.push(key);
+    }
+    Ok(all)
+}
+
+fn make_one(token: Option<&Token>, is_legacy: bool) -> anyhow::Result<Made> {
+    let handle = Handle(*key_file::random()?);
+    let (secret, half) = match token {
+        Some(token) => {
+            let public = token.generate_signing(&token_name(handle))?;
+            let public = public.try_into().ok();
+            let public = public.context("the token's key is not one of Ed25519")?;
+            (Secret::OnToken, Half::Public(VerifyKey(public)))
+        }
+        None => {
+            let secret = key_file::random::<32>()?;
+            match is_legacy {
+                true => (Secret::Shared(*secret), Half::Shared(*secret)),
+                false => {
+                    let public = SigningKey::of(&secret).public();
+                    (Secret::OneTime(*secret), Half::Public(public))
+                }
+            }
+        }
+    };
+    Ok(Made {
+        key: Key { handle, secret },
+        half,
+    })
+}
+
+fn discard(token: Option<&Token>, records: &[(Handle, Record)]) {
+    for (handle, _) in records {
+        if let Some(token) = token {
+            let _ = token.remove(&token_name(*handle));
+        }
+    }
+}
+
+/// SHA-256 of each public half, a line each. A shared pair has none that Target could check.
+fn digests(records: &[(Handle, Record)]) -> String {
+    let lines = records.iter().filter_map(|(_, record)| match &record.half {
+        Half::Public(key) => Some(format!(
+            "{}\n",
+            hex(Hash::Sha256.digest(&[&key.0]).as_ref())
+        )),
+        Half::Shared(_) => None,
+    });
+    lines.collect()
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Makes keys where their user is. Returns the text to print.
+pub(super) fn make(args: &MakeArgs) -> anyhow::Result<String> {
+    memory::hide()?;
+    let token = args.token.open()?;
+    let (keys, halves) = made(args.count, token.as_ref(), false)?;
+    let public: String = halves
+        .iter()
+        .filter_map(|(handle, half)| match half {
+            Half::Public(key) => Some(format!("{handle}:{}\n", hex(&key.0))),
+            Half::Shared(_) => None,
+        })
+        .collect();
+    let mut text = zeroize::Zeroizing::new(String::with_capacity(200 * keys.len()));
+    for (at, key) in keys.iter().enumerate() {
+        text.push_str(&format!("{}. ", at + 1));
+        text.push_str(&key.to_line());
+        text.push('\n');
+    }
+    key_file::write_new(&args.out, text.as_bytes())?;
+    key_file::write_new(&args.public, public.as_bytes())?;
+    Ok(format!(
+        "{} has {} keys and no head yet: give {} to Host (`issue --public`), and append the sheet \
+         that it makes\n",
+        args.out.display(),
+        keys.len(),
+        args.public.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_half_reads_back_and_belongs_to_its_secret() {
+        let Made { key, half } = make_one(None, false).unwrap();
+        let Half::Public(public) = &half else {
+            panic!("Host has the public half alone");
+        };
+        assert_eq!(key.signing().unwrap().public(), *public);
+        let line = format!("{}:{}", key.handle, hex(&public.0));
+        let (handle, read) = public_of(&line).unwrap();
+        assert!(handle == key.handle && read == half);
+        for wrong in ["", "00:00", &line[1..], &format!("{line}0")] {
+            assert!(public_of(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn handles_differ_and_a_digest_is_of_the_public_half() {
+        let (keys, halves) = made(20, None, false).unwrap();
+        let handles: std::collections::BTreeSet<_> = keys.iter().map(|it| it.handle).collect();
+        assert_eq!(handles.len(), 20);
+        let records: Vec<_> = halves
+            .into_iter()
+            .map(|(handle, half)| {
+                let record = Record {
+                    half,
+                    user: "alice".into(),
+                    not_after: Calendar(1),
+                    state: State::Valid,
+                };
+                (handle, record)
+            })
+            .collect();
+        let public = keys[0].signing().unwrap().public();
+        let digest = hex(Hash::Sha256.digest(&[&public.0]).as_ref());
+        assert_eq!(digests(&records).lines().next(), Some(&digest[..]));
+        assert_eq!(digests(&records).lines().count(), 20);
+    }
+}

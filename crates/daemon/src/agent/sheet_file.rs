@@ -1,0 +1,144 @@
+//! Reads a key sheet: from a file, or line by line as a user types it.
+
+use std::fs::File;
+use std::io::{BufRead, IsTerminal as _, Read as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use engine::agent::Handle;
+use engine::agent::sheet::{Head, Key, SheetFault};
+use zeroize::Zeroizing;
+
+use crate::console;
+
+/// Octets of a sheet at most.
+const LEN_MAX: u64 = 1 << 20;
+const START: &str = "CTA1:";
+
+/// The name of a one-time key on a token.
+pub(super) fn token_name(handle: Handle) -> String {
+    format!("cta-{handle}")
+}
+
+/// The head of a sheet, and one of its keys. `number` counts the keys from 1.
+pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, Key)> {
+    match path {
+        Some(path) => {
+            let context = || format!("cannot read {}", path.display());
+            let file = File::open(path).with_context(context)?;
+            // As large as the file, so that no copy of a secret stays behind.
+            let len = file.metadata().with_context(context)?.len().min(LEN_MAX);
+            let mut octets = Zeroizing::new(Vec::with_capacity(len as usize + 64));
+            let read = file.take(len).read_to_end(&mut octets);
+            read.with_context(context)?;
+            find(&octets[..], number, |_| {}).with_context(|| path.display().to_string())
+        }
+        None => {
+            let input = std::io::stdin().lock();
+            let is_typed = input.is_terminal();
+            if is_typed {
+                console::complain("type the first line of the sheet, then that of one key");
+            }
+            // A line that is typed or piped is the one that is meant.
+            find(input.take(LEN_MAX), 1, |fault| {
+                if is_typed {
+                    console::complain(format!("{fault}; once more"));
+                }
+            })
+        }
+    }
+}
+
+/// Looks for lines of a sheet; other lines are for people.
+fn find(
+    mut lines: impl BufRead,
+    number: usize,
+    wrong: impl Fn(&SheetFault),
+) -> anyhow::Result<(Head, Key)> {
+    let (mut head, mut key, mut count) = (None, None, 0);
+    let mut fault = None;
+    while head.is_none() || key.is_none() {
+        // One buffer that does not grow, so that no copy of a secret stays behind.
+        let mut line = Zeroizing::new(String::with_capacity(4_096));
+        let len = lines.by_ref().take(4_095).read_line(&mut line);
+        if len.context("cannot read the sheet")? == 0 {
+            break;
+        }
+        let text = line.trim();
+        let Some(text) = text.find(START).map(|at| &text[at..]) else {
+            continue;
+        };
+        match (text.parse::<Head>(), text.parse::<Key>()) {
+            (Ok(found), _) => head = Some(found),
+            (_, Ok(found)) => {
+                count += 1;
+                if count == number {
+                    key = Some(found);
+                }
+            }
+            (Err(SheetFault::OtherKind), Err(is)) | (Err(is), _) => {
+                wrong(&is);
+                fault = Some(is);
+            }
+        }
+    }
+    match (head, key, fault) {
+        (Some(head), Some(key), _) => Ok((head, key)),
+        (_, _, Some(fault)) => Err(fault.into()),
+        (None, ..) => bail!("the sheet has no head: its first line with CTA1:"),
+        (_, None, _) => bail!("the sheet has {count} keys, none of number {number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crypto::ed25519::VerifyKey;
+    use crypto::hpke::PublicKey;
+    use engine::agent::Digest;
+    use engine::agent::identity::{Fingerprint, Identity};
+    use engine::agent::sheet::Secret;
+    use engine::time::Calendar;
+
+    use super::*;
+
+    fn sheet() -> String {
+        let head = Head {
+            host: Identity {
+                sealing: PublicKey([1; 32]),
+                signing: VerifyKey([2; 32]),
+            },
+            addresses: vec!["host.example:51516".into()],
+            target: Fingerprint(Digest([3; 32])),
+            not_after: Calendar(1_800_000_000),
+        };
+        let key = |octet: u8| Key {
+            handle: Handle([octet; 16]),
+            secret: Secret::OneTime([octet; 32]),
+        };
+        let lines = [4, 5].map(|octet| format!("{}. {}\n", octet - 3, *key(octet).to_line()));
+        format!("Keys\n\n{}\n{}", head.to_line().unwrap(), lines.concat())
+    }
+
+    #[test]
+    fn a_key_is_found_by_its_number_between_lines_for_people() {
+        for number in [1, 2] {
+            let (head, key) = find(sheet().as_bytes(), number, |_| {}).unwrap();
+            assert_eq!(head.addresses.len(), 1);
+            assert_eq!(key.handle.0, [number as u8 + 3; 16]);
+        }
+        let said = find(sheet().as_bytes(), 3, |_| {})
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(said.contains("has 2 keys"), "{said}");
+    }
+
+    #[test]
+    fn a_half_written_key_is_a_typing_error() {
+        let text = sheet();
+        let cut = text.len() - 20;
+        let said = find(text[..cut].as_bytes(), 2, |_| {}).err().unwrap();
+        assert!(said.to_string().contains("typing error"), "{said}");
+        assert!(find(&b"Keys\n"[..], 1, |_| {}).is_err());
+    }
+}

@@ -1,0 +1,428 @@
+//! `caravan tunnel-agent target`: Target's machine between its socket, its database, its
+//! authority, its back-end and its log.
+
+mod pool;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use crypto::cert::SigningKey;
+use engine::agent::TunnelId;
+use engine::agent::audit::Role;
+use engine::agent::description::{Description, Key, OwnEnd};
+use engine::agent::identity::{AgentName, Identity};
+use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Output, Target};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+use wire::agent::MESSAGE_MAX;
+use zeroize::Zeroizing;
+
+use super::certify::Guests;
+use super::choice::{self, End};
+use super::clock::{Times, calendar};
+use super::drops::Shown;
+use super::ends::{self, Ends, Order, Report};
+use super::log::Log;
+use super::store::{Database, Store, StoreRole};
+use super::worker::{self, Orders};
+use super::{key_file, memory};
+use crate::config::agent::{BackEndKind, TargetConfig};
+use crate::service::{self, Signalled, Signals};
+use pool::Pool;
+
+/// How often drops are shown.
+const SHOW_EVERY: Duration = Duration::from_secs(60);
+/// Reports of workers that wait for the loop.
+const REPORTS_MAX: usize = 256;
+/// How long tunnels may take to end with the agent.
+const END_MAX: Duration = Duration::from_secs(30);
+
+/// Serves until SIGTERM or SIGINT, then ends all tunnels.
+pub(super) async fn run(
+    config: TargetConfig,
+    folder: &Path,
+    runtime_dir: PathBuf,
+) -> anyhow::Result<()> {
+    let mut signals = Signals::new(service::hang_ups()?)?;
+    memory::hide()?;
+    let keys = key_file::load(&config.keys_file)?;
+    let fingerprint = keys.identity().fingerprint();
+    let mut times = Times::start();
+    let log = Log::open(&config.log_file, Role::Target, calendar())?;
+    let socket = UdpSocket::bind(config.listen).await;
+    let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let guests = Guests::load(&config.authority)?;
+    let own = own_end(&config, &guests)?;
+    let (answers, mut answered) = mpsc::channel(REPORTS_MAX);
+    let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
+    let database = Database::parse(&config.database, folder)?;
+    let (mut former, store, thread) = keep(database, fingerprint.name(), answers.clone()).await?;
+    let tunnels: Vec<TunnelId> = former.iter().map(|it| it.spending.tunnel).collect();
+    let leases = config.keys_file.with_extension("leases");
+    let pool = config.pool.as_ref();
+    let pool = pool.map(|network| Pool::open(network, &leases, &tunnels));
+    let chosen = config.back_end.clone();
+    let is_files = chosen.kind == BackEndKind::Files;
+    let open = move || choice::open(chosen, End::Target, runtime_dir);
+    let (ends, up) = ends::start(open, tunnels, reports).await?;
+    // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
+    // noted any more. Texts alone know nothing.
+    for one in &mut former {
+        let is_up = up.contains(&one.spending.tunnel);
+        one.has_arrived = is_up && (one.has_arrived || !is_files);
+    }
+    let machine = target::Config {
+        keys,
+        hosts: config.hosts.iter().map(host_entry).collect(),
+        options: ends.options,
+        addresses: config.addresses.clone(),
+        proposals: config.proposals.clone(),
+        identity: config.identity.clone(),
+        chain: own.chain.clone(),
+        accepts_legacy: config.is_legacy,
+    };
+    let random = key_file::seed()?.stream("target", 0);
+    let (clock, now) = (times.clock(), times.now());
+    let mut serving = Serving {
+        target: Target::new(machine, former, clock, now, random),
+        socket,
+        workers: Workers {
+            store,
+            ends: ends.orders.clone(),
+            guests: Arc::new(guests),
+            answers,
+        },
+        own,
+        pool: pool.transpose()?,
+        log,
+        shown: Shown::default(),
+        is_ending: false,
+    };
+    info!("Target {fingerprint} serves {}", config.listen);
+    let heard = (&mut answered, &mut reported);
+    let ended = serving.serve(&mut times, &mut signals, heard).await;
+    serving.stand();
+    if ended.is_err() {
+        // Nobody would end them in time.
+        for id in serving.target.tunnels() {
+            let _ = ends.orders.try_send(Order::Destroy(u64::MAX, id));
+        }
+    }
+    drop(serving);
+    close(ends, thread, answered, reported).await;
+    ended
+}
+
+/// Waits until the workers have done what was ordered.
+async fn close(
+    ends: Ends,
+    store: JoinHandle<()>,
+    mut answered: mpsc::Receiver<(u64, Answer)>,
+    mut reported: mpsc::Receiver<Report>,
+) {
+    let closing = tokio::task::spawn_blocking(move || {
+        ends.close();
+        store.join()
+    });
+    // Whoever still says something must not wait.
+    let hear = async { while answered.recv().await.is_some() {} };
+    let also = async { while reported.recv().await.is_some() {} };
+    let _ = tokio::join!(closing, hear, also);
+}
+
+fn host_entry(
+    (name, (identity, addresses)): (&String, &(Identity, Vec<IpAddr>)),
+) -> (AgentName, HostEntry) {
+    let entry = HostEntry {
+        name: name.clone(),
+        identity: *identity,
+        addresses: addresses.clone(),
+    };
+    (identity.name(), entry)
+}
+
+/// What is the same in all of our ends.
+pub(super) fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
+    let file = &config.private_key_file;
+    let text = std::fs::read_to_string(file).map(Zeroizing::new);
+    let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+    let key = SigningKey::from_pem(&text).with_context(|| file.display().to_string())?;
+    Ok(OwnEnd {
+        addresses: config.addresses.clone(),
+        identity: config.identity.clone(),
+        chain: guests.chain_of(&config.certificate_file)?,
+        key: Key(key.to_der().to_vec()),
+        proposals: config.proposals.clone(),
+        legacy: config.is_legacy,
+    })
+}
+
+/// Starts the database's worker. Returns also the tunnels of a former agent.
+async fn keep(
+    database: Database,
+    name: AgentName,
+    answers: mpsc::Sender<(u64, Answer)>,
+) -> anyhow::Result<(Vec<Former>, Orders<(u64, Ask)>, JoinHandle<()>)> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (orders, thread) = worker::start("database", move |queue, ready| async move {
+        let opened = async {
+            let mut store = Store::open(&database, StoreRole::Target(name)).await?;
+            let former = store.former().await?;
+            anyhow::Ok((store, former))
+        };
+        match opened.await {
+            Ok((store, former)) => {
+                let _ = tell.send(former);
+                let _ = ready.send(Ok(()));
+                answer(store, queue, &answers).await;
+            }
+            Err(fault) => drop(ready.send(Err(fault))),
+        }
+    })
+    .await?;
+    Ok((told.await?, orders, thread))
+}
+
+/// Does what the database is asked, one after the other.
+async fn answer(
+    mut store: Store,
+    mut queue: mpsc::Receiver<(u64, Ask)>,
+    answers: &mpsc::Sender<(u64, Answer)>,
+) {
+    while let Some((number, ask)) = queue.recv().await {
+        let answer = match ask {
+            Ask::Standing { user, host, key } => {
+                let standing = store.standing(&user, &host, &key).await;
+                standing.map(Answer::Standing)
+            }
+            Ask::Spend(spending) => {
+                let is_first = store.spend(&spending).await;
+                is_first.map(|is_first| match is_first {
+                    true => Answer::Spent,
+                    false => Answer::SpentBefore,
+                })
+            }
+            Ask::Note(tunnel, progress) => {
+                let noted = store.note(tunnel, progress).await;
+                noted.map(|()| Answer::Done)
+            }
+            // Others are asked these.
+            Ask::Certify { .. } | Ask::Build(_) | Ask::Destroy(_) => Ok(Answer::Failed),
+        };
+        let answer = answer.unwrap_or_else(|fault| {
+            warn!("the database: {fault}");
+            Answer::Failed
+        });
+        if answers.send((number, answer)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Who answers questions.
+struct Workers {
+    store: Orders<(u64, Ask)>,
+    ends: Orders<Order>,
+    guests: Arc<Guests>,
+    answers: mpsc::Sender<(u64, Answer)>,
+}
+
+impl Workers {
+    /// Makes a certificate, beside the loop.
+    fn certify(&self, number: u64, ask: Ask) {
+        let Ask::Certify {
+            tunnel,
+            tunnel_key,
+            client_identity,
+            until,
+        } = ask
+        else {
+            return;
+        };
+        let (guests, answers) = (self.guests.clone(), self.answers.clone());
+        tokio::task::spawn_blocking(move || {
+            let times = (calendar(), until);
+            let made = guests.certify(tunnel, &tunnel_key, &client_identity, times);
+            let answer = made.map_or_else(
+                |fault| {
+                    warn!("no certificate for {client_identity}: {fault:#}");
+                    Answer::Failed
+                },
+                Answer::Certified,
+            );
+            let _ = answers.blocking_send((number, answer));
+        });
+    }
+}
+
+struct Serving {
+    target: Target,
+    socket: UdpSocket,
+    workers: Workers,
+    own: OwnEnd,
+    pool: Option<Pool>,
+    log: Log,
+    shown: Shown,
+    is_ending: bool,
+}
+
+/// What the workers say.
+type Heard<'a> = (
+    &'a mut mpsc::Receiver<(u64, Answer)>,
+    &'a mut mpsc::Receiver<Report>,
+);
+
+impl Serving {
+    async fn serve(
+        &mut self,
+        times: &mut Times,
+        signals: &mut Signals,
+        (answered, reported): Heard<'_>,
+    ) -> anyhow::Result<()> {
+        let mut octets = vec![0; MESSAGE_MAX + 1];
+        let mut show = tokio::time::interval(SHOW_EVERY);
+        let mut end = Box::pin(tokio::time::sleep(Duration::MAX));
+        loop {
+            self.drain(times).await?;
+            if self.is_ending && self.target.tunnels().next().is_none() {
+                return Ok(());
+            }
+            let deadline = self.target.deadline();
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    Signalled::Stop if !self.is_ending => {
+                        self.is_ending = true;
+                        end.set(tokio::time::sleep(END_MAX));
+                    }
+                    Signalled::Stop => {}
+                    Signalled::Reload => self.stand(),
+                },
+                () = &mut end => anyhow::bail!(
+                    "{} tunnels could not be taken down; the next start tries again",
+                    self.target.tunnels().count()
+                ),
+                received = self.socket.recv_from(&mut octets), if !self.is_ending => {
+                    match received {
+                        Ok((len, from)) => self.target.handle(from, &octets[..len], times.now()),
+                        Err(fault) => warn!("cannot receive: {fault}"),
+                    }
+                }
+                answer = answered.recv() => {
+                    let (number, answer) = answer.context("the database's thread has ended")?;
+                    self.target.answered(number, answer, times.now());
+                }
+                report = reported.recv() => {
+                    let report = report.context("the back-end's thread has ended")?;
+                    self.hear(report, times);
+                }
+                () = times.sleep(deadline) => self.target.handle_timeout(times.now()),
+                _ = show.tick() => self.shown.show(self.target.drops()),
+            }
+            if self.is_ending {
+                self.close_all(times);
+            }
+            if let Some(clock) = times.was_set() {
+                self.target.set_clock(clock);
+            }
+        }
+    }
+
+    fn close_all(&mut self, times: &Times) {
+        let all: Vec<TunnelId> = self.target.tunnels().collect();
+        for id in all {
+            self.target.close(id, times.now());
+        }
+    }
+
+    fn hear(&mut self, report: Report, times: &Times) {
+        let now = times.now();
+        match report {
+            Report::Done(number, true) => self.target.answered(number, Answer::Done, now),
+            Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
+            Report::Up(id) => self.target.arrived(id, now),
+            Report::Lost(id) => self.target.closed(id, now),
+            // A stranger may have tried. The true Client has its time.
+            Report::Failed => {}
+        }
+    }
+
+    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
+    fn stand(&self) {
+        let head = self.log.head();
+        info!(
+            "{} tunnels; the log ends at {}:{}; dropped: {}",
+            self.target.tunnels().count(),
+            head.lines,
+            head.former,
+            self.shown.text(self.target.drops())
+        );
+    }
+
+    /// Does what the machine wants.
+    async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
+        while let Some(output) = self.target.poll() {
+            match output {
+                Output::Send { to, payload } => {
+                    // Host repeats what is lost.
+                    if let Err(fault) = self.socket.send_to(&payload, to).await {
+                        self.shown.unsent += 1;
+                        tracing::debug!("cannot send to {to}: {fault}");
+                    }
+                }
+                Output::Ask(number, ask) => {
+                    if !self.ask(number, ask) {
+                        self.target.answered(number, Answer::Failed, times.now());
+                    }
+                }
+                Output::Audit(event) => self.log.write(&event)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a question on. Whether somebody will answer it.
+    fn ask(&mut self, number: u64, ask: Ask) -> bool {
+        match ask {
+            Ask::Standing { .. } | Ask::Spend(_) => {
+                self.workers.store.try_send((number, ask)).is_ok()
+            }
+            Ask::Note(tunnel, progress) => {
+                if progress == target::Progress::Ended
+                    && let Some(Err(fault)) = self.pool.as_mut().map(|it| it.take_back(tunnel))
+                {
+                    warn!("{fault:#}");
+                }
+                self.workers.store.try_send((number, ask)).is_ok()
+            }
+            Ask::Certify { .. } => {
+                self.workers.certify(number, ask);
+                true
+            }
+            Ask::Build(build) => {
+                let described = self.describe(&build);
+                described.is_ok_and(|it| {
+                    let order = Order::Build(number, Box::new(it));
+                    self.workers.ends.try_send(order).is_ok()
+                })
+            }
+            Ask::Destroy(id) => {
+                let order = Order::Destroy(number, id);
+                self.workers.ends.try_send(order).is_ok()
+            }
+        }
+    }
+
+    fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {
+        let inner = self.pool.as_mut().map(|it| it.lend(build.tunnel));
+        let described = inner.transpose().and_then(|inner| {
+            let described = Description::of_target(build, &self.own, inner);
+            Ok(described?)
+        });
+        described.inspect_err(|fault| warn!("tunnel {} cannot be built: {fault:#}", build.tunnel))
+    }
+}

@@ -1,0 +1,633 @@
+//! The file of `caravan tunnel-agent`: what an agent is, whom it knows, and through what it builds.
+//!
+//! One file has one role. Keys, certificates and databases are named here and read by the agents.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use crypto::ed25519::VerifyKey;
+use crypto::hpke::PublicKey;
+use document::{Fault, Item, Value};
+use engine::agent::description::{Name, Proposals};
+use engine::agent::identity::{AgentName, Fingerprint, Identity};
+use engine::agent::sheet::{ADDRESS_MAX, HOSTS_MAX};
+use wire::agent::{PORT, is_text};
+
+use super::read::{Keys, Read, ReadTable};
+use super::{ConfigError, Origin, read};
+
+/// Algorithms if the file names none: what every back-end of today has.
+const PROPOSALS: [&str; 6] = [
+    "ike-aes256-sha256-modp2048",
+    "ike-aes128-sha256-modp2048",
+    "aes256gcm16-modp2048",
+    "aes128gcm16-modp2048",
+    "aes128-sha256-modp2048",
+    "ah-sha256-modp2048",
+];
+/// Proposals of a Target: Tunneling Info has room for no more.
+const PROPOSALS_MAX: usize = 8;
+/// Addresses of a Target, for the same reason.
+const ADDRESSES_MAX: usize = 4;
+/// Octets of a Host's name, so that User@Host is an IKE identity everywhere.
+const HOST_NAME_MAX: usize = 63;
+
+/// A checked file.
+pub enum AgentConfig {
+    /// Where the user sits.
+    Client(ClientConfig),
+    /// Keeps the one-time keys.
+    Host(HostConfig),
+    /// The other end of tunnels.
+    Target(TargetConfig),
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentRole {
+    /// Client.
+    Client,
+    /// Host.
+    Host,
+    /// Target.
+    Target,
+}
+
+/// Client's file. All of it has defaults.
+#[derive(Clone, Default)]
+pub struct ClientConfig {
+    /// Where the log goes. Without it, lines are shown and not kept.
+    pub log_file: Option<PathBuf>,
+    /// Whether shared pairs may be used.
+    pub is_legacy: bool,
+    /// The IPsec implementation.
+    pub back_end: BackEndChoice,
+}
+
+/// Host's file.
+#[derive(Clone)]
+pub struct HostConfig {
+    /// Our secret keys.
+    pub keys_file: PathBuf,
+    /// Where requests and answers come.
+    pub listen: SocketAddr,
+    /// A path, or the address of a PostgreSQL database.
+    pub database: String,
+    /// The log.
+    pub log_file: PathBuf,
+    /// Where users find us, `name:port`, for their sheets.
+    pub addresses: Vec<String>,
+    /// The Targets, by our name for them.
+    pub targets: BTreeMap<String, (Identity, SocketAddr)>,
+    /// Whether shared pairs are served.
+    pub is_legacy: bool,
+}
+
+/// Target's file.
+#[derive(Clone)]
+pub struct TargetConfig {
+    /// Our secret keys.
+    pub keys_file: PathBuf,
+    /// Where referrals come.
+    pub listen: SocketAddr,
+    /// A path, or the address of a PostgreSQL database.
+    pub database: String,
+    /// The log.
+    pub log_file: PathBuf,
+    /// Where Client's IKE finds us.
+    pub addresses: Vec<IpAddr>,
+    /// Our IKE identity.
+    pub identity: String,
+    /// Our certificate and those above it, PEM.
+    pub certificate_file: PathBuf,
+    /// Its key, PEM.
+    pub private_key_file: PathBuf,
+    /// Folder of the authority that makes certificates of minutes.
+    pub authority: PathBuf,
+    /// Algorithms, the best first.
+    pub proposals: Vec<String>,
+    /// Inner addresses that are lent to Clients.
+    pub pool: Option<String>,
+    /// Hosts that may refer users, by name.
+    pub hosts: BTreeMap<String, (Identity, Vec<IpAddr>)>,
+    /// Whether shared pairs are served.
+    pub is_legacy: bool,
+    /// The IPsec implementation.
+    pub back_end: BackEndChoice,
+}
+
+/// The IPsec implementation through which tunnels are built.
+#[derive(Clone, Default)]
+pub struct BackEndChoice {
+    /// Which.
+    pub kind: BackEndKind,
+    /// The control socket of a program that runs already.
+    pub socket: Option<PathBuf>,
+    /// Where configuration files go.
+    pub folder: Option<PathBuf>,
+    /// A connection of the running gateway's own, by which it is found.
+    pub connection: Option<String>,
+    /// For whom texts are written, if they are only written.
+    pub writer: Option<String>,
+}
+
+/// An implementation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BackEndKind {
+    /// This program.
+    #[default]
+    Caravan,
+    /// strongSwan, by vici.
+    StrongSwan,
+    /// Libreswan, by files and `ipsec auto`.
+    Libreswan,
+    /// Texts for a foreign system.
+    Files,
+}
+
+impl AgentConfig {
+    /// Its role.
+    pub fn role(&self) -> AgentRole {
+        match self {
+            Self::Client(_) => AgentRole::Client,
+            Self::Host(_) => AgentRole::Host,
+            Self::Target(_) => AgentRole::Target,
+        }
+    }
+
+    /// What is unwise, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let is_legacy = match self {
+            Self::Client(it) => it.is_legacy,
+            Self::Host(it) => it.is_legacy,
+            Self::Target(it) => it.is_legacy,
+        };
+        let mut all = Vec::new();
+        if is_legacy {
+            let weaknesses = engine::agent::legacy::WEAKNESSES;
+            all.extend(weaknesses.map(|it| format!("legacy: {it}")));
+        }
+        match self {
+            Self::Client(_) => {}
+            Self::Host(it) => {
+                if it.addresses.is_empty() {
+                    all.push("addresses: none, so no sheet can be printed".to_owned());
+                }
+                if it.targets.is_empty() {
+                    all.push("targets: none, so no request can be served".to_owned());
+                }
+            }
+            Self::Target(it) => {
+                if it.hosts.is_empty() {
+                    all.push("hosts: none, so nobody can refer a user".to_owned());
+                }
+                if it.pool.is_none() {
+                    let text = "pool: none, so every Client reaches us with its own address, and \
+                                answers go back by ordinary routes";
+                    all.push(text.to_owned());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Whether a file is one of `caravan tunnel-agent`: no other process has this key with these words.
+pub fn is_agent(path: &Path) -> bool {
+    let text = read(path, Origin::Files).ok();
+    let item = text.and_then(|text| document::parse("", &text).ok());
+    let table = item.as_ref().and_then(|item| item.table().ok());
+    let role = table.and_then(|table| table.find("role").and_then(|it| it.text().ok()));
+    role.is_some_and(|role| ROLES.iter().any(|(word, _)| *word == role))
+}
+
+/// Reads and checks a file. Its file names are made relative to its folder.
+pub fn load(path: &Path) -> Result<AgentConfig, ConfigError> {
+    let text = read(path, Origin::Files)?;
+    let item = document::parse("", &text).map_err(|fault| ConfigError::of_fault(path, fault))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let checked = AgentTable::read(&item).and_then(|table| table.check(&item, folder));
+    checked.map_err(|fault| ConfigError::of_fault(path, fault))
+}
+
+const ROLES: [(&str, AgentRole); 3] = [
+    ("client", AgentRole::Client),
+    ("host", AgentRole::Host),
+    ("target", AgentRole::Target),
+];
+
+impl Read for AgentRole {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        item.choice("role", &ROLES)
+    }
+}
+
+impl Read for BackEndKind {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let kinds = [
+            ("caravan", Self::Caravan),
+            ("strongswan", Self::StrongSwan),
+            ("libreswan", Self::Libreswan),
+            ("files", Self::Files),
+        ];
+        item.choice("back-end", &kinds)
+    }
+}
+
+/// The public keys of an agent, as `caravan tunnel-agent init` prints them.
+impl Read for Identity {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let text = item.text()?;
+        identity_of(text).ok_or_else(|| {
+            item.fault(
+                "this is not the identity of an agent: the 128 hexadecimal digits that `caravan \
+                 tunnel-agent init` prints",
+            )
+        })
+    }
+}
+
+/// Reads what [`identity_text`] has made.
+pub fn identity_of(text: &str) -> Option<Identity> {
+    let octets = super::wireless::octets_of(text)?;
+    let (sealing, signing) = octets.split_first_chunk::<32>()?;
+    Some(Identity {
+        sealing: PublicKey(*sealing),
+        signing: VerifyKey(signing.try_into().ok()?),
+    })
+}
+
+/// Both public keys in hexadecimal.
+pub fn identity_text(identity: &Identity) -> String {
+    let octets = identity.sealing.0.iter().chain(&identity.signing.0);
+    octets.map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// The file as written.
+enum AgentTable {
+    Client(ClientTable),
+    Host(HostTable),
+    Target(TargetTable),
+}
+
+struct ClientTable {
+    log_file: Option<PathBuf>,
+    legacy: bool,
+    back_end: BackEndTable,
+}
+
+struct HostTable {
+    keys_file: PathBuf,
+    listen: SocketAddr,
+    database: String,
+    log_file: PathBuf,
+    addresses: Vec<String>,
+    targets: BTreeMap<String, KnownTarget>,
+    legacy: bool,
+}
+
+struct TargetTable {
+    keys_file: PathBuf,
+    listen: SocketAddr,
+    database: String,
+    log_file: PathBuf,
+    addresses: Vec<IpAddr>,
+    identity: String,
+    certificate_file: PathBuf,
+    private_key_file: PathBuf,
+    authority: PathBuf,
+    proposals: Vec<String>,
+    pool: Option<String>,
+    hosts: BTreeMap<String, KnownHost>,
+    legacy: bool,
+    back_end: BackEndTable,
+}
+
+/// `[targets.NAME]`
+struct KnownTarget {
+    known: Known,
+    address: SocketAddr,
+}
+
+/// `[hosts.NAME]`
+struct KnownHost {
+    known: Known,
+    addresses: Vec<IpAddr>,
+}
+
+/// An agent's public keys, or the file that has them.
+struct Known {
+    identity: Option<Identity>,
+    identity_file: Option<PathBuf>,
+}
+
+/// `[back_end]`
+#[derive(Default)]
+struct BackEndTable {
+    kind: BackEndKind,
+    socket: Option<PathBuf>,
+    folder: Option<PathBuf>,
+    connection: Option<String>,
+    writer: Option<String>,
+}
+
+impl ReadTable for AgentTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        let role: AgentRole = keys.needed("role", "role = \"client\", \"host\" or \"target\"")?;
+        Ok(match role {
+            AgentRole::Client => Self::Client(ClientTable {
+                log_file: keys.given("log_file")?,
+                legacy: keys.given("legacy")?,
+                back_end: keys.given("back_end")?,
+            }),
+            AgentRole::Host => Self::Host(HostTable::of(keys)?),
+            AgentRole::Target => Self::Target(TargetTable::of(keys)?),
+        })
+    }
+}
+
+/// Every address of IPv4, at the agents' port.
+fn anywhere() -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT)
+}
+
+impl ReadTable for HostTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            keys_file: keys.or("keys_file", "host.keys".into())?,
+            listen: keys.or("listen", anywhere())?,
+            database: keys.or("database", "host.db".to_owned())?,
+            log_file: keys.or("log_file", "host.log".into())?,
+            addresses: keys.given("addresses")?,
+            targets: keys.given("targets")?,
+            legacy: keys.given("legacy")?,
+        })
+    }
+}
+
+impl ReadTable for TargetTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        let proposals = PROPOSALS.map(str::to_owned).to_vec();
+        Ok(Self {
+            keys_file: keys.or("keys_file", "target.keys".into())?,
+            listen: keys.or("listen", anywhere())?,
+            database: keys.or("database", "target.db".to_owned())?,
+            log_file: keys.or("log_file", "target.log".into())?,
+            addresses: keys.needed("addresses", "addresses = [\"192.0.2.9\"]")?,
+            identity: keys.needed("identity", "identity = \"target.example\"")?,
+            certificate_file: keys.needed(
+                "certificate_file",
+                "our certificate: certificate_file = \"target.example.pem\"",
+            )?,
+            private_key_file: keys.needed(
+                "private_key_file",
+                "private_key_file = \"target.example.key\"",
+            )?,
+            authority: keys.needed(
+                "authority",
+                "the folder that `caravan pki ca` has made: authority = \"pki\"",
+            )?,
+            proposals: keys.or("proposals", proposals)?,
+            pool: keys.given("pool")?,
+            hosts: keys.given("hosts")?,
+            legacy: keys.given("legacy")?,
+            back_end: keys.given("back_end")?,
+        })
+    }
+}
+
+impl Known {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            identity: keys.given("identity")?,
+            identity_file: keys.given("identity_file")?,
+        })
+    }
+
+    fn check(&self, item: &Item, place: [&str; 2], folder: &Path) -> Result<Identity, Fault> {
+        let at = |key: &str, what: String| at(item, &[place[0], place[1], key], what);
+        match (self.identity, &self.identity_file) {
+            (Some(identity), None) => Ok(identity),
+            (None, Some(name)) => {
+                let path = folder.join(name);
+                let text = read(&path, Origin::Files)
+                    .map_err(|fault| at("identity_file", fault.to_string()))?;
+                identity_of(text.trim()).ok_or_else(|| {
+                    let what = "this is not what `caravan tunnel-agent init` has written";
+                    at("identity_file", format!("{}: {what}", path.display()))
+                })
+            }
+            _ => Err(at(
+                "identity",
+                "identity or identity_file: what `caravan tunnel-agent init` prints there, or \
+                 the file *.pub that it makes"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl ReadTable for KnownTarget {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            known: Known::of(keys)?,
+            address: keys.needed("address", "address = \"192.0.2.9:51516\"")?,
+        })
+    }
+}
+
+impl ReadTable for KnownHost {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            known: Known::of(keys)?,
+            addresses: keys.needed("addresses", "addresses = [\"192.0.2.1\"]")?,
+        })
+    }
+}
+
+impl ReadTable for BackEndTable {
+    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            kind: keys.given("kind")?,
+            socket: keys.given("socket")?,
+            folder: keys.given("folder")?,
+            connection: keys.given("connection")?,
+            writer: keys.given("writer")?,
+        })
+    }
+}
+
+impl AgentTable {
+    fn check(self, item: &Item, folder: &Path) -> Result<AgentConfig, Fault> {
+        let within = |path: PathBuf| folder.join(path);
+        Ok(match self {
+            Self::Client(table) => AgentConfig::Client(ClientConfig {
+                log_file: table.log_file.map(within),
+                is_legacy: table.legacy,
+                back_end: table.back_end.check(item, folder)?,
+            }),
+            Self::Host(table) => AgentConfig::Host(table.check(item, folder)?),
+            Self::Target(table) => AgentConfig::Target(table.check(item, folder)?),
+        })
+    }
+}
+
+impl HostTable {
+    fn check(self, item: &Item, folder: &Path) -> Result<HostConfig, Fault> {
+        if self.addresses.len() > HOSTS_MAX {
+            let text = format!("a sheet has room for {HOSTS_MAX} addresses");
+            return Err(at(item, &["addresses"], text));
+        }
+        for address in &self.addresses {
+            check_place(item, address)?;
+        }
+        let mut fingerprints: BTreeMap<Fingerprint, String> = BTreeMap::new();
+        let mut targets = BTreeMap::new();
+        for (name, target) in self.targets {
+            let identity = target.known.check(item, ["targets", &name], folder)?;
+            let other = fingerprints.insert(identity.fingerprint(), name.clone());
+            if let Some(other) = other {
+                let text = format!("this has the identity of {other} too");
+                return Err(at(item, &["targets", &name], text));
+            }
+            targets.insert(name, (identity, target.address));
+        }
+        Ok(HostConfig {
+            keys_file: folder.join(self.keys_file),
+            listen: self.listen,
+            database: self.database,
+            log_file: folder.join(self.log_file),
+            addresses: self.addresses,
+            targets,
+            is_legacy: self.legacy,
+        })
+    }
+}
+
+impl TargetTable {
+    fn check(self, item: &Item, folder: &Path) -> Result<TargetConfig, Fault> {
+        if !(1..=ADDRESSES_MAX).contains(&self.addresses.len()) {
+            let text = format!("1 to {ADDRESSES_MAX} addresses");
+            return Err(at(item, &["addresses"], text));
+        }
+        if let Some(address) = self.addresses.iter().find(|it| it.is_unspecified()) {
+            let text = format!("nobody can reach {address}");
+            return Err(at(item, &["addresses"], text));
+        }
+        if !(1..=PROPOSALS_MAX).contains(&self.proposals.len()) {
+            let text = format!("1 to {PROPOSALS_MAX} proposals");
+            return Err(at(item, &["proposals"], text));
+        }
+        if let Err(fault) = Proposals::read(&self.proposals, self.legacy) {
+            return Err(at(item, &["proposals"], fault.to_string()));
+        }
+        if let Err(fault) = Name::parse(&self.identity) {
+            return Err(at(item, &["identity"], fault.to_string()));
+        }
+        let hosts = known_hosts(self.hosts, item, folder)?;
+        Ok(TargetConfig {
+            keys_file: folder.join(self.keys_file),
+            listen: self.listen,
+            database: self.database,
+            log_file: folder.join(self.log_file),
+            addresses: self.addresses,
+            identity: self.identity,
+            certificate_file: folder.join(self.certificate_file),
+            private_key_file: folder.join(self.private_key_file),
+            authority: folder.join(self.authority),
+            proposals: self.proposals,
+            pool: self.pool,
+            hosts,
+            is_legacy: self.legacy,
+            back_end: self.back_end.check(item, folder)?,
+        })
+    }
+}
+
+type Hosts = BTreeMap<String, (Identity, Vec<IpAddr>)>;
+
+fn known_hosts(
+    tables: BTreeMap<String, KnownHost>,
+    item: &Item,
+    folder: &Path,
+) -> Result<Hosts, Fault> {
+    let mut names: BTreeMap<AgentName, String> = BTreeMap::new();
+    let mut hosts = BTreeMap::new();
+    for (name, host) in tables {
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        if name.len() > HOST_NAME_MAX || name.is_empty() || !name.chars().all(is_sign) {
+            let text = "users are known as USER@NAME: letters, digits, '.', '-' and '_'";
+            return Err(at(item, &["hosts", &name], text));
+        }
+        if host.addresses.is_empty() {
+            let text = "from nowhere it can say nothing";
+            return Err(at(item, &["hosts", &name, "addresses"], text));
+        }
+        let identity = host.known.check(item, ["hosts", &name], folder)?;
+        if let Some(other) = names.insert(identity.name(), name.clone()) {
+            let text = format!("this has the identity of {other} too");
+            return Err(at(item, &["hosts", &name], text));
+        }
+        hosts.insert(name, (identity, host.addresses));
+    }
+    Ok(hosts)
+}
+
+impl BackEndTable {
+    fn check(self, item: &Item, folder: &Path) -> Result<BackEndChoice, Fault> {
+        let is_files = self.kind == BackEndKind::Files;
+        if is_files != self.writer.is_some() {
+            let text = match is_files {
+                true => {
+                    "kind = \"files\" needs writer = \"setkey\", or another of `caravan \
+                         tunnel-agent write --help`"
+                }
+                false => "this belongs to kind = \"files\"",
+            };
+            let key = if is_files { "kind" } else { "writer" };
+            return Err(at(item, &["back_end", key], text));
+        }
+        Ok(BackEndChoice {
+            kind: self.kind,
+            socket: self.socket.map(|it| folder.join(it)),
+            folder: self.folder.map(|it| folder.join(it)),
+            connection: self.connection,
+            writer: self.writer,
+        })
+    }
+}
+
+/// `name:port`, as a sheet has it.
+fn check_place(item: &Item, address: &str) -> Result<(), Fault> {
+    let parts = address.rsplit_once(':');
+    let is_good = parts.is_some_and(|(name, port)| {
+        port.parse::<u16>().is_ok_and(|port| port > 0) && !name.is_empty() && is_text(address)
+    });
+    match is_good && address.len() <= ADDRESS_MAX {
+        true => Ok(()),
+        false => Err(at(
+            item,
+            &["addresses"],
+            format!("{address:?} is not NAME:PORT, such as \"host.example:51516\""),
+        )),
+    }
+}
+
+/// An error at a key, or at the nearest table that is there.
+fn at(item: &Item, keys: &[&str], what: impl Into<String>) -> Fault {
+    let mut here = item;
+    for key in keys {
+        match &here.value {
+            Value::Table(table) => match table.get(*key) {
+                Some(next) => here = next,
+                None => break,
+            },
+            _ => break,
+        }
+    }
+    here.fault(what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Caravan's own configuration.
+
+use super::quote::{toml as text, toml_list as list};
+use super::texts::Texts;
+use super::{Kind, words};
+use crate::agent::description::{Credential, Description, Inner, Side};
+use crate::agent::objectives::SecurityOption;
+
+/// Where a configuration finds its certificates and its key.
+pub struct Places<'a> {
+    /// Our certificates.
+    pub own: &'a str,
+    /// Our private key.
+    pub key: &'a str,
+    /// The other end's certificates.
+    pub peer: &'a str,
+}
+
+pub(super) fn write(it: &Description, folder: &str) -> Texts {
+    let name = it.name();
+    let mut texts = Texts::of(Kind::Caravan);
+    let places = [".pem", ".key", "-peer.pem"].map(|end| format!("{name}{end}"));
+    if let Credential::Certificates { chain, key, peer } = &it.credential {
+        texts.certificates(format!("{folder}/{}", places[0]), chain);
+        texts.key(format!("{folder}/{}", places[1]), key);
+        texts.certificates(format!("{folder}/{}", places[2]), &peer[..1]);
+    }
+    if it.option == SecurityOption::Native {
+        texts.notes.push("no IPsec: this traffic is NOT protected");
+    }
+    let places = Places {
+        own: &places[0],
+        key: &places[1],
+        peer: &places[2],
+    };
+    let path = format!("{folder}/{name}.toml");
+    texts.configuration(path.clone(), "#", toml(it, &places));
+    match it.side {
+        Side::Client => {
+            texts.run(&["caravan", "up", "-c", &path, "--detach"]);
+            texts.undo(&["caravan", "down", &name]);
+            texts.remove_files();
+        }
+        // The gateway's configuration includes the folder.
+        Side::Target => {
+            texts.run(&["caravan", "reload"]);
+            texts.remove_files();
+            texts.undo(&["caravan", "reload"]);
+        }
+    }
+    texts
+}
+
+/// The tables of one tunnel. With a pre-shared key they contain it.
+pub fn toml(it: &Description, places: &Places<'_>) -> String {
+    let name = it.name();
+    let is_native = it.option == SecurityOption::Native;
+    let is_shared = matches!(it.credential, Credential::PresharedKey(_));
+    let mut lines = vec![format!("[connections.{name}]")];
+    let mut say = |key: &str, value: String| lines.push(format!("{key} = {value}"));
+    let addresses: Vec<String> = it
+        .remote
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if !addresses.is_empty() {
+        say("remote_addrs", list(&addresses));
+    }
+    let suites: Vec<String> = it.proposals.ike.iter().map(ToString::to_string).collect();
+    say("proposals", list(&suites));
+    match it.inner {
+        Inner::Asked if !is_native => say("vips", list(&[it.any_address().to_string()])),
+        Inner::Lent(_) if !is_native => say("pools", list(&[&name])),
+        _ => {}
+    }
+    // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
+    if is_shared {
+        say("aggressive", "true".to_owned());
+    }
+    if it.legacy || is_shared || is_native {
+        say("legacy", "true".to_owned());
+    }
+    let (own, peer) = ends(it, places);
+    say("local", own);
+    say("remote", peer);
+    lines.push(format!("\n[connections.{name}.children.net]"));
+    let side = match it.side {
+        Side::Client => "remote_ts",
+        Side::Target => "local_ts",
+    };
+    lines.push(format!("{side} = {}", list(&words::networks(&it.networks))));
+    let protocols = [("esp_proposals", it.esp()), ("ah_proposals", it.ah())];
+    for (key, suites) in protocols.iter().filter(|(_, suites)| !suites.is_empty()) {
+        let suites: Vec<String> = suites.iter().map(ToString::to_string).collect();
+        lines.push(format!("{key} = {}", list(&suites)));
+    }
+    match it.option {
+        SecurityOption::Native => lines.push("esp_proposals = [\"none\"]".to_owned()),
+        SecurityOption::AhEsp => lines.push("ah_around_esp = true".to_owned()),
+        SecurityOption::Ah | SecurityOption::Esp => {}
+    }
+    if let (Inner::Lent(address), false) = (it.inner, is_native) {
+        let address = text(&address.to_string());
+        lines.push(format!("\n[pools.{name}]\naddrs = {address}"));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// `local` and `remote`.
+fn ends(it: &Description, places: &Places<'_>) -> (String, String) {
+    let [own, peer] = [&it.local, &it.remote].map(|end| text(end.identity.as_str()));
+    match &it.credential {
+        Credential::Certificates { .. } => (
+            format!(
+                "{{ certs = [{}], key = {}, id = {own} }}",
+                text(places.own),
+                text(places.key)
+            ),
+            format!("{{ certs = [{}], id = {peer} }}", text(places.peer)),
+        ),
+        Credential::PresharedKey(key) => (
+            format!("{{ auth = \"psk\", id = {own} }}"),
+            format!(
+                "{{ auth = \"psk\", id = {peer}, secret = {} }}",
+                text(&key.text())
+            ),
+        ),
+    }
+}

@@ -1,0 +1,234 @@
+//! Libreswan 4: a connection of ipsec.conf, its secret, and `ipsec auto`.
+//!
+//! Certificates are in an NSS database, which takes a private key only as PKCS #12: `openssl` makes
+//! that from PEM. A connection has one network on each side, so there is one connection for each.
+
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity};
+use zeroize::Zeroizing;
+
+use super::quote::plain;
+use super::texts::Texts;
+use super::{Kind, WriteFault, words};
+use crate::agent::description::{Credential, Description, Inner, Name, NameKind, Side};
+use crate::agent::objectives::SecurityOption;
+use crate::suite::{EspSuite, IkeSuite};
+
+const KIND: Kind = Kind::Libreswan;
+/// Debian's and Fedora's place of the database. Beside another folder it is in that one.
+const DATABASE: &str = "sql:/var/lib/ipsec/nss";
+
+pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault> {
+    let name = it.name();
+    let mut texts = Texts::of(KIND);
+    texts
+        .notes
+        .push("ipsec.conf needs ikev1-policy=accept in its config setup");
+    let file = |end: &str| format!("{folder}/{name}{end}");
+    let database = match folder == KIND.folder() {
+        true => DATABASE.to_owned(),
+        false => format!("sql:{folder}/nss"),
+    };
+    match &it.credential {
+        Credential::Certificates { chain, key, peer } => {
+            texts.certificates(file(".pem"), chain);
+            texts.key(file(".key"), key);
+            texts.certificates(file("-peer.pem"), &peer[..1]);
+            import(&mut texts, &name, &file, &database);
+        }
+        Credential::PresharedKey(key) => {
+            let names = [&it.local, &it.remote].map(|end| identity(&end.identity));
+            let key = key.text();
+            let [own, peer] = names;
+            let line = Zeroizing::new(format!("{own} {peer} : PSK \"{}\"\n", *key));
+            texts.file(file(".secrets"), line);
+            texts.run(&["ipsec", "auto", "--rereadsecrets"]);
+        }
+    }
+    let connections = connections(it)?;
+    let text: Vec<String> = connections.iter().map(|(_, text)| text.clone()).collect();
+    texts.configuration(file(".conf"), "#", text.join("\n"));
+    for (name, _) in &connections {
+        texts.run(&["ipsec", "auto", "--config", &file(".conf"), "--add", name]);
+    }
+    for (name, _) in &connections {
+        match (it.side, it.option) {
+            (_, SecurityOption::Native) => texts.run(&["ipsec", "auto", "--route", name]),
+            (Side::Client, _) => texts.run(&["ipsec", "auto", "--up", name]),
+            (Side::Target, _) => {}
+        }
+        if it.side == Side::Client && it.option != SecurityOption::Native {
+            texts.undo(&["ipsec", "auto", "--down", name]);
+        }
+        texts.undo(&["ipsec", "auto", "--delete", name]);
+    }
+    if matches!(it.credential, Credential::Certificates { .. }) {
+        let peer = format!("{name}-peer");
+        texts.undo(&["certutil", "-D", "-d", &database, "-n", &peer]);
+        texts.undo(&["certutil", "-F", "-d", &database, "-n", &name]);
+    }
+    texts.remove_files();
+    if matches!(it.credential, Credential::PresharedKey(_)) {
+        texts.undo(&["ipsec", "auto", "--rereadsecrets"]);
+    }
+    Ok(texts)
+}
+
+/// Brings certificates and key into the database. The PKCS #12 file is gone at once.
+fn import(texts: &mut Texts, name: &str, file: &dyn Fn(&str) -> String, database: &str) {
+    let (pem, key, bag) = (file(".pem"), file(".key"), file(".p12"));
+    let make = ["openssl", "pkcs12", "-export", "-passout", "pass:", "-name"];
+    let from = [name, "-in", &pem, "-inkey", &key, "-out", &bag];
+    texts.run(&[&make[..], &from].concat());
+    texts.run(&["pk12util", "-d", database, "-i", &bag, "-W", ""]);
+    texts.run(&["rm", "-f", "--", &bag]);
+    let peer = format!("{name}-peer");
+    let from = file("-peer.pem");
+    let trusted = ["-t", "P,,", "-n", &peer, "-i", &from];
+    texts.run(&[&["certutil", "-A", "-d", database][..], &trusted].concat());
+}
+
+/// Names and texts of the connections, one for each network.
+fn connections(it: &Description) -> Result<Vec<(String, String)>, WriteFault> {
+    let name = it.name();
+    let common = common(it)?;
+    let networks = it.networks.iter().enumerate();
+    let one = |(at, network)| {
+        let name = match at {
+            0 => name.clone(),
+            at => format!("{name}-{at}"),
+        };
+        let side = match it.side {
+            Side::Client => "right",
+            Side::Target => "left",
+        };
+        let network = words::network(network);
+        let text = format!("conn {name}\n{common}\t{side}subnet={network}\n");
+        (name, text)
+    };
+    Ok(networks.map(one).collect())
+}
+
+fn common(it: &Description) -> Result<String, WriteFault> {
+    let mut lines = Vec::new();
+    let mut say = |key: &str, value: &str| lines.push(format!("\t{key}={value}\n"));
+    let remote = it.remote.addresses.first().map(ToString::to_string);
+    let local = it.local.addresses.first().map(ToString::to_string);
+    say("left", local.as_deref().unwrap_or("%defaultroute"));
+    say("right", remote.as_deref().unwrap_or("%any"));
+    say("auto", "ignore");
+    if it.option == SecurityOption::Native {
+        say("type", "passthrough");
+        say("authby", "never");
+        return Ok(lines.concat());
+    }
+    say("type", "tunnel");
+    say("ikev2", "no");
+    for (side, end) in [("left", &it.local), ("right", &it.remote)] {
+        let name = plain(KIND, "an identity", &identity(&end.identity))?;
+        say(&format!("{side}id"), &name);
+    }
+    let name = it.name();
+    match &it.credential {
+        Credential::Certificates { .. } => {
+            say("authby", "rsasig");
+            say("leftcert", &name);
+            say("leftsendcert", "always");
+            say("rightcert", &format!("{name}-peer"));
+        }
+        Credential::PresharedKey(_) => {
+            say("authby", "secret");
+            say("aggressive", "yes");
+        }
+    }
+    let suites = words::all(KIND, "IKE", &it.proposals.ike, ike)?;
+    say("ike", &suites.join(","));
+    let (phase2, suites) = match it.option {
+        SecurityOption::Ah => ("ah", it.ah()),
+        _ => ("esp", it.esp()),
+    };
+    words::all(KIND, it.option.name(), suites, esp)?;
+    // pluto takes a list whose suites have one group, or none.
+    let first = suites.iter().find(|suite| esp(suite).is_some());
+    let group = first.and_then(|suite| suite.pfs);
+    let alike = suites.iter().filter(|suite| suite.pfs == group);
+    let suites: Vec<String> = alike.filter_map(esp).collect();
+    say("phase2", phase2);
+    say("phase2alg", &suites.join(","));
+    say("pfs", if group.is_some() { "yes" } else { "no" });
+    match it.inner {
+        Inner::Asked => {
+            say("leftmodecfgclient", "yes");
+            say("rightmodecfgserver", "yes");
+            say("modecfgpull", "yes");
+        }
+        Inner::Lent(address) => {
+            say("leftmodecfgserver", "yes");
+            say("rightmodecfgclient", "yes");
+            say("modecfgpull", "yes");
+            say("rightaddresspool", &format!("{address}-{address}"));
+        }
+        Inner::Outer => {}
+    }
+    say("rekey", if it.side == Side::Client { "yes" } else { "no" });
+    Ok(lines.concat())
+}
+
+/// A DNS name begins with `@` here; what has an `@` inside is user@name.
+fn identity(name: &Name) -> String {
+    match name.kind() {
+        NameKind::Fqdn => format!("@{name}"),
+        NameKind::Address | NameKind::UserFqdn => name.to_string(),
+    }
+}
+
+fn hash(hash: Hash) -> &'static str {
+    match hash {
+        Hash::Md5 => "md5",
+        Hash::Sha1 => "sha1",
+        Hash::Sha256 => "sha2_256",
+        Hash::Sha384 => "sha2_384",
+        Hash::Sha512 => "sha2_512",
+    }
+}
+
+fn cipher(cipher: Cipher) -> Option<&'static str> {
+    match cipher {
+        Cipher::Des => None,
+        Cipher::TripleDes => Some("3des"),
+        Cipher::Aes128 => Some("aes128"),
+        Cipher::Aes192 => Some("aes192"),
+        Cipher::Aes256 => Some("aes256"),
+    }
+}
+
+/// Group 2 is compiled out, and so is group 1.
+fn group(group: crypto::dh::Group) -> Option<&'static str> {
+    words::modp(group).filter(|word| !matches!(*word, "modp768" | "modp1024"))
+}
+
+fn ike(suite: &IkeSuite) -> Option<String> {
+    let (cipher, group) = (cipher(suite.cipher)?, group(suite.group)?);
+    Some(format!("{cipher}-{}-{group}", hash(suite.hash)))
+}
+
+fn esp(suite: &EspSuite) -> Option<String> {
+    let integrity = match suite.protection.integrity {
+        Integrity::Hmac(it) => hash(it),
+        Integrity::None => "null",
+    };
+    let words = match (suite.protocol, suite.protection.encryption) {
+        (crate::sa::Protocol::Ah, _) => integrity.to_owned(),
+        (_, Encryption::Null) => format!("null-{integrity}"),
+        (_, Encryption::Cbc(it)) => format!("{}-{integrity}", cipher(it)?),
+        (_, Encryption::AesGcm { key_len }) => {
+            format!("aes_gcm{}-null", u32::from(key_len) * 8)
+        }
+        (_, Encryption::ChaCha20Poly1305) => return None,
+    };
+    Some(match suite.pfs {
+        Some(it) => format!("{words}-{}", group(it)?),
+        None => words,
+    })
+}

@@ -1,0 +1,244 @@
+//! strongSwan: the same settings as swanctl.conf and as messages of vici.
+
+use wire::agent::Network;
+use wire::vici::{Section, Value};
+
+use super::quote::toml as quoted;
+use super::texts::Texts;
+use super::{Kind, WriteFault, words};
+use crate::agent::description::{Credential, Description, Inner, Side};
+use crate::agent::objectives::SecurityOption;
+use crate::suite::{EspSuite, IkeSuite};
+
+/// The name of the child.
+const CHILD: &str = "net";
+
+/// What charon is told by vici. It may contain keys: whoever sends it wipes it.
+pub struct Vici {
+    /// Of `load-pool`, if there is an address to lend.
+    pub pool: Option<Section>,
+    /// Of `load-shared`, with a pre-shared key.
+    pub shared: Option<Section>,
+    /// Of `load-key`, with certificates.
+    pub key: Option<Section>,
+    /// Of `load-conn`.
+    pub connection: Section,
+}
+
+/// How certificates are named: by files, or by themselves.
+enum Certificates<'a> {
+    Files(&'a str),
+    Themselves,
+}
+
+pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault> {
+    let name = it.name();
+    let mut texts = Texts::of(Kind::StrongSwan);
+    if let Credential::Certificates { chain, key, peer } = &it.credential {
+        texts.certificates(format!("{folder}/x509/{name}.pem"), &chain[..1]);
+        for (at, further) in chain.iter().enumerate().skip(1) {
+            let path = format!("{folder}/x509ca/{name}-{at}.pem");
+            texts.certificates(path, std::slice::from_ref(further));
+        }
+        texts.key(format!("{folder}/private/{name}.key"), key);
+        texts.certificates(format!("{folder}/x509/{name}-peer.pem"), &peer[..1]);
+    }
+    let connection = connection(it, &Certificates::Files(&name))?;
+    let whole = Section::new().with_section(&name, connection);
+    let mut whole = Section::new().with_section("connections", whole);
+    if let Some(pool) = pool(it) {
+        whole = whole.with_section("pools", pool);
+    }
+    if let Credential::PresharedKey(key) = &it.credential {
+        let secret = Section::new()
+            .with("id-local", it.local.identity.as_str())
+            .with("id-remote", it.remote.identity.as_str())
+            .with("secret", key.text().as_bytes());
+        let secrets = Section::new().with_section(&format!("ike-{name}"), secret);
+        whole = whole.with_section("secrets", secrets);
+    }
+    let mut text = String::new();
+    print(&whole, 0, &mut text);
+    texts.configuration(format!("{folder}/conf.d/{name}.conf"), "#", text);
+    texts.run(&["swanctl", "--load-all", "--noprompt"]);
+    match (it.side, it.option) {
+        (_, SecurityOption::Native) => texts.undo(&["swanctl", "--uninstall", "--child", CHILD]),
+        (Side::Client, _) => {
+            texts.run(&["swanctl", "--initiate", "--ike", &name, "--child", CHILD]);
+            texts.undo(&["swanctl", "--terminate", "--ike", &name]);
+        }
+        (Side::Target, _) => texts.undo(&["swanctl", "--terminate", "--ike", &name]),
+    }
+    texts.remove_files();
+    texts.undo(&["swanctl", "--load-all", "--clear", "--noprompt"]);
+    Ok(texts)
+}
+
+/// The messages that load this end.
+pub fn vici(it: &Description) -> Result<Vici, WriteFault> {
+    if let Some(why) = Kind::StrongSwan.lacks(it.option) {
+        return Err(WriteFault::Option {
+            kind: Kind::StrongSwan,
+            option: it.option,
+            why,
+        });
+    }
+    let name = it.name();
+    let (shared, key) = match &it.credential {
+        Credential::PresharedKey(key) => {
+            let names = [&it.local, &it.remote].map(|end| end.identity.as_str());
+            let shared = Section::new()
+                .with("id", &name)
+                .with("type", "ike")
+                .with("data", key.text().as_bytes())
+                .with_list("owners", names);
+            (Some(shared), None)
+        }
+        Credential::Certificates { key, .. } => {
+            let key = Section::new().with("type", "any").with("data", &key.0);
+            (None, Some(key))
+        }
+    };
+    let connection = connection(it, &Certificates::Themselves)?;
+    Ok(Vici {
+        pool: pool(it),
+        shared,
+        key,
+        connection: Section::new().with_section(&name, connection),
+    })
+}
+
+fn pool(it: &Description) -> Option<Section> {
+    let Inner::Lent(address) = it.inner else {
+        return None;
+    };
+    if it.option == SecurityOption::Native {
+        return None;
+    }
+    let pool = Section::new().with("addrs", address.to_string());
+    Some(Section::new().with_section(&it.name(), pool))
+}
+
+fn connection(it: &Description, by: &Certificates<'_>) -> Result<Section, WriteFault> {
+    let name = it.name();
+    let is_native = it.option == SecurityOption::Native;
+    let addresses = it.remote.addresses.iter().map(ToString::to_string);
+    let mut section = Section::new().with("version", "1");
+    section = match it.side {
+        Side::Client => section.with_list("remote_addrs", addresses),
+        Side::Target => section.with_list("remote_addrs", ["%any"]),
+    };
+    if !is_native {
+        let suites = words::all(Kind::StrongSwan, "IKE", &it.proposals.ike, |suite| {
+            Some(ike(suite))
+        })?;
+        section = section.with_list("proposals", suites);
+        // The other end renews; a NAT's timeout is far shorter.
+        section = section.with("dpd_delay", "30s").with("encap", "yes");
+        section = match it.inner {
+            Inner::Asked => section.with_list("vips", [it.any_address().to_string()]),
+            Inner::Lent(_) => section.with_list("pools", [&name]),
+            Inner::Outer => section,
+        };
+    }
+    if matches!(it.credential, Credential::PresharedKey(_)) {
+        // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
+        section = section.with("aggressive", "yes");
+    }
+    let [own, peer] = auth(it, by);
+    let children = Section::new().with_section(CHILD, child(it)?);
+    Ok(section
+        .with_section("local", own)
+        .with_section("remote", peer)
+        .with_section("children", children))
+}
+
+fn auth(it: &Description, by: &Certificates<'_>) -> [Section; 2] {
+    let of = |text: &str, own: &str| {
+        let section = Section::new().with("auth", text);
+        section.with("id", own)
+    };
+    let names = [&it.local, &it.remote].map(|end| end.identity.as_str());
+    match &it.credential {
+        Credential::PresharedKey(_) => names.map(|name| of("psk", name)),
+        Credential::Certificates { chain, peer, .. } => {
+            let [own, other] = names.map(|name| of("pubkey", name));
+            match by {
+                Certificates::Files(name) => [
+                    own.with_list("certs", [format!("{name}.pem")]),
+                    other.with_list("certs", [format!("{name}-peer.pem")]),
+                ],
+                Certificates::Themselves => [
+                    own.with_list("certs", &chain[..1]),
+                    other.with_list("certs", &peer[..1]),
+                ],
+            }
+        }
+    }
+}
+
+fn child(it: &Description) -> Result<Section, WriteFault> {
+    let networks = it.networks.iter().map(words::network);
+    let (behind, own) = match it.side {
+        Side::Client => ("remote_ts", "local_ts"),
+        Side::Target => ("local_ts", "remote_ts"),
+    };
+    let section = Section::new().with_list(behind, networks);
+    if it.option == SecurityOption::Native {
+        let everywhere = match it.networks.iter().any(is_v4) {
+            true => "0.0.0.0/0",
+            false => "::/0",
+        };
+        let section = section.with_list(own, [everywhere]);
+        return Ok(section.with("mode", "pass").with("start_action", "trap"));
+    }
+    let section = section.with_list(own, ["dynamic"]);
+    let (key, suites) = match it.option {
+        SecurityOption::Ah => ("ah_proposals", it.ah()),
+        _ => ("esp_proposals", it.esp()),
+    };
+    let suites = words::all(Kind::StrongSwan, it.option.name(), suites, |suite| {
+        Some(esp(suite))
+    })?;
+    Ok(section
+        .with("mode", "tunnel")
+        .with_list(key, suites)
+        .with("start_action", "none"))
+}
+
+fn is_v4(network: &Network) -> bool {
+    network.address.is_ipv4()
+}
+
+/// The house's words are strongSwan's.
+fn ike(suite: &IkeSuite) -> String {
+    suite.to_string()
+}
+
+fn esp(suite: &EspSuite) -> String {
+    let words = suite.to_string();
+    words.strip_prefix("ah-").unwrap_or(&words).to_owned()
+}
+
+/// Prints one setting a line, as swanctl.conf wants it.
+fn print(section: &Section, depth: usize, out: &mut String) {
+    let indent = "  ".repeat(depth);
+    let octets = |octets: &[u8]| quoted(&String::from_utf8_lossy(octets));
+    for (key, value) in &section.0 {
+        match value {
+            Value::Section(inner) => {
+                out.push_str(&format!("{indent}{key} {{\n"));
+                print(inner, depth + 1, out);
+                out.push_str(&format!("{indent}}}\n"));
+            }
+            Value::Octets(value) => out.push_str(&format!("{indent}{key} = {}\n", octets(value))),
+            Value::List(items) => {
+                let items: Vec<_> = items
+                    .iter()
+                    .map(|item| String::from_utf8_lossy(item))
+                    .collect();
+                out.push_str(&format!("{indent}{key} = {}\n", quoted(&items.join(", "))));
+            }
+        }
+    }
+}

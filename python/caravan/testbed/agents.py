@@ -1,0 +1,206 @@
+"""Tunnel agents on hosts of a testbed: Client, Host, Target, and a server behind Target.
+
+`AgentNetwork` is `client - net - host`, `net - target - server`. With a NAT, `net` translates the
+client's address, as a café's router does. Only this module and `caravan.py` know the program's
+command line and files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.caravan import environment, order
+from caravan.testbed.host import Host
+from caravan.testbed.network import Network
+from caravan.testbed.process import Completed
+
+CLIENT_ADDRESS, CLIENT_ROUTER = "10.0.0.2", "10.0.0.1"
+HOST_ADDRESS, TARGET_ADDRESS, NET_ADDRESS = "192.0.2.10", "192.0.2.20", "192.0.2.1"
+TARGET_LAN_ADDRESS, SERVER_ADDRESS = "10.10.0.1", "10.10.0.2"
+PRIVATE_NETWORK = "10.10.0.0/24"
+INNER_POOL = "10.77.0.0/24"
+PORT = 51516
+READY_S = 15.0
+STEP = re.compile(r"role=(\w+) step=([\w-]+)(.*)")
+
+
+class AgentNetwork(Network):
+    """The hosts `client`, `net`, `host`, `target` and `server`."""
+
+    def __init__(self, output: Path | None = None, *, has_nat: bool = False) -> None:
+        super().__init__(output)
+        try:
+            self.net = self.host("net")
+            self.client = self.host("client")
+            self.keeper = self.host("host")
+            self.target = self.host("target")
+            self.server = self.host("server")
+            self._connect(has_nat)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, has_nat: bool) -> None:
+        self.client.connect("wan0", self.net, "client0", 1500)
+        self.client.add_address("wan0", f"{CLIENT_ADDRESS}/24")
+        self.net.add_address("client0", f"{CLIENT_ROUTER}/24")
+        self.client.add_route("default", CLIENT_ROUTER)
+        ports = {"host0": (self.keeper, HOST_ADDRESS), "target0": (self.target, TARGET_ADDRESS)}
+        for name, (host, address) in ports.items():
+            host.connect("wan0", self.net, name, 1500)
+            host.add_address("wan0", f"{address}/24")
+        self.net.bridge("wan", list(ports))
+        self.net.add_address("wan", f"{NET_ADDRESS}/24")
+        for host in (self.keeper, self.target):
+            host.add_route("default", NET_ADDRESS)
+        self.net.forward()
+        if has_nat:
+            self.net.load_nft(
+                """table ip cafe {
+    chain postrouting {
+        type nat hook postrouting priority srcnat;
+        ip saddr 10.0.0.0/24 oifname "wan" masquerade
+    }
+}
+""",
+                "cafe",
+            )
+        self.target.connect("lan0", self.server, "lan0", 1500)
+        self.target.add_address("lan0", f"{TARGET_LAN_ADDRESS}/24")
+        self.server.add_address("lan0", f"{SERVER_ADDRESS}/24")
+        self.server.add_route("default", TARGET_LAN_ADDRESS)
+        self.target.forward()
+
+
+@dataclass(frozen=True)
+class Event:
+    """A line of an agent's log: what was done, and the fields of the line."""
+
+    role: str
+    step: str
+    fields: dict[str, str]
+
+
+def read_events(text: str) -> list[Event]:
+    """The events in a log, or in what an agent shows of it."""
+    found = STEP.finditer(text)
+    return [Event(one[1], one[2], read_fields(one[3])) for one in found]
+
+
+def read_fields(text: str) -> dict[str, str]:
+    """`key=value` and `key="value"`."""
+    return {name: value.strip('"') for name, value in re.findall(r'(\S+?)=("[^"]*"|\S+)', text)}
+
+
+class Agent:
+    """A running `caravan tunnel-agent ROLE`; a context manager."""
+
+    def __init__(self, host: Host, role: str, *options: str, lines: str | None = None) -> None:
+        """`lines`: what is typed at its start."""
+        self.host = host
+        argv = [str(caravan_binary()), "tunnel-agent", role, *options]
+        own = environment(host)
+        is_told = lines is not None
+        self.process = host.popen(argv, own, name=f"agent-{role}", is_told=is_told)
+        for line in (lines or "").splitlines():
+            self.process.tell(line)
+
+    def events(self) -> list[Event]:
+        """The events so far."""
+        return read_events(self.process.stderr())
+
+    def steps(self) -> list[str]:
+        """Their steps."""
+        return [event.step for event in self.events()]
+
+    def wait_for(self, step: str, timeout_s: float = READY_S) -> Event:
+        """Wait for a step, and return its event."""
+        self.process.wait_for(lambda: step in self.steps(), f"step {step}", timeout_s)
+        return next(event for event in self.events() if event.step == step)
+
+    def wait_ready(self) -> Self:
+        """Wait until Host or Target serves."""
+        self.process.wait_for(lambda: " serves " in self.process.stderr(), "readiness", READY_S)
+        return self
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.signal(signal.SIGKILL)
+        self.process.wait(5)
+
+    def stop(self) -> Completed:
+        """SIGTERM, and wait: it takes its tunnels down."""
+        return self.process.stop(grace_s=40)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def agent(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
+    """Run `caravan tunnel-agent` with these arguments until it ends."""
+    return order(host, "tunnel-agent", *arguments, timeout_s=timeout_s)
+
+
+def agent_json(host: Host, *arguments: str) -> Any:
+    """The same with `--json`, read."""
+    return json.loads(agent(host, *arguments, "--json").check().stdout)
+
+
+def write_host(folder: Path, *, database: str = "host.db", more: Sequence[str] = ()) -> Path:
+    """Host's file; Target's public keys are in the same folder."""
+    path = folder / "host.toml"
+    path.write_text(
+        "\n".join(
+            [
+                'role = "host"',
+                f'addresses = ["{HOST_ADDRESS}:{PORT}"]',
+                f'database = "{database}"',
+                *more,
+                "[targets.office]",
+                'identity_file = "target.keys.pub"',
+                f'address = "{TARGET_ADDRESS}:{PORT}"',
+                "",
+            ]
+        )
+    )
+    return path
+
+
+def write_target(
+    folder: Path, back_end: Sequence[str], *, database: str = "target.db", more: Sequence[str] = ()
+) -> Path:
+    """Target's file; Host's public keys, the authority `guests` and the certificate of
+    `target.example` are in the same folder. `back_end`: lines of its table."""
+    path = folder / "target.toml"
+    path.write_text(
+        "\n".join(
+            [
+                'role = "target"',
+                f'addresses = ["{TARGET_ADDRESS}"]',
+                'identity = "target.example"',
+                'certificate_file = "target.example.pem"',
+                'private_key_file = "target.example.key"',
+                'authority = "guests"',
+                f'pool = "{INNER_POOL}"',
+                f'database = "{database}"',
+                *more,
+                "[hosts.home]",
+                'identity_file = "host.keys.pub"',
+                f'addresses = ["{HOST_ADDRESS}"]',
+                "[back_end]",
+                *back_end,
+                "",
+            ]
+        )
+    )
+    return path

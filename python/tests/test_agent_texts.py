@@ -1,0 +1,467 @@
+"""The texts that agents write for other implementations: read by these where they are here, else by
+a grammar that is written down below from the manual of each.
+
+`ip` judges its own lines: this kernel has no IPsec, so a good line ends in the kernel's answer and
+a bad one in `ip`'s own. PowerShell is parsed by tree-sitter, and its cmdlets are checked by a
+table.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import tree_sitter
+import tree_sitter_powershell
+from agent_ends import (
+    CLIENT_NAME,
+    NAME,
+    OLD,
+    OPTIONS,
+    TARGET_NAME,
+    certificates,
+    end,
+    issued,
+    texts,
+)
+
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.libreswan import FILES
+from caravan.testbed.pki import CaravanAuthority
+
+SIDES = ("client", "target")
+CELLS = [(side, option) for side in SIDES for option in OPTIONS]
+
+
+@pytest.fixture(scope="module")
+def signed(authority: CaravanAuthority) -> Mapping[str, object]:
+    """A credential with the client's certificate and that of the target."""
+    own, peer = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
+    return certificates(own.certificate, own.key, peer.certificate)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines without comments and empty ones."""
+    bare = (line.split("#")[0].rstrip() for line in text.splitlines())
+    return [line for line in bare if line]
+
+
+# Linux.
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_every_line_for_ip_xfrm_is_one_that_ip_reads(side: str, option: str) -> None:
+    made = texts("ip-xfrm", end(side, option))
+    for name in (f"{NAME}.xfrm", f"{NAME}-down.xfrm"):
+        read = [line for line in lines_of(made.file(name)) if line]
+        assert read
+        for line in read:
+            assert kernel_answered(line), line
+            wrong = re.sub(r"(proto|dir) \S+", r"\1 nonsense", line)
+            assert wrong != line and not kernel_answered(wrong), wrong
+
+
+def kernel_answered(line: str) -> bool:
+    """Whether `ip` has understood a line: the kernel refuses it, or takes it."""
+    done = subprocess.run(["ip", *line.split()], capture_output=True, text=True, check=False)
+    said = done.stderr
+    answers = ("RTNETLINK answers", "Cannot open netlink socket", "Requested type not found")
+    return done.returncode == 0 or any(words in said for words in answers)
+
+
+# setkey (FreeBSD setkey(8)).
+
+ADDRESS = r"(?:\d+\.\d+\.\d+\.\d+|[0-9a-f:]+)"
+RANGE = rf"{ADDRESS}(?:/\d+)?"
+KEY = r"0x[0-9a-f]+"
+CIPHERS = {"des-cbc": (8,), "3des-cbc": (24,), "rijndael-cbc": (16, 24, 32)}
+HASHES = {"hmac-md5": 16, "hmac-sha1": 20, "hmac-sha2-256": 32, "hmac-sha2-384": 48}
+RULE = rf"(?:esp|ah)/(?:tunnel/{ADDRESS}-{ADDRESS}|transport/(?:{ADDRESS}-{ADDRESS})?)/require"
+POLICY = rf"-P (?:in|out) (?:none|ipsec {RULE}(?: {RULE})?)"
+SETKEY = [
+    rf"add {ADDRESS} {ADDRESS} esp (?P<spi>{KEY}) -m (?:tunnel|transport) "
+    rf"-E (?P<cipher>\S+) (?P<ekey>{KEY}) -A (?P<hash>\S+) (?P<akey>{KEY})",
+    rf"add {ADDRESS} {ADDRESS} ah (?P<spi>{KEY}) -m (?:tunnel|transport) "
+    rf"-A (?P<hash>\S+) (?P<akey>{KEY})",
+    rf"delete {ADDRESS} {ADDRESS} (?:esp|ah) {KEY}",
+    rf"spdadd {RANGE} {RANGE} any {POLICY}",
+    rf"spddelete {RANGE} {RANGE} any -P (?:in|out)",
+]
+
+
+def read_setkey(text: str) -> list[str]:
+    """The commands of a file for setkey; each must be one of its grammar."""
+    commands = [command.strip() for command in " ".join(lines_of(text)).split(";")]
+    assert commands.pop() == "", "the last command ends, too"
+    for command in commands:
+        found = next((m for one in SETKEY if (m := re.fullmatch(one, command))), None)
+        assert found, command
+        parts = found.groupdict()
+        octets = {name: len(value) // 2 - 1 for name, value in parts.items() if "key" in name}
+        if "ekey" in octets:
+            assert octets["ekey"] in CIPHERS[parts["cipher"]]
+        if "akey" in octets:
+            assert octets["akey"] == HASHES[parts["hash"]]
+        if "spi" in parts:
+            assert 256 <= int(parts["spi"], 16) < 1 << 32
+    return commands
+
+
+def undone(add: list[str]) -> list[str]:
+    """What takes these commands back."""
+    made = []
+    for command in add:
+        words = command.split()
+        if words[0] == "add":
+            made.append(" ".join(["delete", *words[1:5]]))
+        else:
+            made.append(" ".join(["spddelete", *words[1:6]]))
+    return made
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_setkey_gets_commands_of_its_grammar_and_their_counterparts(side: str, option: str) -> None:
+    made = texts("setkey", end(side, option))
+    add = read_setkey(made.file(f"{NAME}.setkey"))
+    assert read_setkey(made.file("-down.setkey")) == undone(add)
+    sas = [command for command in add if command.startswith("add ")]
+    assert len(sas) == {"Native": 0, "AH": 2, "ESP": 2, "AH+ESP": 4}[option]
+    assert made.construct[0][:2] == made.destroy[0][:2] == ["setkey", "-f"]
+
+
+def test_a_grammar_refuses_what_it_must() -> None:
+    for wrong in ("spdadd 10.0.0.1 10.0.0.0/8 any -P out ipsec esp;", "add a b esp 0x1;", "x"):
+        with pytest.raises(AssertionError):
+            read_setkey(wrong)
+
+
+# Blocks of racoon (racoon.conf(5)) and racoon2 (racoon2.conf(5)): directives end in ";".
+
+TOKEN = re.compile(r'"[^"\n]*"|[{};,]|[^\s{};,"]+')
+
+
+@dataclass
+class Directive:
+    """Words, and what their braces hold, if they have any."""
+
+    words: tuple[str, ...]
+    inside: list[Directive] | None = None
+
+
+def tree(text: str) -> list[Directive]:
+    """The directives of a file."""
+    assert TOKEN.sub("", text).strip() == "", "an open quote"
+    stack: list[list[Directive]] = [[]]
+    words: list[str] = []
+    heads: list[tuple[str, ...]] = []
+    for token in TOKEN.findall("\n".join(lines_of(text))):
+        if token == "{":
+            heads.append(tuple(words))
+            stack.append([])
+            words = []
+        elif token == ";":
+            if words:
+                stack[-1].append(Directive(tuple(words)))
+            words = []
+        elif token == "}":
+            assert words == [], f"no semicolon after {words}"
+            inside = stack.pop()
+            stack[-1].append(Directive(heads.pop(), inside))
+        else:
+            words.append(token)
+    assert len(stack) == 1 and words == []
+    return stack[0]
+
+
+RACOON = {
+    "remote": {
+        "exchange_mode", "my_identifier", "peers_identifier", "verify_identifier",
+        "certificate_type", "peers_certfile", "passive", "generate_policy", "proposal",
+    },
+    "proposal": {"encryption_algorithm", "hash_algorithm", "authentication_method", "dh_group"},
+    "sainfo": {
+        "pfs_group", "lifetime", "encryption_algorithm", "authentication_algorithm",
+        "compression_algorithm",
+    },
+}  # fmt: skip
+RACOON2 = {
+    "remote": {"acceptable_kmp", "ikev1", "selector_index"},
+    "ikev1": {
+        "passive", "my_id", "peers_id", "peers_ipaddr", "exchange_mode", "kmp_auth_method",
+        "my_public_key", "peers_public_key", "pre_shared_key", "kmp_enc_alg", "kmp_hash_alg",
+        "kmp_dh_group",
+    },
+    "selector": {"direction", "src", "dst", "upper_layer_protocol", "policy_index"},
+    "policy": {
+        "action", "remote_index", "ipsec_mode", "ipsec_index", "ipsec_level", "my_sa_ipaddr",
+        "peers_sa_ipaddr",
+    },
+    "ipsec": {"ipsec_sa_lifetime_time", "sa_index"},
+    "sa": {"sa_protocol", "esp_enc_alg", "esp_auth_alg", "ah_auth_alg"},
+}  # fmt: skip
+
+
+def check_blocks(
+    found: list[Directive], grammar: Mapping[str, set[str]], top: set[str]
+) -> set[str]:
+    """Every directive is known where it stands. Returns the kinds of blocks."""
+    kinds = set()
+    for entry in found:
+        name = entry.words[0]
+        assert name in top, entry
+        if entry.inside is not None and name in grammar:
+            kinds.add(name)
+            kinds |= check_blocks(entry.inside, grammar, grammar[name])
+    return kinds
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_racoon_gets_a_file_of_its_grammar_and_policies(
+    side: str, option: str, signed: Mapping[str, object]
+) -> None:
+    for credential in (signed, None):
+        made = texts("racoon", end(side, option, credential, proposals=OLD))
+        assert "HISTORICAL" in made.whole
+        read_setkey(made.file(f"{NAME}.setkey"))
+        read_setkey(made.file("-down.setkey"))
+        if option == "Native":
+            continue
+        found = tree(made.file(".conf"))
+        kinds = check_blocks(found, RACOON, {"path", "remote", "sainfo"})
+        assert kinds == {"remote", "proposal", "sainfo"}
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_racoon2_gets_a_file_of_its_grammar_whose_names_all_lead_somewhere(
+    side: str, option: str, signed: Mapping[str, object]
+) -> None:
+    for credential in (signed, None):
+        made = texts("racoon2", end(side, option, credential))
+        text = made.file(".conf")
+        found = tree(text)
+        top = {"remote", "selector", "policy", "ipsec", "sa"}
+        kinds = check_blocks(found, RACOON2, top)
+        wanted = top | {"ikev1"} if option != "Native" else {"selector", "policy"}
+        assert kinds == wanted
+        named = set(re.findall(rf"\b({NAME}\w*)\b", re.sub(r'"[^"]*"', "", text)))
+        declared = {entry.words[1] for entry in found}
+        assert named == declared
+        assert (
+            len([one for one in declared if one.endswith(("_ah", "_esp"))])
+            == ({"Native": 0, "AH": 1, "ESP": 1, "AH+ESP": 2}[option])
+        )
+
+
+# FreeS/WAN 2 (ipsec.conf(5)), whose form Libreswan has kept.
+
+FREESWAN = {
+    "left", "right", "auto", "type", "keyexchange", "auth", "leftid", "rightid", "authby",
+    "leftcert", "rightcert", "pfs", "leftsubnet", "rightsubnet",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_freeswan_gets_connections_of_its_grammar(
+    side: str, option: str, signed: Mapping[str, object]
+) -> None:
+    if option == "AH":
+        with pytest.raises(ValueError, match="AH only around ESP"):
+            texts("freeswan", end(side, option, proposals=OLD))
+        return
+    for credential in (signed, None):
+        made = texts("freeswan", end(side, option, credential, proposals=OLD))
+        first, *rest = lines_of(made.file(".conf"))
+        assert first == "version 2.0"
+        names = []
+        for line in rest:
+            if line.startswith("conn "):
+                names.append(line.split()[1])
+            else:
+                found = re.fullmatch(r"\t(\w+)=(\S+)", line)
+                assert found and found[1] in FREESWAN, line
+        assert names == [NAME, f"{NAME}-1"]
+        loaded = [words[-1] for words in made.construct if "--add" in words]
+        deleted = [words[-1] for words in made.destroy if "--delete" in words]
+        assert loaded == deleted == names
+        assert ("\tauth=ah" in rest) == (option == "AH+ESP")
+
+
+# ipseccmd and ipsecpol: one rule a line, in the dynamic mode.
+
+FILTER = rf"(?:0|\*|{ADDRESS}/{ADDRESS})[=+](?:0|\*|{ADDRESS}/{ADDRESS})"
+METHOD = r"(?:AH\[(?:MD5|SHA)\]|(?:AH\[(?:MD5|SHA)\]\+)?ESP\[(?:DES|3DES|NONE),(?:MD5|SHA|NONE)\]"
+METHOD += r"(?:PFS[12])?)"
+PROOF = r'(?:PRESHARE:"[0-9a-f]+"|CERT:"[A-Za-z0-9 .,=@_-]+")'
+MAIN = r"(?:DES|3DES)-(?:MD5|SHA)-[12]"
+
+
+@pytest.mark.parametrize("program", ["ipseccmd", "ipsecpol"])
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_dynamic_rules_of_windows_2000_are_of_their_grammar(
+    program: str, side: str, option: str, signed: Mapping[str, object]
+) -> None:
+    rule = rf"{program} -f {FILTER} -n {METHOD}(?: {METHOD})* -t {ADDRESS} -a {PROOF} -1s {MAIN}"
+    for credential in (signed, None):
+        made = texts(program, end(side, option, credential, proposals=OLD))
+        lines = made.file("-up.cmd").split("\r\n")
+        rules = [line for line in lines if line.startswith(program)]
+        pattern = rf"{program} -f \({FILTER}\)" if option == "Native" else rule
+        assert len(rules) == (2 if option == "Native" else 4)
+        for line in rules:
+            assert re.fullmatch(pattern, line), line
+        others = set(lines) - set(rules)
+        assert all(re.fullmatch(r"|@echo off|rem [^&|<>%^]*", line) for line in others)
+        assert "net stop policyagent" in made.file("-down.cmd")
+
+
+# PowerShell (the NetSecurity and PKI modules, Windows Server 2012 and later).
+
+SET = {"PolicyStore", "Name", "DisplayName", "Proposal"}
+CMDLETS: dict[str, set[str]] = {
+    "New-NetIPsecMainModeCryptoProposal": {"Encryption", "Hash", "KeyExchange"},
+    "New-NetIPsecMainModeCryptoSet": SET,
+    "New-NetIPsecQuickModeCryptoProposal": {"Encapsulation", "Encryption", "ESPHash", "AHHash"},
+    "New-NetIPsecQuickModeCryptoSet": SET | {"PerfectForwardSecrecyGroup"},
+    "New-NetIPsecAuthProposal": {"Machine", "Cert", "PreSharedKey", "Authority", "AuthorityType"},
+    "New-NetIPsecPhase1AuthSet": SET,
+    "New-NetIPsecMainModeRule": {
+        "PolicyStore", "Name", "DisplayName", "RemoteAddress", "MainModeCryptoSet",
+        "PhaseOneAuthSet",
+    },
+    "New-NetIPsecRule": {
+        "PolicyStore", "IPsecRuleName", "DisplayName", "Mode", "LocalAddress", "RemoteAddress",
+        "LocalTunnelEndpoint", "RemoteTunnelEndpoint", "InboundSecurity", "OutboundSecurity",
+        "KeyModule", "QuickModeCryptoSet", "PhaseOneAuthSet",
+    },
+    "Remove-NetIPsecRule": {"IPsecRuleName", "PolicyStore"},
+    "Remove-NetIPsecMainModeRule": {"Name", "PolicyStore"},
+    "Remove-NetIPsecPhase1AuthSet": {"Name", "PolicyStore"},
+    "Remove-NetIPsecQuickModeCryptoSet": {"Name", "PolicyStore"},
+    "Remove-NetIPsecMainModeCryptoSet": {"Name", "PolicyStore"},
+    "Import-PfxCertificate": {"FilePath", "CertStoreLocation"},
+    "Import-Certificate": {"FilePath", "CertStoreLocation"},
+    "New-Object": {"ArgumentList"},
+    "Join-Path": {"Path", "ChildPath"},
+    "Remove-Item": {"Force", "ErrorAction", "LiteralPath"},
+    "certutil.exe": {"f", "p", "mergepfx"},
+}  # fmt: skip
+VALUES = {
+    "Encapsulation": {"AH", "ESP", "'AH', 'ESP'"},
+    "KeyExchange": {"DH1", "DH2", "DH14"},
+    "PerfectForwardSecrecyGroup": {"DH1", "DH2", "DH14"},
+    "Hash": {"MD5", "SHA1", "SHA256", "SHA384"},
+    "AHHash": {"MD5", "SHA1", "SHA256"},
+    "ESPHash": {"MD5", "SHA1", "SHA256", "AESGMAC128", "AESGMAC192", "AESGMAC256"},
+    "Encryption": {
+        "None", "DES", "DES3", "AES128", "AES192", "AES256", "AESGCM128", "AESGCM192", "AESGCM256",
+    },
+    "Mode": {"Tunnel", "Transport"},
+    "KeyModule": {"IKEv1", "IKEv2", "AuthIP", "Default"},
+    "InboundSecurity": {"None", "Require", "Request"},
+    "OutboundSecurity": {"None", "Require", "Request"},
+}  # fmt: skip
+
+
+def check_powershell(text: str) -> list[str]:
+    """Parse a script, and check each command by the tables. Returns the commands' names."""
+    # This parser knows no digit in the name of a parameter.
+    text = text.replace("-Phase1AuthSet '", "-PhaseOneAuthSet '")
+    language = tree_sitter.Language(tree_sitter_powershell.language())
+    parsed = tree_sitter.Parser(language).parse(text.encode())
+    assert not parsed.root_node.has_error, text
+    names = []
+    waiting = [parsed.root_node]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if node.type != "command":
+            continue
+        words = (node.text or b"").decode()
+        name = words.split()[0]
+        names.append(name)
+        assert name in CMDLETS, name
+        for child in node.children:
+            waiting_for = [child]
+            while waiting_for:
+                part = waiting_for.pop()
+                if part.type == "command":
+                    continue
+                waiting_for += part.children
+                if part.type == "command_parameter":
+                    parameter = (part.text or b"").decode().removeprefix("-")
+                    assert parameter in CMDLETS[name], (name, parameter)
+        for parameter, allowed in VALUES.items():
+            for value in re.findall(rf" -{parameter} ('\w+', '\w+'|\w+)", words):
+                assert value in allowed, (parameter, value)
+    return names
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
+    side: str, option: str, signed: Mapping[str, object]
+) -> None:
+    for credential in (signed, None):
+        made = texts("windows", end(side, option, credential))
+        up, down = (check_powershell(made.file(name)) for name in (".up.ps1", ".down.ps1"))
+        for name in up:
+            if name.startswith("New-NetIPsec") and "Proposal" not in name:
+                assert name.replace("New-", "Remove-") in down, name
+        assert "New-NetIPsecRule" in up
+    with pytest.raises(AssertionError):
+        check_powershell("New-NetIPsecRule -Nonsense 1")
+    with pytest.raises(AssertionError):
+        check_powershell("New-NetIPsecRule -DisplayName 'open")
+
+
+# Caravan's own.
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_caravan_reads_what_is_written_for_it(
+    side: str, option: str, signed: Mapping[str, object], tmp_path: Path
+) -> None:
+    for credential in (signed, None):
+        made = texts("caravan", end(side, option, credential), tmp_path)
+        for path, text in made.files.items():
+            Path(path).write_text(text)
+            Path(path).chmod(0o600)
+        argv = [str(caravan_binary()), "check", str(tmp_path / f"{NAME}.toml")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+# Libreswan's own reader.
+
+
+@pytest.mark.parametrize(("side", "option"), CELLS)
+def test_libreswan_reads_the_connections_that_are_written_for_it(
+    side: str, option: str, signed: Mapping[str, object], tmp_path: Path
+) -> None:
+    if option == "AH+ESP":
+        with pytest.raises(ValueError, match="not both"):
+            texts("libreswan", end(side, option))
+        return
+    for credential in (signed, None):
+        made = texts("libreswan", end(side, option, credential), tmp_path)
+        text = made.file(".conf")
+        assert addconn(tmp_path, text) == ""
+        assert "syntax error" in addconn(tmp_path, text + "\tnonsense=1\n")
+        wanted = [NAME, f"{NAME}-1"]
+        assert [line.split()[1] for line in lines_of(text) if line.startswith("conn")] == wanted
+        for what in ("--add", "--delete"):
+            orders = [*made.construct, *made.destroy]
+            assert [words[-1] for words in orders if what in words] == wanted
+
+
+def addconn(folder: Path, text: str) -> str:
+    """What Libreswan says of a configuration."""
+    path = folder / "ipsec.conf"
+    path.write_text(text)
+    argv = [str(FILES / "usr/libexec/ipsec/addconn"), "--config", str(path), "--checkconfig"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode else ""
