@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 TOP = Path(__file__).parents[2]
 SERVERS = Path("/usr/lib/postgresql")
-ROUNDS = 15
+ROUNDS = 10
 """How often the server is killed."""
 RIVALS = 3
 """Processes that use one key at once."""
