@@ -1,7 +1,7 @@
 //! The database as a file, by SQLite.
 //!
-//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk when
-//! it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
+//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk
+//! when it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
 //! four, but be in a second file for long: a copy or a move of the first alone, while Host runs,
 //! would make used keys valid again. Three commits for a tunnel can be slow.
 //!
