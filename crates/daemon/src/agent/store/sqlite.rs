@@ -1,9 +1,9 @@
 //! The database as a file, by SQLite.
 //!
 //! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk
-//! when it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
-//! four, but be in a second file for long: a copy or a move of the first alone, while Host runs,
-//! would make used keys valid again. Three commits for a tunnel can be slow.
+//! when it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in
+//! place of four, but be in a second file for long: a copy or a move of the first alone, while Host
+//! runs, would make used keys valid again. Three commits for a tunnel can be slow.
 //!
 //! **Locks.** `NAME.lock` beside the file has a lock of the open file description for each role,
 //! which ends with the process, however that ends. It is another file because SQLite's own locks
