@@ -586,6 +586,19 @@ def test_without_a_testbed_a_sentence_is_judged_by_the_simulation(
     assert (alone.grade, alone.stands_in) == (NOT_RUN, "")
 
 
+@pytest.mark.parametrize(
+    ("ours", "grade"), [(-15.0, "holds"), (15.0, "holds"), (15.1, "does not hold")]
+)
+def test_a_bound_on_both_sides_is_one_comparison(tmp_path: Path, ours: float, grade: str) -> None:
+    text = STUDY.replace('levels = ["testbed"]', 'levels = ["simulate", "testbed"]', 1)
+    bounded = text.replace('is = ">"\nvalue = 0', 'is = "within"\nvalue = 15')
+    with pytest.raises(StudyError, match="a bound of `within` has no spread"):
+        written(tmp_path, bounded)
+    study = written(tmp_path, bounded.replace("spread = true\n", ""))
+    (found,) = verdicts(study, simulated({"m5": ours, "m8": ours}))
+    assert found.grade == grade
+
+
 def test_many_comparisons_are_counted_and_one_that_fails_is_told(tmp_path: Path) -> None:
     _, _, test = STUDY.rpartition("[[claim.test]]")
     text = STUDY.replace('levels = ["testbed"]', 'levels = ["simulate", "testbed"]', 1)

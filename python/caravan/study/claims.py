@@ -39,8 +39,9 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "=": math.isclose,
     "about": is_about,
+    "within": lambda left, right: abs(left) <= right,
 }
-SIGNS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "=": "=", "about": "≈"}
+SIGNS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "=": "=", "about": "≈", "within": "within ±"}
 
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"

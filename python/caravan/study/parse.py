@@ -51,7 +51,7 @@ from caravan.study.text import StudyError, Table, Value
 CELLS_MAX = 100_000
 DRAWN = ("line", "step", "bar", "stack", "points")
 SCALES = ("linear", "log")
-COMPARES = ("<", "<=", ">", ">=", "=", "about")
+COMPARES = ("<", "<=", ">", ">=", "=", "about", "within")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
 DEFAULT_FLOW = Run(1.0, 0.0, 3)
 """A flow of a wireless policy."""
@@ -350,13 +350,16 @@ class _Inside:
         )
 
     def claim(self, table: Table) -> Claim:
-        return Claim(
+        claim = Claim(
             printed=table.text("printed"),
             says=table.text("says"),
             tests=self._tests(table),
             comment=self.words(table, "comment", ""),
             counts_spread=table.flag("spread"),
         )
+        if claim.counts_spread and any(test.compares == "within" for test in claim.tests):
+            raise table.fault("spread", "a bound of `within` has no spread")
+        return claim
 
     def relation(self, table: Table) -> Relation:
         sides = [self._claim_point(table.table(side)) for side in ("left", "right")]

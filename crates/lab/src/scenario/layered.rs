@@ -25,9 +25,10 @@
 use document::{Fault, Item, Place, Value, parse};
 use engine::link::wireless::LinkCipher;
 
-use super::catalogue::{Catalogue, Entry};
+use super::catalogue::{Catalogue, Entry, Kind};
 use super::transport::Tls;
 use super::wireless;
+use crate::cost::{Policy, Standing};
 
 /// What a policy in layers says.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,9 +131,8 @@ impl Layered {
                 self.cipher.replace(cipher).is_some()
             }
             Layer::Ipsec => {
-                let policy = table.need("policy")?;
-                let named = (policy.text()?.to_owned(), policy.place.clone());
-                self.ipsec.replace(named).is_some()
+                let policy = self.ipsec(table.need("policy")?, catalogue)?;
+                self.ipsec.replace(policy).is_some()
             }
             Layer::Transport => {
                 let tls = Tls::read(&table, self.is_legacy, catalogue, &mut self.files)?;
@@ -143,5 +143,50 @@ impl Layered {
             return Err(kind.fault("a policy has one layer of each kind"));
         }
         table.finish()
+    }
+
+    /// The policy of a layer `ipsec`. Whoever resolves it reports a name that nothing has.
+    fn ipsec(&self, item: &Item, catalogue: &Catalogue) -> Result<(String, Place), Fault> {
+        let name = item.text()?;
+        let policy = match catalogue.find(Kind::Policy, name) {
+            Some(entry) => Some(Policy::parse(&entry.file, &entry.text)?),
+            None => name.parse().ok().map(Policy::of),
+        };
+        let standing = policy.map(|it| it.standing());
+        let is_insecure = matches!(
+            standing,
+            Some(Standing::Legacy(_) | Standing::LegacySkip(_))
+        );
+        if is_insecure && !self.is_legacy {
+            return Err(item.fault(format!("legacy = true is needed for {name}")));
+        }
+        Ok((name.to_owned(), item.place.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::tests::entry;
+
+    /// A policy of one layer `ipsec`, in a catalogue with a policy of 3DES.
+    fn read(head: &str, policy: &str) -> Result<Option<Layered>, Fault> {
+        let suite = "name = \"old\"\ntitle = \"old\"\nsuite = \"3des-sha1\"\n";
+        let catalogue = Catalogue::new([entry(Kind::Policy, "old", suite)]);
+        let text = format!(
+            "name = \"pn\"\ntitle = \"pn\"\n{head}[[layer]]\nkind = \"ipsec\"\npolicy = \"{policy}\"\n"
+        );
+        Layered::find(&entry(Kind::Policy, "pn", &text), &catalogue)
+    }
+
+    #[test]
+    fn an_insecure_ipsec_layer_needs_legacy() {
+        for policy in ["old", "3des-sha1"] {
+            let fault = read("", policy).expect_err("refused").to_string();
+            let wanted = format!("legacy = true is needed for {policy}");
+            assert!(fault.contains(&wanted), "{fault}");
+            assert!(read("legacy = true\n", policy).is_ok());
+        }
+        assert!(read("", "aes128gcm16").is_ok());
     }
 }
