@@ -25,6 +25,7 @@ pub mod rc;
 pub mod rsa;
 mod sys;
 pub mod tkip;
+pub mod tls;
 pub mod wep;
 
 #[cfg(test)]

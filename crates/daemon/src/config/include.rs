@@ -37,7 +37,10 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let is_ours = found.uid() == 0 || found.uid() == Uid::effective().as_raw();
     if !is_ours || found.mode() & WRITABLE_BY_OTHERS != 0 {
         let text = "other users can write into it, so its files are not read";
-        return Err(unreadable(std::io::Error::new(ErrorKind::PermissionDenied, text)));
+        return Err(unreadable(std::io::Error::new(
+            ErrorKind::PermissionDenied,
+            text,
+        )));
     }
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
@@ -81,8 +84,15 @@ pub(super) fn add(
             let text = "an included file has connections and pools alone";
             return Err(wrong(&path, key, text));
         }
-        more.connections.values_mut().for_each(|it| rebase(it, &folder));
-        merge(&path, "connections", &mut file.connections, more.connections)?;
+        more.connections
+            .values_mut()
+            .for_each(|it| rebase(it, &folder));
+        merge(
+            &path,
+            "connections",
+            &mut file.connections,
+            more.connections,
+        )?;
         merge(&path, "pools", &mut file.pools, more.pools)?;
     }
     Ok(())
@@ -128,7 +138,10 @@ fn other_tables(file: &ConfigFile) -> Option<&'static str> {
         ("home_agents", !file.home_agents.is_empty()),
         ("foreign_agents", !file.foreign_agents.is_empty()),
     ];
-    tables.into_iter().find(|(_, is_there)| *is_there).map(|(key, _)| key)
+    tables
+        .into_iter()
+        .find(|(_, is_there)| *is_there)
+        .map(|(key, _)| key)
 }
 
 /// Its files are named from where the including file is.
@@ -155,8 +168,10 @@ mod tests {
             let name = format!("caravan-include-{}-{name}", std::process::id());
             let folder = Self(std::env::temp_dir().join(name));
             fs::create_dir_all(folder.0.join("tunnels")).expect("made");
-            folder.write("gateway.toml", &("[daemon]\ninclude = \"tunnels\"\n".to_owned()
-                + &connection("road")));
+            folder.write(
+                "gateway.toml",
+                &("[daemon]\ninclude = \"tunnels\"\n".to_owned() + &connection("road")),
+            );
             folder
         }
 
@@ -212,8 +227,14 @@ mod tests {
         let folder = Folder::new("refuses");
         folder.write("road.secret", "a long secret of the road");
         for (text, wanted) in [
-            (connection("road"), "tunnels/one.toml: connections.road: another file"),
-            ("[daemon]\ntun = \"x\"\n".to_owned(), "tunnels/one.toml: daemon: an included file"),
+            (
+                connection("road"),
+                "tunnels/one.toml: connections.road: another file",
+            ),
+            (
+                "[daemon]\ntun = \"x\"\n".to_owned(),
+                "tunnels/one.toml: daemon: an included file",
+            ),
             ("[connections.x]\n".to_owned(), "tunnels/one.toml: line 1"),
         ] {
             folder.write("tunnels/one.toml", &text);
@@ -224,6 +245,9 @@ mod tests {
         let open = fs::Permissions::from_mode(0o777);
         fs::set_permissions(folder.0.join("tunnels"), open).expect("changed");
         let fault = load(&folder.main(), Names::Wanted).map(drop).unwrap_err();
-        assert!(fault.to_string().contains("other users can write into it"), "{fault}");
+        assert!(
+            fault.to_string().contains("other users can write into it"),
+            "{fault}"
+        );
     }
 }

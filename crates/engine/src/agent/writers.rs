@@ -196,11 +196,7 @@ pub fn write(kind: Kind, description: &Description) -> Result<Texts, WriteFault>
 }
 
 /// Texts for files in another folder.
-pub fn write_in(
-    kind: Kind,
-    description: &Description,
-    folder: &str,
-) -> Result<Texts, WriteFault> {
+pub fn write_in(kind: Kind, description: &Description, folder: &str) -> Result<Texts, WriteFault> {
     if let Some(why) = kind.lacks(description.option) {
         let option = description.option;
         return Err(WriteFault::Option { kind, option, why });

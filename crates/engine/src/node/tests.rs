@@ -50,8 +50,8 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::*;
 use crate::config::{
-    Child, ChildLayer, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
+    Child, ChildLayer, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
 use crate::endpoint::network::{Datagram, Nat, Network};

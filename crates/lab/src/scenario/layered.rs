@@ -174,7 +174,8 @@ mod tests {
         let suite = "name = \"old\"\ntitle = \"old\"\nsuite = \"3des-sha1\"\n";
         let catalogue = Catalogue::new([entry(Kind::Policy, "old", suite)]);
         let text = format!(
-            "name = \"pn\"\ntitle = \"pn\"\n{head}[[layer]]\nkind = \"ipsec\"\npolicy = \"{policy}\"\n"
+            "name = \"pn\"\ntitle = \"pn\"\n{head}\
+             [[layer]]\nkind = \"ipsec\"\npolicy = \"{policy}\"\n"
         );
         Layered::find(&entry(Kind::Policy, "pn", &text), &catalogue)
     }

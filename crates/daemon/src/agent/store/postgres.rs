@@ -10,13 +10,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
+use crypto::tls;
 use engine::agent::identity::AgentName;
 use futures_util::TryFutureExt as _;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
@@ -182,20 +179,8 @@ impl Server {
         let real = path.canonicalize();
         let text = real.and_then(|path| files::read(&path, ROOTS_BYTES_MAX));
         let text = text.map_err(|it| fault(format!("{}: {it}", path.display())))?;
-        let mut roots = RootCertStore::empty();
-        let certificates = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok);
-        let (added, _) = roots.add_parsable_certificates(certificates);
-        if added == 0 {
-            return Err(fault(format!(
-                "{}: there is no certificate in it",
-                path.display()
-            )));
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let versions = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|it| fault(it.to_string()))?;
-        let config = versions.with_root_certificates(roots).with_no_client_auth();
+        let config = tls::client(&text);
+        let config = config.map_err(|it| fault(format!("{}: {it}", path.display())))?;
         Ok(MakeRustlsConnect::new(config))
     }
 }
