@@ -5,9 +5,11 @@
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
 //! IP length. Frames without IP (ARP) pass at once and free, or are charged too with
-//! `--all-frames`. With `--control` a running link takes changes (`control`).
+//! `--all-frames`. With `--control` a running link takes changes (`control`). A frame's time on the
+//! link begins when the kernel had it (`lateness`).
 
 mod control;
+mod lateness;
 pub mod split;
 
 use std::collections::VecDeque;
@@ -35,6 +37,7 @@ use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
 use control::{Commander, Order, Orders};
+use lateness::{Log, Receiver};
 use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
@@ -99,6 +102,11 @@ pub struct Args {
     /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Write behind this file, for each datagram that leaves: when it was due, in seconds since
+    /// 1970, how many ns later it leaves, and the Ethernet addresses that it is from and for. A
+    /// program that is asleep wakes some 50 us late.
+    #[arg(long)]
+    pub late: Option<PathBuf>,
     /// Read changes from standard input, one per line, such as "rate=1mbit delay=80ms" or
     /// "up=false", and answer each on standard output.
     #[arg(long)]
@@ -176,6 +184,7 @@ pub fn run(args: &Args) -> io::Result<()> {
         ),
     );
     let relays = [forward, backward];
+    let log = args.late.as_deref().map(Log::open).transpose()?;
     let free = || Medium(Arc::new(Mutex::new(Instant(0))));
     let medium = args.half_duplex.then(free);
     // Of both, so that they mean the same time by what they share.
@@ -183,6 +192,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     let threads = [forth, back].map(|mut relay| {
         relay.line.medium.clone_from(&medium);
         relay.line.charges_all = args.all_frames;
+        relay.log.clone_from(&log);
         std::thread::spawn(move || {
             let ended = relay.run(clock);
             if ended.is_err() {
@@ -294,6 +304,8 @@ struct Relay {
     to: Arc<OwnedFd>,
     orders: Orders,
     line: Line,
+    /// Where it says how late frames leave; none: nowhere.
+    log: Option<Log>,
     /// The option that names its recording.
     option: &'static str,
 }
@@ -334,6 +346,7 @@ impl Relay {
                 Link::new(shape, Seed::new(octets).stream("link", direction)),
                 MOST_UNDER_WAY_BYTES,
             ),
+            log: None,
             option,
         }
     }
@@ -344,33 +357,16 @@ impl Relay {
         let mut received = vec![0; FRAME_BYTES];
         let mut gather = Gather::new();
         let from = self.from.clone();
+        let mut receiver = Receiver::new(from.as_fd())?;
         loop {
             for _ in 0..BURST {
-                match nix::sys::socket::recv(
-                    std::os::fd::AsRawFd::as_raw_fd(&*from),
-                    &mut received,
-                    nix::sys::socket::MsgFlags::MSG_DONTWAIT,
-                ) {
-                    Ok(len) => {
-                        let taken = self.line.take(&mut received[..len], clock.now());
-                        let broken = |fault| format!("{}: {fault}", self.option);
-                        taken.map_err(|fault| io::Error::other(broken(fault)))?;
-                    }
-                    Err(nix::errno::Errno::EAGAIN) => break,
-                    // The interface is down for a while.
-                    Err(nix::errno::Errno::ENETDOWN) => break,
-                    Err(fault) => return Err(fault.into()),
-                }
+                let next = receiver.receive(from.as_fd(), &mut received, clock)?;
+                let Some((len, came)) = next else { break };
+                let taken = self.line.take(&mut received[..len], came);
+                let broken = |fault| format!("{}: {fault}", self.option);
+                taken.map_err(|fault| io::Error::other(broken(fault)))?;
             }
-            while let Some(frame) = self.line.next_due(clock.now()) {
-                let mut writing = gather.begin();
-                writing.push(&[0; HEADER_BYTES]);
-                writing.push(&frame);
-                if writing.write(self.to.as_fd()).is_err() {
-                    self.line.passed.refused += 1;
-                }
-                self.line.recycle(frame);
-            }
+            self.send_due(&mut gather, clock)?;
             let timeout = self.line.due_at().map(|at| {
                 let span = at.since(clock.now());
                 TimeSpec::from_duration(span)
@@ -384,6 +380,27 @@ impl Relay {
             if polled[1].any().unwrap_or(false) && self.obey()? {
                 return Ok(self.line.passed());
             }
+        }
+    }
+
+    /// Sends what is due by now. That it is late is written first, so that whoever has the frame
+    /// finds it said.
+    fn send_due(&mut self, gather: &mut Gather, clock: Clock) -> io::Result<()> {
+        loop {
+            let now = clock.now();
+            let Some((due, frame)) = self.line.next_due(now) else {
+                return Ok(());
+            };
+            if let (Some(log), Some(due)) = (&self.log, due) {
+                log.write(&frame, now.since(due))?;
+            }
+            let mut writing = gather.begin();
+            writing.push(&[0; HEADER_BYTES]);
+            writing.push(&frame);
+            if writing.write(self.to.as_fd()).is_err() {
+                self.line.passed.refused += 1;
+            }
+            self.line.recycle(frame);
         }
     }
 
@@ -462,13 +479,14 @@ impl Line {
         fate
     }
 
-    fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+    /// The next frame to send, and when it was due; one that is not charged is at no time.
+    fn next_due(&mut self, now: Instant) -> Option<(Option<Instant>, Vec<u8>)> {
         if let Some(frame) = self.free.pop() {
-            return Some(frame);
+            return Some((None, frame));
         }
-        let (_, frame) = self.under_way.pop_front_if(|(at, _)| *at <= now)?;
+        let (due, frame) = self.under_way.pop_front_if(|(at, _)| *at <= now)?;
         self.under_way_bytes -= frame.len();
-        Some(frame)
+        Some((Some(due), frame))
     }
 
     fn passed(&self) -> Passed {
@@ -609,10 +627,16 @@ mod tests {
         let passed = line.passed();
         assert_eq!((passed.offered, passed.beyond_memory), (2, 1));
         assert_eq!(line.next_due(Instant(49_999_999)), None);
-        let due = |line: &mut Line| line.next_due(Instant(50_000_000)).map(|frame| frame.len());
+        let at = Instant(50_000_000);
+        let due = |line: &mut Line| line.next_due(at).map(|(due, frame)| (due, frame.len()));
+        // Whoever asks later than that hears when it was.
         assert_eq!(
-            [due(&mut line), due(&mut line), due(&mut line)],
-            [Some(1014), Some(1014), None]
+            line.next_due(Instant(50_000_007)).map(|(due, _)| due),
+            Some(Some(at))
+        );
+        assert_eq!(
+            [due(&mut line), due(&mut line)],
+            [Some((Some(at), 1014)), None]
         );
         line.take(&mut received, Instant(50_000_000))
             .expect("no recording");
@@ -651,7 +675,7 @@ mod tests {
         held.link = Link::new(prompt, Seed::new([1; 32]).stream("link", 0));
         held.take(&mut received(200), Instant(1))
             .expect("no recording");
-        let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|frame| frame.len());
+        let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|(_, frame)| frame.len());
         assert_eq!(due(&mut held, 1), Some(214));
         // sent after 333,333 ns, and held back for 10 ms
         assert_eq!(due(&mut held, 10_333_332), None);
