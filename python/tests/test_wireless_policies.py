@@ -43,7 +43,7 @@ from caravan.testbed.dot1x.subnets import SCENARIOS
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
-from caravan.testbed.relay import Late, lateness_s
+from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import slope
 from caravan.threeways import policies
 from caravan.threeways.policies import Beds, Setting, security_of
@@ -422,7 +422,7 @@ def test_tls_takes_a_round_and_a_few_bytes_of_tcp_alone(
 
 def test_a_relay_is_late_once_for_each_turn() -> None:
     def frame(left_s: float, late_s: float, source: str) -> Late:
-        return Late(left_s, late_s, source, "ap" if source == "sta" else "sta")
+        return Late(left_s, late_s, 0.0, source, "ap" if source == "sta" else "sta")
 
     turns = [frame(1.0, 0.1, "sta"), frame(2.0, 0.2, "ap"), frame(3.0, 0.4, "sta")]
     assert lateness_s(turns, "sta", 0.5, 3.5) == pytest.approx(0.7)
@@ -433,9 +433,19 @@ def test_a_relay_is_late_once_for_each_turn() -> None:
     # The other side waits for the last of a burst, and nobody for the frames of others.
     burst = [*turns[:1], frame(1.5, 0.3, "ap"), *turns[1:]]
     assert lateness_s(burst, "sta", 0.5, 3.5) == pytest.approx(0.7)
-    others = [*turns, Late(2.5, 0.1, "ap", "all"), Late(2.6, 0.1, "other", "ap")]
+    others = [*turns, Late(2.5, 0.1, 0.0, "ap", "all"), Late(2.6, 0.1, 0.0, "other", "ap")]
     assert lateness_s(others, "sta", 0.5, 3.5) == pytest.approx(0.7)
     assert lateness_s([], "sta", 0.5, 3.5) == 0
+
+
+def test_a_request_that_waits_for_the_air_waits_for_what_was_before_it() -> None:
+    frames = [
+        Late(1.0, 0.0, 0.3, "sta", "ap"),
+        Late(1.5, 0.0, 0.5, "ap", "sta"),
+        Late(2.0, 0.0, 0.2, "sta", "ap"),
+        Late(3.0, 0.0, 0.1, "sta", "ap"),
+    ]
+    assert [waited_s(frames, "sta", since) for since in (0.5, 1.0, 2.5, 3.5)] == [0.3, 0.2, 0.1, 0]
 
 
 def test_what_the_testbed_takes_of_a_part_is_no_part() -> None:

@@ -103,8 +103,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Write behind this file, for each datagram that leaves: when it was due, in seconds since
-    /// 1970, how many ns later it leaves, and the Ethernet addresses that it is from and for. A
-    /// program that is asleep wakes some 50 us late.
+    /// 1970, how many ns later it leaves, how many ns others had the medium before it, and the
+    /// Ethernet addresses that it is from and for. A program that is asleep wakes some 50 us late.
     #[arg(long)]
     pub late: Option<PathBuf>,
     /// Read changes from standard input, one per line, such as "rate=1mbit delay=80ms" or
@@ -314,12 +314,21 @@ struct Relay {
 #[derive(Clone)]
 struct Medium(Arc<Mutex<Instant>>);
 
+/// A frame in flight.
+#[derive(Debug, PartialEq, Eq)]
+struct UnderWay {
+    due: Instant,
+    /// How long others had the link before.
+    waited: Duration,
+    octets: Vec<u8>,
+}
+
 /// The link and the frames in flight on it.
 struct Line {
     link: Link<File, Stream>,
     /// None: this direction has its own.
     medium: Option<Medium>,
-    under_way: VecDeque<(Instant, Vec<u8>)>,
+    under_way: VecDeque<UnderWay>,
     under_way_bytes: usize,
     most_under_way_bytes: usize,
     charges_all: bool,
@@ -388,11 +397,11 @@ impl Relay {
     fn send_due(&mut self, gather: &mut Gather, clock: Clock) -> io::Result<()> {
         loop {
             let now = clock.now();
-            let Some((due, frame)) = self.line.next_due(now) else {
+            let Some((turn, frame)) = self.line.next_due(now) else {
                 return Ok(());
             };
-            if let (Some(log), Some(due)) = (&self.log, due) {
-                log.write(&frame, now.since(due))?;
+            if let (Some(log), Some((due, waited))) = (&self.log, turn) {
+                log.write(&frame, now.since(due), waited)?;
             }
             let mut writing = gather.begin();
             writing.push(&[0; HEADER_BYTES]);
@@ -448,16 +457,21 @@ impl Line {
             }
             let bytes = frame.len().saturating_sub(ETHERNET_BYTES) as u32;
             match self.offer(bytes, now) {
-                Ok(Fate::Arrives(at)) => {
-                    let mut kept = self.pool.pop().unwrap_or_default();
-                    kept.clear();
-                    kept.extend_from_slice(frame);
-                    self.under_way_bytes += kept.len();
+                Ok((Fate::Arrives(due), waited)) => {
+                    let mut octets = self.pool.pop().unwrap_or_default();
+                    octets.clear();
+                    octets.extend_from_slice(frame);
+                    self.under_way_bytes += octets.len();
                     // One that is held back arrives after some that come later.
-                    let place = self.under_way.partition_point(|(other, _)| *other <= at);
-                    self.under_way.insert(place, (at, kept));
+                    let place = self.under_way.partition_point(|other| other.due <= due);
+                    let kept = UnderWay {
+                        due,
+                        waited,
+                        octets,
+                    };
+                    self.under_way.insert(place, kept);
                 }
-                Ok(Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down) => {}
+                Ok((Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down, _)) => {}
                 Err(why) => broken = Some(why),
             }
         });
@@ -467,26 +481,28 @@ impl Line {
         broken.map_or(Ok(()), Err)
     }
 
-    /// Offers a datagram when the medium is free.
-    fn offer(&mut self, bytes: u32, now: Instant) -> Result<Fate, BadRecording> {
+    /// Offers a datagram when the medium is free. Returns how long it waits for that, too.
+    fn offer(&mut self, bytes: u32, now: Instant) -> Result<(Fate, Duration), BadRecording> {
         let Some(Medium(medium)) = &self.medium else {
-            return self.link.offer(bytes, now);
+            let waited = self.link.free_at().since(now);
+            return Ok((self.link.offer(bytes, now)?, waited));
         };
         let mut taken = medium.lock().unwrap_or_else(PoisonError::into_inner);
         self.link.occupy(*taken);
+        let waited = self.link.free_at().since(now);
         let fate = self.link.offer(bytes, now);
         *taken = taken.max(self.link.free_at());
-        fate
+        Ok((fate?, waited))
     }
 
-    /// The next frame to send, and when it was due; one that is not charged is at no time.
-    fn next_due(&mut self, now: Instant) -> Option<(Option<Instant>, Vec<u8>)> {
+    /// The next frame to send; one that is not charged is due at no time.
+    fn next_due(&mut self, now: Instant) -> Option<(Option<(Instant, Duration)>, Vec<u8>)> {
         if let Some(frame) = self.free.pop() {
             return Some((None, frame));
         }
-        let (due, frame) = self.under_way.pop_front_if(|(at, _)| *at <= now)?;
-        self.under_way_bytes -= frame.len();
-        Some((Some(due), frame))
+        let first = self.under_way.pop_front_if(|first| first.due <= now)?;
+        self.under_way_bytes -= first.octets.len();
+        Some((Some((first.due, first.waited)), first.octets))
     }
 
     fn passed(&self) -> Passed {
@@ -504,7 +520,7 @@ impl Line {
     }
 
     fn due_at(&self) -> Option<Instant> {
-        self.under_way.front().map(|(at, _)| *at)
+        self.under_way.front().map(|first| first.due)
     }
 
     fn recycle(&mut self, frame: Vec<u8>) {
@@ -628,16 +644,14 @@ mod tests {
         assert_eq!((passed.offered, passed.beyond_memory), (2, 1));
         assert_eq!(line.next_due(Instant(49_999_999)), None);
         let at = Instant(50_000_000);
+        let turn = Some((at, Duration::ZERO));
         let due = |line: &mut Line| line.next_due(at).map(|(due, frame)| (due, frame.len()));
         // Whoever asks later than that hears when it was.
         assert_eq!(
-            line.next_due(Instant(50_000_007)).map(|(due, _)| due),
-            Some(Some(at))
+            line.next_due(Instant(50_000_007)).map(|(turn, _)| turn),
+            Some(turn)
         );
-        assert_eq!(
-            [due(&mut line), due(&mut line)],
-            [Some((Some(at), 1014)), None]
-        );
+        assert_eq!([due(&mut line), due(&mut line)], [Some((turn, 1014)), None]);
         line.take(&mut received, Instant(50_000_000))
             .expect("no recording");
         assert_eq!(line.passed().delivered_bytes, 3000);
@@ -662,6 +676,27 @@ mod tests {
         assert_eq!((passed.free_frames, passed.offered), (1, 1));
         assert!(line.next_due(Instant(99_999)).is_none());
         assert!(line.next_due(Instant(100_000)).is_some());
+    }
+
+    #[test]
+    fn a_frame_says_how_long_others_had_the_medium() {
+        // An octet takes 1 us.
+        let shape = || Shape::plain(8_000_000, Duration::ZERO);
+        let medium = Medium(Arc::new(Mutex::new(Instant(0))));
+        let mut both = [(); 2].map(|()| line(shape(), MOST_UNDER_WAY_BYTES));
+        for line in &mut both {
+            line.medium = Some(medium.clone());
+        }
+        let [forth, back] = &mut both;
+        forth
+            .take(&mut received(100), Instant(0))
+            .expect("no recording");
+        back.take(&mut received(100), Instant(40_000))
+            .expect("no recording");
+        let turn = |line: &mut Line| line.next_due(Instant(1_000_000)).and_then(|(turn, _)| turn);
+        assert_eq!(turn(forth), Some((Instant(100_000), Duration::ZERO)));
+        let waited = Duration::from_micros(60);
+        assert_eq!(turn(back), Some((Instant(200_000), waited)));
     }
 
     #[test]

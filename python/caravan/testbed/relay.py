@@ -81,11 +81,12 @@ class LinkConfig:
 
 @dataclass(frozen=True)
 class Late:
-    """A frame that left a relay `late_s` after it was due: when, in seconds since the epoch, and
-    the Ethernet addresses that it is from and for."""
+    """A frame that left a relay: when, in seconds since the epoch, how much later than it was due,
+    how long others had the medium before it, and the Ethernet addresses that it is from and for."""
 
     left_s: float
     late_s: float
+    waited_s: float
     source: str
     destination: str
 
@@ -165,10 +166,16 @@ def lateness_s(frames: Sequence[Late], station: str, began_s: float, ended_s: fl
     return sum(min(one.late_s, one.left_s - began_s) for one in [*last, *own[-1:]])
 
 
+def waited_s(frames: Sequence[Late], station: str, since_s: float) -> float:
+    """How long others had the medium before the first frame that a station sent after a moment."""
+    own = (one.waited_s for one in frames if one.source == station and one.left_s > since_s)
+    return next(own, 0.0)
+
+
 def _late(line: str) -> Late:
-    due, late_ns, source, destination = line.split()
+    due, late_ns, waited_ns, source, destination = line.split()
     late_s = int(late_ns) / 1e9
-    return Late(float(due) + late_s, late_s, source, destination)
+    return Late(float(due) + late_s, late_s, int(waited_ns) / 1e9, source, destination)
 
 
 def _left(one: Late) -> float:

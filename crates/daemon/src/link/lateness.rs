@@ -103,24 +103,26 @@ impl Log {
         Ok(Self(Arc::new(file)))
     }
 
-    /// A frame leaves `late` after it was due. Both directions write whole lines.
-    pub(super) fn write(&self, frame: &[u8], late: Duration) -> io::Result<()> {
-        (&*self.0).write_all(line(frame, since_1970(), late).as_bytes())
+    /// A frame leaves `late` after it was due, and others had the medium before. Both directions
+    /// write whole lines.
+    pub(super) fn write(&self, frame: &[u8], late: Duration, waited: Duration) -> io::Result<()> {
+        (&*self.0).write_all(line(frame, since_1970(), (late, waited)).as_bytes())
     }
 }
 
-fn line(frame: &[u8], now: Duration, late: Duration) -> String {
+fn line(frame: &[u8], now: Duration, (late, waited): (Duration, Duration)) -> String {
     let due = now.saturating_sub(late);
     let mut octets = [0; ADDRESSES];
     let known = frame.len().min(ADDRESSES);
     octets[..known].copy_from_slice(&frame[..known]);
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = octets;
     format!(
-        "{}.{:09} {} {s0:02x}:{s1:02x}:{s2:02x}:{s3:02x}:{s4:02x}:{s5:02x} \
+        "{}.{:09} {} {} {s0:02x}:{s1:02x}:{s2:02x}:{s3:02x}:{s4:02x}:{s5:02x} \
          {d0:02x}:{d1:02x}:{d2:02x}:{d3:02x}:{d4:02x}:{d5:02x}\n",
         due.as_secs(),
         due.subsec_nanos(),
         late.as_nanos(),
+        waited.as_nanos(),
     )
 }
 
@@ -131,15 +133,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_when_it_was_due_how_late_it_is_and_whose() {
+    fn a_line_has_when_a_frame_was_due_how_late_it_is_and_whose() {
         let frame = [&[2_u8, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xb][..], &[0; 40]].concat();
         let now = Duration::new(1_700_000_000, 5_000);
-        let written = line(&frame, now, Duration::from_nanos(6_001));
-        let wanted = "1699999999.999998999 6001 02:00:00:00:00:0b 02:00:00:00:00:01\n";
+        let nanos = Duration::from_nanos;
+        let written = line(&frame, now, (nanos(6_001), nanos(7)));
+        let wanted = "1699999999.999998999 6001 7 02:00:00:00:00:0b 02:00:00:00:00:01\n";
         assert_eq!(written, wanted);
         // What is too short for Ethernet has no addresses.
         assert!(
-            line(&[1], now, Duration::ZERO).ends_with(" 00:00:00:00:00:00 01:00:00:00:00:00\n")
+            line(&[1], now, (nanos(0), nanos(0)))
+                .ends_with(" 00:00:00:00:00:00 01:00:00:00:00:00\n")
         );
     }
 

@@ -67,7 +67,7 @@ from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.relay import LinkConfig, lateness_s
+from caravan.testbed.relay import Late, LinkConfig, lateness_s, waited_s
 from caravan.testbed.traffic import ping
 
 PASSWORD = "mellon"
@@ -84,8 +84,9 @@ class Arrival:
     """A node's way to its link, in seconds.
 
     `authentication`: the exchange of IEEE 802.1X, if the policy has one. `discovery_s`: from the
-    open port to the request that was granted, in which the node sees its link and looks for agents.
-    `registration_s`: from that request to its answer. `exchange_s`: of IKE, 0 without a tunnel and
+    open port until the air is free for the request that was granted, in which the node sees its
+    link and looks for agents: another one's answer may still be in the air. `registration_s`: from
+    then to the answer of the request. `exchange_s`: of IKE, 0 without a tunnel and
     where the tunnel was kept. `late_s`: what of `start`, `eap`, `registration` and `ike` is that
     the emulated air let frames go later than they were due, because it had to wake up.
     """
@@ -250,10 +251,16 @@ class Bed:
 
     def late_s(self, node: Node, spans: Mapping[str, tuple[float, float]]) -> dict[str, float]:
         """What the air took by being late in each of these times of a node there."""
-        relay = self.network.airtimes.get(self._places[node.role].access_point_role)
-        frames = relay.late() if relay is not None else []
-        station = self.hardware_address(node)
+        frames, station = self._frames(node), self.hardware_address(node)
         return {name: lateness_s(frames, station, *span) for name, span in spans.items()}
+
+    def waited_s(self, node: Node, since_s: float) -> float:
+        """How long others had the air before what a node sent next after a moment."""
+        return waited_s(self._frames(node), self.hardware_address(node), since_s)
+
+    def _frames(self, node: Node) -> list[Late]:
+        relay = self.network.airtimes.get(self._places[node.role].access_point_role)
+        return relay.late() if relay is not None else []
 
     def plug(self, node: Node, at: Subnet) -> None:
         """Move a node to the air of a subnet."""
@@ -323,6 +330,7 @@ class Cell:
                 _lead_out(host, at)
                 return Arrival(authentication, 0.0, 0.0, 0.0)
             asked_s, answered_s = _registered(tap)
+        asked_s += self.bed.waited_s(node, asked_s)
         spans = _spans(authentication) | {"registration": (asked_s, answered_s)}
         late_s = self.bed.late_s(node, spans)
         if at == node.home:
