@@ -217,9 +217,10 @@ class Bed:
                     cell.arrive(node, node.home)
                     cell.make_tunnel(node)
             is_kept = scenario.is_roaming and not is_renewed
-            if policy.method is not None or (policy.integrity and is_kept):
-                # The first exchange of a supplicant also starts its TLS up.
-                cell.arrive(MN1, FIRST)
+            # The first exchange of a supplicant also starts its TLS up. And who comes to the other
+            # subnet comes from home under every policy: the home agent has no binding yet, which
+            # takes longer than to renew one.
+            cell.arrive(MN1, FIRST)
             if is_kept:
                 cell.make_tunnel(MN1)
             arrival = cell.arrive(MN1, scenario.at)
