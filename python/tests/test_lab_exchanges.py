@@ -18,6 +18,8 @@ from caravan.lab.core import Question
 ETHERNET = 14
 DOT11 = 24 + 8
 """Header of a data frame of 802.11, and LLC: they take the place of Ethernet's header."""
+START = ETHERNET + 4
+"""An EAPOL-Start on Ethernet."""
 
 
 def messages(name: str) -> list[dict[str, object]]:
@@ -74,13 +76,15 @@ def test_802_1x_has_the_bytes_that_were_measured(
     name: str, frames: int, octets: int, pairs: int
 ) -> None:
     found = messages(name)
-    assert len(found) == frames
+    # It was measured with an EAPOL-Start, which no station sends whose access point asks first.
+    assert len(found) == frames - 1
     sizes = [int(str(message["bytes"])) for message in found]
-    assert sum(size - DOT11 + ETHERNET for size in sizes) == octets
-    # A pair is a request and its response; the node also waits after its start.
+    assert sum(size - DOT11 + ETHERNET for size in sizes) == octets - START
+    assert found[0]["from"] == "peer"
+    # A pair is a request and its response; the node also waits for the success.
     assert taken(name)["rounds"] == pairs + 1
-    # The least is EAPOL alone.
-    assert min(sizes) == DOT11 + 4
+    # The least is EAPOL with the header of EAP, in the success.
+    assert min(sizes) == DOT11 + 8
 
 
 @pytest.mark.parametrize(

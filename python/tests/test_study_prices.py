@@ -35,7 +35,7 @@ grid = { policy = ["pn-1", "pn-11"], link = ["wifi-11b"] }
 name = "prices"
 title = "Prices"
 measure = "wireless"
-levels = ["testbed"]
+levels = ["model", "testbed"]
 replications = 2
 set = { flows = "no", scenario = "m5" }
 grid = { policy = ["pn-1", "pn-3", "pn-5"], link = ["wifi-11b"] }
@@ -74,12 +74,14 @@ def computed() -> list[Row]:
 
 
 def measured(*names: str) -> list[Row]:
-    """The prices of parts, as single policies have them."""
+    """The prices of parts, as single policies have them: 1 ms more than their rounds."""
     policies = {"eap": "pn-5", "start": "pn-5", "registration": "pn-1", "ike": "pn-3"}
-    place = {"sweep": "prices", "level": "testbed"}
+    there = {"sweep": "prices", "level": "testbed", "ci95_low": 0.0209, "ci95_high": 0.0211}
+    rounds = {"sweep": "prices", "level": "model"}
     return [
-        part(name, 0.001, policy=policies[name], ci95_low=0.0009, ci95_high=0.0011, **place)
+        part(name, seconds, policy=policies[name], **place)
         for name in names
+        for seconds, place in ((0.021, there), (0.020, rounds))
     ]
 
 
@@ -90,7 +92,8 @@ def seconds_of(row: Row) -> float:
 
 def found(tmp_path: Path, *rows: Row) -> dict[str, Row]:
     study = written(tmp_path, STUDY)
-    return {row.metric: row for row in priced(study, rows) if row.level == "model"}
+    own = [row for row in priced(study, rows) if row.sweep == "arrivals"]
+    return {row.metric: row for row in own if row.level == "model"}
 
 
 def test_a_part_is_its_rounds_and_the_work_that_a_single_policy_has_for_it(tmp_path: Path) -> None:
@@ -114,6 +117,9 @@ def test_without_a_price_a_time_is_the_least(tmp_path: Path) -> None:
     assert rows["authentication_s:ike"].bound == rows["authentication_s"].bound == LOWER
     assert rows["authentication_s:eap"].bound == ""
     assert "computing_s:ike" not in rows
+    # What is not computed is not known to be work.
+    alone = [row for row in measured("ike") if row.level == "testbed"]
+    assert found(tmp_path, *computed(), *alone)["authentication_s:ike"].bound == LOWER
 
 
 def test_a_part_that_a_policy_has_not_takes_nothing(tmp_path: Path) -> None:
@@ -137,8 +143,9 @@ def test_how_far_a_computed_part_is_from_the_measured_one_is_printed(tmp_path: P
 def test_prices_are_those_of_a_sweep_of_the_testbed(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"sweep\.0\.set\.prices: .*'prices'"):
         written(tmp_path, STUDY.replace('prices = "prices"', 'prices = "price"'))
-    with pytest.raises(StudyError, match="sweep of the testbed"):
-        written(tmp_path, STUDY.replace('levels = ["testbed"]\n', ""))
+    for levels in ("", 'levels = ["testbed"]\n'):
+        with pytest.raises(StudyError, match="sweep of model and testbed alone"):
+            written(tmp_path, STUDY.replace('levels = ["model", "testbed"]\n', levels))
 
 
 def test_every_part_of_paper_p_has_a_price_and_a_verdict_at_both_levels() -> None:
@@ -191,7 +198,7 @@ def test_this_machine_prices_the_model(tmp_path: Path) -> None:
     for name in ("policies", "scenarios", "links"):
         shutil.copytree(CATALOGUE / "studies/wireless-policies" / name, tmp_path / name)
     text = STUDY.replace('"pn-1", "pn-11"], link = ["wifi-11b"]', '"pn-1"], link = ["wifi-11b"]')
-    text = text.replace('"pn-5"], link = ["wifi-11b"]', '"pn-5"], link = ["air-at-once"]')
+    text = text.replace('"pn-5"], link = ["wifi-11b"]', '"pn-5"], link = ["air-half"]')
     study = written(tmp_path, text)
     levels = ("model", "testbed")
     rows = caravan.study.run(study, directory=tmp_path / "out", level=levels).rows

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from caravan.testbed import CommandFailed, Host, Network, RemoteAccess, RemoteAc
 from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
 from caravan.testbed.caravan import read_message
 from caravan.testbed.isolation import OWNER_VARIABLE
-from caravan.testbed.relay import LinkConfig, software_checksums
+from caravan.testbed.relay import Late, LinkConfig, Relay, software_checksums
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
     GATEWAY_ADDRESS6,
@@ -45,6 +47,8 @@ while True:
     print(*source, flush=True)
     server.sendto(data, source)
 """
+HELD_S = 0.02
+"""How long a relay is kept from running."""
 CALL = """
 import socket, sys
 client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -205,6 +209,57 @@ def tcp_checksum_holds(packet: bytes) -> bool:
     data = pseudo + segment + b"\0" * (len(segment) % 2)
     total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
     return total % 0xFFFF == 0
+
+
+def test_a_relay_says_how_late_a_frame_leaves_that_came_while_it_slept(output: Path) -> None:
+    with Network(output) as network:
+        near, middle, far = (network.host(role) for role in ("near", "middle", "far"))
+        near.connect("eth0", middle, "left", 1500)
+        middle.connect("right", far, "eth0", 1500)
+        near.add_address("eth0", "10.0.0.1/24")
+        source, destination = near.hardware_address("eth0"), far.hardware_address("eth0")
+        near.add_neighbour("eth0", "10.0.0.2", destination)
+        relay = Relay(middle, LinkConfig(delay="1ms"), "left", "right", has_lateness=True)
+        with near.entered():
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sender:
+            # The kernel begins to note when frames come some time after it was asked to.
+            wait_until(lambda: is_noted(relay, sender), "times of frames")
+            relay.process.signal(signal.SIGSTOP)
+            relay.forget_late()
+            sender.sendto(b"a datagram", ("10.0.0.2", 9))
+            sent_s = time.time()
+            time.sleep(HELD_S)
+            woken_s = time.time()
+            relay.process.signal(signal.SIGCONT)
+            wait_until(lambda: len(own(relay, source)) == 1, "the frame")
+        (late,) = own(relay, source)
+        assert late.destination == destination
+        # It was due a millisecond after it had come, and could not leave before the end of that.
+        assert late.late_s >= woken_s - sent_s - 0.001
+        assert late.left_s >= woken_s
+
+
+def is_noted(relay: Relay, sender: socket.socket) -> bool:
+    """Whether a frame that waits for a relay is known to have waited."""
+    relay.process.signal(signal.SIGSTOP)
+    before = len(relay.late())
+    sender.sendto(b"a datagram", ("10.0.0.2", 9))
+    time.sleep(HELD_S)
+    relay.process.signal(signal.SIGCONT)
+    wait_until(lambda: len(relay.late()) > before, "the frame")
+    return relay.late()[-1].late_s > HELD_S / 2
+
+
+def own(relay: Relay, source: str) -> list[Late]:
+    return [one for one in relay.late() if one.source == source]
+
+
+def wait_until(is_done: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 10
+    while not is_done():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.001)
 
 
 def test_nothing_is_left_and_networks_stand_side_by_side(output: Path) -> None:

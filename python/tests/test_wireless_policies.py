@@ -33,7 +33,7 @@ from caravan.testbed.capture import (
     IPPROTO_UDP,
     Frame,
 )
-from caravan.testbed.dot1x.bed import Bed
+from caravan.testbed.dot1x.bed import Arrival, Bed
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Proof
 from caravan.testbed.dot1x.method import Method
@@ -43,6 +43,7 @@ from caravan.testbed.dot1x.subnets import SCENARIOS
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import slope
 from caravan.threeways import policies
 from caravan.threeways.policies import Beds, Setting, security_of
@@ -106,6 +107,17 @@ def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> 
             assert (value(rows, "authentication_s:eap", **at) > 0) == (
                 POLICIES[policy].method is not None
             )
+            # The relay of the air has to wake up for each frame.
+            has_late = {
+                "start": POLICIES[policy].method is not None,
+                "eap": POLICIES[policy].method is not None,
+                "registration": True,
+                "ike": has_ike,
+            }
+            for part, is_there in has_late.items():
+                assert (value(rows, f"harness_s:{part}", **at) > 0) == is_there, (at, part)
+            harness = [value(rows, f"harness_s:{part}", **at) for part in (*has_late, "port")]
+            assert value(rows, "harness_s", **at) == pytest.approx(sum(harness))
             parts = rows[rows["metric"].str.startswith("authentication_s:")]
             parts = parts[(parts["reading"] == reading) & (parts["policy"] == policy)]
             assert value(rows, "authentication_s", **at) == pytest.approx(parts["value"].sum())
@@ -378,6 +390,8 @@ def test_an_authentication_is_the_sum_of_its_computed_parts(
         assert value(rows, "authentication_s", **at) == pytest.approx(sum(parts.values()))
         assert (parts["eap"] > 0, parts["ike"] > 0) == (bool(has_eap), bool(has_ike))
         assert parts["registration"] > 0
+        # The access point asks when the node has come: one frame, with 9 bytes of EAPOL and EAP.
+        assert parts["start"] == pytest.approx(has_eap * frame_s(9 - 1228), rel=1e-4)
     kept = rows[(rows["reading"] == "m8") & (rows["policy"] == "pn-3")]
     assert "udp_bytes_s" in set(kept["metric"])
     assert "authentication_s" not in set(kept["metric"])
@@ -404,6 +418,48 @@ def test_tls_takes_a_round_and_a_few_bytes_of_tcp_alone(
     # It protects no datagram.
     assert "udp_bytes_s" not in set(rows[rows["policy"] == "tls-1.3"]["metric"])
     assert "cells without a source" not in computed.provenance
+
+
+def test_a_relay_is_late_once_for_each_turn() -> None:
+    def frame(left_s: float, late_s: float, source: str) -> Late:
+        return Late(left_s, late_s, 0.0, source, "ap" if source == "sta" else "sta")
+
+    turns = [frame(1.0, 0.1, "sta"), frame(2.0, 0.2, "ap"), frame(3.0, 0.4, "sta")]
+    assert lateness_s(turns, "sta", 0.5, 3.5) == pytest.approx(0.7)
+    # What leaves as the time begins is of the one before, what leaves at its end is in it.
+    assert lateness_s(turns, "sta", 1.0, 3.0) == pytest.approx(0.6)
+    # A frame that was due before that is late in it from its beginning on.
+    assert lateness_s(turns, "sta", 2.9, 3.5) == pytest.approx(0.1)
+    # The other side waits for the last of a burst, and nobody for the frames of others.
+    burst = [*turns[:1], frame(1.5, 0.3, "ap"), *turns[1:]]
+    assert lateness_s(burst, "sta", 0.5, 3.5) == pytest.approx(0.7)
+    others = [*turns, Late(2.5, 0.1, 0.0, "ap", "all"), Late(2.6, 0.1, 0.0, "other", "ap")]
+    assert lateness_s(others, "sta", 0.5, 3.5) == pytest.approx(0.7)
+    assert lateness_s([], "sta", 0.5, 3.5) == 0
+
+
+def test_a_request_that_waits_for_the_air_waits_for_what_was_before_it() -> None:
+    frames = [
+        Late(1.0, 0.0, 0.3, "sta", "ap"),
+        Late(1.5, 0.0, 0.5, "ap", "sta"),
+        Late(2.0, 0.0, 0.2, "sta", "ap"),
+        Late(3.0, 0.0, 0.1, "sta", "ap"),
+    ]
+    assert [waited_s(frames, "sta", since) for since in (0.5, 1.0, 2.5, 3.5)] == [0.3, 0.2, 0.1, 0]
+
+
+def test_what_the_testbed_takes_of_a_part_is_no_part() -> None:
+    late = {"registration": 0.0003, "ike": 0.001}
+    metrics = {
+        one.metric: one.value
+        for one in policies.authentication([Arrival(None, 0.5, 0.002, 0.012, late)], [])
+    }
+    assert metrics["authentication_s:registration"] == pytest.approx(0.0017)
+    assert metrics["authentication_s:ike"] == pytest.approx(0.011)
+    assert metrics["authentication_s"] == pytest.approx(0.0127)
+    assert metrics["harness_s"] == pytest.approx(0.0013)
+    assert metrics["harness_s:ike"] == pytest.approx(0.001)
+    assert metrics["harness_s:eap"] == metrics["harness_s:port"] == 0
 
 
 def test_the_policies_are_those_of_the_paper() -> None:

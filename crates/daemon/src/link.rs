@@ -5,9 +5,11 @@
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
 //! IP length. Frames without IP (ARP) pass at once and free, or are charged too with
-//! `--all-frames`. With `--control` a running link takes changes (`control`).
+//! `--all-frames`. With `--control` a running link takes changes (`control`). A frame's time on the
+//! link begins when the kernel had it (`lateness`).
 
 mod control;
+mod lateness;
 pub mod split;
 
 use std::collections::VecDeque;
@@ -35,6 +37,7 @@ use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
 use control::{Commander, Order, Orders};
+use lateness::{Log, Receiver};
 use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
@@ -99,6 +102,11 @@ pub struct Args {
     /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Write behind this file, for each datagram that leaves: when it was due, in seconds since
+    /// 1970, how many ns later it leaves, how many ns others had the medium before it, and the
+    /// Ethernet addresses that it is from and for. A program that is asleep wakes some 50 us late.
+    #[arg(long)]
+    pub late: Option<PathBuf>,
     /// Read changes from standard input, one per line, such as "rate=1mbit delay=80ms" or
     /// "up=false", and answer each on standard output.
     #[arg(long)]
@@ -176,6 +184,7 @@ pub fn run(args: &Args) -> io::Result<()> {
         ),
     );
     let relays = [forward, backward];
+    let log = args.late.as_deref().map(Log::open).transpose()?;
     let free = || Medium(Arc::new(Mutex::new(Instant(0))));
     let medium = args.half_duplex.then(free);
     // Of both, so that they mean the same time by what they share.
@@ -183,6 +192,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     let threads = [forth, back].map(|mut relay| {
         relay.line.medium.clone_from(&medium);
         relay.line.charges_all = args.all_frames;
+        relay.log.clone_from(&log);
         std::thread::spawn(move || {
             let ended = relay.run(clock);
             if ended.is_err() {
@@ -294,6 +304,8 @@ struct Relay {
     to: Arc<OwnedFd>,
     orders: Orders,
     line: Line,
+    /// Where it says how late frames leave; none: nowhere.
+    log: Option<Log>,
     /// The option that names its recording.
     option: &'static str,
 }
@@ -302,12 +314,21 @@ struct Relay {
 #[derive(Clone)]
 struct Medium(Arc<Mutex<Instant>>);
 
+/// A frame in flight.
+#[derive(Debug, PartialEq, Eq)]
+struct UnderWay {
+    due: Instant,
+    /// How long others had the link before.
+    waited: Duration,
+    octets: Vec<u8>,
+}
+
 /// The link and the frames in flight on it.
 struct Line {
     link: Link<File, Stream>,
     /// None: this direction has its own.
     medium: Option<Medium>,
-    under_way: VecDeque<(Instant, Vec<u8>)>,
+    under_way: VecDeque<UnderWay>,
     under_way_bytes: usize,
     most_under_way_bytes: usize,
     charges_all: bool,
@@ -334,6 +355,7 @@ impl Relay {
                 Link::new(shape, Seed::new(octets).stream("link", direction)),
                 MOST_UNDER_WAY_BYTES,
             ),
+            log: None,
             option,
         }
     }
@@ -344,33 +366,16 @@ impl Relay {
         let mut received = vec![0; FRAME_BYTES];
         let mut gather = Gather::new();
         let from = self.from.clone();
+        let mut receiver = Receiver::new(from.as_fd())?;
         loop {
             for _ in 0..BURST {
-                match nix::sys::socket::recv(
-                    std::os::fd::AsRawFd::as_raw_fd(&*from),
-                    &mut received,
-                    nix::sys::socket::MsgFlags::MSG_DONTWAIT,
-                ) {
-                    Ok(len) => {
-                        let taken = self.line.take(&mut received[..len], clock.now());
-                        let broken = |fault| format!("{}: {fault}", self.option);
-                        taken.map_err(|fault| io::Error::other(broken(fault)))?;
-                    }
-                    Err(nix::errno::Errno::EAGAIN) => break,
-                    // The interface is down for a while.
-                    Err(nix::errno::Errno::ENETDOWN) => break,
-                    Err(fault) => return Err(fault.into()),
-                }
+                let next = receiver.receive(from.as_fd(), &mut received, clock)?;
+                let Some((len, came)) = next else { break };
+                let taken = self.line.take(&mut received[..len], came);
+                let broken = |fault| format!("{}: {fault}", self.option);
+                taken.map_err(|fault| io::Error::other(broken(fault)))?;
             }
-            while let Some(frame) = self.line.next_due(clock.now()) {
-                let mut writing = gather.begin();
-                writing.push(&[0; HEADER_BYTES]);
-                writing.push(&frame);
-                if writing.write(self.to.as_fd()).is_err() {
-                    self.line.passed.refused += 1;
-                }
-                self.line.recycle(frame);
-            }
+            self.send_due(&mut gather, clock)?;
             let timeout = self.line.due_at().map(|at| {
                 let span = at.since(clock.now());
                 TimeSpec::from_duration(span)
@@ -384,6 +389,27 @@ impl Relay {
             if polled[1].any().unwrap_or(false) && self.obey()? {
                 return Ok(self.line.passed());
             }
+        }
+    }
+
+    /// Sends what is due by now. That it is late is written first, so that whoever has the frame
+    /// finds it said.
+    fn send_due(&mut self, gather: &mut Gather, clock: Clock) -> io::Result<()> {
+        loop {
+            let now = clock.now();
+            let Some((turn, frame)) = self.line.next_due(now) else {
+                return Ok(());
+            };
+            if let (Some(log), Some((due, waited))) = (&self.log, turn) {
+                log.write(&frame, now.since(due), waited)?;
+            }
+            let mut writing = gather.begin();
+            writing.push(&[0; HEADER_BYTES]);
+            writing.push(&frame);
+            if writing.write(self.to.as_fd()).is_err() {
+                self.line.passed.refused += 1;
+            }
+            self.line.recycle(frame);
         }
     }
 
@@ -431,16 +457,21 @@ impl Line {
             }
             let bytes = frame.len().saturating_sub(ETHERNET_BYTES) as u32;
             match self.offer(bytes, now) {
-                Ok(Fate::Arrives(at)) => {
-                    let mut kept = self.pool.pop().unwrap_or_default();
-                    kept.clear();
-                    kept.extend_from_slice(frame);
-                    self.under_way_bytes += kept.len();
+                Ok((Fate::Arrives(due), waited)) => {
+                    let mut octets = self.pool.pop().unwrap_or_default();
+                    octets.clear();
+                    octets.extend_from_slice(frame);
+                    self.under_way_bytes += octets.len();
                     // One that is held back arrives after some that come later.
-                    let place = self.under_way.partition_point(|(other, _)| *other <= at);
-                    self.under_way.insert(place, (at, kept));
+                    let place = self.under_way.partition_point(|other| other.due <= due);
+                    let kept = UnderWay {
+                        due,
+                        waited,
+                        octets,
+                    };
+                    self.under_way.insert(place, kept);
                 }
-                Ok(Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down) => {}
+                Ok((Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down, _)) => {}
                 Err(why) => broken = Some(why),
             }
         });
@@ -450,25 +481,28 @@ impl Line {
         broken.map_or(Ok(()), Err)
     }
 
-    /// Offers a datagram when the medium is free.
-    fn offer(&mut self, bytes: u32, now: Instant) -> Result<Fate, BadRecording> {
+    /// Offers a datagram when the medium is free. Returns how long it waits for that, too.
+    fn offer(&mut self, bytes: u32, now: Instant) -> Result<(Fate, Duration), BadRecording> {
         let Some(Medium(medium)) = &self.medium else {
-            return self.link.offer(bytes, now);
+            let waited = self.link.free_at().since(now);
+            return Ok((self.link.offer(bytes, now)?, waited));
         };
         let mut taken = medium.lock().unwrap_or_else(PoisonError::into_inner);
         self.link.occupy(*taken);
+        let waited = self.link.free_at().since(now);
         let fate = self.link.offer(bytes, now);
         *taken = taken.max(self.link.free_at());
-        fate
+        Ok((fate?, waited))
     }
 
-    fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+    /// The next frame to send; one that is not charged is due at no time.
+    fn next_due(&mut self, now: Instant) -> Option<(Option<(Instant, Duration)>, Vec<u8>)> {
         if let Some(frame) = self.free.pop() {
-            return Some(frame);
+            return Some((None, frame));
         }
-        let (_, frame) = self.under_way.pop_front_if(|(at, _)| *at <= now)?;
-        self.under_way_bytes -= frame.len();
-        Some(frame)
+        let first = self.under_way.pop_front_if(|first| first.due <= now)?;
+        self.under_way_bytes -= first.octets.len();
+        Some((Some((first.due, first.waited)), first.octets))
     }
 
     fn passed(&self) -> Passed {
@@ -486,7 +520,7 @@ impl Line {
     }
 
     fn due_at(&self) -> Option<Instant> {
-        self.under_way.front().map(|(at, _)| *at)
+        self.under_way.front().map(|first| first.due)
     }
 
     fn recycle(&mut self, frame: Vec<u8>) {
@@ -609,11 +643,15 @@ mod tests {
         let passed = line.passed();
         assert_eq!((passed.offered, passed.beyond_memory), (2, 1));
         assert_eq!(line.next_due(Instant(49_999_999)), None);
-        let due = |line: &mut Line| line.next_due(Instant(50_000_000)).map(|frame| frame.len());
+        let at = Instant(50_000_000);
+        let turn = Some((at, Duration::ZERO));
+        let due = |line: &mut Line| line.next_due(at).map(|(due, frame)| (due, frame.len()));
+        // Whoever asks later than that hears when it was.
         assert_eq!(
-            [due(&mut line), due(&mut line), due(&mut line)],
-            [Some(1014), Some(1014), None]
+            line.next_due(Instant(50_000_007)).map(|(turn, _)| turn),
+            Some(turn)
         );
+        assert_eq!([due(&mut line), due(&mut line)], [Some((turn, 1014)), None]);
         line.take(&mut received, Instant(50_000_000))
             .expect("no recording");
         assert_eq!(line.passed().delivered_bytes, 3000);
@@ -641,6 +679,27 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_says_how_long_others_had_the_medium() {
+        // An octet takes 1 us.
+        let shape = || Shape::plain(8_000_000, Duration::ZERO);
+        let medium = Medium(Arc::new(Mutex::new(Instant(0))));
+        let mut both = [(); 2].map(|()| line(shape(), MOST_UNDER_WAY_BYTES));
+        for line in &mut both {
+            line.medium = Some(medium.clone());
+        }
+        let [forth, back] = &mut both;
+        forth
+            .take(&mut received(100), Instant(0))
+            .expect("no recording");
+        back.take(&mut received(100), Instant(40_000))
+            .expect("no recording");
+        let turn = |line: &mut Line| line.next_due(Instant(1_000_000)).and_then(|(turn, _)| turn);
+        assert_eq!(turn(forth), Some((Instant(100_000), Duration::ZERO)));
+        let waited = Duration::from_micros(60);
+        assert_eq!(turn(back), Some((Instant(200_000), waited)));
+    }
+
+    #[test]
     fn a_datagram_that_is_held_back_is_overtaken_and_delays_nobody() {
         let mut shape = Shape::plain(2_400_000, Duration::ZERO);
         shape.reorder = 1.0;
@@ -651,7 +710,7 @@ mod tests {
         held.link = Link::new(prompt, Seed::new([1; 32]).stream("link", 0));
         held.take(&mut received(200), Instant(1))
             .expect("no recording");
-        let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|frame| frame.len());
+        let due = |line: &mut Line, at| line.next_due(Instant(at)).map(|(_, frame)| frame.len());
         assert_eq!(due(&mut held, 1), Some(214));
         // sent after 333,333 ns, and held back for 10 ms
         assert_eq!(due(&mut held, 10_333_332), None);

@@ -162,6 +162,11 @@ impl Exchange {
             let what = "this must be the number of a message from the node";
             return Err(table.fault_of(&["knows"], what));
         }
+        let first = exchange.messages.first();
+        if first.is_some_and(|it| !it.is_from_node && it.relayed.is_some()) {
+            let what = "the first message answers nothing, so no server has sent it";
+            return Err(table.fault_of(&["message"], what));
+        }
         let mut sizes = exchange.messages.iter().filter_map(|one| one.bytes);
         if sizes.any(|bytes| bytes <= framing) {
             let what = "a message has no octet besides the framing";
@@ -223,7 +228,12 @@ impl Exchange {
             return Ok(taken);
         };
         // When each end has sent what it had to, and received what it waited for.
+        // A peer with the first word, as an access point, has it when the node has come.
+        let is_asked = self.messages.first().is_some_and(|it| !it.is_from_node);
         let (mut node_s, mut peer_s) = (way.detection_s, 0.0_f64);
+        if is_asked {
+            peer_s = way.detection_s;
+        }
         let mut known_s = None;
         for (index, (message, bytes)) in self.messages.iter().zip(sizes).enumerate() {
             let own_s = work_s(way.device, &message.work)?;

@@ -95,7 +95,7 @@ METRICS = {
     "computing_s": Metric("s", "Work of this machine in the authentication"),
     "apart_percent": Metric("%", "Authentication, computed less measured"),
     "discovery_s": Metric("s", "Until a node that may send asks for its registration"),
-    "harness_s": Metric("s", "What the testbed took to open the port"),
+    "harness_s": Metric("s", "What the testbed itself took"),
     "tcp_bytes_s": Metric("bytes/s", "TCP throughput"),
     "udp_bytes_s": Metric("bytes/s", "UDP throughput"),
     "tcp_cost_bytes_s": Metric("bytes/s", "TCP throughput lost"),

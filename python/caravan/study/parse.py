@@ -181,11 +181,12 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
 
 def _wrong_prices(sweep: Sweep, sweeps: Sequence[Sweep]) -> str:
     """Why a sweep's `prices` are none; empty if they are, or if it names none."""
-    measured = [it.name for it in sweeps if it.measure == WIRELESS and it.levels == ("testbed",)]
+    both = {"model", "testbed"}
+    measured = [it.name for it in sweeps if it.measure == WIRELESS and set(it.levels) == both]
     wrong = [name for name in sweep.priced_by if name not in measured]
     if sweep.measure != WIRELESS or not wrong:
         return ""
-    return unknown("sweep of the testbed", wrong[0], measured)
+    return unknown("sweep of model and testbed alone", wrong[0], measured)
 
 
 def axis_files(axis: str) -> str:

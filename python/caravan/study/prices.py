@@ -1,11 +1,12 @@
 """What the parts of an authentication take of this machine, measured in sweeps of their own, and
 computed times with it: rounds times round trip, and work.
 
-The sweeps that `prices` names have the arrivals of single policies over an air that takes no time:
-what is left is the work of all programs there, those at the ends of links and the relay of the air
-among them. A part costs the same under every policy that has it in the same form, so policies of
-several layers, and all over a real air, are predicted. Left out: the work of TLS between the ends
-of a flow, which only the testbed has.
+The sweeps that `prices` names have the arrivals of single policies over an air of their own, in the
+testbed and computed: what the testbed takes more is the work of all programs there, those at the
+ends of links among them. Over an air that takes no time it would be less than it is elsewhere: a
+processor that has slept for a frame wakes up later. A part costs the same under every policy that
+has it in the same form, so policies of several layers, and all over another air, are predicted.
+Left out: the work of TLS between the ends of a flow, which only the testbed has.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ COMPUTING = "computing_s"
 APART = "apart_percent"
 """What a computed part has more than the measured one, in percent of that."""
 MODELLED = LEVELS[:2]
-TESTBED = LEVELS[2]
+PRICING, TESTBED = LEVELS[0], LEVELS[2]
+"""What the testbed takes more than the first of these is work."""
 
 Key = tuple[str, ...]
 
@@ -71,14 +73,21 @@ def key(row: Row, settings: Mapping[str, Value]) -> Key:
 
 
 def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price]:
-    """The measured work of each part that takes some; the first cell that has it counts."""
+    """The work of each part that takes some, measured less computed; the first cell that has it
+    counts."""
     own = {name: study.sweep(name) for name in sweep.priced_by}
+    computed = {
+        (*_place(row), row.metric): row.value or 0.0
+        for row in rows
+        if row.sweep in own and row.level == PRICING
+    }
     found: dict[Key, _Price] = {}
     for row in rows:
         is_part = row.level == TESTBED and row.metric.startswith(f"{TOTAL}:")
-        if row.sweep in own and is_part and row.value:
+        rounds_s = computed.get((*_place(row), row.metric))
+        if row.sweep in own and is_part and row.value and rounds_s is not None:
             half = 0.0 if row.ci95_high is None else row.ci95_high - row.value
-            price = _Price(row.value, half)
+            price = _Price(row.value - rounds_s, half)
             found.setdefault(key(row, _settings(own[row.sweep], row.reading)), price)
     return found
 

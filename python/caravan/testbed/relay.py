@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import array
 import fcntl
+import itertools
+import os
 import socket
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,15 +79,43 @@ class LinkConfig:
         return options
 
 
-class Relay:
-    """A running `caravan link` in a namespace with nothing else."""
+@dataclass(frozen=True)
+class Late:
+    """A frame that left a relay: when, in seconds since the epoch, how much later than it was due,
+    how long others had the medium before it, and the Ethernet addresses that it is from and for."""
 
-    def __init__(self, host: Host, config: LinkConfig, left: str, right: str) -> None:
+    left_s: float
+    late_s: float
+    waited_s: float
+    source: str
+    destination: str
+
+
+class Relay:
+    """A running `caravan link` in a namespace with nothing else.
+
+    `has_lateness`: it notes how late each frame leaves.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        config: LinkConfig,
+        left: str,
+        right: str,
+        *,
+        has_lateness: bool = False,
+    ) -> None:
         self.host = host
         self._changes = 0
         for interface in (left, right):
             software_checksums(host, interface)
         argv = [str(caravan_binary()), "link", "--control", "--left", left, "--right", right]
+        # In memory: a relay that waits for a disk would be late by that.
+        self._lateness = Path("/run") / f"{host.namespace}-late" if has_lateness else None
+        if self._lateness is not None:
+            self._lateness.unlink(missing_ok=True)
+            argv += ["--late", str(self._lateness)]
         self.process = host.popen([*argv, *config.arguments()], name="link", is_told=True)
         wanted = {host.index(left), host.index(right)}
         self.process.wait_for(lambda: wanted <= bound_interfaces(host), "relay", READY_S)
@@ -106,8 +137,49 @@ class Relay:
         if refused:
             raise NamespaceError("; ".join(refused))
 
+    def late(self) -> list[Late]:
+        """The frames that have left since `forget_late`, in that order."""
+        if self._lateness is None:
+            return []
+        lines = self._lateness.read_text().splitlines(keepends=True)
+        # The last line may be incomplete.
+        return sorted((_late(line) for line in lines if line.endswith("\n")), key=_left)
+
+    def forget_late(self) -> None:
+        """Forget the frames that have left so far."""
+        if self._lateness is not None:
+            os.truncate(self._lateness, 0)
+
     def _answers(self) -> list[str]:
         return [line for line in self.process.stdout().splitlines() if not line.startswith("{")]
+
+
+def lateness_s(frames: Sequence[Late], station: str, began_s: float, ended_s: float) -> float:
+    """How much of a time a relay took by being late, in which a station and whoever it talks to
+    wait for each other: of frames in a row from one side the other waits for the last."""
+    own = [
+        one
+        for one in frames
+        if station in (one.source, one.destination) and began_s < one.left_s <= ended_s
+    ]
+    last = [one for one, other in itertools.pairwise(own) if one.source != other.source]
+    return sum(min(one.late_s, one.left_s - began_s) for one in [*last, *own[-1:]])
+
+
+def waited_s(frames: Sequence[Late], station: str, since_s: float) -> float:
+    """How long others had the medium before the first frame that a station sent after a moment."""
+    own = (one.waited_s for one in frames if one.source == station and one.left_s > since_s)
+    return next(own, 0.0)
+
+
+def _late(line: str) -> Late:
+    due, late_ns, waited_ns, source, destination = line.split()
+    late_s = int(late_ns) / 1e9
+    return Late(float(due) + late_s, late_s, int(waited_ns) / 1e9, source, destination)
+
+
+def _left(one: Late) -> float:
+    return one.left_s
 
 
 def bound_interfaces(host: Host) -> set[int]:

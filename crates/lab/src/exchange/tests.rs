@@ -97,6 +97,21 @@ fn times_are_those_of_the_link() {
     );
 }
 
+/// As an access point, which asks when a station has joined.
+#[test]
+fn a_peer_with_the_first_word_waits_for_the_node() {
+    let link = link();
+    let exchange = exchange("p98 n98 p98", "").expect("an exchange");
+    let way = Way {
+        detection_s: 3.0,
+        ..way(&link)
+    };
+    let taken = exchange.over(&way).expect("no device");
+    assert_eq!(taken.rounds, 2);
+    let send_s = taken.send_s.expect("a time");
+    assert!((send_s - (3.0 + 1.05 + 1.1 + 1.05)).abs() < 1e-9, "{send_s}");
+}
+
 #[test]
 fn detection_protection_and_work_count() {
     let link = link();
@@ -156,6 +171,10 @@ fn what_is_no_exchange_is_refused() {
         let fault = exchange(words, more).expect_err(more).to_string();
         assert!(fault.contains(why), "{more}: {fault}");
     }
+    let asked = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"peer\"\nsays = \"x\"\nsource = \
+                 \"a page\"\nbytes = 98\nrelayed = 98\n";
+    let fault = Exchange::parse("x", asked).expect_err("relayed").to_string();
+    assert!(fault.contains("answers nothing"), "{fault}");
     let text = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"node\"\nsays = \"x\"\nsource = \
                 \"a page\"\nwork = [\"guess\"]\n";
     let fault = Exchange::parse("x", text).expect_err("no work").to_string();

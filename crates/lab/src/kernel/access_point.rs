@@ -167,7 +167,8 @@ impl AccessPoint {
         self.free_at
     }
 
-    /// A station's message has come: answers it, or asks the server.
+    /// A station's message has come: answers it, or asks the server. A message of its own is asked
+    /// for where the dialogue begins with it: the station has come to the radio.
     fn answer(&mut self, station: u32, step: usize, lane: Lane, stage: &mut Stage) {
         let Some((script, bed)) = self.dialogue(station) else {
             return;
@@ -176,6 +177,10 @@ impl AccessPoint {
             return;
         };
         bed.progress.began.get_or_insert(stage.now);
+        if !said.is_from_station {
+            self.go_on(station, step, stage.now, lane, stage);
+            return;
+        }
         if let (Some(bytes), Some(server)) = (said.relayed_bytes, self.config.server) {
             if let Some(bed) = self.beds.get_mut(&station) {
                 bed.progress.relayed(bytes);

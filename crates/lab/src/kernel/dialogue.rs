@@ -3,7 +3,9 @@
 //!
 //! Messages have lengths and work, no content: the lab measures what they take, the testbed runs
 //! the real programs. A frame is a plain packet, whose `flow` names the station and whose `clear`
-//! is the number of the message. Left out: retransmissions, refusals.
+//! is the number of the message. Where the access point has the first word, it asks when a station
+//! has come to its radio: that is no message here, and takes no time. Left out: retransmissions,
+//! refusals.
 
 use std::rc::Rc;
 
@@ -41,7 +43,7 @@ pub struct Step {
 pub struct Progress {
     /// When it began.
     pub began: Option<Instant>,
-    /// When its first frame of the method came or went: the second one that it handles.
+    /// When the first frame of the access point came.
     pub asked: Option<Instant>,
     /// When its last message had come or gone.
     pub ended: Option<Instant>,

@@ -144,6 +144,8 @@ pub(crate) enum Send {
     Via(Port, Vec<u8>, IpAddr),
     /// A message to the access point.
     Frame(Frame),
+    /// To the access point: this station is on its radio.
+    Came(Target, u32),
     /// To our own stack.
     Own(Vec<u8>),
     /// The work for a connection of our stack is done.
@@ -382,6 +384,10 @@ impl Host {
                     }
                 }
                 Send::Frame(frame) => self.send_frame(&frame, lane, stage),
+                Send::Came(point, station) => {
+                    let packet = stage.packets.plain(0, station, stage.now);
+                    stage.arrive(lane, stage.now, point, packet);
+                }
                 Send::Worked(transfer) => self.secured(transfer, stage.now),
                 Send::Own(octets) => {
                     if let Part::Mobile(mobile) = &mut self.part {

@@ -14,8 +14,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,7 +67,7 @@ from caravan.testbed.folders import private_folder
 from caravan.testbed.host import Host
 from caravan.testbed.mobile_ip import Role
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.relay import LinkConfig
+from caravan.testbed.relay import Late, LinkConfig, lateness_s, waited_s
 from caravan.testbed.traffic import ping
 
 PASSWORD = "mellon"
@@ -84,15 +84,18 @@ class Arrival:
     """A node's way to its link, in seconds.
 
     `authentication`: the exchange of IEEE 802.1X, if the policy has one. `discovery_s`: from the
-    open port to the request that was granted, in which the node sees its link and looks for agents.
-    `registration_s`: from that request to its answer. `exchange_s`: of IKE, 0 without a tunnel and
-    where the tunnel was kept.
+    open port until the air is free for the request that was granted, in which the node sees its
+    link and looks for agents: another one's answer may still be in the air. `registration_s`: from
+    then to the answer of the request. `exchange_s`: of IKE, 0 without a tunnel and
+    where the tunnel was kept. `late_s`: what of `start`, `eap`, `registration` and `ike` is that
+    the emulated air let frames go later than they were due, because it had to wake up.
     """
 
     authentication: Authentication | None
     discovery_s: float
     registration_s: float
     exchange_s: float
+    late_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class End:
@@ -214,13 +217,14 @@ class Bed:
                     cell.arrive(node, node.home)
                     cell.make_tunnel(node)
             is_kept = scenario.is_roaming and not is_renewed
-            if policy.method is not None or (policy.integrity and is_kept):
-                # The first exchange of a supplicant also starts its TLS up.
-                cell.arrive(MN1, FIRST)
+            # The first exchange of a supplicant also starts its TLS up. And who comes to the other
+            # subnet comes from home under every policy: the home agent has no binding yet, which
+            # takes longer than to renew one.
+            cell.arrive(MN1, FIRST)
             if is_kept:
                 cell.make_tunnel(MN1)
             arrival = cell.arrive(MN1, scenario.at)
-            cell.arrival = replace(arrival, exchange_s=cell.make_tunnel(MN1))
+            cell.arrival = cell.with_tunnel(MN1, arrival)
             self.end.wait_reaching(scenario.address)
             yield cell
 
@@ -245,6 +249,19 @@ class Bed:
     def leave(self, node: Node) -> None:
         """Shut the port at which a node is."""
         self.point(self._places[node.role]).leave(self.hardware_address(node))
+
+    def late_s(self, node: Node, spans: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+        """What the air took by being late in each of these times of a node there."""
+        frames, station = self._frames(node), self.hardware_address(node)
+        return {name: lateness_s(frames, station, *span) for name, span in spans.items()}
+
+    def waited_s(self, node: Node, since_s: float) -> float:
+        """How long others had the air before what a node sent next after a moment."""
+        return waited_s(self._frames(node), self.hardware_address(node), since_s)
+
+    def _frames(self, node: Node) -> list[Late]:
+        relay = self.network.airtimes.get(self._places[node.role].access_point_role)
+        return relay.late() if relay is not None else []
 
     def plug(self, node: Node, at: Subnet) -> None:
         """Move a node to the air of a subnet."""
@@ -292,6 +309,8 @@ class Cell:
         """Plug a node in, with its authentication, its registration, and no new tunnel."""
         host, point = self.bed.network.roles[node.role], self.bed.point(at)
         station = self._station(node)
+        for relay in self.bed.network.airtimes.values():
+            relay.forget_late()
         interface = self.bed.network.station_interface
         with Tap(host, interface, port=REGISTRATION_PORT) as tap:
             self.bed.leave(node)
@@ -312,14 +331,27 @@ class Cell:
                 _lead_out(host, at)
                 return Arrival(authentication, 0.0, 0.0, 0.0)
             asked_s, answered_s = _registered(tap)
+        asked_s += self.bed.waited_s(node, asked_s)
+        spans = _spans(authentication) | {"registration": (asked_s, answered_s)}
+        late_s = self.bed.late_s(node, spans)
         if at == node.home:
             _lead_out(host, at)
-        return Arrival(authentication, max(0.0, asked_s - opened_s), answered_s - asked_s, 0.0)
+        discovery_s = max(0.0, asked_s - opened_s)
+        return Arrival(authentication, discovery_s, answered_s - asked_s, 0.0, late_s)
 
-    def make_tunnel(self, node: Node) -> float:
-        """Make a node's tunnel, if the policy has one and it has none yet: seconds of IKE."""
+    def with_tunnel(self, node: Node, arrival: Arrival) -> Arrival:
+        """An arrival that goes on with a node's tunnel, if that has to be made."""
+        span = self.make_tunnel(node)
+        if span is None:
+            return arrival
+        late_s = {**arrival.late_s, **self.bed.late_s(node, {"ike": span})}
+        return replace(arrival, exchange_s=span[1] - span[0], late_s=late_s)
+
+    def make_tunnel(self, node: Node) -> tuple[float, float] | None:
+        """Make a node's tunnel, if the policy has one and it has none yet: when IKE began and
+        ended, in seconds since the epoch."""
         if not self.policy.integrity or node.role in self.tunnels:
-            return 0.0
+            return None
         roles, home = self.bed.network.roles, node.home
         host = roles[node.role]
         neighbours = [roles[f"{name}{home.number}"] for name in ("r", "ha", "cn")]
@@ -331,7 +363,7 @@ class Cell:
         tunnel = NodeTunnel(host, file)
         self._running.enter_context(tunnel)
         self.tunnels[node.role] = tunnel
-        return tunnel.exchange_s()
+        return tunnel.exchange()
 
     def _station(self, node: Node) -> Supplicant | None:
         if self.policy.method is None:
@@ -341,6 +373,17 @@ class Cell:
             station = self.bed.cipher.supplicant(host, login)
             self._stations[node.role] = self._running.enter_context(station)
         return self._stations[node.role]
+
+
+def _spans(authentication: Authentication | None) -> dict[str, tuple[float, float]]:
+    """When the parts of an authentication began and ended that frames of the air are in."""
+    if authentication is None:
+        return {}
+    exchange = authentication.exchange
+    return {
+        "start": (exchange.began_s - authentication.start_s, exchange.began_s),
+        "eap": (exchange.began_s, exchange.ended_s),
+    }
 
 
 def _lead_out(host: Host, home: Subnet) -> None:

@@ -118,8 +118,9 @@ class NodeTunnel(Daemon):
         order(self.host, "down", "ipsec", instance="ipsec")
         return super().stop()
 
-    def exchange_s(self) -> float:
-        """From the first message of IKE until packets may pass, in seconds."""
+    def exchange(self) -> tuple[float, float]:
+        """When the first message of IKE went, and from when on packets may pass: seconds since the
+        epoch."""
         began = ended = None
         for moment, fields in self.events():
             message = fields.get("message")
@@ -129,7 +130,7 @@ class NodeTunnel(Daemon):
                 ended = moment
         if began is None or ended is None:
             raise NamespaceError(f"{self.host.role}: the log tells of no tunnel")
-        return ended - began
+        return began, ended
 
 
 @contextlib.contextmanager

@@ -134,7 +134,7 @@ class Airs(Network):
         # Its queue must not stand in for checksums: both ends send frames as on a wire.
         for end, interface in ((host, RADIO), (self.links, role)):
             software_checksums(end, interface)
-        self.airtimes[role] = Relay(medium, self._airtime, "left", "right")
+        self.airtimes[role] = Relay(medium, self._airtime, "left", "right", has_lateness=True)
 
 
 class WirelessLan(Airs):

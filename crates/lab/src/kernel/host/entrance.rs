@@ -10,7 +10,6 @@ use wire::ip::Flow;
 use super::supplicant::Frame;
 use super::{Host, Job, Mobile, Part, Send, Supplicant};
 use crate::kernel::cpu::PacketCosts;
-use crate::kernel::dialogue::Script;
 use crate::kernel::queue::Lane;
 use crate::kernel::{Port, Stage};
 use crate::scenario::Network;
@@ -95,6 +94,9 @@ impl Host {
             return 0.0;
         };
         let (frames, seconds) = supplicant.begin(now);
+        let came = supplicant.asked_by();
+        self.sends
+            .extend(came.map(|(point, station)| Send::Came(point, station)));
         self.sends.extend(frames.into_iter().map(Send::Frame));
         seconds
     }
@@ -131,10 +133,9 @@ impl Host {
         self.jobs.push_back(Job::Address);
     }
 
-    /// The station has come to a radio that lets it in after this; none: at once. Then
+    /// The station has come to a radio that lets it in after a dialogue; none: at once. Then
     /// [`super::super::Kernel::wake`] the host.
-    pub fn ask_for_access(&mut self, dialogue: Option<(u32, Script)>, now: Instant) {
-        let supplicant = dialogue.map(|(station, script)| Supplicant::new(station, script));
+    pub fn ask_for_access(&mut self, supplicant: Option<Supplicant>, now: Instant) {
         self.entrance.supplicant = supplicant;
         self.entrance.opened = None;
         self.entrance.found = None;
@@ -199,7 +200,7 @@ impl Host {
             Send::Out(octets) | Send::On(_, octets) | Send::Via(_, octets, _) => {
                 costs.seal.at(octets.len() as f64)
             }
-            Send::Own(_) | Send::Frame(_) | Send::Worked(_) => 0.0,
+            Send::Own(_) | Send::Frame(_) | Send::Came(..) | Send::Worked(_) => 0.0,
         };
         self.sends.iter().map(leaves).sum()
     }

@@ -2,6 +2,7 @@
 
 use engine::time::Instant;
 
+use crate::kernel::Target;
 use crate::kernel::dialogue::{Progress, Script};
 
 /// The station's end.
@@ -9,6 +10,8 @@ pub struct Supplicant {
     /// The station's number in frames.
     station: u32,
     script: Script,
+    /// The access point's radio.
+    point: Target,
     /// The message that is next.
     next: usize,
     /// What it has done.
@@ -23,11 +26,12 @@ pub(crate) struct Frame {
 }
 
 impl Supplicant {
-    /// A station with this number that has not begun.
-    pub fn new(station: u32, script: Script) -> Self {
+    /// A station with this number that has not begun, and the radio of its access point.
+    pub fn new(station: u32, script: Script, point: Target) -> Self {
         Self {
             station,
             script,
+            point,
             next: 0,
             progress: Progress::default(),
         }
@@ -42,6 +46,12 @@ impl Supplicant {
     pub(super) fn begin(&mut self, now: Instant) -> (Vec<Frame>, f64) {
         self.progress.began = Some(now);
         self.go_on()
+    }
+
+    /// The access point that asks by itself when this station has come, and the station's number.
+    pub(super) fn asked_by(&self) -> Option<(Target, u32)> {
+        let first = self.script.first()?;
+        (!first.is_from_station).then_some((self.point, self.station))
     }
 
     /// Takes a frame of the access point. Returns what it sends, and its seconds of work.

@@ -9,6 +9,7 @@ use wire::ip::ipv4;
 use super::blueprint::Blueprint;
 use super::mobility;
 
+use crate::kernel::Target;
 use crate::kernel::dialogue::Script;
 use crate::kernel::host::stack::Security;
 use crate::kernel::host::{Entrance, Protects, Supplicant};
@@ -41,8 +42,13 @@ pub(super) fn asked(blueprint: &Blueprint, server: usize) -> BTreeMap<u32, Scrip
         .collect()
 }
 
-/// How a node comes onto its link.
-pub(super) fn entrance(blueprint: &Blueprint, index: usize, mtu: u32) -> Entrance {
+/// How a node comes onto its link, which may be the radio of this access point.
+pub(super) fn entrance(
+    blueprint: &Blueprint,
+    index: usize,
+    mtu: u32,
+    point: Option<Target>,
+) -> Entrance {
     let node = &blueprint.nodes[index];
     if node.role != Role::Station {
         return Entrance::default();
@@ -58,7 +64,9 @@ pub(super) fn entrance(blueprint: &Blueprint, index: usize, mtu: u32) -> Entranc
     let roaming = has_tunnel.then(|| mobility::of(blueprint, index, mtu));
     Entrance {
         begins: is_measured.then_some(Instant(0) + BEGINS),
-        supplicant: script.map(|script| Supplicant::new(index as u32, script)),
+        supplicant: script
+            .zip(point)
+            .map(|(script, point)| Supplicant::new(index as u32, script, point)),
         frames: node.frames.clone(),
         agents: blueprint.agents(index),
         routers: blueprint.routers(index),

@@ -387,7 +387,9 @@ impl<'a> Builder<'a> {
             _ => host.addresses.clone(),
         };
         let control = self.control(index, node, own);
-        let entrance = access::entrance(blueprint, index, mtu);
+        let radio = first.filter(|port| blueprint.is_radio(port.link));
+        let point = radio.map(|port| self.node(blueprint.joints[port.link].far, true));
+        let entrance = access::entrance(blueprint, index, mtu, point);
         let part = match (node.role, control) {
             (Role::Firewall, _) => Part::Wall(Box::new(skip::wall(blueprint, index, mtu))),
             (Role::ForeignAgent, _) => {

@@ -16,8 +16,8 @@ use super::admitted::{Admitted, is_on};
 use super::moved::Moved;
 use super::outcome::{Drops, Exchange, Streamed, Transferred};
 use super::{Begun, PATIENCE, QUIET, World, seconds};
-use crate::kernel::dialogue::Script;
-use crate::kernel::{Element, Kernel, KernelFault, Link, Port, Subject, Target};
+use crate::kernel::host::Supplicant;
+use crate::kernel::{Element, Kernel, KernelFault, Link, Port, Subject, Target, access_point};
 use crate::scenario::{Change, WholeLinkChange, WholeMove};
 
 /// Flows over radios begin at a multiple of this.
@@ -287,7 +287,7 @@ impl World {
                 fork.frames.insert(station as u32, Target { element, port });
             }
         }
-        let dialogue = self.at_radios(station, to);
+        let supplicant = self.at_radios(station, to);
         let (element, port_of_link) = (self.elements.links[to].0, Port(0));
         let outer = Target {
             element,
@@ -297,16 +297,16 @@ impl World {
         let is_radio = self.blueprint.is_radio(to);
         if let Some(found) = self.kernel.host_mut(host) {
             if is_radio {
-                found.ask_for_access(dialogue, now);
+                found.ask_for_access(supplicant, now);
             }
             found.attach(port.address, outer);
         }
         self.kernel.wake(host);
     }
 
-    /// Tells access points that a station has left their radios, or comes to one. Returns its
-    /// dialogue there.
-    fn at_radios(&mut self, station: usize, to: usize) -> Option<(u32, Script)> {
+    /// Tells access points that a station has left their radios, or comes to one. Returns its part
+    /// in the dialogue there.
+    fn at_radios(&mut self, station: usize, to: usize) -> Option<Supplicant> {
         let number = station as u32;
         let points: Vec<usize> = self.blueprint.joints.iter().map(|it| it.far).collect();
         for point in points {
@@ -331,7 +331,8 @@ impl World {
         if let Some(Element::AccessPoint(point)) = self.kernel.element_mut(element) {
             point.expect(number, addresses, script.clone());
         }
-        script.map(|script| (number, script))
+        let port = access_point::RADIO;
+        script.map(|script| Supplicant::new(number, script, Target { element, port }))
     }
 
     fn change_link(&mut self, joint: usize, to: WholeLinkChange) -> Result<(), KernelFault> {
