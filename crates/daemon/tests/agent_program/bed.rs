@@ -98,9 +98,7 @@ impl Bed {
             )
         };
         let back_end = |folder: &str| {
-            format!(
-                "[back_end]\nkind = \"files\"\nwriter = \"caravan\"\nfolder = \"{folder}\"\n"
-            )
+            format!("[back_end]\nkind = \"files\"\nwriter = \"caravan\"\nfolder = \"{folder}\"\n")
         };
         let target_file = format!(
             "role = \"target\"\nlisten = \"127.0.0.1:{target}\"\naddresses = [\"127.0.0.1\"]\n\
