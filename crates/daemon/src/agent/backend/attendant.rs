@@ -1,5 +1,5 @@
-//! `caravan tunnel-end`: the process between an agent and Client's end of a tunnel. It waits for the
-//! end of its standard input, which the kernel closes however the agent ends. Then it takes the
+//! `caravan tunnel-end`: the process between an agent and Client's end of a tunnel. It waits for
+//! the end of its standard input, which the kernel closes however the agent ends. Then it takes the
 //! tunnel down: as `caravan down` does, with the tunnel's folder, or by unloading it from charon.
 //!
 //! The configuration, certificates and key of a `caravan up` come over standard input and go into
