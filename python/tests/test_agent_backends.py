@@ -390,6 +390,15 @@ def test_pluto_loads_each_option_and_unloads_it(
                 backend.destroy()
                 assert backend.state() == ("absent", None)
             backend.destroy()
+            # What an agent that was killed has left, another one takes down.
+            which = {"libreswan": {"folder": str(running.folder)}}
+            with Backend(host, which, "former", running.environment) as former:
+                former.build(end(side, "ESP", ends[side] if is_signed else None, **ENDS))
+                former.process.signal(signal.SIGKILL)
+                former.process.wait(5)
+            assert backend.state()[0] == "waiting"
+            backend.destroy()
+            assert backend.state() == ("absent", None)
             with pytest.raises(ValueError, match="libreswan cannot do"):
                 backend.build(end(side, "AH+ESP", None, **ENDS))
 

@@ -32,6 +32,7 @@ use super::description::Description;
 use super::objectives::{Options, SecurityOption};
 
 pub use caravan::{Places, toml};
+pub use libreswan::leftovers;
 pub use strongswan::{Vici, vici};
 pub use texts::{Order, TextFile, Texts};
 
@@ -106,6 +107,11 @@ impl Kind {
             self,
             Self::Ipseccmd | Self::Ipsecpol | Self::FreeSwan | Self::Racoon
         )
+    }
+
+    /// Whether it agrees on keys with the other end by itself.
+    pub const fn has_ike(self) -> bool {
+        !matches!(self, Self::Xfrm | Self::Setkey)
     }
 
     /// Where its files are by default.
