@@ -4,14 +4,13 @@
 //! [`gateway`] and [`client`] are Caravan itself, [`strongswan`] a running charon by vici,
 //! [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that
 //! somebody else configures. What is built has one name everywhere, [`description::name_of`], so it
-//! can be found and taken down by an agent that knows nothing else. [`lender`] lends inner
-//! addresses; [`lines`] drives all of it without an agent.
+//! can be found and taken down by an agent that knows nothing else. [`lines`] drives all of it
+//! without an agent.
 
 pub mod attendant;
 pub mod client;
 pub mod foreign;
 pub mod gateway;
-pub mod lender;
 pub mod libreswan;
 pub mod lines;
 mod orders;
