@@ -398,8 +398,8 @@ impl Cli {
 }
 
 /// A command that has printed all it says.
-fn silent(done: anyhow::Result<()>) -> anyhow::Result<String> {
-    done.map(|()| String::new())
+fn silent<E: Into<anyhow::Error>>(done: Result<(), E>) -> anyhow::Result<String> {
+    done.map(|()| String::new()).map_err(Into::into)
 }
 
 /// Runs a gateway or an agent, which have no background.
