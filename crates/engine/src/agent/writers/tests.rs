@@ -312,9 +312,9 @@ proptest! {
         if let Some(quoted) = shell.strip_prefix('\'') {
             let parts = quoted[..quoted.len() - 1].split("'\\''").collect::<Vec<_>>();
             prop_assert!(parts.iter().all(|part| !part.contains('\'')));
-            prop_assert_eq!(parts.join("'"), text);
+            prop_assert_eq!(&parts.join("'"), &text);
         } else {
-            prop_assert_eq!(shell, text);
+            prop_assert_eq!(&shell, &text);
         }
         match quote::plain(Kind::Racoon, "a name", &text) {
             Ok(plain) => prop_assert!(!plain[1..plain.len() - 1].contains(['"', '\\', '\n'])),
