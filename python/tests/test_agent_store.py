@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 TOP = Path(__file__).parents[2]
 SERVERS = Path("/usr/lib/postgresql")
-ROUNDS = 15
+ROUNDS = 10
 """How often the server is killed."""
 RIVALS = 3
 """Processes that use one key at once."""
@@ -246,7 +246,12 @@ def certify(folder: Path, name: str, authority: str = "") -> None:
     argv += ["-nodes", "-days", "2", "-config", str(config)]
     argv += ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
     if authority:
-        argv += ["-CA", str(folder / f"{authority}.pem"), "-CAkey", str(folder / f"{authority}.key")]
+        argv += [
+            "-CA",
+            str(folder / f"{authority}.pem"),
+            "-CAkey",
+            str(folder / f"{authority}.key"),
+        ]
     subprocess.run(argv, check=True, capture_output=True)
 
 

@@ -92,7 +92,7 @@ pub struct Store {
 
 enum Source {
     Sqlite(sqlite::Place),
-    Postgres(postgres::Door),
+    Postgres(Box<postgres::Door>),
 }
 
 impl Database {
@@ -127,7 +127,9 @@ impl Store {
     pub async fn open(database: &Database, role: StoreRole) -> Result<Self, StoreError> {
         let source = match database {
             Database::Sqlite(path) => Source::Sqlite(sqlite::Place::claim(path, role)?),
-            Database::Postgres(server) => Source::Postgres(postgres::Door::new(server, role)?),
+            Database::Postgres(server) => {
+                Source::Postgres(Box::new(postgres::Door::new(server, role)?))
+            }
         };
         let opened = within(ADMINISTRATOR_PATIENCE, async {
             let mut link = source.connect(Missing::Made).await?;

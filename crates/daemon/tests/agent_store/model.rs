@@ -146,7 +146,10 @@ async fn compare(store: &mut Store, model: &Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(24)
+    })]
 
     #[test]
     fn the_database_is_the_model(steps in steps()) {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use daemon::agent::store::StoreRole;
+use daemon::agent::store::{Store, StoreRole};
 use engine::agent::host::{Answer, Ask, State};
 use engine::agent::target::Progress;
 use nix::libc;
@@ -201,110 +201,113 @@ async fn do_it(
     number: u8,
     mut wait: impl FnMut() -> bool,
 ) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut tell = |what: &str| {
+    let mut said = Said(Vec::new());
+    match deed {
+        Deed::HoldHost => {
+            let mut host = open(text, StoreRole::Host).await;
+            while wait() {
+                said.tell(match host.answer(&Ask::Find(handle(key))).await {
+                    Answer::Found(Some(_)) => "found",
+                    Answer::Found(None) => "unknown",
+                    _ => "unavailable",
+                });
+            }
+        }
+        Deed::Issue => {
+            let keys: Vec<_> = (0..=u8::MAX).map(|it| (handle(it), record(it))).collect();
+            let mut desk = open(text, StoreRole::Administrator).await;
+            let issued = desk.issue(&keys).await;
+            said.tell(issued.map_or("unavailable", |()| "issued"));
+        }
+        Deed::Use | Deed::Spend | Deed::Look => {
+            let mut host = open(text, StoreRole::Administrator).await;
+            let mut at_target = open(text, target(number)).await;
+            wait();
+            match deed {
+                Deed::Look => look(&mut host, &mut at_target, key, number, &mut said).await,
+                Deed::Use => use_key(&mut host, &mut at_target, key, number, &mut said).await,
+                _ => {
+                    spend(&mut at_target, key, number, &mut said).await;
+                }
+            }
+        }
+    }
+    said.0
+}
+
+/// What a process has said.
+struct Said(Vec<String>);
+
+impl Said {
+    fn tell(&mut self, what: &str) {
         say(what);
-        all.push(what.to_owned());
+        self.0.push(what.to_owned());
+    }
+}
+
+async fn look(host: &mut Store, at_target: &mut Store, key: u8, number: u8, said: &mut Said) {
+    let Answer::Found(Some(record)) = host.answer(&Ask::Find(handle(key))).await else {
+        panic!("key {key} is not found");
     };
-    if deed == Deed::HoldHost {
-        let mut host = open(text, StoreRole::Host).await;
-        while wait() {
-            tell(match host.answer(&Ask::Find(handle(key))).await {
-                Answer::Found(Some(_)) => "found",
-                Answer::Found(None) => "unknown",
-                _ => "unavailable",
-            });
-        }
-        return all;
-    }
-    if deed == Deed::Issue {
-        let keys: Vec<_> = (0..=u8::MAX).map(|it| (handle(it), record(it))).collect();
-        let issued = open(text, StoreRole::Administrator)
-            .await
-            .issue(&keys)
-            .await;
-        tell(issued.map_or("unavailable", |()| "issued"));
-        return all;
-    }
-    let mut host = open(text, StoreRole::Administrator).await;
-    let mut at_target = open(text, target(number)).await;
-    wait();
+    said.tell(match record.state {
+        State::Valid => "valid",
+        State::Taken { .. } => "taken",
+        State::Used { .. } => "used",
+        State::Failed { .. } | State::Revoked => "failed",
+    });
+    let is_new = at_target.spend(&spending(key, number)).await;
+    said.tell(match is_new.expect("an answer") {
+        true => "unspent",
+        false => "spent",
+    });
+}
+
+async fn use_key(host: &mut Store, at_target: &mut Store, key: u8, number: u8, said: &mut Said) {
     let (handle, request) = (handle(key), request(number));
-    if deed == Deed::Look {
-        let Answer::Found(Some(record)) = host.answer(&Ask::Find(handle)).await else {
-            panic!("key {key} is not found");
-        };
-        tell(match record.state {
-            State::Valid => "valid",
-            State::Taken { .. } => "taken",
-            State::Used { .. } => "used",
-            State::Failed { .. } | State::Revoked => "failed",
-        });
-        let is_new = at_target
-            .spend(&spending(key, number))
-            .await
-            .expect("an answer");
-        tell(if is_new { "unspent" } else { "spent" });
-        return all;
-    }
-    if deed == Deed::Use {
-        let found = host.answer(&Ask::Find(handle)).await;
-        assert!(matches!(
-            found,
-            Answer::Found(Some(_)) | Answer::Unavailable
-        ));
-        let take = Ask::Take {
-            handle,
-            request,
-            at: AT,
-        };
-        match host.answer(&take).await {
-            Answer::Taken => tell("taken"),
-            Answer::Unchanged(_) => {
-                tell("refused");
-                return all;
-            }
-            _ => {
-                tell("unavailable");
-                return all;
-            }
-        }
-    }
-    let spending = spending(key, number);
-    let answer = match at_target.spend(&spending).await {
-        Ok(true) => {
-            tell("spent");
-            Some(vec![number; 300])
-        }
-        Ok(false) => {
-            tell("spent before");
-            None
-        }
-        Err(_) => {
-            tell("unavailable");
-            None
-        }
+    let found = host.answer(&Ask::Find(handle)).await;
+    assert!(matches!(
+        found,
+        Answer::Found(Some(_)) | Answer::Unavailable
+    ));
+    let take = Ask::Take {
+        handle,
+        request,
+        at: AT,
     };
-    if answer.is_some() {
-        let noted = at_target.note(spending.tunnel, Progress::Arrived).await;
-        tell(if noted.is_ok() {
-            "noted"
-        } else {
-            "unavailable"
-        });
+    match host.answer(&take).await {
+        Answer::Taken => said.tell("taken"),
+        Answer::Unchanged(_) => return said.tell("refused"),
+        _ => return said.tell("unavailable"),
     }
+    let answer = spend(at_target, key, number, said).await;
     let finish = Ask::Finish {
         handle,
         request,
         answer,
     };
-    if deed == Deed::Use {
-        match host.answer(&finish).await {
-            Answer::Finished => tell("finished"),
-            _ => tell("unavailable"),
+    match host.answer(&finish).await {
+        Answer::Finished => said.tell("finished"),
+        _ => said.tell("unavailable"),
+    }
+}
+
+/// What Target does. Some: there is a tunnel, and this is the answer.
+async fn spend(at_target: &mut Store, key: u8, number: u8, said: &mut Said) -> Option<Vec<u8>> {
+    let spending = spending(key, number);
+    match at_target.spend(&spending).await {
+        Ok(true) => said.tell("spent"),
+        Ok(false) => {
+            said.tell("spent before");
+            return None;
+        }
+        Err(_) => {
+            said.tell("unavailable");
+            return None;
         }
     }
-    all
+    let noted = at_target.note(spending.tunnel, Progress::Arrived).await;
+    said.tell(noted.map_or("unavailable", |()| "noted"));
+    Some(vec![number; 300])
 }
 
 /// The work of a started process. Run as a test, it works by itself.

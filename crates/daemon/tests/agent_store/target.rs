@@ -147,6 +147,26 @@ fn members_and_their_keys() {
         assert_eq!(of(&mut store, "alice", "home", other).await, is_member);
         let fault = store.enrol("bob", "home", &[key]).await;
         assert!(matches!(fault, Err(StoreError::NoMember(who)) if who == "bob@home"));
+    });
+}
+
+#[test]
+fn a_member_that_is_written_anew_or_removed_keeps_nothing() {
+    let base = Base::new("anew");
+    run(async {
+        let mut store = base.open(target(1)).await;
+        let (key, other) = (Digest([1; 32]), Digest([2; 32]));
+        let alice = member("alice", "home");
+        store.set_member(&alice).await.expect("set");
+        let away = member("alice", "away");
+        store.set_member(&away).await.expect("set");
+        store
+            .enrol("alice", "home", &[key])
+            .await
+            .expect("enrolled");
+        let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
+            store.standing(user, host, &key).await.expect("a standing")
+        };
         // Written anew, a member has what is written, and nothing of before.
         let mut again = alice.clone();
         again.access.networks.clear();

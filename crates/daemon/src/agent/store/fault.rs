@@ -56,7 +56,11 @@ pub enum StoreError {
     #[error("{}: the database was removed or replaced", .0.display())]
     Gone(PathBuf),
     /// Another program has locked it.
-    #[error("{}: another program has locked the database for {} s", .0.display(), BUSY_MAX.as_secs())]
+    #[error(
+        "{}: another program has locked the database for {} s",
+        .0.display(),
+        BUSY_MAX.as_secs()
+    )]
     Locked(PathBuf),
     /// There is no room.
     #[error("{}: the disk or the database is full", .0.display())]

@@ -1,9 +1,9 @@
 //! The database as a file, by SQLite.
 //!
-//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk when
-//! it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in place of
-//! four, but be in a second file for long: a copy or a move of the first alone, while Host runs,
-//! would make used keys valid again. Three commits for a tunnel can be slow.
+//! **A rollback journal that is truncated, with `synchronous = EXTRA`.** A commit is on the disk
+//! when it returns, and in the file itself. With a write-ahead log it would cost one `fsync` in
+//! place of four, but be in a second file for long: a copy or a move of the first alone, while Host
+//! runs, would make used keys valid again. Three commits for a tunnel can be slow.
 //!
 //! **Locks.** `NAME.lock` beside the file has a lock of the open file description for each role,
 //! which ends with the process, however that ends. It is another file because SQLite's own locks
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use engine::agent::identity::AgentName;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{AtFlags, FcntlArg, fcntl};
 use nix::libc;
-use nix::unistd::Uid;
+use nix::unistd::{AccessFlags, Uid, faccessat};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
@@ -84,6 +84,9 @@ impl Place {
                        trusted: make it its user's own, mode 0700";
             return Err(untrusted(&folder, why));
         }
+        // SQLite would find out at the first write.
+        faccessat(&opened, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS)
+            .map_err(|fault| of_folder(&folder, fault))?;
         let path = folder.join(name);
         let mut lock_name = name.to_owned();
         lock_name.push(".lock");
@@ -234,6 +237,11 @@ fn make(path: &Path) -> io::Result<()> {
     options.open(path)?.sync_all()?;
     let folder = path.parent().unwrap_or(Path::new("."));
     files::open_folder(folder)?.sync_all()
+}
+
+fn of_folder(folder: &Path, fault: Errno) -> StoreError {
+    let why = format!("this folder cannot be written to: {}", fault.desc());
+    untrusted(folder, &why)
 }
 
 fn untrusted(path: &Path, why: &str) -> StoreError {
