@@ -300,6 +300,31 @@ def test_caravan_and_strongswan_build_a_tunnel_and_take_it_down(
         wait_untouched(network.ms, before)
 
 
+def test_a_killed_agent_leaves_nothing_in_charon(
+    ends: Mapping[str, Mapping[str, Any]], target_pem: tuple[Path, Path], output: Path
+) -> None:
+    with (
+        RemoteAccess(RemoteAccessConfig(), output) as network,
+        gateway(network.sg, target_pem) as (_, target),
+        BareStrongSwan(network.ms) as running,
+    ):
+        before = traces(network.ms)
+        target.build(end("target", "ESP", ends["target"], **ENDS))
+        for credential in (ends["client"], None):
+            with Backend(network.ms, {"strongswan": {"socket": str(running.socket)}}) as client:
+                client.build(end("client", "ESP", credential, **ENDS))
+                if credential is not None:
+                    client.wait_for("up")
+                client.process.signal(signal.SIGKILL)
+                client.process.wait(5)
+            running.process.wait_for(
+                lambda: NAME not in running.swanctl("--list-conns").stdout, "unloading", 20
+            )
+            assert running.sas() == []
+        wait_untouched(network.ms, before)
+        target.destroy()
+
+
 def test_strongswan_refuses_what_its_data_plane_cannot_do(
     ends: Mapping[str, Mapping[str, Any]], output: Path
 ) -> None:
@@ -365,6 +390,15 @@ def test_pluto_loads_each_option_and_unloads_it(
                 backend.destroy()
                 assert backend.state() == ("absent", None)
             backend.destroy()
+            # What an agent that was killed has left, another one takes down.
+            which = {"libreswan": {"folder": str(running.folder)}}
+            with Backend(host, which, "former", running.environment) as former:
+                former.build(end(side, "ESP", ends[side] if is_signed else None, **ENDS))
+                former.process.signal(signal.SIGKILL)
+                former.process.wait(5)
+            assert backend.state()[0] == "waiting"
+            backend.destroy()
+            assert backend.state() == ("absent", None)
             with pytest.raises(ValueError, match="libreswan cannot do"):
                 backend.build(end(side, "AH+ESP", None, **ENDS))
 

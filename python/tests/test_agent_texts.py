@@ -38,10 +38,13 @@ CELLS = [(side, option) for side in SIDES for option in OPTIONS]
 
 
 @pytest.fixture(scope="module")
-def signed(authority: CaravanAuthority) -> Mapping[str, object]:
-    """A credential with the client's certificate and that of the target."""
-    own, peer = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
-    return certificates(own.certificate, own.key, peer.certificate)
+def signed(authority: CaravanAuthority) -> Mapping[str, Mapping[str, object]]:
+    """Credentials of both sides, by certificates."""
+    client, target = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
+    return {
+        "client": certificates(client.certificate, client.key, target.certificate),
+        "target": certificates(target.certificate, target.key, client.certificate),
+    }
 
 
 def lines_of(text: str) -> list[str]:
@@ -222,9 +225,9 @@ def check_blocks(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_racoon_gets_a_file_of_its_grammar_and_policies(
-    side: str, option: str, signed: Mapping[str, object]
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
 ) -> None:
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("racoon", end(side, option, credential, proposals=OLD))
         assert "HISTORICAL" in made.whole
         read_setkey(made.file(f"{NAME}.setkey"))
@@ -238,9 +241,9 @@ def test_racoon_gets_a_file_of_its_grammar_and_policies(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_racoon2_gets_a_file_of_its_grammar_whose_names_all_lead_somewhere(
-    side: str, option: str, signed: Mapping[str, object]
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
 ) -> None:
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("racoon2", end(side, option, credential))
         text = made.file(".conf")
         found = tree(text)
@@ -267,13 +270,13 @@ FREESWAN = {
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_freeswan_gets_connections_of_its_grammar(
-    side: str, option: str, signed: Mapping[str, object]
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
 ) -> None:
     if option == "AH":
         with pytest.raises(ValueError, match="AH only around ESP"):
             texts("freeswan", end(side, option, proposals=OLD))
         return
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("freeswan", end(side, option, credential, proposals=OLD))
         first, *rest = lines_of(made.file(".conf"))
         assert first == "version 2.0"
@@ -303,10 +306,10 @@ MAIN = r"(?:DES|3DES)-(?:MD5|SHA)-[12]"
 @pytest.mark.parametrize("program", ["ipseccmd", "ipsecpol"])
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_dynamic_rules_of_windows_2000_are_of_their_grammar(
-    program: str, side: str, option: str, signed: Mapping[str, object]
+    program: str, side: str, option: str, signed: Mapping[str, Mapping[str, object]]
 ) -> None:
     rule = rf"{program} -f {FILTER} -n {METHOD}(?: {METHOD})* -t {ADDRESS} -a {PROOF} -1s {MAIN}"
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts(program, end(side, option, credential, proposals=OLD))
         lines = made.file("-up.cmd").split("\r\n")
         rules = [line for line in lines if line.startswith(program)]
@@ -403,9 +406,9 @@ def check_powershell(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
-    side: str, option: str, signed: Mapping[str, object]
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
 ) -> None:
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("windows", end(side, option, credential))
         up, down = (check_powershell(made.file(name)) for name in (".up.ps1", ".down.ps1"))
         for name in up:
@@ -423,9 +426,9 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_caravan_reads_what_is_written_for_it(
-    side: str, option: str, signed: Mapping[str, object], tmp_path: Path
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]], tmp_path: Path
 ) -> None:
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("caravan", end(side, option, credential), tmp_path)
         for path, text in made.files.items():
             Path(path).write_text(text)
@@ -440,13 +443,13 @@ def test_caravan_reads_what_is_written_for_it(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_libreswan_reads_the_connections_that_are_written_for_it(
-    side: str, option: str, signed: Mapping[str, object], tmp_path: Path
+    side: str, option: str, signed: Mapping[str, Mapping[str, object]], tmp_path: Path
 ) -> None:
     if option == "AH+ESP":
         with pytest.raises(ValueError, match="not both"):
             texts("libreswan", end(side, option))
         return
-    for credential in (signed, None):
+    for credential in (signed[side], None):
         made = texts("libreswan", end(side, option, credential), tmp_path)
         text = made.file(".conf")
         assert addconn(tmp_path, text) == ""

@@ -35,7 +35,7 @@ SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 FILE_BYTES = 300_000
 ETHER_TYPE_IPV4 = 0x0800
 CLIENT = ["requested", "accepted", "up"]
-HOST = ["authenticated", "key-taken", "referred", "key-used"]
+HOST = ["authenticated", "key-taken", "referred", "authorized", "key-used"]
 TARGET = ["admitted", "built", "authorized", "up"]
 """The lines of each agent's log for one tunnel."""
 KEYS = 40

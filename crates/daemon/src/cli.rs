@@ -380,18 +380,9 @@ impl Cli {
             }
             Command::Check { file } => commands::check(&file)?,
             Command::Pki(command) => pki::run(&command)?,
-            Command::Bench(args) => {
-                bench::run(&args)?;
-                String::new()
-            }
-            Command::Link(args) => {
-                link::run(&args)?;
-                String::new()
-            }
-            Command::Wireless(args) => {
-                wireless::run(&args)?;
-                String::new()
-            }
+            Command::Bench(args) => silent(bench::run(&args))?,
+            Command::Link(args) => silent(link::run(&args))?,
+            Command::Wireless(args) => silent(wireless::run(&args))?,
             Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
@@ -402,22 +393,18 @@ impl Cli {
                 })?;
                 String::new()
             }
-            Command::TunnelEnd => {
-                attendant::run()?;
-                String::new()
-            }
-            Command::TunnelBackend => {
-                lines::run()?;
-                String::new()
-            }
-            Command::Packet(args) => {
-                packet::run(args)?;
-                String::new()
-            }
+            Command::TunnelEnd => silent(attendant::run())?,
+            Command::TunnelBackend => silent(lines::run())?,
+            Command::Packet(args) => silent(packet::run(args))?,
         };
         console::say(&text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A command that has printed all it says.
+fn silent<E: Into<anyhow::Error>>(done: Result<(), E>) -> anyhow::Result<String> {
+    done.map(|()| String::new()).map_err(Into::into)
 }
 
 /// Runs a gateway or an agent, which have no background.

@@ -1,8 +1,10 @@
-//! VICI, the control protocol of strongSwan's charon (its file `src/libcharon/plugins/vici/README.md`).
+//! VICI, the control protocol of strongSwan's charon (its file
+//! `src/libcharon/plugins/vici/README.md`).
 //!
 //! A packet on the socket is its length in four octets, then [`Packet`]. A message is elements:
 //! sections, key/value pairs and lists. Everything is bounded, although charon is trusted: what it
-//! lists has names and addresses that strangers chose. Left out: the transport, which is the owner's.
+//! lists has names and addresses that strangers chose. Left out: the transport, which is the
+//! owner's.
 
 use crate::codec::{Malformed, Reader, Writer};
 

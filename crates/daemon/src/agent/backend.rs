@@ -1,11 +1,11 @@
-//! Back-ends of tunnel agents: each builds one end of a tunnel by an implementation of IPsec that is
-//! there, tells how it is, and takes it down again.
+//! Back-ends of tunnel agents: each builds one end of a tunnel by an implementation of IPsec that
+//! is there, tells how it is, and takes it down again.
 //!
 //! [`gateway`] and [`client`] are Caravan itself, [`strongswan`] a running charon by vici,
-//! [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that somebody
-//! else configures. What is built has one name everywhere, [`description::name_of`], so it can be
-//! found and taken down by an agent that knows nothing else. [`lines`] drives all
-//! of it without an agent.
+//! [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that
+//! somebody else configures. What is built has one name everywhere, [`description::name_of`], so it
+//! can be found and taken down by an agent that knows nothing else. [`lines`] drives all of it
+//! without an agent.
 
 pub mod attendant;
 pub mod client;

@@ -10,7 +10,13 @@ use bed::{Bed, Ended};
 
 /// Lines of each agent's log for one tunnel, in their order.
 const CLIENT: [&str; 3] = ["requested", "accepted", "up"];
-const HOST: [&str; 4] = ["authenticated", "key-taken", "referred", "key-used"];
+const HOST: [&str; 5] = [
+    "authenticated",
+    "key-taken",
+    "referred",
+    "authorized",
+    "key-used",
+];
 const TARGET: [&str; 4] = ["admitted", "built", "authorized", "up"];
 
 #[test]

@@ -2,12 +2,12 @@
 //! commands to construct and commands to destroy, from one [`Description`].
 //!
 //! The paper's agents need no change in any implementation of IPsec: they write its configuration
-//! and run its commands. Those of its time are here too, marked as historical. Each writer says what
-//! its implementation cannot do, with a reason, before anything is written.
+//! and run its commands. Those of its time are here too, marked as historical. Each writer says
+//! what its implementation cannot do, with a reason, before anything is written.
 //!
 //! Nothing that comes from the other end is put into a text as it is: names and suites are parsed
-//! ([`super::description`]), suites are written in the implementation's own words, and every text is
-//! quoted all the same. Left out: what a machine must have besides (a running charon, pluto or
+//! ([`super::description`]), suites are written in the implementation's own words, and every text
+//! is quoted all the same. Left out: what a machine must have besides (a running charon, pluto or
 //! iked), and IKE version 2.
 
 mod caravan;
@@ -32,6 +32,7 @@ use super::description::Description;
 use super::objectives::{Options, SecurityOption};
 
 pub use caravan::{Places, toml};
+pub use libreswan::leftovers;
 pub use strongswan::{Vici, vici};
 pub use texts::{Order, TextFile, Texts};
 
@@ -106,6 +107,11 @@ impl Kind {
             self,
             Self::Ipseccmd | Self::Ipsecpol | Self::FreeSwan | Self::Racoon
         )
+    }
+
+    /// Whether it agrees on keys with the other end by itself.
+    pub const fn has_ike(self) -> bool {
+        !matches!(self, Self::Xfrm | Self::Setkey)
     }
 
     /// Where its files are by default.

@@ -1,5 +1,5 @@
-//! `caravan tunnel-end`: the process between an agent and Client's end of a tunnel. It waits for the
-//! end of its standard input, which the kernel closes however the agent ends. Then it takes the
+//! `caravan tunnel-end`: the process between an agent and Client's end of a tunnel. It waits for
+//! the end of its standard input, which the kernel closes however the agent ends. Then it takes the
 //! tunnel down: as `caravan down` does, with the tunnel's folder, or by unloading it from charon.
 //!
 //! The configuration, certificates and key of a `caravan up` come over standard input and go into
@@ -316,7 +316,8 @@ fn run_charon(load: Load) -> anyhow::Result<()> {
         Ok(()) => String::new(),
         Err(fault) => fault.to_string().replace('\n', " "),
     };
-    writeln!(io::stdout(), "{line}")?;
+    // An agent that was killed meanwhile hears nothing. Its tunnel is unloaded all the same.
+    let _ = writeln!(io::stdout(), "{line}");
     while loaded.is_ok() && is_open() {}
     runtime.block_on(async {
         let mut charon = Vici::open(&load.socket).await?;

@@ -2,8 +2,9 @@
 //! agent writes a file for each tunnel, and which it reads again on request.
 //!
 //! A tunnel's file names its peer by the certificate of minutes alone. The gateway needs another
-//! connection of its own, so that it runs and answers while there is no tunnel. That one's name comes
-//! before `cta-` in the alphabet: the first name of a process is that of its folder of leases.
+//! connection of its own, so that it runs and answers while there is no tunnel. That one's name
+//! comes before `cta-` in the alphabet: the first name of a process is that of its folder of
+//! leases.
 
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! A running pluto, by its configuration and `ipsec auto`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use engine::agent::TunnelId;
 use engine::agent::description::{Description, Side};
 use engine::agent::objectives::SecurityOption;
-use engine::agent::writers::{Kind, Order, Texts, write_in};
-use std::collections::BTreeMap;
+use engine::agent::writers::{Kind, Order, Texts, leftovers, write_in};
 
 use super::{BackendError, State, name_of, orders};
 
@@ -65,11 +65,8 @@ impl Libreswan {
 
     pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
         let name = name_of(tunnel);
-        // An end of a former agent: its connections have names that begin so.
-        let former = || {
-            let words = ["ipsec", "auto", "--delete", &name].map(str::to_owned);
-            vec![Order(words.to_vec())]
-        };
+        // An end of a former agent.
+        let former = || leftovers(tunnel, &self.folder.to_string_lossy());
         let orders = self.ends.get(&tunnel).map(|end| end.destroy.clone());
         let failed = orders::run_all(orders.unwrap_or_else(former)).await;
         orders::remove_files(&self.folder, &name)?;

@@ -25,8 +25,8 @@ pub(super) fn write_files(texts: &Texts) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Writes a new file, mode 0600. What was there under this name is removed first: nothing is written
-/// through a link, or into a file that somebody else has open.
+/// Writes a new file, mode 0600. What was there under this name is removed first: nothing is
+/// written through a link, or into a file that somebody else has open.
 pub(super) fn write_private(path: &Path, octets: &[u8]) -> Result<(), BackendError> {
     let told = |fault| BackendError::file("cannot write", path)(fault);
     match fs::remove_file(path) {

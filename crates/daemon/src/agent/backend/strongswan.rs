@@ -1,5 +1,5 @@
-//! A running charon, by vici: credentials and the connection are loaded for one tunnel, and unloaded
-//! with it. Nothing is written to a disk.
+//! A running charon, by vici: credentials and the connection are loaded for one tunnel, and
+//! unloaded with it. Nothing is written to a disk.
 //!
 //! charon keeps the certificates of a connection until it ends or somebody clears its credentials.
 //! They are trusted for nothing by themselves: the connection that named them is gone, and the one

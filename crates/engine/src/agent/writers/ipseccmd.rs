@@ -1,7 +1,7 @@
 //! Windows 2000 and XP: `ipsecpol` and `ipseccmd` in their dynamic mode. Historical.
 //!
-//! Each run adds a rule, which ends with the service that holds it. A tunnel takes two: one for what
-//! goes out and one for what comes in. There is no mode config, and rules trust an authority.
+//! Each run adds a rule, which ends with the service that holds it. A tunnel takes two: one for
+//! what goes out and one for what comes in. There is no mode config, and rules trust an authority.
 
 use std::net::IpAddr;
 

@@ -9,13 +9,16 @@ use crypto::packet::{Encryption, Integrity};
 use zeroize::Zeroizing;
 
 use super::quote::plain;
-use super::texts::Texts;
+use super::texts::{Order, Texts};
 use super::{Kind, WriteFault, words};
-use crate::agent::description::{Credential, Description, Inner, Name, NameKind, Side};
+use crate::agent::TunnelId;
+use crate::agent::description::{Credential, Description, Inner, Name, NameKind, Side, name_of};
 use crate::agent::objectives::SecurityOption;
 use crate::suite::{EspSuite, IkeSuite};
 
 const KIND: Kind = Kind::Libreswan;
+/// Networks of a tunnel: those of Tunneling Info.
+const NETWORKS_MAX: usize = 16;
 /// Debian's and Fedora's place of the database. Beside another folder it is in that one.
 const DATABASE: &str = "sql:/var/lib/ipsec/nss";
 
@@ -26,10 +29,7 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
         .notes
         .push("ipsec.conf needs ikev1-policy=accept in its config setup");
     let file = |end: &str| format!("{folder}/{name}{end}");
-    let database = match folder == KIND.folder() {
-        true => DATABASE.to_owned(),
-        false => format!("sql:{folder}/nss"),
-    };
+    let database = database(folder);
     match &it.credential {
         Credential::Certificates { chain, key, peer } => {
             texts.certificates(file(".pem"), chain);
@@ -64,15 +64,38 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
         texts.undo(&["ipsec", "auto", "--delete", name]);
     }
     if matches!(it.credential, Credential::Certificates { .. }) {
-        let peer = format!("{name}-peer");
-        texts.undo(&["certutil", "-D", "-d", &database, "-n", &peer]);
-        texts.undo(&["certutil", "-F", "-d", &database, "-n", &name]);
+        forget(&mut texts, &name, &database);
     }
     texts.remove_files();
     if matches!(it.credential, Credential::PresharedKey(_)) {
         texts.undo(&["ipsec", "auto", "--rereadsecrets"]);
     }
     Ok(texts)
+}
+
+/// Takes down all that an end of this tunnel may have left, whatever it was.
+pub fn leftovers(tunnel: TunnelId, folder: &str) -> Vec<Order> {
+    let name = name_of(tunnel);
+    let mut texts = Texts::of(KIND);
+    texts.undo(&["ipsec", "auto", "--delete", &name]);
+    for at in 1..NETWORKS_MAX {
+        texts.undo(&["ipsec", "auto", "--delete", &format!("{name}-{at}")]);
+    }
+    forget(&mut texts, &name, &database(folder));
+    texts.destroy
+}
+
+fn forget(texts: &mut Texts, name: &str, database: &str) {
+    let peer = format!("{name}-peer");
+    texts.undo(&["certutil", "-D", "-d", database, "-n", &peer]);
+    texts.undo(&["certutil", "-F", "-d", database, "-n", name]);
+}
+
+fn database(folder: &str) -> String {
+    match folder == KIND.folder() {
+        true => DATABASE.to_owned(),
+        false => format!("sql:{folder}/nss"),
+    }
 }
 
 /// Brings certificates and key into the database. The PKCS #12 file is gone at once.

@@ -1,7 +1,7 @@
 //! FreeBSD's racoon2: a file for its iked and spmd, which makes the kernel's policies itself.
 //!
-//! Client has no address inside, since iked asks for one in IKE version 2 alone; its selector is its
-//! own address. Target takes it from the exchange.
+//! Client has no address inside, since iked asks for one in IKE version 2 alone; its selector is
+//! its own address. Target takes it from the exchange.
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
