@@ -33,13 +33,13 @@ from caravan.testbed.capture import (
     IPPROTO_UDP,
     Frame,
 )
-from caravan.testbed.dot1x.bed import Arrival, Bed
+from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import Proof
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.policies import POLICIES
-from caravan.testbed.dot1x.subnets import SCENARIOS
+from caravan.testbed.dot1x.subnets import MN1, SCENARIOS, SECOND, Node, Subnet
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
@@ -164,6 +164,26 @@ def is_expected(frame: Frame) -> bool:
         ports = {int.from_bytes(frame.payload[at : at + 2]) for at in (0, 2)}
         return bool(ports & {REGISTRATION_PORT, IKE_PORT})
     return frame.protocol in (IPPROTO_ESP, IPPROTO_ICMP)
+
+
+@pytest.mark.root
+def test_who_roams_comes_from_home_under_every_policy(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A binding that is there already is only renewed, which takes less time than a new one."""
+    places = []
+    arrive = Cell.arrive
+
+    def noted(cell: Cell, node: Node, at: Subnet) -> Arrival:
+        if node == MN1:
+            places.append((bed.is_at_home(node), at))
+        return arrive(cell, node, at)
+
+    monkeypatch.setattr(Cell, "arrive", noted)
+    for _ in range(2):
+        with bed.cell(POLICIES["pn-1"], SCENARIOS[7]):
+            assert not bed.is_at_home(MN1)
+    assert places[1] == places[3] == (True, SECOND)
 
 
 @pytest.mark.root

@@ -109,7 +109,10 @@ fn a_peer_with_the_first_word_waits_for_the_node() {
     let taken = exchange.over(&way).expect("no device");
     assert_eq!(taken.rounds, 2);
     let send_s = taken.send_s.expect("a time");
-    assert!((send_s - (3.0 + 1.05 + 1.1 + 1.05)).abs() < 1e-9, "{send_s}");
+    assert!(
+        (send_s - (3.0 + 1.05 + 1.1 + 1.05)).abs() < 1e-9,
+        "{send_s}"
+    );
 }
 
 #[test]
@@ -173,7 +176,9 @@ fn what_is_no_exchange_is_refused() {
     }
     let asked = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"peer\"\nsays = \"x\"\nsource = \
                  \"a page\"\nbytes = 98\nrelayed = 98\n";
-    let fault = Exchange::parse("x", asked).expect_err("relayed").to_string();
+    let fault = Exchange::parse("x", asked)
+        .expect_err("relayed")
+        .to_string();
     assert!(fault.contains("answers nothing"), "{fault}");
     let text = "name = \"x\"\ntitle = \"x\"\n[[message]]\nfrom = \"node\"\nsays = \"x\"\nsource = \
                 \"a page\"\nwork = [\"guess\"]\n";

@@ -134,15 +134,20 @@ impl Blueprint {
         None
     }
 
-    /// Seconds of the frames of a dialogue from one step to another, with what RADIUS takes.
+    /// Seconds of the frames of a dialogue from one step to another, with what RADIUS takes. The
+    /// station's last message ends it when it leaves.
     pub(super) fn dialogue_s(&self, point: usize, steps: &[Step]) -> Option<f64> {
         let radio = self.joints.iter().position(|joint| joint.far == point)?;
         let server = self.nodes[point].radius;
         let shape = &self.joints[radio].up;
         let mut seconds = 0.0;
-        for step in steps {
+        for (index, step) in steps.iter().enumerate() {
+            seconds += step.station_s;
+            if step.is_from_station && index + 1 == steps.len() {
+                break;
+            }
             seconds += sends_s(shape, f64::from(step.frame_bytes)) + shape.mean_delay_s();
-            seconds += step.station_s + step.server_s;
+            seconds += step.server_s;
             if let (Some(bytes), Some(server)) = (step.relayed_bytes, server) {
                 let ends = match step.is_from_station {
                     true => (point, server),
