@@ -14,6 +14,7 @@ from doc_pages import DOCS, blocks
 from caravan.testbed.agents import (
     PRIVATE_NETWORK,
     SERVER_ADDRESS,
+    TARGET_ADDRESS,
     Agent,
     AgentNetwork,
     Event,
@@ -24,7 +25,7 @@ from caravan.testbed.agents import (
     write_target,
 )
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.capture import IPPROTO_ESP, Capture
+from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_TCP, Capture
 from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
 from caravan.testbed.process import Process
@@ -53,6 +54,7 @@ class Pair:
         return f"{self.client}-{self.target}{'-nat' if self.has_nat else ''}"
 
 
+PLAIN = Pair("caravan", "caravan")
 PAIRS = [
     Pair("caravan", "caravan", has_nat=True),
     Pair("caravan", "strongswan"),
@@ -233,15 +235,46 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("bed", PAIRS[1:], ids=str, indirect=True)
 def test_an_option_that_an_end_lacks_is_refused_before_the_key_is_spent(bed: Bed) -> None:
-    if "strongswan" not in (bed.pair.client, bed.pair.target):
-        pytest.skip("Caravan has all options")
     number = bed.next_key()
     refused = bed.client(number, "--objectives", "NonRepudiation")
     done = refused.process.wait(30)
     assert done.code == 1 and "the key is not spent" in done.stderr
     with bed.client(number) as client:
         assert bed.state(client.wait_for("up").fields["key"]) == "used"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+@pytest.mark.parametrize(
+    ("objectives", "option", "protocols"),
+    [
+        ("none", "Native", {IPPROTO_TCP}),
+        ("NonRepudiation", "AH", {IPPROTO_AH}),
+        ("DataExchangeConf", "ESP", {IPPROTO_ESP}),
+        ("DataExchangeConf,NonRepudiation", "AH+ESP", {IPPROTO_AH}),
+    ],
+)
+def test_objectives_choose_the_option_and_packets_pass_by_it(
+    bed: Bed, objectives: str, option: str, protocols: set[int]
+) -> None:
+    number = bed.next_key()
+    # Without a NAT, ESP may use UDP too.
+    capture = Capture(bed.network.net, "target0", bed.folder / f"{number}.pcap")
+    with capture, bed.client(number, "--objectives", objectives) as client:
+        up = client.wait_for("up")
+        assert up.fields["option"] == option
+        bed.wait_for_target("up", up.fields["key"])
+        if option == "Native":
+            # Nothing leads to the private network but an ordinary route.
+            bed.network.net.add_route(PRIVATE_NETWORK, TARGET_ADDRESS)
+        assert bed.fetch() == bed.digest
+    large = [frame for frame in capture.frames() if len(frame.data) > 1000]
+    seen = {IPPROTO_ESP if frame.is_udp_esp else frame.protocol for frame in large}
+    assert seen == protocols
+    if option == "Native":
+        bed.network.net.remove_route(PRIVATE_NETWORK, TARGET_ADDRESS)
 
 
 @pytest.mark.root

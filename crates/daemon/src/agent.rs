@@ -116,7 +116,7 @@ pub struct RunArgs {
     config: PathBuf,
 }
 
-/// Runs a command. Returns the text to print. `runtime_dir` has the control sockets of this program.
+/// Runs a command. Returns the text to print. `runtime_dir` has this program's control sockets.
 pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
     let served = match command {
         Command::Client(args) => wait(client::run(*args, runtime_dir)),

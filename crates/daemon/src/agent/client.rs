@@ -47,8 +47,8 @@ pub struct ClientArgs {
     /// Your name, as Host knows it
     #[arg(long, value_name = "NAME", value_parser = user_id)]
     user: String,
-    /// What the tunnel shall give, such as DataExchangeConf,NonRepudiation; `caravan tunnel-agent
-    /// tables` explains them
+    /// What the tunnel shall give, such as DataExchangeConf,NonRepudiation, or none; `caravan
+    /// tunnel-agent tables` explains them
     #[arg(
         long,
         value_name = "NAME,...",
@@ -56,7 +56,7 @@ pub struct ClientArgs {
         value_parser = objective,
         default_value = "CommTrustedChannel,DataExchangeConf,CryptoCommChannel"
     )]
-    objectives: Vec<Objective>,
+    objectives: Vec<Objectives>,
     /// The key sheet, a text; without it, its lines are read from standard input
     #[arg(long, value_name = "FILE")]
     sheet: Option<PathBuf>,
@@ -85,11 +85,21 @@ pub(super) fn user_id(text: &str) -> Result<String, String> {
     }
 }
 
-fn objective(text: &str) -> Result<Objective, String> {
-    Objective::of_name(text).ok_or_else(|| {
+fn objective(text: &str) -> Result<Objectives, String> {
+    if text == "none" {
+        return Ok(Objectives::default());
+    }
+    let one = Objective::of_name(text);
+    one.map(|one| [one].into_iter().collect()).ok_or_else(|| {
         let all = Objective::ALL.map(Objective::name).map(|name| &name[2..]);
-        format!("objectives are {}", all.join(", "))
+        format!("objectives are {}, or none", all.join(", "))
     })
+}
+
+/// All objectives of several sets.
+fn together(sets: &[Objectives]) -> Objectives {
+    let all = Objective::ALL.into_iter();
+    all.filter(|one| sets.iter().any(|set| set.has(*one))).collect()
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.
@@ -120,7 +130,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         handle,
         pair,
         user: args.user,
-        objectives: args.objectives.into_iter().collect::<Objectives>(),
+        objectives: together(&args.objectives),
         options: ends.options,
         lifetime: args.lifetime.0,
         tunnel_key: tunnel_key.public_info(),
@@ -226,7 +236,10 @@ mod tests {
         for wrong in ["", "-a", "a b", "a@b", "a\"", "ä", &"x".repeat(65)] {
             assert!(user_id(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(objective("NonRepudiation"), Ok(Objective::NonRepudiation));
+        let sets = ["NonRepudiation", "none"].map(|word| objective(word).unwrap());
+        assert_eq!(sets[1], Objectives::default());
+        let one: Objectives = [Objective::NonRepudiation].into_iter().collect();
+        assert_eq!(together(&sets), one);
         assert!(objective("x").unwrap_err().contains("DataExchangeConf"));
     }
 

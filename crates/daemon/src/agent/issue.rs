@@ -107,23 +107,8 @@ pub(super) async fn issue(
     folder: &Path,
 ) -> anyhow::Result<String> {
     memory::hide()?;
-    let days = args.valid.0.as_secs() / 86_400;
-    ensure!(
-        days <= LIFETIME_MAX_DAYS && args.valid.0.as_secs() >= 60,
-        "--valid: from 1 minute to {LIFETIME_MAX_DAYS} days"
-    );
-    let seconds = i64::try_from(args.valid.0.as_secs())?;
-    let not_after = Calendar(calendar().0.saturating_add(seconds));
-    let head = Head {
-        host: key_file::load(&config.keys_file)?.identity(),
-        addresses: config.addresses.clone(),
-        target: target_of(args, config)?,
-        not_after,
-    };
-    ensure!(
-        !head.addresses.is_empty(),
-        "Host's file has no addresses for the sheet: addresses = [\"host.example:51516\"]"
-    );
+    let head = head_of(args, config)?;
+    let not_after = head.not_after;
     if args.legacy {
         ensure!(
             config.is_legacy,
@@ -173,6 +158,27 @@ pub(super) async fn issue(
         day(not_after),
         args.out.display()
     ))
+}
+
+fn head_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Head> {
+    let days = args.valid.0.as_secs() / 86_400;
+    ensure!(
+        days <= LIFETIME_MAX_DAYS && args.valid.0.as_secs() >= 60,
+        "--valid: from 1 minute to {LIFETIME_MAX_DAYS} days"
+    );
+    let seconds = i64::try_from(args.valid.0.as_secs())?;
+    let not_after = Calendar(calendar().0.saturating_add(seconds));
+    let head = Head {
+        host: key_file::load(&config.keys_file)?.identity(),
+        addresses: config.addresses.clone(),
+        target: target_of(args, config)?,
+        not_after,
+    };
+    ensure!(
+        !head.addresses.is_empty(),
+        "Host's file has no addresses for the sheet: addresses = [\"host.example:51516\"]"
+    );
+    Ok(head)
 }
 
 fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprint> {

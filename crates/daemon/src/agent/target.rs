@@ -14,7 +14,8 @@ use crypto::cert::SigningKey;
 use engine::agent::TunnelId;
 use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
-use engine::agent::identity::{AgentName, Identity};
+use engine::agent::identity::{AgentName, Identity, Keys};
+use engine::agent::objectives::Options;
 use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Output, Target};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -76,16 +77,7 @@ pub(super) async fn run(
         let is_up = up.contains(&one.spending.tunnel);
         one.has_arrived = is_up && (one.has_arrived || !is_files);
     }
-    let machine = target::Config {
-        keys,
-        hosts: config.hosts.iter().map(host_entry).collect(),
-        options: ends.options,
-        addresses: config.addresses.clone(),
-        proposals: config.proposals.clone(),
-        identity: config.identity.clone(),
-        chain: own.chain.clone(),
-        accepts_legacy: config.is_legacy,
-    };
+    let machine = machine_of(&config, keys, ends.options, &own);
     let random = key_file::seed()?.stream("target", 0);
     let (clock, now) = (times.clock(), times.now());
     let mut serving = Serving {
@@ -116,6 +108,20 @@ pub(super) async fn run(
     drop(serving);
     close(ends, thread, answered, reported).await;
     ended
+}
+
+/// What the machine is and allows.
+fn machine_of(config: &TargetConfig, keys: Keys, options: Options, own: &OwnEnd) -> target::Config {
+    target::Config {
+        keys,
+        hosts: config.hosts.iter().map(host_entry).collect(),
+        options,
+        addresses: config.addresses.clone(),
+        proposals: config.proposals.clone(),
+        identity: config.identity.clone(),
+        chain: own.chain.clone(),
+        accepts_legacy: config.is_legacy,
+    }
 }
 
 /// Waits until the workers have done what was ordered.

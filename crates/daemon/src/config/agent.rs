@@ -2,20 +2,23 @@
 //!
 //! One file has one role. Keys, certificates and databases are named here and read by the agents.
 
+mod peers;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use crypto::ed25519::VerifyKey;
-use crypto::hpke::PublicKey;
 use document::{Fault, Item, Value};
 use engine::agent::description::{Name, Proposals};
-use engine::agent::identity::{AgentName, Fingerprint, Identity};
+use engine::agent::identity::Identity;
 use engine::agent::sheet::{ADDRESS_MAX, HOSTS_MAX};
 use wire::agent::{PORT, is_text};
 
 use super::read::{Keys, Read, ReadTable};
 use super::{ConfigError, Origin, read};
+use peers::{KnownHost, KnownTarget, known_hosts, known_targets};
+
+pub use peers::{identity_of, identity_text};
 
 /// Algorithms if the file names none: what every back-end of today has.
 const PROPOSALS: [&str; 6] = [
@@ -30,8 +33,6 @@ const PROPOSALS: [&str; 6] = [
 const PROPOSALS_MAX: usize = 8;
 /// Addresses of a Target, for the same reason.
 const ADDRESSES_MAX: usize = 4;
-/// Octets of a Host's name, so that User@Host is an IKE identity everywhere.
-const HOST_NAME_MAX: usize = 63;
 
 /// A checked file.
 pub enum AgentConfig {
@@ -235,35 +236,6 @@ impl Read for BackEndKind {
     }
 }
 
-/// The public keys of an agent, as `caravan tunnel-agent init` prints them.
-impl Read for Identity {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        let text = item.text()?;
-        identity_of(text).ok_or_else(|| {
-            item.fault(
-                "this is not the identity of an agent: the 128 hexadecimal digits that `caravan \
-                 tunnel-agent init` prints",
-            )
-        })
-    }
-}
-
-/// Reads what [`identity_text`] has made.
-pub fn identity_of(text: &str) -> Option<Identity> {
-    let octets = super::wireless::octets_of(text)?;
-    let (sealing, signing) = octets.split_first_chunk::<32>()?;
-    Some(Identity {
-        sealing: PublicKey(*sealing),
-        signing: VerifyKey(signing.try_into().ok()?),
-    })
-}
-
-/// Both public keys in hexadecimal.
-pub fn identity_text(identity: &Identity) -> String {
-    let octets = identity.sealing.0.iter().chain(&identity.signing.0);
-    octets.map(|octet| format!("{octet:02x}")).collect()
-}
-
 /// The file as written.
 enum AgentTable {
     Client(ClientTable),
@@ -302,24 +274,6 @@ struct TargetTable {
     hosts: BTreeMap<String, KnownHost>,
     legacy: bool,
     back_end: BackEndTable,
-}
-
-/// `[targets.NAME]`
-struct KnownTarget {
-    known: Known,
-    address: SocketAddr,
-}
-
-/// `[hosts.NAME]`
-struct KnownHost {
-    known: Known,
-    addresses: Vec<IpAddr>,
-}
-
-/// An agent's public keys, or the file that has them.
-struct Known {
-    identity: Option<Identity>,
-    identity_file: Option<PathBuf>,
 }
 
 /// `[back_end]`
@@ -397,55 +351,6 @@ impl ReadTable for TargetTable {
     }
 }
 
-impl Known {
-    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            identity: keys.given("identity")?,
-            identity_file: keys.given("identity_file")?,
-        })
-    }
-
-    fn check(&self, item: &Item, place: [&str; 2], folder: &Path) -> Result<Identity, Fault> {
-        let at = |key: &str, what: String| at(item, &[place[0], place[1], key], what);
-        match (self.identity, &self.identity_file) {
-            (Some(identity), None) => Ok(identity),
-            (None, Some(name)) => {
-                let path = folder.join(name);
-                let text = read(&path, Origin::Files)
-                    .map_err(|fault| at("identity_file", fault.to_string()))?;
-                identity_of(text.trim()).ok_or_else(|| {
-                    let what = "this is not what `caravan tunnel-agent init` has written";
-                    at("identity_file", format!("{}: {what}", path.display()))
-                })
-            }
-            _ => Err(at(
-                "identity",
-                "identity or identity_file: what `caravan tunnel-agent init` prints there, or \
-                 the file *.pub that it makes"
-                    .to_owned(),
-            )),
-        }
-    }
-}
-
-impl ReadTable for KnownTarget {
-    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            known: Known::of(keys)?,
-            address: keys.needed("address", "address = \"192.0.2.9:51516\"")?,
-        })
-    }
-}
-
-impl ReadTable for KnownHost {
-    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            known: Known::of(keys)?,
-            addresses: keys.needed("addresses", "addresses = [\"192.0.2.1\"]")?,
-        })
-    }
-}
-
 impl ReadTable for BackEndTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
@@ -482,17 +387,7 @@ impl HostTable {
         for address in &self.addresses {
             check_place(item, address)?;
         }
-        let mut fingerprints: BTreeMap<Fingerprint, String> = BTreeMap::new();
-        let mut targets = BTreeMap::new();
-        for (name, target) in self.targets {
-            let identity = target.known.check(item, ["targets", &name], folder)?;
-            let other = fingerprints.insert(identity.fingerprint(), name.clone());
-            if let Some(other) = other {
-                let text = format!("this has the identity of {other} too");
-                return Err(at(item, &["targets", &name], text));
-            }
-            targets.insert(name, (identity, target.address));
-        }
+        let targets = known_targets(self.targets, item, folder)?;
         Ok(HostConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,
@@ -543,35 +438,6 @@ impl TargetTable {
             back_end: self.back_end.check(item, folder)?,
         })
     }
-}
-
-type Hosts = BTreeMap<String, (Identity, Vec<IpAddr>)>;
-
-fn known_hosts(
-    tables: BTreeMap<String, KnownHost>,
-    item: &Item,
-    folder: &Path,
-) -> Result<Hosts, Fault> {
-    let mut names: BTreeMap<AgentName, String> = BTreeMap::new();
-    let mut hosts = BTreeMap::new();
-    for (name, host) in tables {
-        let is_sign = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
-        if name.len() > HOST_NAME_MAX || name.is_empty() || !name.chars().all(is_sign) {
-            let text = "users are known as USER@NAME: letters, digits, '.', '-' and '_'";
-            return Err(at(item, &["hosts", &name], text));
-        }
-        if host.addresses.is_empty() {
-            let text = "from nowhere it can say nothing";
-            return Err(at(item, &["hosts", &name, "addresses"], text));
-        }
-        let identity = host.known.check(item, ["hosts", &name], folder)?;
-        if let Some(other) = names.insert(identity.name(), name.clone()) {
-            let text = format!("this has the identity of {other} too");
-            return Err(at(item, &["hosts", &name], text));
-        }
-        hosts.insert(name, (identity, host.addresses));
-    }
-    Ok(hosts)
 }
 
 impl BackEndTable {

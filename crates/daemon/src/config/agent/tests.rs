@@ -1,5 +1,8 @@
 use std::path::PathBuf;
 
+use crypto::ed25519::VerifyKey;
+use crypto::hpke::PublicKey;
+
 use super::*;
 
 fn identity(octet: u8) -> Identity {
