@@ -5,14 +5,15 @@
 //! other programs, and its gateway must still be found. Left out: TCP, search lists, names that
 //! only other services of the host know.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::dns::backup::RESOLV_CONF;
+use crate::sys::random;
 
 /// The resolvers behind systemd-resolved's own, which only forwards.
 const BEHIND_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
@@ -74,7 +75,7 @@ fn resolvers(texts: &[String]) -> Vec<IpAddr> {
 /// Sends one question to one resolver.
 fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<IpAddr>> {
     let mut id = [0; 2];
-    File::open("/dev/urandom")?.read_exact(&mut id)?;
+    random(&mut id)?;
     let Some(question) = question(id, name, kind) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
