@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
+use crate::agent::socks;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
@@ -229,6 +230,13 @@ enum Command {
         802.11 over another interface, the air. docs/vpn-wireless.md shows how."
     )]
     Wireless(wireless::Args),
+    /// Bring one connection up without root, as a SOCKS server on this machine
+    #[command(after_help = "Example:\n  caravan socks -c ms1.toml\n  \
+        curl --proxy socks5h://caravan:PASSWORD@127.0.0.1:1080 http://10.1.0.1/\n\n\
+        It prints the address with a password, drawn anew at each start: without it, every user\n\
+        of this machine could use the tunnel. Names are resolved at the far end. It changes\n\
+        nothing on this machine. docs/vpn-socks.md shows how.")]
+    Socks(socks::command::Args),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
@@ -369,18 +377,10 @@ impl Cli {
             }
             Command::Check { file } => commands::check(&file)?,
             Command::Pki(command) => pki::run(&command)?,
-            Command::Bench(args) => {
-                bench::run(&args)?;
-                String::new()
-            }
-            Command::Link(args) => {
-                link::run(&args)?;
-                String::new()
-            }
-            Command::Wireless(args) => {
-                wireless::run(&args)?;
-                String::new()
-            }
+            Command::Bench(args) => silent(bench::run(&args))?,
+            Command::Link(args) => silent(link::run(&args))?,
+            Command::Wireless(args) => silent(wireless::run(&args))?,
+            Command::Socks(args) => silent(socks::command::run(&args))?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
                     role: args.role,
@@ -390,14 +390,16 @@ impl Cli {
                 })?;
                 String::new()
             }
-            Command::Packet(args) => {
-                packet::run(args)?;
-                String::new()
-            }
+            Command::Packet(args) => silent(packet::run(args))?,
         };
         console::say(&text)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A command that has said what it has to say.
+fn silent<E: Into<anyhow::Error>>(done: Result<(), E>) -> anyhow::Result<String> {
+    done.map(|()| String::new()).map_err(Into::into)
 }
 
 /// Runs a gateway or an agent, which have no background.

@@ -7,9 +7,12 @@
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`token`], [`console`].
 //!
+//! Tunnel agents: [`agent`], and tunnels without root ([`agent::socks`]).
+//!
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
 //! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
 
+pub mod agent;
 pub mod bench;
 pub mod blocks;
 pub mod capture;
