@@ -10,7 +10,8 @@
 //! Tunnel agents: [`agent`], and tunnels without root ([`agent::socks`]).
 //!
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
-//! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
+//! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`],
+//! [`users`].
 
 pub mod agent;
 pub mod bench;
@@ -47,4 +48,5 @@ pub mod sys;
 pub mod token;
 pub mod tun;
 pub mod udp;
+pub mod users;
 pub mod wireless;
