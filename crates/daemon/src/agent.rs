@@ -15,15 +15,17 @@ mod clock;
 mod drops;
 mod ends;
 mod host;
+pub mod hygiene;
 mod issue;
 mod key_file;
 mod log;
-mod memory;
 mod paper;
 mod sheet_file;
+pub mod socks;
 pub mod store;
 mod tables;
 mod target;
+pub mod token;
 mod worker;
 mod write;
 

@@ -14,6 +14,7 @@ use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::backend::{attendant, lines};
+use crate::agent::socks;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
@@ -234,6 +235,13 @@ enum Command {
     /// Get a tunnel from the machine at hand by a key that works once
     #[command(subcommand)]
     TunnelAgent(agent::Command),
+    /// Bring one connection up without root, as a SOCKS server on this machine
+    #[command(after_help = "Example:\n  caravan socks -c ms1.toml\n  \
+        curl --proxy socks5h://caravan:PASSWORD@127.0.0.1:1080 http://10.1.0.1/\n\n\
+        It prints the address with a password, drawn anew at each start: without it, every user\n\
+        of this machine could use the tunnel. Names are resolved at the far end. It changes\n\
+        nothing on this machine. docs/vpn-socks.md shows how.")]
+    Socks(socks::command::Args),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
     Steward(StewardArgs),
@@ -384,6 +392,7 @@ impl Cli {
             Command::Link(args) => silent(link::run(&args))?,
             Command::Wireless(args) => silent(wireless::run(&args))?,
             Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
+            Command::Socks(args) => silent(socks::command::run(&args))?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
                     role: args.role,

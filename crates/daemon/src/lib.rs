@@ -9,10 +9,11 @@
 //! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`token`], [`console`].
 //!
-//! Tunnel agents: [`agent`].
+//! Tunnel agents: [`agent`], and tunnels without root ([`agent::socks`]).
 //!
 //! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
-//! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
+//! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`],
+//! [`users`].
 
 pub mod agent;
 pub mod bench;
@@ -49,4 +50,5 @@ pub mod sys;
 pub mod token;
 pub mod tun;
 pub mod udp;
+pub mod users;
 pub mod wireless;

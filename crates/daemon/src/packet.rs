@@ -166,7 +166,7 @@ impl TwoEnds {
             has_udp_segments: false,
         };
         let mut seed = [0; 32];
-        io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut seed)?;
+        crate::sys::random(&mut seed)?;
         let random = Seed::new(seed).stream("packet", 0);
         let mut sender = OutboundPlane::new(random, offloads);
         let mut receiver = InboundPlane::new(offloads);

@@ -7,7 +7,7 @@ mod bundle;
 mod skip;
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ use crypto::cert::{
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
+
+use crate::sys;
 
 /// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
 /// positive, at most 20 bytes).
@@ -411,9 +413,7 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
 
 fn random<const N: usize>() -> anyhow::Result<Zeroizing<[u8; N]>> {
     let mut octets = Zeroizing::new([0; N]);
-    File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut octets[..]))
-        .context("cannot read /dev/urandom")?;
+    sys::random(&mut octets[..]).context("the kernel gives no random octets")?;
     Ok(octets)
 }
 

@@ -10,10 +10,11 @@ use std::io;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
-use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
 use crate::files;
 use crate::sandbox::{self, Sandbox};
+use crate::users::User;
 
 /// The user that the systemd units and `make install` create.
 pub const SYSTEM_USER: &str = "caravan";
@@ -71,7 +72,7 @@ impl Speaker {
         }
         let is_root = Uid::effective().is_root();
         let found = match is_root {
-            true => User::from_name(SYSTEM_USER).ok().flatten(),
+            true => User::of_name(SYSTEM_USER),
             false => None,
         };
         let is_there = found.is_some();
@@ -82,7 +83,7 @@ impl Speaker {
 
     /// Its name, as `status` shows it.
     fn name(&self) -> String {
-        let own = || User::from_uid(Uid::effective()).ok().flatten();
+        let own = || User::of_number(Uid::effective());
         let user = self.user.clone().or_else(own);
         user.map_or_else(|| Uid::effective().to_string(), |user| user.name)
     }
@@ -222,10 +223,7 @@ fn limit_bounding_set(keep: &CapsHashSet) -> Result<(), PrivilegeError> {
 }
 
 fn find_user(name: &str) -> Result<User, PrivilegeError> {
-    match User::from_name(name) {
-        Ok(Some(user)) => Ok(user),
-        _ => Err(PrivilegeError::NoUser(name.to_owned())),
-    }
+    User::of_name(name).ok_or_else(|| PrivilegeError::NoUser(name.to_owned()))
 }
 
 fn become_user(user: Uid, group: Gid) -> Result<(), PrivilegeError> {

@@ -5,17 +5,20 @@
 //! other programs, and its gateway must still be found. Left out: TCP, search lists, names that
 //! only other services of the host know.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::dns::backup::RESOLV_CONF;
+use crate::sys::random;
+use crate::users::IS_STATIC;
 
 /// The resolvers behind systemd-resolved's own, which only forwards.
 const BEHIND_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+const HOSTS: &str = "/etc/hosts";
 const PORT: u16 = 53;
 /// Resolvers to ask, and how long each may take for one question.
 const RESOLVERS_MAX: usize = 3;
@@ -37,8 +40,8 @@ enum Kind {
 
 /// The addresses of a name. On failure, the system's reason.
 pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>> {
-    let fault = match (name, port).to_socket_addrs() {
-        Ok(found) => return Ok(found.collect()),
+    let fault = match by_system(name, port) {
+        Ok(found) => return Ok(found),
         Err(fault) => fault,
     };
     let files = [RESOLV_CONF, BEHIND_RESOLVED].map(fs::read_to_string);
@@ -57,13 +60,49 @@ pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>
     Err(fault)
 }
 
-/// The resolvers in these files, except the host's own, which was already asked.
+/// What the C library's name service says. A static program reads /etc/hosts alone: it must not
+/// load plugins, see [`crate::users`].
+fn by_system(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if !IS_STATIC {
+        return (name, port).to_socket_addrs().map(Iterator::collect);
+    }
+    let text = fs::read_to_string(HOSTS).unwrap_or_default();
+    let mut found = in_hosts(&text, name);
+    found.extend(name.parse::<IpAddr>().ok());
+    match found.is_empty() {
+        true => Err(io::Error::other(format!(
+            "neither {HOSTS} nor a resolver of {RESOLV_CONF} knows {name}"
+        ))),
+        false => Ok(found
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, port))
+            .collect()),
+    }
+}
+
+/// The addresses of a name in hosts(5).
+fn in_hosts(text: &str, name: &str) -> Vec<IpAddr> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or(""));
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let address = words.next()?.parse().ok()?;
+        words
+            .any(|word| word.eq_ignore_ascii_case(name))
+            .then_some(address)
+    };
+    lines.filter_map(of_line).collect()
+}
+
+/// The resolvers in these files, except the host's own, which was already asked: but by no static
+/// program.
 fn resolvers(texts: &[String]) -> Vec<IpAddr> {
     let lines = texts.iter().flat_map(|text| text.lines());
     let named = lines.filter_map(|line| line.trim().strip_prefix("nameserver"));
     let addresses = named.filter_map(|word| word.trim().parse().ok());
     let mut found: Vec<IpAddr> = Vec::new();
-    for address in addresses.filter(|address: &IpAddr| !address.is_loopback()) {
+    for address in addresses.filter(|address: &IpAddr| IS_STATIC || !address.is_loopback()) {
         if !found.contains(&address) {
             found.push(address);
         }
@@ -74,13 +113,14 @@ fn resolvers(texts: &[String]) -> Vec<IpAddr> {
 /// Sends one question to one resolver.
 fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<IpAddr>> {
     let mut id = [0; 2];
-    File::open("/dev/urandom")?.read_exact(&mut id)?;
+    random(&mut id)?;
     let Some(question) = question(id, name, kind) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let to = SocketAddr::new(resolver, PORT);
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_mark(mark)?;
+    // Without the right to mark, there are no blocks of ours either.
+    let _ = socket.set_mark(mark);
     // From here on, datagrams of others are not received.
     socket.connect(&to.into())?;
     let socket = UdpSocket::from(socket);
@@ -186,6 +226,19 @@ mod tests {
         out.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60, 0, 3, 1, b'b', 0]);
         out.extend([1, b'b', 0, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
         out
+    }
+
+    #[test]
+    fn a_file_of_hosts_is_read() {
+        let text = "127.0.0.1 localhost\n# 192.0.2.9 sg.example\n192.0.2.1\tsg.example sg # ours\n\
+                    2001:db8::1 SG.example\nnonsense sg\n";
+        let found: Vec<String> = in_hosts(text, "sg.example")
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found, ["192.0.2.1", "2001:db8::1"]);
+        assert_eq!(in_hosts(text, "sg").len(), 1);
+        assert_eq!(in_hosts(text, "ours"), [IpAddr::V4(Ipv4Addr::LOCALHOST); 0]);
     }
 
     #[test]

@@ -80,6 +80,7 @@ const POINT_HEAD: [u8; 2] = [0x04, 32];
 impl Token {
     /// Logs in.
     pub fn open(place: Place<'_>) -> anyhow::Result<Self> {
+        demand_modules()?;
         let module = &trusted(place.module)?;
         let library =
             Pkcs11::new(module).with_context(|| format!("cannot load {}", module.display()))?;
@@ -236,9 +237,21 @@ impl Token {
     }
 }
 
+/// Refuses in a static program. The C library would load a module there with a second copy of
+/// itself, if it finds one.
+pub(crate) fn demand_modules() -> anyhow::Result<()> {
+    if cfg!(target_feature = "crt-static") {
+        bail!(
+            "this program is one static file, which loads no module of PKCS #11: use one with \
+             shared libraries, or caravan-token for one-time keys"
+        );
+    }
+    Ok(())
+}
+
 /// The whole path of a module whose code nobody else could have written: it is loaded into this
 /// process, which may be root's.
-fn trusted(module: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn trusted(module: &Path) -> anyhow::Result<PathBuf> {
     let whole = module
         .canonicalize()
         .with_context(|| format!("cannot load {}", module.display()))?;

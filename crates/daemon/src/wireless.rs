@@ -17,8 +17,7 @@ mod shim;
 mod stopwatch;
 mod tap;
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -32,6 +31,7 @@ use crate::config::wireless::load;
 use crate::console;
 use crate::planes::Clock;
 use crate::privileges::{self, Speaker};
+use crate::sys;
 use air::Air;
 use capture::Capture;
 use key_log::KeyLog;
@@ -106,7 +106,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn seed() -> anyhow::Result<Seed> {
     let mut octets = Zeroizing::new([0; 32]);
-    let read = File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut octets[..]));
-    read.context("cannot read /dev/urandom")?;
+    sys::random(&mut octets[..]).context("the kernel gives no random octets")?;
     Ok(Seed::new(*octets))
 }

@@ -38,6 +38,8 @@ pub mod ip;
 pub mod isakmp;
 pub mod mip4;
 pub mod skip;
+pub mod socks;
+pub mod token;
 pub mod vici;
 pub mod vnet;
 

@@ -9,6 +9,7 @@ from pathlib import Path
 BINARY_VARIABLE = "CARAVAN"
 """The path of the program; default: `target/release/caravan` of a checkout, otherwise the wheel's.
 """
+TOKEN_VARIABLE = "CARAVAN_TOKEN"
 TOP = Path(__file__).resolve().parents[3]
 """The top of a checkout; a wheel has no `crates` there."""
 
@@ -25,6 +26,15 @@ def caravan_binary() -> Path:
         remedy = f"install the wheel again, or set {BINARY_VARIABLE}"
     if not path.is_file():
         raise FileNotFoundError(f"no caravan program at {path}: {remedy}")
+    return path
+
+
+def token_helper() -> Path:
+    """`caravan-token`, beside the program or where `CARAVAN_TOKEN` says."""
+    named = os.environ.get(TOKEN_VARIABLE)
+    path = Path(named).absolute() if named else caravan_binary().with_name("caravan-token")
+    if not path.is_file():
+        raise FileNotFoundError(f"no helper for tokens at {path}: make release")
     return path
 
 

@@ -25,7 +25,7 @@ use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
-use super::{ends, key_file, memory, sheet_file};
+use super::{ends, hygiene, key_file, sheet_file};
 use crate::config::agent::{AgentConfig, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
@@ -99,12 +99,13 @@ fn objective(text: &str) -> Result<Objectives, String> {
 /// All objectives of several sets.
 fn together(sets: &[Objectives]) -> Objectives {
     let all = Objective::ALL.into_iter();
-    all.filter(|one| sets.iter().any(|set| set.has(*one))).collect()
+    all.filter(|one| sets.iter().any(|set| set.has(*one)))
+        .collect()
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.
 pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
-    memory::hide()?;
+    hygiene::keep_private();
     let config = config_of(args.config.as_deref())?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
     // Not before: ^C ends whoever types.

@@ -16,7 +16,7 @@ use super::drops::Shown;
 use super::log::Log;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
-use super::{key_file, memory};
+use super::{hygiene, key_file};
 use crate::config::agent::HostConfig;
 use crate::service::{self, Signalled, Signals};
 
@@ -28,7 +28,7 @@ const ANSWERS_MAX: usize = 64;
 /// Serves until SIGTERM or SIGINT.
 pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
-    memory::hide()?;
+    hygiene::keep_private();
     let keys = key_file::load(&config.keys_file)?;
     let mut times = Times::start();
     let log = Log::open(

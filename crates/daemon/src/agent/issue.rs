@@ -19,7 +19,7 @@ use super::clock::calendar;
 use super::paper::{Format, Sheet, day};
 use super::sheet_file::token_name;
 use super::store::{Database, Store, StoreRole};
-use super::{key_file, memory};
+use super::{hygiene, key_file};
 use crate::config::agent::HostConfig;
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
@@ -106,7 +106,7 @@ pub(super) async fn issue(
     config: &HostConfig,
     folder: &Path,
 ) -> anyhow::Result<String> {
-    memory::hide()?;
+    hygiene::keep_private();
     let head = head_of(args, config)?;
     let not_after = head.not_after;
     if args.legacy {
@@ -302,7 +302,7 @@ fn hex(octets: &[u8]) -> String {
 
 /// Makes keys where their user is. Returns the text to print.
 pub(super) fn make(args: &MakeArgs) -> anyhow::Result<String> {
-    memory::hide()?;
+    hygiene::keep_private();
     let token = args.token.open()?;
     let (keys, halves) = made(args.count, token.as_ref(), false)?;
     let public: String = halves

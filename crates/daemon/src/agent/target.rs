@@ -31,7 +31,7 @@ use super::ends::{self, Ends, Order, Report};
 use super::log::Log;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
-use super::{key_file, memory};
+use super::{hygiene, key_file};
 use crate::config::agent::{BackEndKind, TargetConfig};
 use crate::service::{self, Signalled, Signals};
 use pool::Pool;
@@ -50,7 +50,7 @@ pub(super) async fn run(
     runtime_dir: PathBuf,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
-    memory::hide()?;
+    hygiene::keep_private();
     let keys = key_file::load(&config.keys_file)?;
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();

@@ -318,7 +318,7 @@ fn beyond_pools(connection: &Connection, pools: &[Pool]) -> Vec<BeyondPools> {
 pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded: &mut Loaded) {
     let mut warnings = Vec::new();
     if let Some(user) = &file.daemon.user
-        && !matches!(nix::unistd::User::from_name(user), Ok(Some(_)))
+        && crate::users::User::of_name(user).is_none()
     {
         let text = format!(
             "user: there is no user {user:?} on this machine: `useradd --system {user}` makes one"

@@ -152,7 +152,7 @@ impl Process {
     ) -> anyhow::Result<Self> {
         let capture = capture.map(|(file, keys)| record(file, keys)).transpose()?;
         let clock = Clock::start();
-        let mut entropy = Entropy::open()?;
+        let mut entropy = Entropy;
         let seed = entropy.seed()?;
         let (tun, udp) = (Arc::new(tun), Arc::new(udp));
         let mut outbound = OutboundPlane::new(seed.stream("outbound", 0), tun.offloads());

@@ -1,0 +1,97 @@
+//! The PIN of a token: from a file or descriptor, or typed on the terminal.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+/// Octets of a PIN, more than any token takes.
+const PIN_MAX: usize = 255;
+/// ^C and ^D, as the terminal gives them while it makes no signals of them.
+const CANCELS: [u8; 2] = [3, 4];
+
+/// The first line of a file.
+pub(super) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
+    line(&mut File::open(path)?, |octet| octet == b'\n')
+}
+
+/// Asks on the terminal of this process, whatever its standard input is. Nothing is shown.
+pub(super) fn ask(label: &str) -> io::Result<Zeroizing<String>> {
+    let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
+    write!(terminal, "PIN of the token {label}: ")?;
+    let silent = Silent::begin(terminal.try_clone()?)?;
+    let typed = line(&mut terminal, |octet| octet == b'\n');
+    drop(silent);
+    writeln!(terminal)?;
+    let typed = typed?;
+    match typed.bytes().any(|octet| CANCELS.contains(&octet)) {
+        true => Err(io::ErrorKind::Interrupted.into()),
+        false => Ok(typed),
+    }
+}
+
+fn line(source: &mut impl Read, is_end: impl Fn(u8) -> bool) -> io::Result<Zeroizing<String>> {
+    let mut octets = Zeroizing::new([0u8; PIN_MAX + 1]);
+    let mut len = 0;
+    while len < octets.len() && source.read(&mut octets[len..=len])? > 0 && !is_end(octets[len]) {
+        len += 1;
+    }
+    if len > PIN_MAX {
+        return Err(io::Error::other("the PIN is too long"));
+    }
+    let text = core::str::from_utf8(&octets[..len]).map_err(io::Error::other)?;
+    let text = text.trim_end_matches('\r');
+    match text.is_empty() {
+        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        false => Ok(Zeroizing::new(text.to_owned())),
+    }
+}
+
+/// A terminal that neither shows what is typed nor makes signals of it, until this is dropped.
+struct Silent {
+    terminal: File,
+    before: Termios,
+}
+
+impl Silent {
+    fn begin(terminal: File) -> io::Result<Self> {
+        let before = tcgetattr(&terminal)?;
+        let mut silent = before.clone();
+        silent
+            .local_flags
+            .remove(LocalFlags::ECHO | LocalFlags::ISIG);
+        tcsetattr(&terminal, SetArg::TCSAFLUSH, &silent)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        // There is nobody to tell.
+        let _ = tcsetattr(&self.terminal, SetArg::TCSAFLUSH, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &[u8]) -> Option<String> {
+        let read = line(&mut &*text, |octet| octet == b'\n').ok();
+        read.map(|pin| pin.to_string())
+    }
+
+    #[test]
+    fn a_pin_is_the_first_line_and_has_a_limit() {
+        assert_eq!(of(b"1234\nnext").as_deref(), Some("1234"));
+        assert_eq!(of(b"12 34\r\n").as_deref(), Some("12 34"));
+        assert_eq!(of(b"1234").as_deref(), Some("1234"));
+        assert_eq!(of(b"\n"), None);
+        assert_eq!(of(b""), None);
+        assert_eq!(of(b"\xff\n"), None);
+        assert_eq!(of(&[b'1'; PIN_MAX]), Some("1".repeat(PIN_MAX)));
+        assert_eq!(of(&[b'1'; PIN_MAX + 1]), None);
+    }
+}

@@ -1,0 +1,150 @@
+"""The program as one static file, in a root file system that has nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.binary import TOP
+from caravan.testbed.caravan import Caravan, write_files
+from caravan.testbed.connection import Connection
+from caravan.testbed.inventory import Inventory
+from caravan.testbed.remote_access import SERVER_ADDRESS
+from caravan.testbed.traffic import make_file, ping, serve_files
+from caravan.threeways.measurement import Keys, tunnel_ends
+
+pytestmark = pytest.mark.root
+
+NOBODY = "65534:65534"
+READY_S = 20.0
+FILE_BYTES = 1_000_000
+NAMED = """
+[connections.home]
+legacy = true
+aggressive = true
+remote_addrs = ["sg.example"]
+vips = ["0.0.0.0"]
+local = { auth = "psk", secret = "a secret of a test", id = "ms.example" }
+remote = { auth = "psk", id = "sg.example" }
+[connections.home.children.net]
+remote_ts = ["10.1.0.0/24"]
+"""
+
+
+@pytest.fixture(scope="module")
+def ends(keys: Keys) -> tuple[Connection, Connection]:
+    return tunnel_ends(keys, "aes128gcm16-modp2048")
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    """Builds it; nothing is done if nothing has changed. `CARAVAN_STATIC` names a built one."""
+    named = os.environ.get("CARAVAN_STATIC")
+    if named is None:
+        subprocess.run([TOP / "tools" / "static"], check=True, capture_output=True)
+    return Path(named or TOP / "target" / "static" / "caravan")
+
+
+@pytest.fixture
+def network(output: Path) -> Iterator[RemoteAccess]:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        yield network
+
+
+@pytest.fixture
+def root(tmp_path: Path, program: Path) -> Path:
+    """A root file system with the program alone."""
+    folder = tmp_path / "root"
+    folder.mkdir()
+    folder.chmod(0o755)
+    tmp_path.chmod(0o755)
+    tmp_path.parent.chmod(0o755)
+    shutil.copy(program, folder / "caravan")
+    return folder
+
+
+def put(root: Path, file: Path) -> None:
+    """The configuration and its keys."""
+    for path in file.parent.iterdir():
+        shutil.copy(path, root / path.name)
+        (root / path.name).chmod(0o644)
+
+
+def said(*argv: str | Path) -> tuple[int, str]:
+    """The exit code of a program, and what it writes."""
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_it_needs_no_library_and_says_what_it_cannot(root: Path) -> None:
+    _, text = said("readelf", "-lW", root / "caravan")
+    assert "LOAD" in text and "INTERP" not in text
+    own = ("chroot", root, "/caravan")
+    code, text = said(*own, "socks", "--help")
+    assert code == 0 and "without root" in text
+    # There is neither a resolver nor a file that names one.
+    (root / "client.toml").write_text(NAMED)
+    code, text = said(*own, "socks", "-c", "/client.toml")
+    assert code in (1, 2) and "sg.example" in text
+    # Nor a user.
+    code, text = said(*own, "up", "-c", "/client.toml", "--user", "somebody")
+    assert code in (1, 2) and '"somebody"' in text
+    (root / "module.so").write_bytes(b"no library")
+    (root / "pin").write_text("1234")
+    at = ("--module", "/module.so", "--token", "work", "--pin-file", "/pin")
+    code, text = said(*own, "pki", "skip", "--name", "ms1", "--out", "/", *at)
+    assert code == 1 and "one static file" in text
+
+
+def test_without_root_it_works_in_an_empty_root_file_system(
+    network: RemoteAccess, ends: tuple[Connection, Connection], root: Path
+) -> None:
+    on_gateway, on_station = ends
+    put(root, write_files(network.ms, on_station))
+    make_file(network.server.logs / "served" / "file", FILE_BYTES)
+    serve_files(network.server, network.server.logs / "served", SERVER_ADDRESS)
+    files = sorted(root.iterdir())
+    with Caravan(network.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        before = Inventory.take(network.ms)
+        argv = ["chroot", f"--userspec={NOBODY}", str(root), "/caravan", "socks"]
+        argv += ["-c", "/caravan.toml", "--listen", "127.0.0.1:0"]
+        way = network.ms.popen(argv, name="socks")
+        way.wait_for(lambda: "up: " in way.stdout(), "the tunnel", READY_S)
+        proxy = way.stdout().splitlines()[0]
+        argv = ["curl", "-sS", "--proxy", proxy, "--write-out", "%{size_download}"]
+        argv += ["--output", "/dev/null", f"http://{SERVER_ADDRESS}/file"]
+        assert network.ms.run(argv, name="curl").stdout == str(FILE_BYTES)
+        assert way.stop().code == 0
+        assert before.changes(Inventory.take(network.ms)) == []
+    assert sorted(root.iterdir()) == files
+
+
+def test_with_root_it_makes_its_device_there(
+    network: RemoteAccess, ends: tuple[Connection, Connection], root: Path
+) -> None:
+    """It needs `/dev/net/tun`, and `/proc` and `/dev/null` to start its steward."""
+    on_gateway, on_station = ends
+    put(root, write_files(network.ms, on_station))
+    for folder in ("proc", "dev/net"):
+        (root / folder).mkdir(parents=True)
+    binds = [f"mount --rbind /proc {root}/proc"]
+    for device in ("dev/net/tun", "dev/null"):
+        (root / device).touch()
+        binds.append(f"mount --bind /{device} {root}/{device}")
+    script = " && ".join([*binds, f"exec chroot {root} /caravan up -c /caravan.toml"])
+    with Caravan(network.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        argv = ["unshare", "--mount", "sh", "-c", script]
+        up = network.ms.popen(argv, name="up")
+        gateway.process.wait_for(gateway.is_established, "the tunnel", READY_S)
+        assert ping(network.ms, SERVER_ADDRESS, 3).received == 3
+        # What the root file system lacks is said, and does not end it.
+        assert "the program nft is not installed" in up.stderr()
+        up.stop()

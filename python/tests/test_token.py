@@ -1,0 +1,130 @@
+"""`caravan-token` with SoftHSM: keys are made on the token and sign there. A second implementation
+of its messages speaks over the pipe."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from caravan.testbed.binary import token_helper
+
+SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
+LABEL = "work"
+PIN = "1234"
+HANDLE, OTHER = bytes(range(16)), bytes(16)
+LIST, OPEN, MAKE, FIND, SIGN = range(1, 6)
+TOKENS, OPENED, PUBLIC, SIGNATURE, REFUSED, REMOVED = range(1, 7)
+NO_TOKEN, WRONG_PIN, NO_PIN, NO_KEY, SEVERAL_KEYS, NOT_OPEN, MALFORMED = 2, 3, 4, 6, 7, 9, 11
+
+pytestmark = pytest.mark.root
+
+
+class Helper:
+    """A running helper."""
+
+    def __init__(self, pin: Path, module: str = SOFTHSM) -> None:
+        argv = [str(token_helper()), "--module", module, "--pin-file", str(pin)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, kind: int, body: bytes = b"") -> tuple[int, bytes]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(struct.pack("!HB", len(body) + 1, kind) + body)
+        self.process.stdin.flush()
+        return self.hear()
+
+    def hear(self) -> tuple[int, bytes]:
+        assert self.process.stdout is not None
+        (length,) = struct.unpack("!H", self.process.stdout.read(2))
+        message = self.process.stdout.read(length)
+        return message[0], message[1:]
+
+    def open(self, label: str = LABEL) -> tuple[int, bytes]:
+        return self.ask(OPEN, bytes([len(label)]) + label.encode())
+
+    def __enter__(self) -> Helper:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A token of SoftHSM, and the file of its PIN."""
+    (tmp_path / "tokens").mkdir()
+    settings = tmp_path / "softhsm2.conf"
+    settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    file = tmp_path / "pin"
+    file.write_text(f"{PIN}\n")
+    argv = ["softhsm2-util", "--init-token", "--free", "--label", LABEL]
+    subprocess.run([*argv, "--pin", PIN, "--so-pin", "5678"], check=True, capture_output=True)
+    yield file
+
+
+def verify(public: bytes, signature: bytes, octets: bytes) -> None:
+    Ed25519PublicKey.from_public_bytes(public).verify(signature, octets)
+
+
+def test_a_key_is_made_on_the_token_and_signs_there(pin: Path) -> None:
+    octets = os.urandom(4_096)
+    with Helper(pin) as helper:
+        kind, tokens = helper.ask(LIST)
+        assert kind == TOKENS and tokens[:6] == bytes([1, len(LABEL)]) + LABEL.encode()
+        assert helper.ask(SIGN, HANDLE + octets) == (REFUSED, bytes([NOT_OPEN]))
+        assert helper.open() == (OPENED, b"")
+        assert helper.ask(FIND, HANDLE) == (REFUSED, bytes([NO_KEY]))
+        kind, public = helper.ask(MAKE, HANDLE)
+        assert kind == PUBLIC
+        assert helper.ask(MAKE, HANDLE) == (REFUSED, bytes([SEVERAL_KEYS]))
+        kind, another = helper.ask(MAKE, OTHER)
+        assert kind == PUBLIC and another != public
+    # Another process finds it again.
+    with Helper(pin) as helper:
+        assert helper.open() == (OPENED, b"")
+        assert helper.ask(FIND, HANDLE) == (PUBLIC, public)
+        kind, signature = helper.ask(SIGN, HANDLE + octets)
+        assert kind == SIGNATURE
+        verify(public, signature, octets)
+        with pytest.raises(InvalidSignature):
+            verify(another, signature, octets)
+        assert helper.process.stdin is not None
+        helper.process.stdin.close()
+        assert helper.process.wait(10) == 0
+
+
+def test_each_refusal_has_its_code_and_the_helper_goes_on(pin: Path, tmp_path: Path) -> None:
+    with Helper(pin) as helper:
+        assert helper.open("another") == (REFUSED, bytes([NO_TOKEN]))
+        assert helper.ask(99) == (REFUSED, bytes([MALFORMED]))
+        pin.write_text("4321\n")
+        assert helper.open() == (REFUSED, bytes([WRONG_PIN]))
+        pin.write_text("")
+        assert helper.open() == (REFUSED, bytes([NO_PIN]))
+        pin.write_text(PIN)
+        assert helper.open() == (OPENED, b"")
+    with Helper(pin) as helper:
+        # A length that no message has: it ends, for what follows cannot be read.
+        assert helper.process.stdin is not None
+        helper.process.stdin.write(b"\xff\xff")
+        helper.process.stdin.flush()
+        assert helper.process.wait(10) == 1
+
+
+def test_the_removal_of_the_token_is_told(pin: Path, tmp_path: Path) -> None:
+    with Helper(pin) as helper:
+        assert helper.open() == (OPENED, b"")
+        assert helper.ask(MAKE, HANDLE)[0] == PUBLIC
+        shutil.rmtree(tmp_path / "tokens")
+        (tmp_path / "tokens").mkdir()
+        assert helper.hear() == (REMOVED, b"")
+        assert helper.process.wait(10) == 0
