@@ -323,6 +323,9 @@ struct UnderWay {
     octets: Vec<u8>,
 }
 
+/// When a frame was due, and how long others had the link before.
+type Turn = (Instant, Duration);
+
 /// The link and the frames in flight on it.
 struct Line {
     link: Link<File, Stream>,
@@ -496,7 +499,7 @@ impl Line {
     }
 
     /// The next frame to send; one that is not charged is due at no time.
-    fn next_due(&mut self, now: Instant) -> Option<(Option<(Instant, Duration)>, Vec<u8>)> {
+    fn next_due(&mut self, now: Instant) -> Option<(Option<Turn>, Vec<u8>)> {
         if let Some(frame) = self.free.pop() {
             return Some((None, frame));
         }
