@@ -323,7 +323,7 @@ struct UnderWay {
     octets: Vec<u8>,
 }
 
-/// When a frame is due, and how long it waited for the medium.
+/// When a frame was due, and how long others had the link before.
 type Turn = (Instant, Duration);
 
 /// The link and the frames in flight on it.
