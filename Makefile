@@ -48,6 +48,9 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/caravan
 	strip --strip-debug -o $(DESTDIR)$(PREFIX)/bin/caravan $(BINARY)
 	chmod 755 $(DESTDIR)$(PREFIX)/bin/caravan
+	if [ -x $(dir $(BINARY))caravan-token ]; then \
+	  strip --strip-debug -o $(DESTDIR)$(PREFIX)/bin/caravan-token $(dir $(BINARY))caravan-token; \
+	  chmod 755 $(DESTDIR)$(PREFIX)/bin/caravan-token; fi
 	for unit in caravan-gateway.service caravan-home-agent.service \
 		caravan-foreign-agent.service caravan-firewall.service caravan@.service; do \
 	  sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/$$unit \

@@ -1,7 +1,7 @@
 //! Users by name and by number.
 //!
-//! A program with shared libraries asks the C library, which may load plugins of its name service. A
-//! static one must not: the plugin brings a C library of its own, and both crash. It reads
+//! A program with shared libraries asks the C library, which may load plugins of its name service.
+//! A static one must not: the plugin brings a C library of its own, and both crash. It reads
 //! /etc/passwd, so it does not know users that only a plugin knows.
 
 use nix::unistd::{Gid, Uid, User as Known};

@@ -268,7 +268,14 @@ fn there_are_no_more_connections_than_allowed() {
 #[test]
 fn the_end_of_the_tunnel_is_told() {
     let far = Far::start(true);
-    let mut way = begun(&far);
+    // An address of its own: other tests listen at the same time.
+    let listen = "127.8.7.6:0".parse().expect("an address");
+    let order_of = Order {
+        listen,
+        ..order(&far)
+    };
+    let mut way = Way::start(order_of).expect("a way");
+    until(&mut way, is_up);
     let mut program = program(&way);
     assert_eq!(ask(&mut program, &to(HOST, ECHO_PORT)), 0);
     far.end_tunnel();

@@ -101,8 +101,14 @@ impl Server {
         };
         self.part(&mut batch);
         info!(?end, "the tunnel without root has ended");
-        self.tell_counts.send_replace(self.counts);
-        self.tell_state.send_replace(State::Over(end));
+        // Whoever hears of the end finds its port closed.
+        let (tell_state, tell_counts, counts) = self.close();
+        tell_counts.send_replace(counts);
+        tell_state.send_replace(State::Over(end));
+    }
+
+    fn close(self) -> (watch::Sender<State>, watch::Sender<Counts>, Counts) {
+        (self.tell_state, self.tell_counts, self.counts)
     }
 
     /// Everything does what it can. Returns why it is over, if it is.
