@@ -223,7 +223,7 @@ fn host_of(path: &Path) -> anyhow::Result<(HostConfig, PathBuf)> {
 
 fn target_of(path: &Path) -> anyhow::Result<(TargetConfig, PathBuf)> {
     match load(path)? {
-        AgentConfig::Target(config) => Ok((config, folder_of(path))),
+        AgentConfig::Target(config) => Ok((*config, folder_of(path))),
         other => wrong(path, &other, "target"),
     }
 }

@@ -99,7 +99,8 @@ fn objective(text: &str) -> Result<Objectives, String> {
 /// All objectives of several sets.
 fn together(sets: &[Objectives]) -> Objectives {
     let all = Objective::ALL.into_iter();
-    all.filter(|one| sets.iter().any(|set| set.has(*one))).collect()
+    all.filter(|one| sets.iter().any(|set| set.has(*one)))
+        .collect()
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.

@@ -137,7 +137,7 @@ mod tests {
     fn a_half_written_key_is_a_typing_error() {
         let text = sheet();
         let cut = text.len() - 20;
-        let said = find(text[..cut].as_bytes(), 2, |_| {}).err().unwrap();
+        let said = find(&text.as_bytes()[..cut], 2, |_| {}).err().unwrap();
         assert!(said.to_string().contains("typing error"), "{said}");
         assert!(find(&b"Keys\n"[..], 1, |_| {}).is_err());
     }

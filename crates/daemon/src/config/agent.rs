@@ -41,7 +41,7 @@ pub enum AgentConfig {
     /// Keeps the one-time keys.
     Host(HostConfig),
     /// The other end of tunnels.
-    Target(TargetConfig),
+    Target(Box<TargetConfig>),
 }
 
 /// Which of them.
@@ -240,7 +240,7 @@ impl Read for BackEndKind {
 enum AgentTable {
     Client(ClientTable),
     Host(HostTable),
-    Target(TargetTable),
+    Target(Box<TargetTable>),
 }
 
 struct ClientTable {
@@ -296,7 +296,7 @@ impl ReadTable for AgentTable {
                 back_end: keys.given("back_end")?,
             }),
             AgentRole::Host => Self::Host(HostTable::of(keys)?),
-            AgentRole::Target => Self::Target(TargetTable::of(keys)?),
+            AgentRole::Target => Self::Target(Box::new(TargetTable::of(keys)?)),
         })
     }
 }
@@ -373,7 +373,7 @@ impl AgentTable {
                 back_end: table.back_end.check(item, folder)?,
             }),
             Self::Host(table) => AgentConfig::Host(table.check(item, folder)?),
-            Self::Target(table) => AgentConfig::Target(table.check(item, folder)?),
+            Self::Target(table) => AgentConfig::Target(Box::new(table.check(item, folder)?)),
         })
     }
 }
