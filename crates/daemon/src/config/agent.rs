@@ -296,7 +296,11 @@ impl ReadTable for AgentTable {
                 back_end: keys.given("back_end")?,
             }),
             AgentRole::Host => Self::Host(HostTable::of(keys)?),
+<<<<<<< HEAD
             AgentRole::Target => Self::Target(TargetTable::of(keys)?.into()),
+=======
+            AgentRole::Target => Self::Target(Box::new(TargetTable::of(keys)?)),
+>>>>>>> agent-program
         })
     }
 }
@@ -373,7 +377,11 @@ impl AgentTable {
                 back_end: table.back_end.check(item, folder)?,
             }),
             Self::Host(table) => AgentConfig::Host(table.check(item, folder)?),
+<<<<<<< HEAD
             Self::Target(table) => AgentConfig::Target(table.check(item, folder)?.into()),
+=======
+            Self::Target(table) => AgentConfig::Target(Box::new(table.check(item, folder)?)),
+>>>>>>> agent-program
         })
     }
 }
