@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.agents import WITHOUT_RIGHTS
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
@@ -26,17 +27,6 @@ from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 
-USER = 65_534
-"""nobody: a user without any right on the client's machine."""
-WITHOUT_RIGHTS = (
-    "setpriv",
-    f"--reuid={USER}",
-    f"--regid={USER}",
-    "--clear-groups",
-    "--bounding-set=-all",
-    "--inh-caps=-all",
-    "--no-new-privs",
-)
 READY_S = 20.0
 FILE_BYTES = 8_000_000
 CURLE_PROXY = 97

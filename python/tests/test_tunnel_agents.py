@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from caravan.testbed.agents import (
     PRIVATE_NETWORK,
     SERVER_ADDRESS,
     TARGET_ADDRESS,
+    WITHOUT_RIGHTS,
     Agent,
     AgentNetwork,
     Event,
@@ -28,6 +31,7 @@ from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_TCP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
+from caravan.testbed.inventory import Inventory
 from caravan.testbed.process import Process
 from caravan.testbed.strongswan import BareStrongSwan
 from caravan.testbed.traffic import download, make_file, serve_files
@@ -312,6 +316,35 @@ def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
         client.kill()
         watched = bed.target.process
         watched.wait_for(lambda: surroundings(bed.network.client) == before, step, 30)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", PAIRS[:2], ids=str, indirect=True)
+def test_a_user_without_root_reaches_the_server_by_socks_and_leaves_nothing(bed: Bed) -> None:
+    lines = bed.sheet.read_text().splitlines()
+    head, *keys = [line for line in lines if "CTA1:" in line]
+    typed = f"{head}\n{keys[bed.next_key() - 1]}\n"
+    host = bed.network.client
+    # Its folder is the testbed's.
+    environment(host)
+    before = Inventory.take(host)
+    words = ("--user", "alice", "--socks=127.0.0.1:0")
+    with Agent(host, "client", *words, lines=typed, user=WITHOUT_RIGHTS) as client:
+        up = client.wait_for("up")
+        assert up.fields["option"] == "ESP"
+        (proxy,) = re.findall(r"socks5h://\S+", client.process.stdout())
+        fetched = bed.folder / "fetched"
+        argv = ["curl", "-sS", "--proxy", proxy, "--output", str(fetched)]
+        host.run([*argv, f"http://{SERVER_ADDRESS}/file"], 60)
+        assert hashlib.sha256(fetched.read_bytes()).hexdigest() == bed.digest
+    assert client.process.wait(5).code == 0
+    bed.wait_for_target("ended", up.fields["key"])
+    assert before.changes(Inventory.take(host)) == []
+    refused = Agent(
+        host, "client", *words, "--objectives", "NonRepudiation", lines=typed, user=WITHOUT_RIGHTS
+    )
+    done = refused.process.wait(30)
+    assert done.code == 1 and "the key is not spent" in done.stderr
 
 
 @pytest.mark.root

@@ -20,7 +20,8 @@ pub enum TlsFault {
     Refused(String),
 }
 
-/// A client that trusts the authorities in a PEM text. Certificates that it cannot read are skipped.
+/// A client that trusts the authorities in a PEM text. Certificates that it cannot read are
+/// skipped.
 pub fn client(authorities: &[u8]) -> Result<ClientConfig, TlsFault> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(authorities).filter_map(Result::ok);

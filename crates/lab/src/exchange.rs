@@ -25,8 +25,8 @@
 //! block = 16                     # the packet is filled up to whole blocks; absent: 1
 //! source = "document and section"
 //! ```
-//! If the first message is of the peer, the peer sends it when the node has come, as an access point
-//! does. Left out: losses.
+//! If the first message is of the peer, the peer sends it when the node has come, as an access
+//! point does. Left out: losses.
 
 use document::{Fault, Item, parse};
 use serde::Serialize;

@@ -28,6 +28,17 @@ PRIVATE_NETWORK = "10.10.0.0/24"
 INNER_POOL = "10.77.0.0/24"
 PORT = 51516
 READY_S = 15.0
+NOBODY = 65_534
+WITHOUT_RIGHTS = (
+    "setpriv",
+    f"--reuid={NOBODY}",
+    f"--regid={NOBODY}",
+    "--clear-groups",
+    "--bounding-set=-all",
+    "--inh-caps=-all",
+    "--no-new-privs",
+)
+"""Runs a program as a user without any right on the machine."""
 STEP = re.compile(r"role=(\w+) step=([\w-]+)(.*)")
 
 
@@ -102,10 +113,17 @@ def read_fields(text: str) -> dict[str, str]:
 class Agent:
     """A running `caravan tunnel-agent ROLE`; a context manager."""
 
-    def __init__(self, host: Host, role: str, *options: str, lines: str | None = None) -> None:
-        """`lines`: what is typed at its start."""
+    def __init__(
+        self,
+        host: Host,
+        role: str,
+        *options: str,
+        lines: str | None = None,
+        user: Sequence[str] = (),
+    ) -> None:
+        """`lines`: what is typed at its start. `user`: as `WITHOUT_RIGHTS`."""
         self.host = host
-        argv = [str(caravan_binary()), "tunnel-agent", role, *options]
+        argv = [*user, str(caravan_binary()), "tunnel-agent", role, *options]
         own = environment(host)
         is_told = lines is not None
         self.process = host.popen(argv, own, name=f"agent-{role}", is_told=is_told)

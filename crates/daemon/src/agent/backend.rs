@@ -1,11 +1,11 @@
 //! Back-ends of tunnel agents: each builds one end of a tunnel by an implementation of IPsec that
 //! is there, tells how it is, and takes it down again.
 //!
-//! [`gateway`] and [`client`] are Caravan itself, [`strongswan`] a running charon by vici,
-//! [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that
+//! [`gateway`], [`client`] and [`rootless`] are Caravan itself, [`strongswan`] a running charon by
+//! vici, [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that
 //! somebody else configures. What is built has one name everywhere, [`description::name_of`], so it
-//! can be found and taken down by an agent that knows nothing else. [`lines`] drives all of it
-//! without an agent.
+//! can be found and taken down by an agent that knows nothing else. [`lender`] lends inner
+//! addresses.
 
 pub mod attendant;
 pub mod client;
@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod libreswan;
 pub mod lines;
 mod orders;
+pub mod rootless;
 pub mod strongswan;
 mod vici;
 
@@ -33,6 +34,8 @@ pub enum Backend {
     Gateway(gateway::Gateway),
     /// Client: a `caravan up` of its own for each tunnel.
     Client(client::Client),
+    /// Client: a SOCKS server in this process.
+    Rootless(rootless::Rootless),
     /// A running charon.
     StrongSwan(strongswan::StrongSwan),
     /// A running pluto.
@@ -113,6 +116,7 @@ impl Backend {
     pub fn options(&self) -> Options {
         match self {
             Self::Gateway(_) | Self::Client(_) => Options::ALL,
+            Self::Rootless(_) => rootless::Rootless::options(),
             Self::StrongSwan(it) => it.options(),
             Self::Libreswan(_) => engine::agent::writers::Kind::Libreswan.options(),
             Self::Files(it) => it.options(),
@@ -125,6 +129,7 @@ impl Backend {
         match self {
             Self::Gateway(it) => it.build(description).await,
             Self::Client(it) => it.build(description).await,
+            Self::Rootless(it) => it.build(description),
             Self::StrongSwan(it) => it.build(description).await,
             Self::Libreswan(it) => it.build(description).await,
             Self::Files(it) => it.build(description),
@@ -136,6 +141,7 @@ impl Backend {
         match self {
             Self::Gateway(it) => it.destroy(tunnel).await,
             Self::Client(it) => it.destroy(tunnel).await,
+            Self::Rootless(it) => it.destroy(tunnel).await,
             Self::StrongSwan(it) => it.destroy(tunnel).await,
             Self::Libreswan(it) => it.destroy(tunnel).await,
             Self::Files(it) => it.destroy(tunnel),
@@ -147,6 +153,7 @@ impl Backend {
         match self {
             Self::Gateway(it) => it.state(tunnel).await,
             Self::Client(it) => it.state(tunnel).await,
+            Self::Rootless(it) => Ok(it.state(tunnel)),
             Self::StrongSwan(it) => it.state(tunnel).await,
             Self::Libreswan(it) => it.state(tunnel).await,
             Self::Files(it) => Ok(it.state(tunnel)),
@@ -157,6 +164,7 @@ impl Backend {
     pub async fn close(self) {
         match self {
             Self::Client(it) => it.close().await,
+            Self::Rootless(it) => it.close().await,
             Self::StrongSwan(it) => it.close().await,
             Self::Gateway(_) | Self::Libreswan(_) | Self::Files(_) => {}
         }

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use engine::agent::writers::Kind;
 use nix::unistd::Uid;
+use tracing::info;
 
 use super::backend::Backend;
 use super::backend::client::Client;
 use super::backend::foreign::Files;
 use super::backend::gateway::Gateway;
 use super::backend::libreswan::Libreswan;
+use super::backend::rootless::{LISTEN, Rootless};
 use super::backend::strongswan::StrongSwan;
+use super::hygiene;
 use crate::config::agent::{BackEndChoice, BackEndKind};
 
 /// Where charon listens by default.
@@ -39,6 +42,14 @@ pub(super) async fn open(
             .unwrap_or_else(|| PathBuf::from(usual))
     };
     Ok(match choice.kind {
+        BackEndKind::Socks if end == End::Target => {
+            bail!("[back_end] kind = \"socks\" is Client's way without root; Target needs another")
+        }
+        BackEndKind::Socks => Backend::Rootless(Rootless::new(choice.listen.unwrap_or(LISTEN))),
+        BackEndKind::Caravan if end == End::Client && !hygiene::may_use_tun() => {
+            info!("a TUN device needs root, so the tunnel is reached by SOCKS");
+            Backend::Rootless(Rootless::new(LISTEN))
+        }
         BackEndKind::Caravan if end == End::Client => {
             Backend::Client(Client::new(passing_folder(runtime_dir)))
         }

@@ -7,6 +7,7 @@
 mod serve;
 mod signer;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -26,7 +27,7 @@ use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
 use super::{ends, hygiene, key_file, sheet_file};
-use crate::config::agent::{AgentConfig, ClientConfig, load};
+use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
 use crate::token::TokenArgs;
@@ -66,6 +67,15 @@ pub struct ClientArgs {
     /// How long the tunnel shall live: 1 minute to 24 hours
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
     lifetime: Span,
+    /// Reach the tunnel by a SOCKS server on this address of loopback, which needs no root
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:1080"
+    )]
+    socks: Option<SocketAddr>,
     #[command(flatten)]
     token: TokenArgs,
 }
@@ -120,7 +130,11 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
-    let chosen = config.back_end.clone();
+    let mut chosen = config.back_end.clone();
+    if args.socks.is_some() {
+        chosen.kind = BackEndKind::Socks;
+        chosen.listen = args.socks;
+    }
     let open = move || choice::open(chosen, End::Client, runtime_dir);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();

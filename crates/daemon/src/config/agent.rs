@@ -131,6 +131,8 @@ pub struct BackEndChoice {
     pub connection: Option<String>,
     /// For whom texts are written, if they are only written.
     pub writer: Option<String>,
+    /// Where the SOCKS server listens.
+    pub listen: Option<SocketAddr>,
 }
 
 /// An implementation.
@@ -139,6 +141,8 @@ pub enum BackEndKind {
     /// This program.
     #[default]
     Caravan,
+    /// This program without root: a SOCKS server. At Client alone.
+    Socks,
     /// strongSwan, by vici.
     StrongSwan,
     /// Libreswan, by files and `ipsec auto`.
@@ -228,6 +232,7 @@ impl Read for BackEndKind {
     fn read(item: &Item) -> Result<Self, Fault> {
         let kinds = [
             ("caravan", Self::Caravan),
+            ("socks", Self::Socks),
             ("strongswan", Self::StrongSwan),
             ("libreswan", Self::Libreswan),
             ("files", Self::Files),
@@ -284,6 +289,7 @@ struct BackEndTable {
     folder: Option<PathBuf>,
     connection: Option<String>,
     writer: Option<String>,
+    listen: Option<SocketAddr>,
 }
 
 impl ReadTable for AgentTable {
@@ -296,11 +302,7 @@ impl ReadTable for AgentTable {
                 back_end: keys.given("back_end")?,
             }),
             AgentRole::Host => Self::Host(HostTable::of(keys)?),
-<<<<<<< HEAD
             AgentRole::Target => Self::Target(TargetTable::of(keys)?.into()),
-=======
-            AgentRole::Target => Self::Target(Box::new(TargetTable::of(keys)?)),
->>>>>>> agent-program
         })
     }
 }
@@ -363,6 +365,7 @@ impl ReadTable for BackEndTable {
             folder: keys.given("folder")?,
             connection: keys.given("connection")?,
             writer: keys.given("writer")?,
+            listen: keys.given("listen")?,
         })
     }
 }
@@ -377,11 +380,7 @@ impl AgentTable {
                 back_end: table.back_end.check(item, folder)?,
             }),
             Self::Host(table) => AgentConfig::Host(table.check(item, folder)?),
-<<<<<<< HEAD
             Self::Target(table) => AgentConfig::Target(table.check(item, folder)?.into()),
-=======
-            Self::Target(table) => AgentConfig::Target(Box::new(table.check(item, folder)?)),
->>>>>>> agent-program
         })
     }
 }
@@ -462,12 +461,17 @@ impl BackEndTable {
             let key = if is_files { "kind" } else { "writer" };
             return Err(at(item, &["back_end", key], text));
         }
+        if self.listen.is_some() && self.kind != BackEndKind::Socks {
+            let text = "this belongs to kind = \"socks\"";
+            return Err(at(item, &["back_end", "listen"], text));
+        }
         Ok(BackEndChoice {
             kind: self.kind,
             socket: self.socket.map(|it| folder.join(it)),
             folder: self.folder.map(|it| folder.join(it)),
             connection: self.connection,
             writer: self.writer,
+            listen: self.listen,
         })
     }
 }

@@ -286,7 +286,9 @@ fn run_own(start: Start) -> anyhow::Result<()> {
     files::make_folder(&start.folder, 0o700)
         .with_context(|| format!("cannot make {}", start.folder.display()))?;
     let (name, folder) = (start.name.clone(), start.folder.clone());
-    let ended = begin(start).and_then(|child| attend(child, &folder, &name));
+    let begun = begin(&start);
+    drop(start);
+    let ended = begun.and_then(|child| attend(child, &folder, &name));
     // What a tunnel that ended by itself has left. Mostly there is nothing, which is an error.
     let _ = down(&folder, &name);
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -326,27 +328,46 @@ fn run_charon(load: Load) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts `caravan up` with its files in memory.
-fn begin(start: Start) -> anyhow::Result<Child> {
-    let mut text = start.configuration.clone();
-    let mut held = Vec::new();
-    for (place, octets) in PLACES.iter().zip(&start.files) {
-        let file = memory(octets)?;
-        let filled = text.replace(place, &file.as_raw_fd().to_string());
-        text = Zeroizing::new(filled);
-        held.push(file);
+/// A configuration and its files in memory, as long as this is kept.
+pub(super) struct Held {
+    configuration: File,
+    _files: Vec<File>,
+}
+
+impl Held {
+    /// Takes them from what a tunnel is started with.
+    pub(super) fn of(start: &Start) -> anyhow::Result<Self> {
+        let mut text = start.configuration.clone();
+        let mut files = Vec::new();
+        for (place, octets) in PLACES.iter().zip(&start.files) {
+            let file = memory(octets)?;
+            let filled = text.replace(place, &file.as_raw_fd().to_string());
+            text = Zeroizing::new(filled);
+            files.push(file);
+        }
+        Ok(Self {
+            configuration: memory(text.as_bytes())?,
+            _files: files,
+        })
     }
-    let configuration = memory(text.as_bytes())?;
-    let path = format!("/proc/self/fd/{}", configuration.as_raw_fd());
-    let child = order(&start.folder)
-        .args(["up", "-c", &path])
+
+    /// Where this process, and one that it starts, reads the configuration.
+    pub(super) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.configuration.as_raw_fd()).into()
+    }
+}
+
+/// Starts `caravan up` with its files in memory.
+fn begin(start: &Start) -> anyhow::Result<Child> {
+    // Only the tunnel has them after this.
+    let held = Held::of(start)?;
+    order(&start.folder)
+        .args(["up", "-c"])
+        .arg(held.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
-        .context("cannot start the tunnel")?;
-    // Only the tunnel has them now.
-    drop((held, configuration));
-    Ok(child)
+        .context("cannot start the tunnel")
 }
 
 /// This program, with folders of the tunnel's own.

@@ -123,7 +123,7 @@ fn told(source: io::Error) -> BackendError {
 }
 
 /// What the attendant needs. Places of files are filled in where they are known.
-fn start(it: &Description, folder: &Path) -> Start {
+pub(super) fn start(it: &Description, folder: &Path) -> Start {
     let [own, key, peer] = attendant::PLACES;
     let table = format!("[daemon]\ntun = \"{DEVICE}\"\n\n");
     let text = table + &toml(it, &Places { own, key, peer });
