@@ -332,6 +332,7 @@ def test_a_user_without_root_reaches_the_server_by_socks_and_leaves_nothing(bed:
     with Agent(host, "client", *words, lines=typed, user=WITHOUT_RIGHTS) as client:
         up = client.wait_for("up")
         assert up.fields["option"] == "ESP"
+        bed.wait_for_target("up", up.fields["key"])
         (proxy,) = re.findall(r"socks5h://\S+", client.process.stdout())
         fetched = bed.folder / "fetched"
         argv = ["curl", "-sS", "--proxy", proxy, "--output", str(fetched)]

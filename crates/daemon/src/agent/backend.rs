@@ -4,8 +4,8 @@
 //! [`gateway`], [`client`] and [`rootless`] are Caravan itself, [`strongswan`] a running charon by
 //! vici, [`libreswan`] a running pluto by its commands, [`foreign`] writes texts for a system that
 //! somebody else configures. What is built has one name everywhere, [`description::name_of`], so it
-//! can be found and taken down by an agent that knows nothing else. [`lender`] lends inner
-//! addresses.
+//! can be found and taken down by an agent that knows nothing else. [`lines`] drives all of it
+//! without an agent.
 
 pub mod attendant;
 pub mod client;
