@@ -305,13 +305,18 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
 
 @pytest.mark.root
 def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
-    before = surroundings(bed.network.client)
+    machine = bed.network.client
+    before, processes = surroundings(machine), set(machine.pids())
+
+    def is_as_before() -> bool:
+        """Also nobody is left who could still change something."""
+        return set(machine.pids()) <= processes and surroundings(machine) == before
+
     for step in CLIENT:
         client = bed.client(bed.next_key(), "--lifetime", "1m")
         client.wait_for(step)
         client.kill()
-        watched = bed.target.process
-        watched.wait_for(lambda: surroundings(bed.network.client) == before, step, 30)
+        bed.target.process.wait_for(is_as_before, step, 40)
 
 
 @pytest.mark.root
