@@ -30,6 +30,7 @@ from caravan.testbed.agents import (
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_TCP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Daemon, environment, order
+from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.inventory import Inventory
 from caravan.testbed.process import Process
@@ -301,21 +302,31 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
         key = client.wait_for("requested").fields["key"]
         client.stop()
         assert bed.state(key) in {"valid", "taken", "used", "failed"}, (role, step)
-    # What Host had taken is swept later; nothing of it is up.
-    bed.target.process.wait_for(lambda: bed.surroundings() == before, "the end of all", 30)
+    # An end in which nobody has come is taken down after 120 s; this one is told to end.
+    bed.target.stop()
+    target = ("target", "-c", f"{bed.folder}/target.toml")
+    bed.target = Agent(bed.network.target, *target).wait_ready()
+    with contextlib.suppress(TimedOut):
+        bed.target.process.wait_for(lambda: bed.surroundings() == before, "the end of all", 30)
+    assert bed.surroundings() == before
     for role in ("host", "target"):
         agent(bed.network.net, "audit", f"{bed.folder}/{role}.log").check()
 
 
 @pytest.mark.root
 def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
-    before = surroundings(bed.network.client)
+    machine = bed.network.client
+    before, processes = surroundings(machine), set(machine.pids())
+
+    def is_as_before() -> bool:
+        """Also nobody is left who could still change something."""
+        return set(machine.pids()) <= processes and surroundings(machine) == before
+
     for step in CLIENT:
         client = bed.client(bed.next_key(), "--lifetime", "1m")
         client.wait_for(step)
         client.kill()
-        watched = bed.target.process
-        watched.wait_for(lambda: surroundings(bed.network.client) == before, step, 30)
+        bed.target.process.wait_for(is_as_before, step, 40)
 
 
 @pytest.mark.root
