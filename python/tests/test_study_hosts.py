@@ -3,6 +3,7 @@ packets. Only what does not depend on the machine's speed."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shutil
@@ -21,7 +22,7 @@ from caravan import files
 from caravan.document import plain
 from caravan.files import CATALOGUE
 from caravan.report.figures import marks_say, specification
-from caravan.study import Outcome, StudyError, hosts, load
+from caravan.study import Outcome, StudyError, hosts, load, tables
 from caravan.study.claims import HOLDS, IN_PART, NOT_RUN, verdicts
 from caravan.study.datagrams import Hosts, Sent, Wire, fragments, of_datagram, of_segment, peak
 from caravan.study.parsed import Run
@@ -443,6 +444,31 @@ def test_kept_numbers_have_every_printed_value() -> None:
         place |= {} if math.isnan(size) else {"packet_bytes": size}
         found = value(quick().rows, row["metric"], **place)
         assert found == pytest.approx(row["value"], rel=1e-4)
+
+
+@pytest.mark.root
+def test_the_program_prints_the_papers_tables() -> None:
+    marks = {one.metric: one.value for one in tables.read(tables.measured())}
+    printed = [one for one in load(STUDY).all_published() if one.sweep == "tables"]
+    assert {one.metric: marks[one.metric] for one in printed} == {
+        one.metric: one.value for one in printed
+    }
+    # A mark for each objective of ESP and AH, and for all of both; one objective for eavesdropping.
+    assert sum(value or 0 for name, value in marks.items() if name.startswith("satisfies")) == 10
+    assert sum(value or 0 for name, value in marks.items() if name.startswith("counters")) == 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"tables": []}, "prints tables"),
+        ({"tables": [{"number": 1, "rows": [["threat"]]}]}, "does not begin with 'objective'"),
+        ({"tables": [{"number": 5, "rows": [["a"]]}]}, "table 5"),
+    ],
+)
+def test_tables_of_another_program_are_refused(answer: dict[str, Any], said: str) -> None:
+    with pytest.raises(StudyError, match=said):
+        tables.read(json.dumps(answer).encode())
 
 
 def sliced(folder: Path, text: str = SLICE) -> caravan.study.Study:

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import case, flows, hosts, parameters, tunnel, wireless
+from caravan.study import case, flows, hosts, parameters, tables, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, WIRELESS, Run
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, TABLES, WIRELESS, Run
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
 TESTBED = "testbed"
 MEASURED = "case"
-HERE = (TESTBED, MEASURED, WIRELESS, HOSTS)
+HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, TABLES)
 """Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
@@ -166,7 +166,7 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        kinds = {CASE: MEASURED, WIRELESS: WIRELESS, HOSTS: HOSTS}
+        kinds = {CASE: MEASURED, WIRELESS: WIRELESS, HOSTS: HOSTS, TABLES: TABLES}
         kind = kinds.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
@@ -237,6 +237,8 @@ def compute(job: Job) -> bytes:
         raise StudyError.of(fault) from None
     if job.kind == TESTBED:
         return tunnel.measured(json.loads(job.request)["request"])
+    if job.kind == TABLES:
+        return tables.measured()
     if job.kind == MEASURED:
         return case.measured(json.loads(job.request)["request"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
@@ -274,6 +276,8 @@ def _measures(
         return measured(results[0], found.document, found.policies)
     if cell.sweep.measure == CASE:
         return case.read(results[0])
+    if cell.sweep.measure == TABLES:
+        return tables.read(results[0])
     if cell.sweep.measure == WIRELESS:
         own = found.request["cell"]
         if level == TESTBED:

@@ -30,6 +30,7 @@ from caravan.study.parsed import (
     RUN_KEYS,
     STACK,
     STACK_KEYS,
+    TABLES,
     UNASKED,
     WIRELESS,
     WIRELESS_KEYS,
@@ -112,7 +113,7 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS) and not scenario:
+    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS, TABLES) and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
@@ -203,6 +204,7 @@ def unheard(sweep: Sweep, name: str) -> str:
         STACK: STACK_KEYS,
         WIRELESS: WIRELESS_KEYS,
         HOSTS: HOSTS_KEYS,
+        TABLES: (),
     }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:

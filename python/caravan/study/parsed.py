@@ -17,6 +17,7 @@ CASE = "case"
 STACK = "stack"
 WIRELESS = "wireless"
 HOSTS = "hosts"
+TABLES = "tables"
 MEASURES = (
     "road",
     "price",
@@ -28,6 +29,7 @@ MEASURES = (
     STACK,
     WIRELESS,
     HOSTS,
+    TABLES,
 )
 HELD = {
     "road": ("model", "simulate"),
@@ -40,6 +42,7 @@ HELD = {
     STACK: ("model",),
     WIRELESS: LEVELS,
     HOSTS: LEVELS,
+    TABLES: ("testbed",),
 }
 """The possible levels of each measure."""
 UNASKED = {FLOWS: ("simulate",)}
@@ -91,7 +94,8 @@ class Sweep:
     the real node and uses it, `flows` runs every flow of a graph with the real nodes, `exchange`
     counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
     `stack` prices security layers on top of each other, `wireless` measures a policy of paper P in
-    one of its scenarios, `hosts` sends from one host to another as paper T does.
+    one of its scenarios, `hosts` sends from one host to another as paper T does, `tables` reads the
+    tables of paper T from the program.
     """
 
     name: str

@@ -20,7 +20,7 @@ from caravan.messages import Refused, unknown
 from caravan.study import case, hosts, parameters, stack, wireless
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, WIRELESS, Study
+from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, TABLES, WIRELESS, Study
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -158,6 +158,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _wireless(cell, files)
     if cell.sweep.measure == HOSTS:
         return _hosts(cell, files)
+    if cell.sweep.measure == TABLES:
+        return _tables()
     file, text = files.scenario(cell.sweep.scenario)
     measure = cell.sweep.measure
     request = {"file": file, "text": text, "set": _edits(cell), "catalogue": files.entries()}
@@ -405,6 +407,23 @@ def _hosts(cell: Cell, files: Files) -> ResolvedCell:
         request={"cell": request, "runs": runs},
         document=document,
         bytes_alone=(names["device"],) if hosts.is_bound(request) else (),
+    )
+
+
+def _tables() -> ResolvedCell:
+    """The program's own tables: nothing is asked for."""
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(canonical({}).encode()).hexdigest(),
+        cost_table=FREE,
+        policy=FREE,
+        device=FREE,
+        link=None,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        request={},
+        document={},
     )
 
 

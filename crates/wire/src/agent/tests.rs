@@ -188,3 +188,72 @@ fn what_is_above_a_limit_or_makes_no_sense_is_refused() {
 }
 
 const CHAIN: usize = 4;
+
+/// The IP packets of messages in the study `tunnel-agents`, in the order of the ten steps: a User
+/// ID of 12 octets, RSA-2048, two certificates of 800 octets. Around a body: IP and UDP, the rest
+/// of the message, a signature, a tag of 16 octets. Fragments have 20 more.
+#[test]
+fn messages_have_the_sizes_that_a_study_counts() {
+    let request = Request {
+        user_id: "user@example".into(),
+        fresh: Some(Fresh {
+            sealing_key: [3; 32],
+            tunnel_key: vec![4; 294],
+        }),
+        ..request()
+    };
+    let info = Tunneling {
+        addresses: vec![[192, 0, 2, 1].into()],
+        proposals: vec!["x".repeat(22), "x".repeat(20)],
+        client_identity: request.user_id.clone(),
+        target_chain: vec![vec![5; 800]],
+        client_chain: vec![vec![6; 800]],
+        ..tunneling()
+    };
+    let info = info.to_vec().expect("within its limits").len();
+    let (nonce, time) = ([1; 16], 2);
+    let part = vec![0; KEY_LEN + KEY_LEN + info + SIGNATURE_LEN + 16];
+    let bodies = [
+        request.to_vec(),
+        Inquiry { nonce, time }.to_vec(),
+        Offer {
+            nonce,
+            options: 1,
+            lifetime: 2,
+        }
+        .to_vec(),
+        Referral {
+            handle: [1; 16],
+            key: [2; 32],
+            time,
+            request: request.to_vec(),
+            signature: [5; 64],
+        }
+        .to_vec(),
+        Authorization {
+            request: [1; 32],
+            verdict: Verdict::Granted,
+            option: 3,
+            until: 9,
+            part: part.clone(),
+        }
+        .to_vec(),
+        Response {
+            request: [1; 32],
+            verdict: Verdict::Granted,
+            time,
+            part,
+        }
+        .to_vec(),
+    ];
+    let packets = bodies.map(|body| {
+        let message = Sealed {
+            cookie: None,
+            ciphertext: vec![0; body.len() + SIGNATURE_LEN + 16],
+            ..sealed()
+        };
+        let packet = 28 + message.to_vec().len();
+        packet + if packet > 1_500 { 20 } else { 0 }
+    });
+    assert_eq!(packets, [566, 186, 183, 688, 2_135, 2_134]);
+}
