@@ -294,7 +294,7 @@ def test_a_policy_of_layers_is_as_old_as_its_oldest_layer() -> None:
 def test_what_a_study_has_for_itself_is_shown_by_its_name() -> None:
     assert answer("show", "m5")["scenario"]["name"] == "m5"
     assert lab("show", "m5").stdout.startswith("m5:")
-    assert lab("show", "air-half").stdout.startswith("air-two-ms:")
+    assert lab("show", "air-half").stdout.startswith("air-half:")
 
 
 def test_a_shared_air_is_shown_with_what_a_frame_takes() -> None:
