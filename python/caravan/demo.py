@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from caravan import walk
+from caravan import guest, walk
 from caravan.report.walk import write_picture
 from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
@@ -76,6 +76,7 @@ def main(
         costs = measure_all(network, keys, seconds, output)
     console.print(cost_table(costs))
     picture = show_walk(output)
+    show_guest(output, expected)
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
     console.print(f"\n{time.monotonic() - began:.0f} s in total; all figures come from this run.\n")
@@ -206,6 +207,22 @@ def show_walk(output: Path) -> Path:
         console.print(f"  {visit.place:<13} {visit.received_bytes / 1e6:4.1f} MB{gap}")
     console.print("  the same address and TCP connection all the way, and the same octets\n")
     return write_picture(walked, output)
+
+
+def show_guest(output: Path, expected: str) -> None:
+    """Let a user come in from a borrowed machine by a key that works once, and try it again."""
+    console.print("[bold]Tunnel agents[/]: a user at a borrowed machine, with a key from his sheet")
+    with console.status("asking"):
+        visit = guest.go(output / "guest", output / "www")
+    for step in visit.steps:
+        console.print(f"  {step.role:<7} {step.name:<14}{step.time_s * 1000:7.1f} ms")
+    fetched = visit.fetched
+    same = fetched.sha256 == expected
+    verdict = "[green]hash equal[/]" if same else "[red]hash DIFFERS[/]"
+    console.print(f"  {guest.URL}: {fetched.received_bytes:,} bytes, {verdict}")
+    console.print(f"  the same key again: {visit.refusal}\n", markup=False)
+    if not same:
+        raise typer.Exit(1)
 
 
 def say_next(output: Path, capture: Path, report: Path, picture: Path) -> None:

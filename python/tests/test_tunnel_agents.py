@@ -23,13 +23,13 @@ from caravan.testbed.agents import (
     Event,
     agent,
     agent_json,
+    gateway,
+    prepare,
     read_events,
-    write_host,
-    write_target,
 )
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_TCP, IPPROTO_UDP, Capture
-from caravan.testbed.caravan import Daemon, environment, order
+from caravan.testbed.caravan import environment, order
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.inventory import Inventory
@@ -89,20 +89,9 @@ class Bed:
 
     def _prepare(self) -> None:
         """Keys of agents, an authority for guests, Target's certificate, one member, his sheet."""
-        target, host, folder = self.network.target, self.network.keeper, self.folder
-        order(target, "pki", "ca", "--subject", "CN=Guests", "--out", f"{folder}/guests").check()
-        words = ("--ca", f"{folder}/guests", "--name", "target.example", "--out", str(folder))
-        order(target, "pki", "issue", *words).check()
-        for role, where in (("host", host), ("target", target)):
-            agent(where, "init", f"{folder}/{role}.keys").check()
-        write_host(folder)
-        write_target(folder, self._target_end())
+        prepare(self.network, self.folder, self._target_end, keys=KEYS)
         lines = self._client_end()
-        (folder / "client.toml").write_text("\n".join(['role = "client"', *lines, ""]))
-        what = ("--network", PRIVATE_NETWORK, "--options", "Native,AH,ESP,AH+ESP")
-        agent(target, "member", "-c", f"{folder}/target.toml", "add", "alice@home", *what).check()
-        words = ("--user", "alice", "--count", str(KEYS), "--out", f"{folder}/sheet.txt")
-        agent(host, "issue", "-c", f"{folder}/host.toml", *words).check()
+        (self.folder / "client.toml").write_text("\n".join(['role = "client"', *lines, ""]))
 
     def _texts(self, name: str) -> list[str]:
         (self.folder / name).mkdir(mode=0o700)
@@ -179,24 +168,6 @@ def surroundings(host: Host) -> list[str]:
     shown = [host.run(command.split(), check=False).stdout for command in commands]
     # Lifetimes change by themselves.
     return [line for text in shown for line in text.splitlines() if "valid_lft" not in line]
-
-
-def gateway(host: Host, folder: Path) -> Daemon:
-    """A gateway that has only what the agent adds."""
-    file = folder / "gateway.toml"
-    file.write_text(
-        """[daemon]
-include = "tunnels"
-
-[connections.idle]
-local = { certs = ["target.example.pem"], key = "target.example.key", id = "target.example" }
-remote = { cacerts = ["guests/ca.pem"], id = "nobody.invalid" }
-
-[connections.idle.children.none]
-local_ts = ["127.0.0.1/32"]
-"""
-    )
-    return Daemon(host, "gateway", file).wait_ready()
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=str)

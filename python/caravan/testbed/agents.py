@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.caravan import environment, order
+from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.process import Completed
@@ -222,3 +222,43 @@ def write_target(
         )
     )
     return path
+
+
+def prepare(
+    network: AgentNetwork, folder: Path, back_end: Callable[[], Sequence[str]], *, keys: int = 1
+) -> None:
+    """Files of Host and Target, an authority for guests, and one member with a sheet, in `folder`.
+
+    `back_end` starts what builds tunnels at Target, when its certificate is there. It returns the
+    lines of its table.
+    """
+    target, host = network.target, network.keeper
+    order(target, "pki", "ca", "--subject", "CN=Guests", "--out", f"{folder}/guests").check()
+    words = ("--ca", f"{folder}/guests", "--name", "target.example", "--out", str(folder))
+    order(target, "pki", "issue", *words).check()
+    for role, where in (("host", host), ("target", target)):
+        agent(where, "init", f"{folder}/{role}.keys").check()
+    write_host(folder)
+    write_target(folder, back_end())
+    what = ("--network", PRIVATE_NETWORK, "--options", "Native,AH,ESP,AH+ESP")
+    agent(target, "member", "-c", f"{folder}/target.toml", "add", "alice@home", *what).check()
+    words = ("--user", "alice", "--count", str(keys), "--out", f"{folder}/sheet.txt")
+    agent(host, "issue", "-c", f"{folder}/host.toml", *words).check()
+
+
+def gateway(host: Host, folder: Path) -> Daemon:
+    """A gateway that has only what the agent adds."""
+    file = folder / "gateway.toml"
+    file.write_text(
+        """[daemon]
+include = "tunnels"
+
+[connections.idle]
+local = { certs = ["target.example.pem"], key = "target.example.key", id = "target.example" }
+remote = { cacerts = ["guests/ca.pem"], id = "nobody.invalid" }
+
+[connections.idle.children.none]
+local_ts = ["127.0.0.1/32"]
+"""
+    )
+    return Daemon(host, "gateway", file).wait_ready()
