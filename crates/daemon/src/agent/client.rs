@@ -116,7 +116,7 @@ fn together(sets: &[Objectives]) -> Objectives {
 /// Asks for a tunnel, keeps it up and takes it down.
 pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
     hygiene::keep_private();
-    let config = config_of(args.config.as_deref())?;
+    let config = config_of(args.config.as_deref(), args.socks)?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
     // Not before: ^C ends whoever types.
     let mut signals = service::Signals::new(service::hang_ups()?)?;
@@ -130,11 +130,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
-    let mut chosen = config.back_end.clone();
-    if args.socks.is_some() {
-        chosen.kind = BackEndKind::Socks;
-        chosen.listen = args.socks;
-    }
+    let chosen = config.back_end.clone();
     let open = move || choice::open(chosen, End::Client, runtime_dir);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
@@ -188,18 +184,23 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     }
 }
 
-fn config_of(path: Option<&Path>) -> anyhow::Result<ClientConfig> {
-    let Some(path) = path else {
-        return Ok(ClientConfig::default());
-    };
-    match load(path)? {
-        AgentConfig::Client(config) => Ok(config),
-        other => bail!(
+/// The file, and what the command line says instead of it.
+fn config_of(path: Option<&Path>, socks: Option<SocketAddr>) -> anyhow::Result<ClientConfig> {
+    let mut config = match path.map(|path| (path, load(path))) {
+        None => ClientConfig::default(),
+        Some((_, Ok(AgentConfig::Client(config)))) => config,
+        Some((_, Err(fault))) => return Err(fault.into()),
+        Some((path, Ok(other))) => bail!(
             "{} is the file of another agent ({:?}): role = \"client\" is needed",
             path.display(),
             other.role()
         ),
+    };
+    if socks.is_some() {
+        config.back_end.kind = BackEndKind::Socks;
+        config.back_end.listen = socks;
     }
+    Ok(config)
 }
 
 /// The shared pair of the paper's own form.
