@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.agents import SERVER_ADDRESS as AT_TARGET
+from caravan.testbed.agents import Agent, AgentNetwork, gateway, prepare
 from caravan.testbed.binary import TOP
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
@@ -148,3 +153,37 @@ def test_with_root_it_makes_its_device_there(
         # What the root file system lacks is said, and does not end it.
         assert "the program nft is not installed" in up.stderr()
         up.stop()
+
+
+def test_a_guest_comes_in_with_the_static_file_alone(tmp_path: Path, root: Path) -> None:
+    """Without root, from a machine that has nothing but `/proc`."""
+    served, folder = tmp_path / "www", tmp_path / "agents"
+    folder.mkdir()
+    digest = make_file(served / "file", FILE_BYTES)
+    (root / "proc").mkdir()
+    script = f"mount --rbind /proc {root}/proc && shift && exec chroot --userspec={NOBODY} {root}"
+    borrowed = ("unshare", "--mount", "sh", "-c", f'{script} /caravan "$@"', "sh")
+    with ExitStack() as stack:
+        network = stack.enter_context(AgentNetwork(tmp_path / "logs", has_nat=True))
+        serve_files(network.server, served, AT_TARGET)
+
+        def back_end() -> list[str]:
+            (folder / "tunnels").mkdir(mode=0o700)
+            stack.enter_context(gateway(network.target, folder))
+            return ['connection = "idle"', 'folder = "tunnels"']
+
+        prepare(network, folder, back_end)
+        for role, host in (("host", network.keeper), ("target", network.target)):
+            one = stack.enter_context(Agent(host, role, "-c", f"{folder}/{role}.toml"))
+            one.wait_ready()
+        lines = (folder / "sheet.txt").read_text()
+        words = ("--user", "alice", "--socks=127.0.0.1:0")
+        files = sorted(root.iterdir())
+        with Agent(network.client, "client", *words, lines=lines, user=borrowed) as client:
+            client.wait_for("up")
+            (proxy,) = re.findall(r"socks5h://\S+", client.process.stdout())
+            fetched = tmp_path / "fetched"
+            argv = ["curl", "-sS", "--proxy", proxy, "--output", str(fetched)]
+            network.client.run([*argv, f"http://{AT_TARGET}/file"], 60)
+        assert hashlib.sha256(fetched.read_bytes()).hexdigest() == digest
+        assert sorted(root.iterdir()) == files
