@@ -1,8 +1,9 @@
 //! The databases of tunnel agents: Host's one-time keys, Target's members and spent keys.
 //!
-//! A database is a file ([SQLite](sqlite)) or a [PostgreSQL](postgres) server, with the same tables
-//! ([`schema`]) and the same statements. Every change is one transaction, and is on the disk before
-//! its answer is given. `docs/design/agents.md` says why no crash makes two tunnels of one key.
+//! A database is a file (SQLite, in `sqlite`) or a PostgreSQL server (in `postgres`), with the same
+//! tables (in `schema`) and the same statements. Every change is one transaction, and is on the
+//! disk before its answer is given. `docs/design/agents.md` says why no crash makes two tunnels of
+//! one key.
 //!
 //! Left out: a pool of connections (an agent asks one question at a time), and the removal of old
 //! rows (Target must know a spent key for ever).

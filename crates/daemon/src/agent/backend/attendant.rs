@@ -246,7 +246,7 @@ impl Attended {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Ends the tunnel. It goes on until [`Self::is_gone`].
+    /// Ends the tunnel. [`Self::ended`] tells when it has.
     pub fn let_go(&mut self) {
         self.lifeline = None;
     }
