@@ -14,7 +14,7 @@ use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
 use crate::config::wireless::octets_of;
-use crate::files;
+use crate::{files, sys};
 
 /// The first line of the file.
 const START: &str = "caravan tunnel-agent keys 1";
@@ -102,8 +102,7 @@ fn keys_of(octets: &[u8; 2 * SECRET_LEN]) -> Keys {
 /// Octets of the operating system.
 pub(super) fn random<const LEN: usize>() -> anyhow::Result<Zeroizing<[u8; LEN]>> {
     let mut octets = Zeroizing::new([0; LEN]);
-    let read = File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut octets[..]));
-    read.context("cannot read /dev/urandom")?;
+    sys::random(&mut octets[..]).context("the kernel gives no randomness")?;
     Ok(octets)
 }
 

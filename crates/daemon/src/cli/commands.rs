@@ -95,8 +95,11 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
     }
     let left = loop {
         match leftovers(runtime_dir, name) {
-            // The steward of a killed process is about to end.
+            // The steward of a killed process is about to end, or a process has just begun.
             Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                if !was_ending && find(runtime_dir, name).is_ok() {
+                    return down(runtime_dir, state_dir, name);
+                }
                 std::thread::sleep(TICK);
             }
             left => break left.context("cannot take over what was left behind")?,
