@@ -278,7 +278,7 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
     target = ("target", "-c", f"{bed.folder}/target.toml")
     bed.target = Agent(bed.network.target, *target).wait_ready()
     with contextlib.suppress(TimedOut):
-        bed.target.process.wait_for(lambda: bed.surroundings() == before, "the end of all", 30)
+        bed.target.process.wait_for(lambda: bed.surroundings() == before, "the end of all", 150)
     assert bed.surroundings() == before
     for role in ("host", "target"):
         agent(bed.network.net, "audit", f"{bed.folder}/{role}.log").check()
