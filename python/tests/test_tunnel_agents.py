@@ -256,6 +256,7 @@ def test_objectives_choose_the_option_and_packets_pass_by_it(
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("bed", [PAIRS[0], PAIRS[1], PAIRS[3]], ids=str, indirect=True)
 def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
     before = bed.surroundings()
     for role, step in [*(("host", step) for step in HOST), *(("target", step) for step in TARGET)]:
