@@ -32,10 +32,11 @@ mod write;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Subcommand;
 
 use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
+use crate::pki;
 
 /// `caravan tunnel-agent`
 #[derive(Debug, Subcommand)]
@@ -203,8 +204,7 @@ fn init(file: &Path) -> anyhow::Result<String> {
     };
     let public = file.with_added_extension("pub");
     let text = identity_text(&identity);
-    std::fs::write(&public, format!("{text}\n"))
-        .with_context(|| format!("cannot write {}", public.display()))?;
+    pki::write(&public, &format!("{text}\n"), 0o644)?;
     Ok(format!(
         "{made}{} is for the other agents\nidentity    {text}\nfingerprint {}\n",
         public.display(),

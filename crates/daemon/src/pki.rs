@@ -357,18 +357,22 @@ fn write_list(
     ))
 }
 
-/// Locks the authority for one command. Of two that both write the index, the later one would lose
-/// the other's revocation.
-fn open(folder: &Path) -> anyhow::Result<(Authority, Index, Flock<File>)> {
+/// The authority of a folder that `caravan pki ca` has made.
+pub(crate) fn authority(folder: &Path) -> anyhow::Result<Authority> {
     let certificate = read(&folder.join("ca.pem")).with_context(|| {
         format!(
             "{} is not an authority: `caravan pki ca` makes one",
             folder.display()
         )
     })?;
-    let key = read(&folder.join("ca.key"))?;
-    let authority = Authority::load(&certificate, &key)
-        .with_context(|| folder.join("ca.key").display().to_string())?;
+    let key = Zeroizing::new(read(&folder.join("ca.key"))?);
+    Authority::load(&certificate, &key).with_context(|| folder.join("ca.key").display().to_string())
+}
+
+/// Locks the authority for one command. Of two that both write the index, the later one would lose
+/// the other's revocation.
+fn open(folder: &Path) -> anyhow::Result<(Authority, Index, Flock<File>)> {
+    let authority = authority(folder)?;
     let context = || format!("cannot lock {}", folder.display());
     let alone = File::open(folder).with_context(context)?;
     let alone = Flock::lock(alone, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
@@ -392,7 +396,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 /// All or nothing, and never readable for others.
-fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -411,7 +415,8 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     attempt().with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn random<const N: usize>() -> anyhow::Result<Zeroizing<[u8; N]>> {
+/// Octets of the operating system.
+pub(crate) fn random<const N: usize>() -> anyhow::Result<Zeroizing<[u8; N]>> {
     let mut octets = Zeroizing::new([0; N]);
     sys::random(&mut octets[..]).context("the kernel gives no random octets")?;
     Ok(octets)

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from caravan.messages import unknown
-from caravan.study.metrics import Measure
 from caravan.study.text import StudyError, Value
-from caravan.study.tunnel import COMPLETE
 
 
 def request(
@@ -62,11 +60,3 @@ def measured(request: Mapping[str, Any]) -> bytes:
             return json.dumps(measure(Setting.of(request), output)).encode()
     except (NamespaceError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None
-
-
-def read(result: bytes) -> list[Measure]:
-    """The metrics of a result."""
-    return [
-        Measure(one["metric"], one["value"], one["low"], one["high"], COMPLETE)
-        for one in json.loads(result)
-    ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import case, flows, hosts, parameters, tables, tunnel, wireless
+from caravan.study import case, flows, hosts, measured, parameters, tables, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
 from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, TABLES, WIRELESS, Run
@@ -272,21 +272,21 @@ def _measures(
         ]
     if cell.sweep.measure == FLOWS:
         assert found.policies is not None, "only a graph has flows"
-        measured = flows.modelled if level == "model" else flows.read
-        return measured(results[0], found.document, found.policies)
+        read = flows.modelled if level == "model" else flows.read
+        return read(results[0], found.document, found.policies)
     if cell.sweep.measure == CASE:
-        return case.read(results[0])
+        return measured.read(results[0])
     if cell.sweep.measure == TABLES:
         return tables.read(results[0])
     if cell.sweep.measure == WIRELESS:
         own = found.request["cell"]
         if level == TESTBED:
-            return wireless.read(results[0])
+            return measured.read(results[0])
         return wireless.computed(own, level, results)
     if cell.sweep.measure == HOSTS:
         own = found.request["cell"]
         if level == TESTBED:
-            return hosts.read(results[0])
+            return measured.read(results[0])
         link = hosts.wire(found.document)
         if level == "model":
             return hosts.modelled(own, link)

@@ -258,14 +258,6 @@ class Measuring:
         self._running.close()
 
 
-def read(result: bytes) -> list[Measure]:
-    """The metrics of a result."""
-    return [
-        Measure(one["metric"], one["value"], one["low"], one["high"], COMPLETE)
-        for one in json.loads(result)
-    ]
-
-
 def peaks(rows: Iterable[Row], sweeps: frozenset[str]) -> list[Row]:
     """Of each policy in sweeps over sizes: the datagram that the wire carries fastest, and the
     largest one that is one packet."""

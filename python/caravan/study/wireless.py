@@ -19,7 +19,6 @@ from caravan.study.metrics import Measure
 from caravan.study.parsed import Run
 from caravan.study.results import Row
 from caravan.study.text import StudyError, Value
-from caravan.study.tunnel import COMPLETE
 
 if TYPE_CHECKING:
     from caravan.threeways.policies import Beds
@@ -222,14 +221,6 @@ class Measuring:
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
-
-
-def read(result: bytes) -> list[Measure]:
-    """The metrics of a result."""
-    return [
-        Measure(one["metric"], one["value"], one["low"], one["high"], COMPLETE)
-        for one in json.loads(result)
-    ]
 
 
 def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:

@@ -7,9 +7,9 @@ use anyhow::{Context as _, ensure};
 use crypto::cert::{Authority, Certificate, GuestRequest};
 use engine::agent::TunnelId;
 use engine::time::Calendar;
-use zeroize::Zeroizing;
 
 use super::key_file::random;
+use crate::pki;
 
 /// Octets of a serial number (RFC 5280 §4.1.2.2: positive, at most 20).
 const SERIAL_LEN: usize = 16;
@@ -23,15 +23,7 @@ pub(super) struct Guests {
 impl Guests {
     /// Loads the folder that `caravan pki ca` has made.
     pub(super) fn load(folder: &Path) -> anyhow::Result<Self> {
-        let certificate = read(&folder.join("ca.pem")).with_context(|| {
-            format!(
-                "{} is not an authority: `caravan pki ca` makes one",
-                folder.display()
-            )
-        })?;
-        let key = read(&folder.join("ca.key"))?;
-        let authority = Authority::load(&certificate, &key)
-            .with_context(|| folder.join("ca.key").display().to_string())?;
+        let authority = pki::authority(folder)?;
         let own = authority.certificate_der()?;
         Ok(Self { authority, own })
     }
@@ -72,8 +64,8 @@ impl Guests {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<Zeroizing<String>> {
-    let text = std::fs::read_to_string(path).map(Zeroizing::new);
+fn read(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path);
     text.with_context(|| format!("cannot read {}", path.display()))
 }
 

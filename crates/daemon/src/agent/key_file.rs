@@ -14,7 +14,8 @@ use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
 use crate::config::wireless::octets_of;
-use crate::{files, sys};
+use crate::files;
+pub(super) use crate::pki::random;
 
 /// The first line of the file.
 const START: &str = "caravan tunnel-agent keys 1";
@@ -97,13 +98,6 @@ fn keys_of(octets: &[u8; 2 * SECRET_LEN]) -> Keys {
         sealing: SecretKey::of(&half(0)),
         signing: SigningKey::of(&half(SECRET_LEN)),
     }
-}
-
-/// Octets of the operating system.
-pub(super) fn random<const LEN: usize>() -> anyhow::Result<Zeroizing<[u8; LEN]>> {
-    let mut octets = Zeroizing::new([0; LEN]);
-    sys::random(&mut octets[..]).context("the kernel gives no randomness")?;
-    Ok(octets)
 }
 
 /// The seed of this process.
