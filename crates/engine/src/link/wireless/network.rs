@@ -185,6 +185,13 @@ impl Network {
         element.is_some_and(|element| element[2..] == self.ssid)
     }
 
+    /// Whether a probe asks for this network, or for any by the wildcard SSID of no octets (IEEE
+    /// 802.11-2020 §9.4.2.2, §11.1.4.3.4).
+    pub(super) fn is_sought(&self, elements: &[u8]) -> bool {
+        let element = find_element(elements, element_id::SSID);
+        self.is_named(elements) || element.is_some_and(|element| element.len() == 2)
+    }
+
     /// The elements of name and rates.
     pub(super) fn write_name(&self, w: &mut Writer) {
         write_ssid(&self.ssid, w);

@@ -77,7 +77,7 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        if !self.network.is_named(elements) {
+        if !self.network.is_sought(elements) {
             return Err(DropReason::LinkNotForUs);
         }
         if self.port.mic_failures().are_active(now) {
