@@ -693,7 +693,8 @@ def test_a_comparison_goes_against_each_of_several_and_a_sign_may_not_count(
         written(tmp_path, STUDY.replace("value = 0", several.replace("pn-6", "pn-5")))
     apart = STUDY.replace(
         'at = { policy = "pn-3" } }\nis',
-        'at = { policy = "pn-3", reading = "m5" }, minus = { reading = "m8" }, absolute = true }\nis',
+        'at = { policy = "pn-3", reading = "m5" }, minus = { reading = "m8" }, '
+        "absolute = true }\nis",
     ).replace('over = { reading = ["m5", "m8"] }\n', "")
     rows = simulated({"m5": 1.0, "m8": 100.0}, "testbed").assign(ci95_high=lambda it: it["value"])
     (found,) = verdicts(written(tmp_path, apart), rows)

@@ -101,7 +101,7 @@ def page(
     )
     style = resources.files("caravan.report").joinpath("style.css").read_text()
     title = html.escape(study.title)
-    figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{MARK}
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">

@@ -301,8 +301,7 @@ class _Inside:
         return text
 
     def reasons(self, table: Table) -> tuple[Reason, ...]:
-        """The reasons; the first that covers a printed value is its own, so none may cover all that a
-        later one does."""
+        """The reasons. The first that covers a printed value counts: none may hide a later one."""
         found: list[Reason] = []
         for index, reason in enumerate(table.tables("reason", self.reason)):
             for earlier in found:
