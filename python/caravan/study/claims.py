@@ -175,7 +175,9 @@ def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
     else:
         held = sum(result.held or 0 for result in results)
         decided = sum(result.decided for result in results)
-        is_enough = held == decided if claim.share is None else held > claim.share * decided
+        # A part of which nothing is told apart does not hold.
+        is_whole = held == decided and all(result.decided for result in results)
+        is_enough = is_whole if claim.share is None else held > claim.share * decided
         grade = HOLDS if is_enough else IN_PART if held else FAILS
     return Verdict(claim, grade, tuple(_said(results)))
 

@@ -97,6 +97,19 @@ impl Security {
         }
     }
 
+    /// Whether a station with keys is asked before a frame in the clear is believed that ends its
+    /// link. Others do not ask: with a passphrase that all know anybody can make its keys, and with
+    /// EAP only that tells who it is.
+    pub(super) fn asks_first(&self) -> bool {
+        matches!(
+            self,
+            Self::Rsn {
+                akm: Akm::Sae | Akm::Owe,
+                ..
+            }
+        )
+    }
+
     /// The cipher of its data.
     pub fn cipher(&self) -> Option<super::LinkCipher> {
         match self {
