@@ -59,7 +59,7 @@ ScenarioLike: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
 
 
 NAMED_MAX, NAMED_TEXT_MAX = 200, 16_000_000
-"""How many files a scenario, those that it names and so on may name, and their characters in all."""
+"""How many files a scenario and those that it names may name, and their characters in all."""
 
 
 def version() -> str:

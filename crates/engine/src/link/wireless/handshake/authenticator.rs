@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 4;
 const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a station is asked whether it is there, and how long each answer is waited for: 201
-/// time units, and 1,000 in all (IEEE 802.11-2020 §11.13).
+/// time units, so that all take some 1,000 (IEEE 802.11-2020 §11.13).
 const QUERY_ATTEMPTS: u32 = 5;
 const QUERY_TIMEOUT: Duration = Duration::from_nanos(201 * 1_024_000);
 
