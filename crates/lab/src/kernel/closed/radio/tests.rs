@@ -426,6 +426,16 @@ fn a_dialogue_has_both_rates_of_its_link() {
 }
 
 #[test]
+fn a_move_does_not_change_the_first_arrival() {
+    let edits = ["policy=pn-12", "flow.data.to=cn1", "flow.data.bytes=12 MB"];
+    let still = simulated(blueprint("m1", &edits));
+    let moves = ["move=[{at = \"5 s\", node = \"mn1\", to = \"air2\"}]"];
+    let moved = simulated(blueprint("m1", &[&edits[..], &moves[..]].concat()));
+    assert_eq!(moved.mobile[0].moves.len(), 1);
+    assert_eq!(still.admitted[0], moved.admitted[0]);
+}
+
+#[test]
 fn policies_in_layers_are_refused_where_they_stand() {
     let layer = |more: &str| format!("name = \"x\"\ntitle = \"x\"\n{more}");
     let wep = "[[layer]]\nkind = \"link-cipher\"\ncipher = \"wep-104\"\n";
