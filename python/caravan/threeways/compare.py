@@ -164,12 +164,6 @@ def _probed(bed: Bed, output: Path) -> Metrics:
     return metrics
 
 
-NO_RADIO = (
-    "access points do not run in this testbed: add --skip-testbed, or measure policies of layers by a "
-    'study with measure = "wireless"'
-)
-
-
 def table(levels: Levels) -> Table:
     """The metrics side by side."""
     shown = Table(box=box.SIMPLE, pad_edge=False)
@@ -208,10 +202,6 @@ def main(
         if not skip_testbed:
             enter()
         setting = Setting.of(question.request())
-        if not skip_testbed and any(
-            node["role"] == "access-point" for node in setting.scenario["nodes"]
-        ):
-            raise ValueError(NO_RADIO)
         if setting.is_graph:
             _two_ways(console, setting, output.resolve(), runs_testbed=not skip_testbed)
             return
