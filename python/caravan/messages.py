@@ -16,6 +16,11 @@ UNPRICED = frozenset({"unpriced", "no-formula"})
 """Codes of the native core for a cost table without a price, or an unknown size."""
 
 
+def printable(text: str) -> str:
+    """The text with what a terminal would obey in escapes; line ends stay."""
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a value was written; lines and columns count from 1, None is unknown.

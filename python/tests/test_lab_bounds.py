@@ -14,7 +14,7 @@ from caravan.lab import core
 from caravan.lab.cli import app
 from caravan.lab.simulation import simulate
 from caravan.report.page import page
-from caravan.report.tables import has_bounds
+from caravan.report.tables import bounds_say
 from caravan.study.comparison import compare
 from caravan.study.metrics import BOUNDS_SAY, LOWER, UPPER, bound
 from caravan.study.parse import parse
@@ -133,7 +133,8 @@ def test_what_bytes_alone_are_priced_for_is_a_bound_in_every_row(tmp_path: Path)
     answer = fill(study().texts[0][1], rows)
     assert answer.startswith("It does at most ") and "the paper at" not in answer
     figures = {figure.name: figure for figure in study().figures}
-    assert has_bounds(figures["delay"], rows) and not has_bounds(figures["papers"], rows)
+    assert bounds_say(figures["delay"], rows) == BOUNDS_SAY
+    assert bounds_say(figures["papers"], rows) == ""
     shown = page(study(), rows, {"caravan": "0"}, {"delay": {}, "papers": {}})
     assert shown.count(BOUNDS_SAY) == 1
     held = (tmp_path / "out" / "results.csv").read_text()

@@ -33,6 +33,30 @@ def ask_text(text: str) -> None:
         assert str(fault).strip()
 
 
+LAYER = '[[layer]]\nkind = "ipsec"\npolicy = "{}"\n'
+
+
+def test_a_file_that_names_itself_in_many_ways_is_read_once(tmp_path: Path) -> None:
+    ways = [f"./{'./' * more}mine.toml" for more in range(40)]
+    head = 'name = "mine"\ntitle = "M"\n'
+    (tmp_path / "mine.toml").write_text(head + "".join(map(LAYER.format, ways)))
+    began = time.monotonic()
+    with pytest.raises(lab.LabError):
+        lab.scenario(lab.Question("umts", (f'policy="{tmp_path}/mine.toml"',)))
+    # Forty to the power of the depth would take hours.
+    assert time.monotonic() - began < 30
+
+
+def test_too_many_files_are_refused(tmp_path: Path) -> None:
+    head = 'name = "many"\ntitle = "M"\n'
+    for number in range(core.NAMED_MAX):
+        (tmp_path / f"p{number}.toml").write_text(head)
+    layers = "".join(LAYER.format(f"./p{number}.toml") for number in range(core.NAMED_MAX))
+    (tmp_path / "many.toml").write_text(head + layers)
+    with pytest.raises(lab.LabError, match=f"names more than {core.NAMED_MAX} files"):
+        lab.scenario(lab.Question("umts", (f'policy="{tmp_path}/many.toml"',)))
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, len(UMTS)), st.integers(0, 12), st.sampled_from(WORDS))
 def test_a_damaged_scenario_is_refused_and_nothing_worse(at: int, cut: int, put: str) -> None:

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import caravan.report
 import caravan.study
 from caravan.lab.cli import app
-from caravan.messages import Stopped
+from caravan.messages import Stopped, printable
 from caravan.study import Study, compute, results
 from caravan.study.cells import Job, points, replication_ranges
 from caravan.study.commands import summary
@@ -233,7 +233,7 @@ def test_a_run_goes_into_its_own_folder_again(tmp_path: Path) -> None:
 def test_the_results_of_another_study_are_not_written_over(tmp_path: Path) -> None:
     caravan.study.run(tiny(), directory=tmp_path)
     before = (tmp_path / "results.csv").read_bytes()
-    with pytest.raises(StudyError, match=r"holds results of the study tiny: give another folder"):
+    with pytest.raises(StudyError, match=r"holds results of the study 'tiny': give another folder"):
         caravan.study.run(tiny("other"), directory=tmp_path)
     assert (tmp_path / "results.csv").read_bytes() == before
 
@@ -365,6 +365,51 @@ def test_a_torn_result_is_computed_again(length: int, tmp_path: Path) -> None:
     assert store.fill(JOBS, Threads(counted(seen), 2), quiet()) == 1
     assert seen == [JOBS[3].request]
     assert store.read(JOBS[3]) == JOBS[3].request.encode()
+
+
+def test_the_result_of_another_job_is_computed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, "core")
+    store.fill(JOBS, Threads(counted([]), 2), quiet())
+    one, other = store.path(JOBS[0]), store.path(JOBS[1])
+    held = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(held)
+    seen: list[str] = []
+    assert store.fill(JOBS, Threads(counted(seen), 2), quiet()) == 2
+    assert sorted(seen) == sorted(job.request for job in JOBS[:2])
+    assert store.read(JOBS[0]) == JOBS[0].request.encode()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"study": [1, 2]},
+        {"study": [["tiny"]]},
+        {"study": pa.array([None], pa.string())},
+        {"other": ["tiny"]},
+        {"study": ["tiny"], "scenario_hash": [["a"]]},
+    ],
+)
+def test_a_strange_file_of_results_is_refused_in_words(
+    columns: dict[str, object], tmp_path: Path
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "results.parquet")
+    with pytest.raises(StudyError, match=r"that no run has written"):
+        caravan.study.run(tiny(), directory=tmp_path)
+    with pytest.raises(StudyError, match="columns of another version"):
+        results.read(tmp_path)
+
+
+def test_what_a_terminal_obeys_is_shown(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"study": ["\x1b[2Jx"]}), tmp_path / "results.parquet")
+    with pytest.raises(StudyError, match=r"holds results of the study '\\x1b\[2Jx'"):
+        caravan.study.run(tiny(), directory=tmp_path)
+    assert printable("a\x1b[2J\n\x9bm é") == "a\\x1b[2J\n\\x9bm é"
+    for value, folder in ((1.0, "a"), (2.0, "b")):
+        row = replace(ROW, policy="[/x]\x1b", value=value, ci95_low=value, ci95_high=value)
+        results.write([row], tmp_path / folder)
+    said = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert "[/x]\\x1b" in said.output and said.exit_code == 1
 
 
 @pytest.mark.parametrize(

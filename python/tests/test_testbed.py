@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -238,6 +239,24 @@ def test_a_relay_says_how_late_a_frame_leaves_that_came_while_it_slept(output: P
         # It was due a millisecond after it had come, and could not leave before the end of that.
         assert late.late_s >= woken_s - sent_s - 0.001
         assert late.left_s >= woken_s
+
+
+def test_a_relay_keeps_no_right_once_it_has_its_sockets(output: Path) -> None:
+    with Network(output) as network:
+        near, middle, far = (network.host(role) for role in ("near", "middle", "far"))
+        near.connect("eth0", middle, "left", 1500)
+        middle.connect("right", far, "eth0", 1500)
+        near.add_address("eth0", "10.0.0.1/24")
+        far.add_address("eth0", "10.0.0.2/24")
+        relay = Relay(middle, LinkConfig(delay="1ms"), "left", "right")
+        wait_until(lambda: "ready" in relay.process.stderr(), "the relay")
+        status = Path(f"/proc/{relay.process.pid}/status").read_text()
+        for expected in ("CapPrm:\t0+", "CapEff:\t0+", "NoNewPrivs:\t1", "Seccomp:\t2"):
+            assert re.search(f"^{expected}$", status, re.M), status
+        assert ping(near, "10.0.0.2", 2).received == 2
+        relay.change("up=false")
+        relay.settle()
+        assert ping(near, "10.0.0.2", 1, timeout_s=1).received == 0
 
 
 def is_noted(relay: Relay, sender: socket.socket) -> bool:

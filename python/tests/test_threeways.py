@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from caravan.files import CATALOGUE
 from caravan.lab.core import Question, find
 from caravan.testbed.capture import PCAP_MAGIC
 from caravan.testbed.connection import PublicKey
@@ -175,6 +176,9 @@ def test_datagrams_of_a_chain_with_a_shape_on_every_link_agree(
 
 
 def test_what_namespaces_cannot_show_is_named() -> None:
+    radio = CATALOGUE / "studies/wireless-policies/scenarios/m5.toml"
+    with pytest.raises(NotForTestbed, match=r"node\.ap1: only studies with measure"):
+        Setting.of(Question(str(radio)).request()).check_testbed()
     edits = ("traffic.model=closed-loop", "traffic.bytes=", "traffic.rate=64 kbit/s")
     sizes = 'traffic.sizes={ model = "fixed", bytes = "64 B" }'
     with pytest.raises(ValueError, match=r"traffic\.model: only the tandem supports closed-loop"):

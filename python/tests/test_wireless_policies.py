@@ -23,7 +23,7 @@ from study_by_hand import value, written
 import caravan.study
 from caravan.files import CATALOGUE
 from caravan.study import StudyError, load, wireless
-from caravan.study.claims import HOLDS, IN_PART, NOT_RUN, WITHIN, score, verdicts
+from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, WITHIN, score, verdicts
 from caravan.study.parsed import Run
 from caravan.study.results import Row
 from caravan.testbed.capture import (
@@ -627,6 +627,80 @@ def test_a_sentence_has_a_verdict_only_outside_the_spread(
     )
     (found,) = verdicts(written(tmp_path, STUDY), rows)
     assert found.grade == grade
+
+
+EQUAL = ('is = ">"\nvalue = 0', 'is = "="\nvalue = 100\nmargin = 0.1')
+
+
+@pytest.mark.parametrize(
+    ("ours", "with_margin", "without"),
+    [
+        ((100.0, 0.0), HOLDS, HOLDS),
+        ((104.0, 5.0), HOLDS, WITHIN),
+        ((104.0, 7.0), WITHIN, WITHIN),
+        ((120.0, 15.0), WITHIN, FAILS),
+        ((120.0, 5.0), FAILS, FAILS),
+        ((101.0, math.nan), WITHIN, WITHIN),
+    ],
+)
+def test_noise_makes_nothing_equal(
+    tmp_path: Path, ours: tuple[float, float], with_margin: str, without: str
+) -> None:
+    one, half = ours
+    rows = simulated({"m5": one, "m8": one}, "testbed").assign(ci95_high=one + half)
+    text = STUDY.replace(*EQUAL)
+    (found,) = verdicts(written(tmp_path, text), rows)
+    assert found.grade == with_margin
+    (found,) = verdicts(written(tmp_path, text.replace("margin = 0.1", "")), rows)
+    assert found.grade == without
+    for wrong, why in (
+        (text.replace("spread = true\n", ""), "needs spread = true"),
+        (text.replace('"="', '">"'), "only is = "),
+        (text.replace("0.1", "1.5"), "between 0 and 1"),
+    ):
+        with pytest.raises(StudyError, match=why):
+            written(tmp_path, wrong)
+
+
+@pytest.mark.parametrize(
+    ("costs", "share", "grade"),
+    [
+        ({"m5": 100.0, "m8": -100.0}, "share = 0.4\n", HOLDS),
+        ({"m5": 100.0, "m8": -100.0}, "share = 0.5\n", IN_PART),
+        ({"m5": -100.0, "m8": -100.0}, "share = 0.4\n", FAILS),
+        ({"m5": -100.0, "m8": -100.0}, "", FAILS),
+    ],
+)
+def test_most_is_a_share_of_the_comparisons(
+    tmp_path: Path, costs: dict[str, float], share: str, grade: str
+) -> None:
+    rows = simulated(costs, "testbed").assign(ci95_high=lambda it: it["value"] + 5)
+    text = STUDY.replace("spread = true\n", f"spread = true\n{share}")
+    (found,) = verdicts(written(tmp_path, text), rows)
+    assert found.grade == grade
+
+
+def test_a_comparison_goes_against_each_of_several_and_a_sign_may_not_count(
+    tmp_path: Path,
+) -> None:
+    right = 'right = { sweep = "air", metric = "udp_cost_bytes_s"'
+    several = f'{right} }}\nagainst = {{ policy = ["pn-6", "pn-8"] }}'
+    (claim,) = written(tmp_path, STUDY.replace("value = 0", several)).claims
+    assert [test.right.at for test in claim.tests] == [{"policy": "pn-6"}, {"policy": "pn-8"}]  # type: ignore[union-attr]
+    with pytest.raises(StudyError, match="the right side is a number"):
+        written(tmp_path, STUDY.replace("value = 0", 'value = 0\nagainst = { policy = ["pn-6"] }'))
+    with pytest.raises(StudyError, match="pn-5"):
+        written(tmp_path, STUDY.replace("value = 0", several.replace("pn-6", "pn-5")))
+    apart = STUDY.replace(
+        'at = { policy = "pn-3" } }\nis',
+        'at = { policy = "pn-3", reading = "m5" }, minus = { reading = "m8" }, '
+        "absolute = true }\nis",
+    ).replace('over = { reading = ["m5", "m8"] }\n', "")
+    rows = simulated({"m5": 1.0, "m8": 100.0}, "testbed").assign(ci95_high=lambda it: it["value"])
+    (found,) = verdicts(written(tmp_path, apart), rows)
+    assert found.grade == HOLDS
+    (found,) = verdicts(written(tmp_path, apart.replace("absolute = true", "factor = 1")), rows)
+    assert found.grade == FAILS
 
 
 def simulated(costs: dict[str, float], level: str = "simulate") -> pd.DataFrame:

@@ -2,11 +2,13 @@
 //! disk, or a reader that is gone or does not read, never ends or stops a process that carries
 //! traffic.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
@@ -15,8 +17,11 @@ use tracing_subscriber::fmt::MakeWriter;
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Whether the reader of standard error had no room for the last line.
 static IS_BEHIND: AtomicBool = AtomicBool::new(false);
-/// How long one line of the log waits for a reader that falls behind. The next ones do not.
+/// How long one line of the log waits for a reader that falls behind. The next ones do not. The
+/// last answers wait as long each time that there is no room.
 const PATIENCE_MS: u16 = 100;
+/// What a pipe or terminal that is ready takes without waiting (PIPE_BUF).
+const READY_BYTES: usize = 4096;
 
 /// Writes an answer to standard output. A closed reader is not an error: it wants no more output.
 pub fn say(text: &str) -> io::Result<()> {
@@ -33,6 +38,63 @@ fn say_to(output: &mut impl Write, text: &str) -> io::Result<()> {
             "cannot write to standard output: {error}"
         ))),
         Ok(()) => Ok(()),
+    }
+}
+
+/// Answers to orders, for a reader who may not read them: nothing waits for it but the next order.
+#[derive(Debug, Default)]
+pub struct Answers(VecDeque<u8>);
+
+impl Answers {
+    /// Adds a line.
+    pub fn add(&mut self, line: &str) {
+        self.0.extend(line.as_bytes());
+        self.0.push_back(b'\n');
+    }
+
+    /// Whether the reader has them all. No order is read before.
+    pub fn are_taken(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Writes what the reader has room for. After an error the rest is forgotten.
+    pub fn give(&mut self, output: BorrowedFd<'_>) -> io::Result<()> {
+        self.give_within(output, 0)
+    }
+
+    /// The same for the last ones: a reader that reads gets all of them. A closed reader is not an
+    /// error, but one that does not read is.
+    pub fn finish(&mut self, output: BorrowedFd<'_>) -> io::Result<()> {
+        let fault = match self.give_within(output, PATIENCE_MS) {
+            Ok(()) if self.are_taken() => return Ok(()),
+            Ok(()) => io::Error::from(ErrorKind::TimedOut),
+            Err(fault) if fault.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(fault) => fault,
+        };
+        Err(io::Error::other(format!(
+            "cannot write to standard output: {fault}"
+        )))
+    }
+
+    fn give_within(&mut self, output: BorrowedFd<'_>, patience_ms: u16) -> io::Result<()> {
+        while !self.are_taken() {
+            let mut polled = [PollFd::new(output, PollFlags::POLLOUT)];
+            if poll(&mut polled, patience_ms) == Ok(0) {
+                return Ok(());
+            }
+            let (first, _) = self.0.as_slices();
+            let len = first.len().min(READY_BYTES);
+            match nix::unistd::write(output, &first[..len]) {
+                Ok(written) => drop(self.0.drain(..written)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(()),
+                Err(fault) => {
+                    self.0.clear();
+                    return Err(fault.into());
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -160,9 +222,36 @@ mod tests {
     }
 
     #[test]
+    fn answers_that_nobody_reads_stop_nobody_and_a_reader_gets_them_all() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (mut answers, line) = (Answers::default(), "x".repeat(999));
+        (0..500).for_each(|_| answers.add(&line));
+        answers.give(writer.as_fd()).unwrap();
+        assert!(!answers.are_taken());
+        let fault = answers.finish(writer.as_fd()).unwrap_err().to_string();
+        assert!(
+            fault.starts_with("cannot write to standard output: "),
+            "{fault}"
+        );
+        let reading = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            io::Read::read_to_end(&mut reader, &mut all).map(|_| all.len())
+        });
+        answers.finish(writer.as_fd()).unwrap();
+        assert!(answers.are_taken());
+        drop(writer);
+        assert_eq!(reading.join().unwrap().unwrap(), 500 * 1000);
+    }
+
+    #[test]
     fn a_reader_that_is_gone_is_none() {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
         say_to(&mut writer, "text\n").unwrap();
+        let mut answers = Answers::default();
+        answers.add("text");
+        answers.finish(writer.as_fd()).unwrap();
+        answers.add("text");
+        assert!(answers.give(writer.as_fd()).is_err() && answers.are_taken());
     }
 }

@@ -1,7 +1,7 @@
 //! Safe access to files in folders that other users may write to: links are not followed, files are
 //! checked after opening, and reads are bounded.
 
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, File, FileType, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -212,6 +212,24 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 /// The same, but also accepts our own pipe with a reader, or a device. Refuses links and files of
 /// other users, who could read it or have it overwritten.
 pub fn open_private(path: &Path) -> io::Result<File> {
+    let (file, kind) = open_ours(path)?;
+    if kind.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Opens a plain file, mode 0600, to write behind what it has. Refuses links, devices, pipes and
+/// files of other users.
+pub fn open_behind(path: &Path) -> io::Result<File> {
+    let (file, kind) = open_ours(path)?;
+    match kind.is_file() {
+        true => Ok(file),
+        false => Err(strange(&path.display().to_string())),
+    }
+}
+
+fn open_ours(path: &Path) -> io::Result<(File, FileType)> {
     let mut options = File::options();
     options.append(true).create(true).mode(0o600);
     // Opening a pipe without a reader would block.
@@ -231,10 +249,9 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     if kind.is_file() {
         // A file of an earlier run may be readable for others.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        file.set_len(0)?;
     }
     fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
-    Ok(file)
+    Ok((file, kind))
 }
 
 /// The first octets of a plain file, up to this many. None if there is no such file.

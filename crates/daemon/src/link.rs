@@ -4,13 +4,16 @@
 //! Packet sockets receive and send the frames. Super-frames are split, so that each datagram on the
 //! wire is charged separately; offloads of both interfaces are turned off if possible.
 //! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
-//! IP length. Frames without IP (ARP) pass at once and free, or are charged too with
-//! `--all-frames`. With `--control` a running link takes changes (`control`). A frame's time on the
-//! link begins when the kernel had it (`lateness`).
+//! IP length. Frames without IP (ARP) pass at once and free while the link is up, or are charged
+//! too with `--all-frames`. With `--control` a running link takes changes (`control`). A frame's
+//! time on the link begins when the kernel had it (`lateness`). Once everything is open, the
+//! process keeps no capability.
 
 mod control;
 mod lateness;
+mod output;
 pub mod split;
+mod values;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,23 +25,26 @@ use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
 use engine::link::recording::{BadRecording, Replay, survey};
-use engine::link::{Carrier, Fate, Limit, Link, RATE_BPS_MAX, Shape};
+use engine::link::{Carrier, Fate, Limit, Link, Shape};
 use engine::time::Instant;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
+use tracing::warn;
 
-use crate::config::values::{Size, Span};
 use crate::planes::Clock;
+use crate::privileges::{self, Speaker};
 use crate::sys::device::{feature, turn_off};
 use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
 use control::{Commander, Order, Orders};
 use lateness::{Log, Receiver};
+use output::Output;
 use split::{ETHERNET_BYTES, is_ip};
+use values::{parse_delay, parse_loss, parse_queue, parse_rate};
 
 /// Largest super-frame with its virtio-net header.
 const FRAME_BYTES: usize = HEADER_BYTES + ETHERNET_BYTES + 65_536;
@@ -92,7 +98,7 @@ pub struct Args {
     #[arg(long, requires = "rate")]
     pub half_duplex: bool,
     /// Charge every frame by its length without the Ethernet header. Without this, ARP, EAPOL and
-    /// all other frames without IP pass at once and free.
+    /// all other frames without IP pass at once and free while the link is up.
     #[arg(long)]
     pub all_frames: bool,
     /// Share of the datagrams that are held back until two full ones can overtake, 0 to 1. Needs a
@@ -105,8 +111,12 @@ pub struct Args {
     /// Write behind this file, for each datagram that leaves: when it was due, in seconds since
     /// 1970, how many ns later it leaves, how many ns others had the medium before it, and the
     /// Ethernet addresses that it is from and for. A program that is asleep wakes some 50 us late.
+    /// It is a plain file of the user who starts this (mode 0600).
     #[arg(long)]
     pub late: Option<PathBuf>,
+    /// User to run as after the setup; default: caravan, if there is one.
+    #[arg(long)]
+    pub user: Option<String>,
     /// Read changes from standard input, one per line, such as "rate=1mbit delay=80ms" or
     /// "up=false", and answer each on standard output.
     #[arg(long)]
@@ -118,21 +128,23 @@ pub struct Args {
 pub struct Passed {
     /// Datagrams offered to the link.
     pub offered: u64,
-    /// Datagrams that arrive.
+    /// Datagrams that have left to the other interface.
     pub delivered: u64,
     /// Their bytes.
     pub delivered_bytes: u64,
+    /// Datagrams that are still on the link.
+    pub under_way: usize,
     /// Carried and lost.
     pub lost: u64,
     /// Refused by a full queue.
     pub overflowed: u64,
-    /// Came while the link was down.
+    /// Came while the link was down, frames without IP too.
     pub down: u64,
     /// Most datagrams that waited at once.
     pub longest_queue: usize,
     /// Datagrams dropped because too many bytes were in flight for the memory limit.
     pub beyond_memory: u64,
-    /// Frames without IP that were not charged.
+    /// Frames without IP that were not charged, and came while the link was up.
     pub free_frames: u64,
     /// Frames that could not be split.
     pub malformed: u64,
@@ -151,7 +163,7 @@ pub struct Summary {
 
 /// Relays until SIGTERM or SIGINT, then prints a [`Summary`] as JSON. Prints "ready" on standard
 /// error once frames pass.
-pub fn run(args: &Args) -> io::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut stopping = SigSet::empty();
     stopping.add(Signal::SIGTERM);
     stopping.add(Signal::SIGINT);
@@ -161,8 +173,20 @@ pub fn run(args: &Args) -> io::Result<()> {
             "--left and --right are both {}: a link has two ends",
             args.left
         );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
     }
+    let speaker = Speaker::choose(args.user.as_deref())?;
+    let (relays, commanders) = relays(args)?;
+    if let Some(text) = &speaker.warning {
+        warn!("{text}");
+    }
+    // Everything is open, and no thread has begun.
+    privileges::confine_speaker(&speaker, None)?;
+    Ok(carry(args.control, relays, commanders, &stopping)?)
+}
+
+/// Both directions with all that they need open, and who gives them orders.
+fn relays(args: &Args) -> io::Result<([Relay; 2], [Commander; 2])> {
     let forth = shape(args, args.rate, ("--trace", args.trace.as_deref()))?;
     let (option_back, trace_back) = match args.trace_back.as_deref() {
         None => ("--trace", args.trace.as_deref()),
@@ -173,7 +197,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     let left = Arc::new(open(&args.left)?);
     let right = Arc::new(open(&args.right)?);
     let ((forward, orders), (backward, orders_back)) = (control::orders()?, control::orders()?);
-    let (forth, back) = (
+    let mut both = [
         Relay::new(("--trace", forth), &left, &right, orders, (args.seed, 0)),
         Relay::new(
             (option_back, back),
@@ -182,17 +206,28 @@ pub fn run(args: &Args) -> io::Result<()> {
             orders_back,
             (args.seed, 1),
         ),
-    );
-    let relays = [forward, backward];
+    ];
     let log = args.late.as_deref().map(Log::open).transpose()?;
     let free = || Medium(Arc::new(Mutex::new(Instant(0))));
     let medium = args.half_duplex.then(free);
-    // Of both, so that they mean the same time by what they share.
-    let clock = Clock::start();
-    let threads = [forth, back].map(|mut relay| {
+    for relay in &mut both {
         relay.line.medium.clone_from(&medium);
         relay.line.charges_all = args.all_frames;
         relay.log.clone_from(&log);
+    }
+    Ok((both, [forward, backward]))
+}
+
+/// Relays until a signal comes, and prints the counts.
+fn carry(
+    has_control: bool,
+    relays: [Relay; 2],
+    commanders: [Commander; 2],
+    stopping: &SigSet,
+) -> io::Result<()> {
+    // Of both, so that they mean the same time by what they share.
+    let clock = Clock::start();
+    let threads = relays.map(|relay| {
         std::thread::spawn(move || {
             let ended = relay.run(clock);
             if ended.is_err() {
@@ -202,12 +237,13 @@ pub fn run(args: &Args) -> io::Result<()> {
             ended
         })
     });
-    if args.control {
-        listen(relays.clone());
+    let output = Output::new(io::stdout().as_fd().try_clone_to_owned()?);
+    if has_control {
+        listen(commanders.clone(), output.clone());
     }
     writeln!(io::stderr(), "ready")?;
     stopping.wait()?;
-    for relay in &relays {
+    for relay in &commanders {
         relay.give(Order::End);
     }
     let [forth, back] = threads.map(|thread| {
@@ -219,14 +255,14 @@ pub fn run(args: &Args) -> io::Result<()> {
         back: back?,
     };
     let text = serde_json::to_string(&summary).map_err(io::Error::other)?;
-    writeln!(io::stdout(), "{text}")
+    output.finish(&text)
 }
 
 /// Follows standard input in a thread that ends with the process.
-fn listen(relays: [Commander; 2]) {
+fn listen(relays: [Commander; 2], output: Output) {
     std::thread::spawn(move || {
         let lines = BufReader::new(io::stdin().lock());
-        if let Err(fault) = control::follow(lines, io::stdout(), &relays) {
+        if let Err(fault) = control::follow(lines, |line| output.answer(line), &relays) {
             // The link stays as it is: nobody is left to tell but the log.
             let _ = writeln!(io::stderr(), "no more changes: {fault}");
         }
@@ -336,7 +372,7 @@ struct Line {
     most_under_way_bytes: usize,
     charges_all: bool,
     pool: Vec<Vec<u8>>,
-    free: Vec<Vec<u8>>,
+    free: VecDeque<Vec<u8>>,
     passed: Passed,
 }
 
@@ -409,9 +445,8 @@ impl Relay {
             let mut writing = gather.begin();
             writing.push(&[0; HEADER_BYTES]);
             writing.push(&frame);
-            if writing.write(self.to.as_fd()).is_err() {
-                self.line.passed.refused += 1;
-            }
+            let has_left = writing.write(self.to.as_fd()).is_ok();
+            self.line.note_sent(turn.is_some(), &frame, has_left);
             self.line.recycle(frame);
         }
     }
@@ -441,7 +476,7 @@ impl Line {
             most_under_way_bytes,
             charges_all: false,
             pool: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
             passed: Passed::default(),
         }
     }
@@ -450,8 +485,12 @@ impl Line {
         let mut broken = None;
         let done = split::split(received, |frame| {
             if !self.charges_all && !is_ip(frame) {
+                if self.link.is_down() {
+                    self.passed.down += 1;
+                    return;
+                }
                 self.passed.free_frames += 1;
-                self.free.push(frame.to_vec());
+                self.free.push_back(frame.to_vec());
                 return;
             }
             if self.under_way_bytes + frame.len() > self.most_under_way_bytes {
@@ -500,7 +539,7 @@ impl Line {
 
     /// The next frame to send; one that is not charged is due at no time.
     fn next_due(&mut self, now: Instant) -> Option<(Option<Turn>, Vec<u8>)> {
-        if let Some(frame) = self.free.pop() {
+        if let Some(frame) = self.free.pop_front() {
             return Some((None, frame));
         }
         let first = self.under_way.pop_front_if(|first| first.due <= now)?;
@@ -508,15 +547,24 @@ impl Line {
         Some((Some((first.due, first.waited)), first.octets))
     }
 
+    /// Counts a frame once the other interface has it, or has refused it.
+    fn note_sent(&mut self, is_charged: bool, frame: &[u8], has_left: bool) {
+        if !has_left {
+            self.passed.refused += 1;
+        } else if is_charged {
+            self.passed.delivered += 1;
+            self.passed.delivered_bytes += frame.len().saturating_sub(ETHERNET_BYTES) as u64;
+        }
+    }
+
     fn passed(&self) -> Passed {
         let link = self.link.counters();
         Passed {
             offered: link.offered,
-            delivered: link.delivered,
-            delivered_bytes: link.delivered_bytes,
+            under_way: self.under_way.len(),
             lost: link.lost,
             overflowed: link.overflowed,
-            down: link.down,
+            down: self.passed.down + link.down,
             longest_queue: link.longest_queue,
             ..self.passed
         }
@@ -533,74 +581,11 @@ impl Line {
     }
 }
 
-fn parse_rate(text: &str) -> Result<u64, String> {
-    let wanted = || format!("{text} is not a rate such as 64kbit, 2mbit or 1.5gbit");
-    let too_high = || format!("{text} is too high, limit {RATE_BPS_MAX}bit");
-    let units = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)];
-    let unit = |(name, factor): (&str, f64)| text.strip_suffix(name).map(|number| (number, factor));
-    let (number, factor) = units.into_iter().find_map(unit).ok_or_else(wanted)?;
-    let rate = number.parse::<f64>().map_err(|_| wanted())? * factor;
-    match rate {
-        1.0.. if rate <= RATE_BPS_MAX as f64 => Ok(rate as u64),
-        1.0.. => Err(too_high()),
-        _ => Err(wanted()),
-    }
-}
-
-fn parse_delay(text: &str) -> Result<Duration, String> {
-    for (unit, ns) in [("us", 1_000), ("ns", 1)] {
-        if let Some(number) = text.strip_suffix(unit) {
-            let number = number.parse::<u64>().ok();
-            return number
-                .and_then(|number| number.checked_mul(ns))
-                .map(Duration::from_nanos)
-                .ok_or_else(|| format!("{text} is not a delay such as 250{unit}"));
-        }
-    }
-    Span::parse(text).map(|span| span.0)
-}
-
-fn parse_loss(text: &str) -> Result<f64, String> {
-    let share = text.parse::<f64>().ok();
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text} is not a probability from 0 to 1"))
-}
-
-fn parse_queue(text: &str) -> Result<Limit, String> {
-    if let Ok(datagrams) = text.parse() {
-        return Ok(Limit::Packets(datagrams));
-    }
-    Size::parse(text).map(|size| Limit::Bytes(size.0))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use engine::link::Change;
 
-    #[test]
-    fn rates_delays_losses_and_queues_carry_their_unit() {
-        assert_eq!(parse_rate("2mbit"), Ok(2_000_000));
-        assert_eq!(parse_rate("1.5gbit"), Ok(1_500_000_000));
-        assert_eq!(parse_rate("9600bit"), Ok(9600));
-        assert_eq!(parse_delay("50ms"), Ok(Duration::from_millis(50)));
-        assert_eq!(parse_delay("250us"), Ok(Duration::from_micros(250)));
-        assert_eq!(parse_delay("400ns"), Ok(Duration::from_nanos(400)));
-        for bad in ["-1ns", "0.5us", "us"] {
-            assert!(parse_delay(bad).is_err(), "{bad}");
-        }
-        assert_eq!(parse_queue("100"), Ok(Limit::Packets(100)));
-        assert_eq!(parse_queue("64kb"), Ok(Limit::Bytes(64_000)));
-        assert_eq!(parse_loss("0.01"), Ok(0.01));
-        assert_eq!(parse_rate("1000000gbit"), Ok(RATE_BPS_MAX));
-        let too_high = "1000001gbit is too high, limit 1000000000000000bit";
-        assert_eq!(parse_rate("1000001gbit"), Err(too_high.to_owned()));
-        for bad in ["", "2", "mbit", "0mbit", "-1mbit", "nanmbit"] {
-            assert!(parse_rate(bad).is_err(), "{bad}");
-        }
-        assert!(parse_loss("1.1").is_err());
-        assert!(parse_queue("kb").is_err());
-    }
+    use super::*;
 
     #[test]
     fn datagrams_overtake_on_a_rate_and_on_a_trace() {
@@ -657,7 +642,59 @@ mod tests {
         assert_eq!([due(&mut line), due(&mut line)], [Some((turn, 1014)), None]);
         line.take(&mut received, Instant(50_000_000))
             .expect("no recording");
-        assert_eq!(line.passed().delivered_bytes, 3000);
+        assert_eq!((line.passed().offered, line.passed().under_way), (3, 1));
+    }
+
+    #[test]
+    fn a_datagram_is_delivered_once_it_has_left() {
+        let mut line = line(Shape::at_once(Duration::from_secs(5)), MOST_UNDER_WAY_BYTES);
+        for _ in 0..4 {
+            line.take(&mut received(1000), Instant(0))
+                .expect("no recording");
+        }
+        let counted = |line: &Line| {
+            let it = line.passed();
+            let delivered = (it.delivered, it.delivered_bytes);
+            (it.offered, delivered, it.refused, it.under_way)
+        };
+        assert_eq!(counted(&line), (4, (0, 0), 0, 4));
+        for has_left in [true, true, false] {
+            let (turn, frame) = line.next_due(Instant(5_000_000_000)).expect("due");
+            line.note_sent(turn.is_some(), &frame, has_left);
+        }
+        assert_eq!(counted(&line), (4, (2, 2000), 1, 1));
+        line.note_sent(false, &[0; 60], true);
+        assert_eq!(counted(&line), (4, (2, 2000), 1, 1), "one without IP");
+    }
+
+    #[test]
+    fn frames_without_ip_stay_in_order_and_end_at_a_link_that_is_down() {
+        let mut line = line(
+            Shape::plain(8_000_000, Duration::ZERO),
+            MOST_UNDER_WAY_BYTES,
+        );
+        let take = |line: &mut Line, number: u8| {
+            let mut frame = received(100);
+            frame[HEADER_BYTES + 12..HEADER_BYTES + 14].copy_from_slice(&[0x88, 0x8e]);
+            frame[HEADER_BYTES + 14] = number;
+            line.take(&mut frame, Instant(0)).expect("no recording");
+        };
+        (0..20).for_each(|number| take(&mut line, number));
+        let came: Vec<u8> = std::iter::from_fn(|| line.next_due(Instant(0)))
+            .map(|(_, frame)| frame[14])
+            .collect();
+        assert_eq!(came, (0..20).collect::<Vec<u8>>());
+        let up = |line: &mut Line, is_up| line.link.change(Change::Up(is_up)).expect("a change");
+        up(&mut line, false);
+        take(&mut line, 20);
+        line.take(&mut received(100), Instant(0))
+            .expect("no recording");
+        assert_eq!(line.next_due(Instant(1_000_000_000)), None);
+        let passed = line.passed();
+        assert_eq!((passed.free_frames, passed.down), (20, 2));
+        up(&mut line, true);
+        take(&mut line, 21);
+        assert!(line.next_due(Instant(0)).is_some());
     }
 
     #[test]

@@ -28,7 +28,6 @@ use tracing::warn;
 use zeroize::Zeroizing;
 
 use crate::config::wireless::load;
-use crate::console;
 use crate::planes::Clock;
 use crate::privileges::{self, Speaker};
 use crate::sys;
@@ -100,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     writeln!(io::stderr(), "ready")?;
     let ended = shim.run(&signals, args.control);
     shim.close();
-    console::say(&(shim.report()? + "\n"))?;
+    shim.say_report()?;
     ended.context("the link has ended")
 }
 

@@ -165,6 +165,11 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         Ok(Fate::Arrives(self.arrival(departs)))
     }
 
+    /// Whether it accepts nothing.
+    pub fn is_down(&self) -> bool {
+        self.is_down
+    }
+
     /// When its last accepted packet is sent; no recording changes it.
     pub fn free_at(&self) -> Instant {
         self.free_at

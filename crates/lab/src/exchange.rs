@@ -7,8 +7,9 @@
 //! title = "for people"
 //! knows = 1                      # the peer sends to the new address after this message; absent:
 //!                                # after the last message, or after the first data without any
-//! framing = 32                   # octets of each message that are the link's own header and LLC:
-//!                                # a frame without its FCS, not an IP packet; absent: 0
+//! framing = 32                   # octets of the link's own header and LLC that are not to be
+//!                                # counted again, because messages are frames without FCS and not
+//!                                # IP packets; absent: 0
 //! [[message]]
 //! from = "node"                  # or peer
 //! says = "Registration Request"
@@ -168,11 +169,6 @@ impl Exchange {
             let what = "the first message answers nothing, so no server has sent it";
             return Err(table.fault_of(&["message"], what));
         }
-        let mut sizes = exchange.messages.iter().filter_map(|one| one.bytes);
-        if sizes.any(|bytes| bytes <= framing) {
-            let what = "a message has no octet besides the framing";
-            return Err(table.fault_of(&["framing"], what));
-        }
         table.finish()?;
         Ok(exchange)
     }
@@ -270,8 +266,9 @@ impl Way<'_> {
         self.link.sends_s(bytes, direction)
     }
 
-    /// Octets of a message as the link's overhead finds them: it has the framing in it already, if
-    /// the link counts that.
+    /// Octets of a message as the link's overhead finds them: without the framing, if the link
+    /// counts that. Below zero for a frame that is shorter than header and LLC, such as one of
+    /// authentication without an LLC; with the overhead it is the frame again.
     fn on_link(&self, bytes: f64, framing: u32) -> f64 {
         bytes - f64::from(framing).min(self.link.overhead_bytes)
     }

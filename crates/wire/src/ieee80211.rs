@@ -29,7 +29,8 @@ pub use key_frame::{Descriptor, KEY_FRAME_LEN, KeyFrame, MIC_LEN, NONCE_LEN, key
 pub use llc::{ETHERNET_LEN, EthernetHeader, SNAP_LEN, snap};
 pub use management::{
     AssociationRequest, AssociationResponse, Beacon, OPEN_ALGORITHM, capability, find_element,
-    find_extension, read_reason, reason, status, write_diffie_hellman, write_rates, write_ssid,
+    find_extension, read_comeback, read_reason, reason, status, write_comeback,
+    write_diffie_hellman, write_rates, write_ssid,
 };
 pub use rc4_key::{RC4_KEY_LEN, Rc4KeyFrame};
 pub use rsn::{AkmSuite, CipherSuite, Rsn};

@@ -305,10 +305,13 @@ def _exchange(
 def _combined(names: Sequence[str], sized: Callable[[int], float]) -> str:
     """Exchanges one after the other as one text, with messages as large as a link carries them.
 
-    `framing` is the least of them: frames of data have an LLC, those that join a network none.
+    They belong to one layer, so all of them are frames of one link or all are packets.
     """
     lines = ['name = "stack"', 'title = "messages of a layer"']
-    lines.append(f"framing = {min((_document(one).get('framing', 0) for one in names), default=0)}")
+    framings = {_document(one).get("framing", 0) for one in names} or {0}
+    if len(framings) > 1:
+        raise ValueError(f"{', '.join(names)}: frames and packets in one layer")
+    lines.append(f"framing = {framings.pop()}")
     parts, before = [], 0
     for name in names:
         document = _document(name)

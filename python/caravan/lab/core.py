@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,8 +58,8 @@ ScenarioLike: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
 """A question, its request, or a scenario that is open for several questions."""
 
 
-DEPTH_MAX = 4
-"""How many files may name each other in turn."""
+NAMED_MAX, NAMED_TEXT_MAX = 200, 16_000_000
+"""How many files a scenario and those that it names may name, and their characters in all."""
 
 
 def version() -> str:
@@ -107,9 +107,27 @@ def _of_study(found: Entry, kind: str, name: str) -> Path | None:
     return _first([_folder(found).parent / files.FOLDERS[kind] / f"{name}.toml"])
 
 
-def _named_files(found: Entry, edits: Iterable[str], depth: int = 0) -> Iterator[Entry]:
+def _named_files(found: Entry, edits: Iterable[str]) -> list[Entry]:
     """The files that a scenario or its edits refer to, by path or by name in its study, and those
     that these name: the base of a scenario, the layers of a policy."""
+    read: list[Entry] = []
+    seen: set[Path] = set()
+    waiting = [(found, tuple(edits))]
+    while waiting:
+        for entry, path in _named(*waiting.pop()):
+            read.append(entry)
+            if len(read) > NAMED_MAX or sum(len(one.text) for one in read) > NAMED_TEXT_MAX:
+                what = f"names more than {NAMED_MAX} files, or longer ones than"
+                raise LabError(f"{found.file}: {what} {NAMED_TEXT_MAX} characters in all")
+            # Whatever its spelling, a file names the same files.
+            if entry.kind in ("policy", "scenario") and path.resolve() not in seen:
+                seen.add(path.resolve())
+                waiting.append((entry, ()))
+    return read
+
+
+def _named(found: Entry, edits: Sequence[str]) -> Iterator[tuple[Entry, Path]]:
+    """The files that a text and its edits name themselves."""
     try:
         named = json.loads(_lab.named(found.file, found.text, list(edits)))
     except _lab.Refusal:
@@ -119,10 +137,7 @@ def _named_files(found: Entry, edits: Iterable[str], depth: int = 0) -> Iterator
             continue
         path = beside(found, name) or _of_study(found, kind, name)
         if path is not None:
-            entry = _read(kind, path, name)
-            yield entry
-            if kind in ("policy", "scenario") and depth < DEPTH_MAX:
-                yield from _named_files(entry, (), depth + 1)
+            yield _read(kind, path, name), path
 
 
 def _read(kind: str, path: Path, name: str) -> Entry:

@@ -250,22 +250,27 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
 ARRIVAL = {
     "eap_start_s": "EAP asked for, ms",
     "eap_s": "EAP, ms",
+    "discovery_s": "discovery, ms",
     "registration_s": "registration, ms",
     "tunnel_s": "tunnel, ms",
+    "transport_s": "TLS, ms",
     "all_s": "all, ms",
 }
 """The parts of a node's arrival under a policy of layers, by the native core's names."""
 
 
 def _arrivals(console: Console, model: Mapping[str, Any] | None, run: Mapping[str, Any]) -> None:
-    """The parts of each node's arrival; closed forms beside them if the scenario has any."""
-    levels = {"model": model, "simulate": run}
-    table = _table("arrival", "level", *ARRIVAL.values(), right=tuple(ARRIVAL.values()))
-    for level, held in levels.items():
-        for one in (held or {}).get("admitted", ()):
-            parts = (one[part] for part in ARRIVAL)
-            cells = ("-" if part is None else significant(part * 1e3) for part in parts)
-            table.add_row(one["station"], level, *cells)
+    """The parts of each node's arrival that any has; closed forms beside them if the scenario has
+    any."""
+    held = (("model", model or {}), ("simulate", run))
+    arrivals = [(level, one) for level, level_run in held for one in level_run.get("admitted", ())]
+    shown = [part for part in ARRIVAL if any(one[part] is not None for _, one in arrivals)]
+    names = tuple(ARRIVAL[part] for part in shown)
+    table = _table("arrival", "level", *names, right=names)
+    for level, one in arrivals:
+        parts = (one[part] for part in shown)
+        cells = ("-" if part is None else significant(part * 1e3) for part in parts)
+        table.add_row(one["station"], level, *cells)
     if table.row_count:
         _show(console, table)
 

@@ -17,8 +17,8 @@ import pandas as pd
 import vl_convert
 
 from caravan.report.points import LEVEL, PRINTED, Points, chosen_rows, points
-from caravan.report.tables import has_bounds
-from caravan.study.metrics import APPROXIMATION, BOUNDS_SAY, NUMERIC_AXES, heading
+from caravan.report.tables import bounds_say
+from caravan.study.metrics import APPROXIMATION, NUMERIC_AXES, heading
 from caravan.study.parsed import PART, Figure, Study
 from caravan.study.results import land_bytes, land_text
 from caravan.study.values import fill
@@ -212,7 +212,7 @@ def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]
             *_lines(where),
             *_lines("; ".join(marks)),
             *_lines(fill(figure.note, rows)),
-            *(_lines(BOUNDS_SAY) if has_bounds(figure, rows) else ()),
+            *_lines(bounds_say(figure, rows)),
         ],
         "anchor": "start",
         "frame": "bounds",

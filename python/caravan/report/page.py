@@ -21,7 +21,6 @@ from caravan.report.figures import marks_say, specification, write_pictures
 from caravan.report.points import chosen_rows
 from caravan.study import unrun
 from caravan.study.claims import Verdict, score, verdicts
-from caravan.study.metrics import BOUNDS_SAY
 from caravan.study.output import FIGURES, MARK, REPORT, REST
 from caravan.study.parsed import Figure, Study
 from caravan.study.places import PLACE
@@ -101,7 +100,7 @@ def page(
     )
     style = resources.files("caravan.report").joinpath("style.css").read_text()
     title = html.escape(study.title)
-    figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">{MARK}
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
@@ -182,7 +181,7 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
         marks = html.escape("; ".join(marks_say(study, figure, rows)))
         notes = [fill(figure.note, rows)] if figure.note else []
-        notes += [BOUNDS_SAY] if tables.has_bounds(figure, rows) else []
+        notes += [said] if (said := tables.bounds_say(figure, rows)) else []
         note = f"<p>{html.escape(' '.join(notes))}</p>" if notes else ""
         out.append(
             f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
@@ -216,7 +215,7 @@ def _levels(rows: pd.DataFrame) -> str:
         body = tables.levels(rows, level)
         what = f"The relative difference of the simulated value from {named}"
         out.append(body and f"<p>{what}, over all comparable points.</p>{body}")
-    if any(out) and rows["ci95_low"].notna().any():
+    if any(out) and (rows["metric"] == "mean_delay_ms").any():
         out.append(
             "<p>All policies use the same packets, so the points of one rate are all inside or all "
             "outside.</p>"

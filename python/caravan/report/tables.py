@@ -17,8 +17,10 @@ from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
     APPROXIMATION,
     AXES,
+    BOUNDS_SAY,
     DIVERGES,
     NEAR,
+    UNWORKED_SAY,
     describe,
     heading,
     needs_mean,
@@ -32,6 +34,7 @@ from caravan.study.parsed import (
     Study,
 )
 from caravan.study.relations import beside, not_run, unit
+from caravan.study.resolve import FREE
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label
@@ -125,9 +128,13 @@ def _ours(study: Study, item: PrintedTable, found: pd.DataFrame, level: str) -> 
     return [significant(row["value"]), difference(row["relative_difference"])]
 
 
-def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
-    """Whether a figure shows values that are only bounds."""
-    return bool((chosen_rows(figure, rows)["bound"] != "").any())
+def bounds_say(figure: Figure, rows: pd.DataFrame) -> str:
+    """What to say of a figure with values that are only bounds; empty if it has none."""
+    shown = chosen_rows(figure, rows)
+    bounds = shown[shown["bound"] != ""]
+    if bounds.empty:
+        return ""
+    return UNWORKED_SAY if (bounds["device"] == FREE).all() else BOUNDS_SAY
 
 
 def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:

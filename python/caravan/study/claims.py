@@ -23,6 +23,7 @@ TESTS_SAID = 3
 """A sentence with more comparisons has them counted, not listed."""
 ABOUT = 0.05
 """How near `about` is, as a fraction of the right side."""
+NEAR = ("=", "about")
 
 
 def is_about(left: float, right: float) -> bool:
@@ -164,16 +165,20 @@ def _simulated(test: ClaimTest) -> ClaimTest:
 
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
-    """A sentence holds if each part does at every point; in part if anything of it does."""
+    """A sentence holds if each part does at every point, or at more than its share of them; in part
+    if anything of it does."""
     results = [_test(study, claim, test, found) for test in claim.tests]
     if any(result.held is None for result in results):
         grade = NOT_RUN
     elif not any(result.decided for result in results):
         grade = WITHIN
-    elif all(result.held == result.decided for result in results):
-        grade = HOLDS
     else:
-        grade = IN_PART if any(result.held for result in results) else FAILS
+        held = sum(result.held or 0 for result in results)
+        decided = sum(result.decided for result in results)
+        # A part of which nothing is told apart does not hold.
+        is_whole = held == decided and all(result.decided for result in results)
+        is_enough = is_whole if claim.share is None else held > claim.share * decided
+        grade = HOLDS if is_enough else IN_PART if held else FAILS
     return Verdict(claim, grade, tuple(_said(results)))
 
 
@@ -257,10 +262,15 @@ def _beyond_spread(test: ClaimTest, left: _Side, right: _Side) -> bool | None:
         return None
     apart, spread = abs(left.value - right.value), math.hypot(left.half, right.half)
     holds = COMPARE[test.compares](left.value, right.value)
-    if test.compares in ("=", "about"):
-        # Without any spread two runs of a simulation are the same if they are near.
-        return holds or apart <= spread or (spread == 0 and is_about(left.value, right.value))
-    return holds if apart > spread else None
+    if test.compares not in NEAR:
+        return holds if apart > spread else None
+    # Without any spread two runs of a simulation are the same if they are near.
+    near = ABOUT if spread == 0 or test.compares == "about" else 0.0
+    near = test.margin or near
+    most = near * abs(right.value)
+    if holds or apart + spread <= most:
+        return True
+    return None if apart - spread <= most else False
 
 
 def _right(study: Study, test: ClaimTest, value: float) -> str:
@@ -315,13 +325,15 @@ def _value(point: Point, found: _Found) -> _Side | None:
     """Our value there; infinite if a queue grows without bound, None if nothing was run."""
     one = _one(point, point.at, found)
     if one is None or not point.minus:
-        return one
+        return one if one is None or not point.is_absolute else replace(one, value=abs(one.value))
     less = _one(point, {**point.at, **point.minus}, found)
     if less is None:
         return None
     is_spread = one.half is not None and less.half is not None
+    value = one.value - less.value
     return _Side(
-        one.value - less.value, math.hypot(one.half or 0, less.half or 0) if is_spread else None
+        abs(value) if point.is_absolute else value,
+        math.hypot(one.half or 0, less.half or 0) if is_spread else None,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caravan.messages import Stopped
+from caravan.messages import Stopped, printable
 from caravan.numbers import amount, significant
 from caravan.study.files import names
 from caravan.study.parsed import RUN_TOLERANCE
@@ -84,7 +84,7 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
     outcome = run(load(study), choice, output, Console(stderr=True))
     report = caravan.report.write(outcome, output)
-    console.print(summary(outcome), markup=False)
+    console.print(printable(summary(outcome)), markup=False)
     return report.resolve()
 
 
@@ -164,6 +164,7 @@ def compare_command(
 def _differences(found: Comparison) -> Table:
     """The largest differences, each with its point in the grid."""
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
     for name in ("sweep", "reading", "level", "where", "metric", "first", "second", "%"):
@@ -175,5 +176,5 @@ def _differences(found: Comparison) -> Table:
         values = [significant(row[key], 5) for key in ("value_a", "value_b")]
         apart = f"{row['difference'] * 100:+.2f}"
         place = (row["sweep"], row["reading"], row["level"], where, row["metric"])
-        table.add_row(*place, *values, apart)
+        table.add_row(*(Text(printable(str(part))) for part in place), *values, apart)
     return table

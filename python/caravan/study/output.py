@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from caravan.study.parsed import Study
-from caravan.study.results import CSV, PARQUET, PRINTED, STUDY_DIGEST
+from caravan.study.results import CSV, PARQUET, PRINTED, STUDY_DIGEST, texts
 from caravan.study.text import StudyError
 
 REPORT = "report.html"
@@ -24,6 +21,7 @@ MARK = '<meta name="generator" content="caravan-lab">'
 """A text in the head of each of our reports."""
 MADE = "<footer><div>Made by caravan-lab"
 """A text at the end of reports of earlier versions."""
+NO_RUN = f"holds a {PARQUET} that no run has written"
 ADVICE = "give another folder with -o, or move these files away"
 
 
@@ -45,9 +43,11 @@ def check_study(directory: Path, study: Study, hashes: Collection[str]) -> None:
     path = directory / PARQUET
     if not path.exists():
         return
-    table = pq.read_table(path, columns=["scenario_hash"])
-    held = set(table["scenario_hash"].to_pylist())
-    digest = (table.schema.metadata or {}).get(STUDY_DIGEST, b"").decode()
+    try:
+        held, metadata = texts(path, "scenario_hash")
+    except ValueError:
+        raise StudyError(f"--output {directory}: {NO_RUN}: {ADVICE}") from None
+    digest = metadata.get(STUDY_DIGEST, b"").decode(errors="replace")
     if (digest and digest == study.digest) or not held.isdisjoint(hashes):
         return
     fault = f"holds results of another study with the name {study.name}"
@@ -62,11 +62,11 @@ def _fault(directory: Path, study: Study) -> str:
         there = next((path for path in _written(directory, study) if path.exists()), None)
         return f"holds a {there.relative_to(directory)} that no run has written" if there else ""
     try:
-        held = set(pq.read_table(results, columns=["study"])["study"].to_pylist())
-    except (pa.ArrowInvalid, pa.ArrowKeyError):
-        return f"holds a {PARQUET} that no run has written"
+        held, _ = texts(results, "study")
+    except ValueError:
+        return NO_RUN
     if held - {study.name}:
-        return f"holds results of the study {', '.join(sorted(held))}"
+        return f"holds results of the study {', '.join(repr(name) for name in sorted(held))}"
     report = directory / REPORT
     if report.exists() and not _is_ours(report):
         return f"holds a {REPORT} that no run has written"

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from caravan.messages import nearest, unknown
 from caravan.study import places
+from caravan.study.cells import points
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
     CASE,
@@ -90,7 +91,7 @@ def parse(file: str, text: str) -> Study:
         sweeps=sweeps,
         published=table.tables("published", inside.published),
         tables=table.tables("table", inside.printed_table),
-        reasons=table.tables("reason", inside.reason),
+        reasons=inside.reasons(table),
         claims=table.tables("claim", inside.claim),
         figures=table.tables("figure", inside.figure),
         labels={key: str(label) for key, label in table.leaves("labels").items()},
@@ -299,6 +300,18 @@ class _Inside:
             raise table.fault(key, fault)
         return text
 
+    def reasons(self, table: Table) -> tuple[Reason, ...]:
+        """The reasons. The first that covers a printed value counts: none may hide a later one."""
+        found: list[Reason] = []
+        for index, reason in enumerate(table.tables("reason", self.reason)):
+            for earlier in found:
+                is_same = earlier.printed == reason.printed
+                if is_same and earlier.at.items() <= reason.at.items():
+                    what = "an earlier reason covers its values: put the special one first"
+                    raise table.fault("reason", what, index, "at")
+            found.append(reason)
+        return tuple(found)
+
     def reason(self, table: Table) -> Reason:
         return Reason(
             printed=table.text("printed"),
@@ -362,9 +375,12 @@ class _Inside:
             tests=self._tests(table),
             comment=self.words(table, "comment", ""),
             counts_spread=table.flag("spread"),
+            share=_fraction(table, "share") if table.has("share") else None,
         )
         if claim.counts_spread and any(test.compares == "within" for test in claim.tests):
             raise table.fault("spread", "a bound of `within` has no spread")
+        if not claim.counts_spread and any(test.margin for test in claim.tests):
+            raise table.fault("", "a test with a margin needs spread = true in its claim")
         return claim
 
     def relation(self, table: Table) -> Relation:
@@ -383,12 +399,13 @@ class _Inside:
         )
 
     def _tests(self, table: Table) -> tuple[ClaimTest, ...]:
-        tests = table.tables("test", self._claim_test)
+        tests = table.tables("test", self._claim_tests)
         if not tests:
             raise table.fault("", "a claim needs at least one [[claim.test]]")
-        return tests
+        return tuple(one for several in tests for one in several)
 
-    def _claim_test(self, table: Table) -> ClaimTest:
+    def _claim_tests(self, table: Table) -> tuple[ClaimTest, ...]:
+        """A test; with `against` one for each of the values there, which the right side has."""
         left = self._claim_point(table.table("left"))
         compares = table.choice("is", COMPARES)
         right: Point | float
@@ -396,37 +413,47 @@ class _Inside:
             right = table.number("value")
         else:
             right = self._claim_point(table.table("right"))
-        over = self._over(table, left, right)
-        for key, side in (("left", left), ("right", right)):
+        against = self._over(table, "against", (right,))
+        over = self._over(table, "over", (left, right))
+        for key, side, axes in (("left", left, over), ("right", right, {**over, **against})):
             if isinstance(side, Point):
                 sweep = self._sweeps[side.sweep]
-                if fault := places.too_few(sweep, side.metric, {*side.at, *over}):
+                if fault := places.too_few(sweep, side.metric, {*side.at, *axes}):
                     raise table.fault(key, fault)
-        return ClaimTest(left, compares, right, over)
+        has_margin = table.has("margin")
+        if has_margin and compares != "=":
+            raise table.fault("margin", f'only is = "=" has one, not "{compares}"')
+        margin = _fraction(table, "margin") if has_margin else 0.0
+        test = ClaimTest(left, compares, right, over, margin)
+        if not isinstance(right, Point):
+            return (test,)
+        sides = (replace(right, at={**right.at, **point}) for point in points(against))
+        return tuple(replace(test, right=side) for side in sides)
 
     def _over(
-        self, table: Table, left: Point, right: Point | float
+        self, table: Table, key: str, sides: Sequence[Point | float]
     ) -> dict[str, tuple[Value, ...]]:
-        """The axes that a test runs over; both sides must have every point."""
-        inner = table.table("over")
+        """The axes that sides of a test run over; they must have every point."""
+        inner = table.table(key)
+        points = [side for side in sides if isinstance(side, Point)]
+        if inner.names() and not points:
+            raise table.fault(key, "the right side is a number")
         over: dict[str, tuple[Value, ...]] = {}
         for axis in inner.names():
             if axis not in AXES:
                 raise inner.fault(axis, unknown("axis", axis, AXES))
             if inner.peek(axis) == EVERY:
                 inner.text(axis)
-                over[axis] = self._sweeps[left.sweep].grid.get(axis, ())
+                over[axis] = self._sweeps[points[0].sweep].grid.get(axis, ())
             else:
                 over[axis] = tuple(_axis_value(inner, axis, item) for item in inner.values(axis))
             if not over[axis]:
                 raise inner.fault(axis, "must hold at least one value")
-            for side in (left, right):
-                if isinstance(side, Point):
-                    if axis not in side.at and (fault := places.for_all(side.metric, (axis,))):
-                        raise inner.fault(axis, fault)
-                    for value in over[axis]:
-                        place = {axis: value}
-                        self._check_point(table, "over", self._sweeps[side.sweep], place)
+            for side in points:
+                if axis not in side.at and (fault := places.for_all(side.metric, (axis,))):
+                    raise inner.fault(axis, fault)
+                for value in over[axis]:
+                    self._check_point(table, key, self._sweeps[side.sweep], {axis: value})
         inner.done()
         return over
 
@@ -444,6 +471,7 @@ class _Inside:
             level=table.choice("level", LEVELS, _telling(sweep)),
             factor=table.number("factor", 1.0),
             is_level_named=has_level,
+            is_absolute=table.flag("absolute"),
         )
         table.done()
         return point
@@ -542,6 +570,13 @@ def _telling(sweep: Sweep) -> str:
 def _is_parameter(table: Table, sweep: Sweep) -> bool:
     """Whether a value is a parameter: always in a sweep of parameters, otherwise by its key."""
     return table.flag("parameter") or sweep.measure == "parameters"
+
+
+def _fraction(table: Table, key: str) -> float:
+    value = table.number(key)
+    if not 0 < value < 1:
+        raise table.fault(key, f"must be between 0 and 1, found {value:g}")
+    return value
 
 
 def _printed(table: Table, value: float, key: str) -> float:

@@ -189,6 +189,8 @@ class Claim:
     """A sentence of the publication, and comparisons of our values, one or more for each part.
 
     `counts_spread`: two values that are no further apart than their intervals do not decide it.
+    `share`: it holds if its comparisons do at more than this share of the points that are decided;
+    None: at all of them.
     """
 
     printed: str
@@ -196,13 +198,15 @@ class Claim:
     tests: tuple[ClaimTest, ...]
     comment: str
     counts_spread: bool = False
+    share: float | None = None
 
 
 @dataclass(frozen=True)
 class Point:
     """One of our values: a metric at one point of a sweep, times `factor`.
 
-    With `minus`, the value at the point with this difference is subtracted.
+    With `minus`, the value at the point with this difference is subtracted; with `is_absolute` the
+    sign of what is left does not count.
     """
 
     sweep: str
@@ -213,19 +217,22 @@ class Point:
     factor: float
     is_level_named: bool = True
     """Whether the study's file says the level; where it does not, another may stand in."""
+    is_absolute: bool = False
 
 
 @dataclass(frozen=True)
 class ClaimTest:
     """`left compares right`, as `<`; right is a point or a number.
 
-    With `over`, at every point of these axes, which replace those of both sides.
+    With `over`, at every point of these axes, which replace those of both sides. `margin`: how near
+    `=` is, as a fraction of the right side.
     """
 
     left: Point
     compares: str
     right: Point | float
     over: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)

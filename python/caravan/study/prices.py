@@ -5,7 +5,8 @@ The sweeps that `prices` names have the arrivals of single policies over an air 
 testbed and computed: what the testbed takes more is the work of all programs there, those at the
 ends of links among them. Over an air that takes no time it would be less than it is elsewhere: a
 processor that has slept for a frame wakes up later. A part costs the same under every policy that
-has it in the same form, so policies of several layers, and all over another air, are predicted.
+has it in the same form, so policies of several layers, and all over another air, are predicted. A
+cell that was disturbed is outvoted: of the cells that have a part, the median counts.
 Left out: the work of TLS between the ends of a flow, which only the testbed has.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_low
 
 from caravan.study.metrics import LOWER
 from caravan.study.parsed import LEVELS, WIRELESS, Study, Sweep
@@ -69,27 +71,34 @@ def key(row: Row, settings: Mapping[str, Value]) -> Key:
         return (part, place, str(settings["proof"]), str(settings["group"]))
     if part == "registration":
         return (part, place)
+    if part == "start":  # the identity, whatever the method
+        return (part,)
     return (part, policy.method.value if policy.method else "")
 
 
 def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price]:
-    """The work of each part that takes some, measured less computed; the first cell that has it
-    counts."""
+    """The work of each part that takes some, measured less computed."""
     own = {name: study.sweep(name) for name in sweep.priced_by}
     computed = {
         (*_place(row), row.metric): row.value or 0.0
         for row in rows
         if row.sweep in own and row.level == PRICING
     }
-    found: dict[Key, _Price] = {}
+    found: dict[Key, list[_Price]] = {}
     for row in rows:
         is_part = row.level == TESTBED and row.metric.startswith(f"{TOTAL}:")
         rounds_s = computed.get((*_place(row), row.metric))
         if row.sweep in own and is_part and row.value and rounds_s is not None:
             half = 0.0 if row.ci95_high is None else row.ci95_high - row.value
             price = _Price(row.value - rounds_s, half)
-            found.setdefault(key(row, _settings(own[row.sweep], row.reading)), price)
-    return found
+            found.setdefault(key(row, _settings(own[row.sweep], row.reading)), []).append(price)
+    return {one: _middle(prices) for one, prices in found.items()}
+
+
+def _middle(prices: Sequence[_Price]) -> _Price:
+    """The price in the middle; of two, the lower: what disturbs a cell makes it longer."""
+    middle = median_low(one.value for one in prices)
+    return next(one for one in prices if one.value == middle)
 
 
 def _settings(sweep: Sweep, reading: str) -> Mapping[str, Value]:

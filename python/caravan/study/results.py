@@ -182,12 +182,27 @@ def read(directory: Path) -> pd.DataFrame:
         raise StudyError(f"{directory}: no {PARQUET} there: not the output of a run")
     try:
         table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as fault:
+    except (pa.ArrowException, OSError) as fault:
         raise StudyError(f"{path}: not a results file: {fault}") from None
-    if tuple(table.column_names) != COLUMNS:
+    if not table.schema.equals(SCHEMA):
         raise StudyError(f"{path}: columns of another version: run the study again")
     rows: pd.DataFrame = table.to_pandas()
     return rows
+
+
+def texts(path: Path, column: str) -> tuple[set[str], Mapping[bytes, bytes]]:
+    """The texts in a column of a results file of any version, and the file's metadata.
+
+    ValueError: it is none.
+    """
+    try:
+        table = pq.read_table(path, columns=[column])
+        values = table[column]
+    except (pa.ArrowException, KeyError) as fault:
+        raise ValueError(str(fault)) from None
+    if values.type != TEXT or values.null_count:
+        raise ValueError(f"{column} is not a text in every row")
+    return set(values.to_pylist()), table.schema.metadata or {}
 
 
 def land(path: Path, write_to: Callable[[Path], object]) -> None:

@@ -38,7 +38,7 @@ from caravan.study.resolve import Files, ResolvedCell, missing, resolve
 from caravan.study.results import Row
 from caravan.study.store import Store
 from caravan.study.text import StudyError, Value
-from caravan.study.values import fill
+from caravan.study.values import ABSENT, fill
 
 STABLE = (STATIONARY, NEAR, APPROXIMATION)
 
@@ -148,7 +148,8 @@ def _write_printed(study: Study, choice: Choice, table: pd.DataFrame, directory:
     without = unrun.unrun(study, table, rest)
     if study.left or not (printed.empty and related.empty and without.empty):
         results.write_printed(printed, directory, related, without, study.left)
-    return "" if without.empty else rest
+    is_said = all(ABSENT not in fill(body, table) for _, body in study.texts)
+    return "" if without.empty and is_said else rest
 
 
 def _for_cluster(levels: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Results of jobs on disk, each in a file named after what was computed.
 
-A file appears by rename and begins with a checksum. A damaged file, after a power failure or disk
-error, is computed again; others let a later run skip the job.
+A file appears by rename and begins with a checksum of the job's address and the result. A damaged
+file, after a power failure or disk error, and one of another job are computed again; others let a
+later run skip the job.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class Store:
         except OSError as fault:
             raise StudyError(f"{self.path(job)}: {fault.strerror or fault}") from None
         check, result = content[:CHECK_BYTES], content[CHECK_BYTES:]
-        return result if hashlib.sha256(result).digest() == check else None
+        return result if self._check(job, result) == check else None
+
+    def _check(self, job: Job, result: bytes) -> bytes:
+        return hashlib.sha256(job.address(self._core).encode() + b"\0" + result).digest()
 
     def fill(
         self, jobs: Iterable[Job], pool: Pool, console: Console, doing: str = "simulating"
@@ -65,7 +69,7 @@ class Store:
             bar.advance(sum(job.packets for job in wanted) - sum(job.packets for job in missing))
             try:
                 for job, result in pool.results(missing):
-                    land_bytes(self.path(job), hashlib.sha256(result).digest() + result)
+                    land_bytes(self.path(job), self._check(job, result) + result)
                     done += 1
                     bar.advance(job.packets)
             except KeyboardInterrupt:

@@ -48,6 +48,10 @@ class Setting:
 
     def check_testbed(self) -> None:
         """`NotForTestbed` or a refusal of the core if the testbed cannot run it."""
+        for node in self.scenario["nodes"]:
+            if node["role"] == "access-point":
+                what = 'only studies with measure = "wireless" have access points in the testbed'
+                raise NotForTestbed(f"node.{node['name']}", what)
         for tunnel in self.setup["tunnels"]:
             check_policy(tunnel)
         if self.setup.get("skip"):

@@ -3,7 +3,7 @@
 //! `refused:` and why. A line changes all that it names, or nothing. A rate
 //! replaces a recording for good. Left out: the queue, which stays as it is.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use engine::link::Change;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::{parse_delay, parse_loss, parse_rate};
+use super::values::{parse_delay, parse_loss, parse_rate};
 
 /// Octets of a line.
 const LINE_BYTES: u64 = 256;
@@ -77,7 +77,7 @@ impl Orders {
 /// Follows lines until their end: `relays` are left to right, and right to left.
 pub(super) fn follow(
     mut from: impl BufRead,
-    mut to: impl Write,
+    answer: impl Fn(&str) -> io::Result<()>,
     relays: &[Commander; 2],
 ) -> io::Result<()> {
     let mut line = Vec::new();
@@ -104,11 +104,10 @@ pub(super) fn follow(
                         relay.give(Order::Change(change));
                     }
                 }
-                writeln!(to, "ok")?;
+                answer("ok")?;
             }
-            Err(why) => writeln!(to, "refused: {why}")?,
+            Err(why) => answer(&format!("refused: {why}"))?,
         }
-        to.flush()?;
     }
 }
 
@@ -147,16 +146,21 @@ fn read(line: &str) -> Result<[Vec<Change>; 2], String> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::time::Duration;
 
     use super::*;
 
     fn told(lines: &str) -> (String, [Vec<Order>; 2]) {
         let [(left, forth), (right, back)] = [orders(), orders()].map(|one| one.expect("a bell"));
-        let mut answers = Vec::new();
-        follow(lines.as_bytes(), &mut answers, &[left, right]).expect("answers");
+        let answers = RefCell::new(String::new());
+        let answer = |line: &str| {
+            answers.borrow_mut().push_str(&format!("{line}\n"));
+            Ok(())
+        };
+        follow(lines.as_bytes(), answer, &[left, right]).expect("answers");
         let heard = [forth, back].map(|orders| std::iter::from_fn(|| orders.next()).collect());
-        (String::from_utf8(answers).expect("text"), heard)
+        (answers.into_inner(), heard)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! an emulated link has that time in the result, and can take it off with what is written here.
 //! Left out: frames that are not charged.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSliceMut, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
@@ -18,6 +18,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 
+use crate::files;
 use crate::planes::Clock;
 
 /// A frame that seems to have waited longer came before the calendar was set.
@@ -93,13 +94,13 @@ fn since_1970() -> Duration {
 pub(super) struct Log(Arc<File>);
 
 impl Log {
-    /// Writes behind what a file has. Whoever reads it may cut it at any time.
+    /// Writes behind what a plain file of ours has (mode 0600). Whoever reads it may cut it at any
+    /// time.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.append(true).create(true).open(path);
-        let file = file.map_err(|fault| {
+        let named = |fault: io::Error| {
             io::Error::new(fault.kind(), format!("--late {}: {fault}", path.display()))
-        })?;
+        };
+        let file = files::open_behind(path).map_err(named)?;
         Ok(Self(Arc::new(file)))
     }
 
@@ -128,7 +129,9 @@ fn line(frame: &[u8], now: Duration, (late, waited): (Duration, Duration)) -> St
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::fd::AsFd;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -145,6 +148,37 @@ mod tests {
             line(&[1], now, (nanos(0), nanos(0)))
                 .ends_with(" 00:00:00:00:00:00 01:00:00:00:00:00\n")
         );
+    }
+
+    #[test]
+    fn a_log_is_a_plain_file_of_ours_and_keeps_what_it_has() {
+        let name = format!("caravan-late-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        files::make_folder(&folder, 0o700).expect("made");
+        let [victim, link, pipe, own] =
+            ["victim", "link", "pipe", "own"].map(|name| folder.join(name));
+        fs::write(&victim, "precious\n").expect("written");
+        std::os::unix::fs::symlink(&victim, &link).expect("planted");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("made");
+        // Opening it to write would wait for a reader.
+        let reader = File::options().read(true).write(true).open(&pipe);
+        for refused in [&link, &pipe, Path::new("/dev/full")] {
+            let fault = Log::open(refused).err().expect("refused").to_string();
+            assert!(fault.starts_with("--late "), "{fault}");
+        }
+        drop(reader);
+        assert!(Log::open(&pipe).is_err());
+        assert_eq!(fs::read_to_string(&victim).expect("read"), "precious\n");
+        for lines in 1..=2 {
+            let log = Log::open(&own).expect("opened");
+            let late = Duration::from_nanos(7);
+            log.write(&[0; 20], late, late).expect("written");
+            let text = fs::read_to_string(&own).expect("read");
+            assert_eq!(text.lines().count(), lines);
+            let mode = fs::metadata(&own).expect("there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        fs::remove_dir_all(&folder).expect("removed");
     }
 
     #[test]

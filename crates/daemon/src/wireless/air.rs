@@ -35,11 +35,14 @@ pub(super) struct Air {
 }
 
 /// A frame that was heard.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// It ends here in the buffer.
     Frame(usize),
     /// It is for another.
     Other,
+    /// It is longer than the buffer, so it is not whole.
+    TooLong,
     /// There is none.
     Nothing,
 }
@@ -74,12 +77,15 @@ impl Air {
 
     /// Receives a frame; that of 802.11 begins after [`BEFORE`] octets.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<Heard> {
-        match recv(self.fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
+        // With the second the length is that of the frame, even if it is longer than the buffer.
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+        match recv(self.fd.as_raw_fd(), buffer, flags) {
             Ok(len) if len <= BEFORE => Ok(Heard::Other),
             Ok(len) => {
                 let to: [u8; 6] = *buffer[HEADER_BYTES..].first_chunk().expect("a header");
                 let to = Address(to);
                 match to == self.own || to.is_group() {
+                    true if len > buffer.len() => Ok(Heard::TooLong),
                     true => Ok(Heard::Frame(len)),
                     false => Ok(Heard::Other),
                 }
@@ -112,5 +118,39 @@ impl Air {
 impl AsFd for Air {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_is_longer_than_the_buffer_is_not_taken_for_a_whole_one() {
+        let pair = socketpair(
+            AddressFamily::Unix,
+            SockType::Datagram,
+            None,
+            SockFlag::empty(),
+        );
+        let (fd, other) = pair.expect("two sockets");
+        let own = Address([2, 0, 0, 0, 0, 1]);
+        let air = Air { fd, own };
+        let mut buffer = [0; 100];
+        for (to, len, wanted) in [
+            (own, 99, Heard::Frame(99)),
+            (own, 100, Heard::Frame(100)),
+            (own, 101, Heard::TooLong),
+            (Address::BROADCAST, 5_000, Heard::TooLong),
+            (Address([2, 0, 0, 0, 0, 2]), 101, Heard::Other),
+        ] {
+            let mut frame = vec![7; len];
+            frame[HEADER_BYTES..HEADER_BYTES + 6].copy_from_slice(&to.0);
+            nix::unistd::write(&other, &frame).expect("room");
+            assert_eq!(air.receive(&mut buffer).expect("no fault"), wanted);
+        }
+        assert_eq!(air.receive(&mut buffer).expect("no fault"), Heard::Nothing);
     }
 }

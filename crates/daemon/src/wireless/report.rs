@@ -43,6 +43,8 @@ pub(super) struct Counts {
     pub(super) clear_received: u64,
     /// Frames of management and keys that came.
     pub(super) agreed_received: u64,
+    /// Frames that are longer than any of this link, from the air or the TAP device: dropped.
+    pub(super) too_long: u64,
     /// Frames that the air or the TAP device refused.
     pub(super) refused: u64,
 }

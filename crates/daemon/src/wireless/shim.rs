@@ -1,6 +1,6 @@
 //! The loop between the TAP device and the air.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 
 use engine::counters::DropReason;
@@ -23,6 +23,7 @@ use super::report::{Counts, MOST_STATIONS, Report, StationReport, by_reason};
 use super::stopwatch::{Stopwatch, used_ns};
 use super::tap::Tap;
 use crate::config::wireless::WirelessConfig;
+use crate::console::Answers;
 use crate::planes::Clock;
 
 /// Frames of each side that are read before the other one has its turn.
@@ -50,6 +51,7 @@ pub(super) struct Shim {
     is_secured: bool,
     times_secured: u64,
     lines: Lines,
+    answers: Answers,
     /// A frame from the host or from the air.
     frame: Vec<u8>,
     /// A frame for the air.
@@ -77,6 +79,7 @@ impl Shim {
             is_secured: false,
             times_secured: 0,
             lines: Lines::default(),
+            answers: Answers::default(),
             frame: vec![0; BUFFER_BYTES],
             sending: vec![0; BUFFER_BYTES],
         }
@@ -88,7 +91,7 @@ impl Shim {
             self.set_usable(true)?;
         }
         let mut orders = Orders::new(has_control);
-        let stdin = io::stdin();
+        let (stdin, stdout) = (io::stdin(), io::stdout());
         loop {
             let timeout = self.machine.deadline().map(|at| {
                 let span = at.since(self.clock.now());
@@ -99,7 +102,11 @@ impl Shim {
                 PollFd::new(self.tap.as_fd(), PollFlags::POLLIN),
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             ];
-            if orders.is_open {
+            // Orders wait until somebody has read the answers to those before.
+            let has_answers = !self.answers.are_taken();
+            if has_answers {
+                polled.push(PollFd::new(stdout.as_fd(), PollFlags::POLLOUT));
+            } else if orders.is_open {
                 polled.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
             }
             // An interrupted wait counts as a wait that ended.
@@ -110,9 +117,13 @@ impl Shim {
                 return Ok(());
             }
             if ready[3] {
-                for order in orders.read(&stdin) {
-                    self.obey(order)?;
+                if !has_answers {
+                    for order in orders.read(&stdin) {
+                        self.obey(order)?;
+                    }
                 }
+                // Whose answers nobody can read may still give orders.
+                let _ = self.answers.give(stdout.as_fd());
             }
             self.fire()?;
             if ready[0] {
@@ -156,6 +167,11 @@ impl Shim {
             let Some(len) = self.tap.read(&mut self.frame)? else {
                 return Ok(());
             };
+            if len == self.frame.len() {
+                // The device gives no more than there is room for.
+                self.counts.too_long += 1;
+                continue;
+            }
             self.machine.note_host(&self.frame[..len], self.clock.now());
             // Dropped and counted otherwise.
             if self.protect(0..len).is_ok() {
@@ -196,6 +212,7 @@ impl Shim {
             match self.air.receive(&mut self.frame)? {
                 Heard::Frame(end) => self.take(end)?,
                 Heard::Other => {}
+                Heard::TooLong => self.counts.too_long += 1,
                 Heard::Nothing => return Ok(()),
             }
         }
@@ -360,14 +377,19 @@ impl Shim {
         self.stopwatch.agree_ns += self.stopwatch.since(began);
         self.apply(out)?;
         let answer = done.unwrap_or_else(|why| format!("refused: {why}"));
-        let mut to = io::stdout().lock();
-        // Who does not read the answers may still give orders.
-        let _ = writeln!(to, "{answer}").and_then(|()| to.flush());
+        self.answers.add(&answer);
         Ok(())
     }
 
+    /// Prints the report, behind answers that nobody has read.
+    pub(super) fn say_report(&mut self) -> io::Result<()> {
+        let report = self.report()?;
+        self.answers.add(&report);
+        self.answers.finish(io::stdout().as_fd())
+    }
+
     /// JSON in one line.
-    pub(super) fn report(&self) -> io::Result<String> {
+    fn report(&self) -> io::Result<String> {
         let security = &self.config.network.security;
         let drops = self.machine.drops();
         let (access_point, stations) = match &self.machine {

@@ -6,7 +6,7 @@ use engine::link::wireless::LinkCipher;
 use serde::{Serialize, Serializer};
 
 use super::Role;
-use super::catalogue::{Catalogue, Kind};
+use super::catalogue::{Catalogue, Entry, Kind};
 use super::motion::{Change, Move};
 use super::topology::Topology;
 
@@ -119,12 +119,20 @@ pub(super) fn methods(
     for item in items {
         let entry = catalogue.named(Kind::Exchange, item)?;
         files.push(entry.fingerprint());
-        if LEGACY_METHODS.contains(&&*entry.name) && !is_legacy {
-            return Err(item.fault(format!("legacy = true is needed for {}", entry.name)));
+        let own = own_name(entry)?;
+        if LEGACY_METHODS.contains(&&*own) && !is_legacy {
+            return Err(item.fault(format!("legacy = true is needed for {own}")));
         }
         names.push(entry.name.clone());
     }
     Ok(names)
+}
+
+/// The name that an exchange gives itself. A layer may name it by a path, which says nothing of what
+/// it is.
+fn own_name(entry: &Entry) -> Result<String, Fault> {
+    let document = document::parse(&entry.file, &entry.text)?;
+    Ok(document.table()?.need("name")?.text()?.to_owned())
 }
 
 /// The cipher of a layer.
@@ -140,4 +148,40 @@ pub(super) fn cipher(table: &Table<'_>, is_legacy: bool) -> Result<LinkCipher, F
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn named<S: Serializer>(cipher: &LinkCipher, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(cipher.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::layered::Layered;
+    use crate::scenario::tests::entry;
+
+    /// A policy of one layer `access`, in a catalogue with EAP-MD5 under a path.
+    fn read(head: &str, method: &str) -> Result<Option<Layered>, Fault> {
+        let md5 = "name = \"eap-md5\"\ntitle = \"MD5\"\n";
+        let tls = "name = \"eap-tls\"\ntitle = \"TLS\"\n";
+        let catalogue = Catalogue::new([
+            entry(Kind::Exchange, "eap-md5", md5),
+            entry(Kind::Exchange, "my/own.toml", md5),
+            entry(Kind::Exchange, "my/other.toml", tls),
+        ]);
+        let text = format!(
+            "name = \"pn\"\ntitle = \"pn\"\n{head}\
+             [[layer]]\nkind = \"access\"\nmethod = \"{method}\"\n"
+        );
+        Layered::find(&entry(Kind::Policy, "pn", &text), &catalogue)
+    }
+
+    #[test]
+    fn a_weak_method_needs_legacy_whatever_its_path() {
+        for method in ["eap-md5", "my/own.toml"] {
+            let fault = read("", method).expect_err("refused").to_string();
+            assert!(
+                fault.contains("legacy = true is needed for eap-md5"),
+                "{fault}"
+            );
+            assert!(read("legacy = true\n", method).is_ok());
+        }
+        assert!(read("", "my/other.toml").is_ok());
+    }
 }

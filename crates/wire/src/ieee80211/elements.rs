@@ -10,6 +10,8 @@ pub mod element_id {
     pub const RATES: u8 = 1;
     /// RSN.
     pub const RSN: u8 = 48;
+    /// A timeout.
+    pub const TIMEOUT_INTERVAL: u8 = 56;
     /// The supported rates from the ninth on.
     pub const EXTENDED_RATES: u8 = 50;
     /// Vendor specific: key data encapsulations, and WPA of 2003.

@@ -23,6 +23,8 @@ pub mod status {
     pub const UNSPECIFIED: u16 = 1;
     /// It has no room for another station.
     pub const NO_ROOM: u16 = 17;
+    /// The station may ask again after a time, see [`super::write_comeback`].
+    pub const REFUSED_TEMPORARILY: u16 = 30;
     /// The group cipher is not its own.
     pub const INVALID_GROUP_CIPHER: u16 = 41;
     /// The pairwise cipher is not one of its own.
@@ -218,6 +220,24 @@ pub fn write_rates(w: &mut Writer) {
         (element_id::EXTENDED_RATES, others),
     ] {
         Element { id, body }.write(w);
+    }
+}
+
+/// The type of a timeout interval after which a station may ask for association again (§9.4.2.48).
+const COMEBACK: u8 = 3;
+
+/// Appends the time units after which a station may ask for association again.
+pub fn write_comeback(time_units: u32, w: &mut Writer) {
+    let [a, b, c, d] = time_units.to_le_bytes();
+    let (id, body) = (element_id::TIMEOUT_INTERVAL, &[COMEBACK, a, b, c, d]);
+    Element { id, body }.write(w);
+}
+
+/// The time units after which a station may ask for association again.
+pub fn read_comeback(elements: &[u8]) -> Option<u32> {
+    match find_element(elements, element_id::TIMEOUT_INTERVAL)? {
+        [_, _, COMEBACK, a, b, c, d] => Some(u32::from_le_bytes([*a, *b, *c, *d])),
+        _ => None,
     }
 }
 

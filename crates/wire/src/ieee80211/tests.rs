@@ -392,6 +392,21 @@ fn bodies_of_management_frames_come_back() {
 }
 
 #[test]
+fn a_comeback_time_is_read_from_a_whole_element_of_its_type() {
+    let mut w = Writer::new();
+    write_comeback(0x0403_0201, &mut w);
+    let element = w.into_vec();
+    assert_eq!(element, [56, 5, 3, 1, 2, 3, 4]);
+    assert_eq!(read_comeback(&element), Some(0x0403_0201));
+    for len in 0..element.len() {
+        assert_eq!(read_comeback(&element[..len]), None);
+    }
+    for other in [[56, 5, 2, 1, 2, 3, 4], [56, 4, 3, 1, 2, 3, 4]] {
+        assert_eq!(read_comeback(&other), None);
+    }
+}
+
+#[test]
 fn elements_are_found_whole_and_not_beyond_a_malformed_one() {
     let mut w = Writer::new();
     write_ssid(b"net", &mut w);

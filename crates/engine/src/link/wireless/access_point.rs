@@ -3,9 +3,12 @@
 //!
 //! Whoever has the network's name may join; without keys it sends and gets EAPOL alone, and has
 //! 30 s. Stations without keys, and those that are long silent, make room for others. Anybody can
-//! ask to join in the name of a station with keys: it keeps them until another handshake is done.
-//! With EAP the owner gives each session's key; there such a request ends the link, and the station
-//! is told. Left out: beacons, sleeping stations, more than one network.
+//! ask to join in the name of a station with keys, or say that it leaves. With SAE and OWE the
+//! station is asked first: while it answers under its keys, nobody takes its place. This is the SA
+//! query of IEEE 802.11-2020 §11.13, by the group key handshake. With a passphrase the station
+//! keeps its keys until another handshake is done. With EAP the owner gives each session's key;
+//! there such a request ends the link, and the station is told. Left out: beacons, sleeping
+//! stations, more than one network.
 
 mod group;
 mod join;
@@ -90,6 +93,10 @@ struct Member {
     keys: Keys,
     /// Somebody has joined again in its name. It may be another.
     again: Option<Box<Again>>,
+    /// The reason with which somebody has left in its name, until it says that it is there.
+    said_to_leave: Option<u16>,
+    /// It was asked, and does not answer: another may take its place.
+    is_gone: bool,
     /// Not before the key of EAP has come.
     is_secured: bool,
     joined: u64,
@@ -274,6 +281,7 @@ impl AccessPoint {
                 if let Some(member) = self.members.get_mut(&from) {
                     if opened.is_protected {
                         member.keys.note_protected();
+                        member.is_gone = false;
                     }
                     member.traffic.received_frames += 1;
                     member.traffic.received_octets += opened.frame.len() as u64;

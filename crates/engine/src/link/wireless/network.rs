@@ -97,6 +97,19 @@ impl Security {
         }
     }
 
+    /// Whether a station with keys is asked before a frame in the clear is believed that ends its
+    /// link. Others do not ask: with a passphrase that all know anybody can make its keys, and with
+    /// EAP only that tells who it is.
+    pub(super) fn asks_first(&self) -> bool {
+        matches!(
+            self,
+            Self::Rsn {
+                akm: Akm::Sae | Akm::Owe,
+                ..
+            }
+        )
+    }
+
     /// The cipher of its data.
     pub fn cipher(&self) -> Option<super::LinkCipher> {
         match self {
@@ -183,6 +196,13 @@ impl Network {
     pub(super) fn is_named(&self, elements: &[u8]) -> bool {
         let element = find_element(elements, element_id::SSID);
         element.is_some_and(|element| element[2..] == self.ssid)
+    }
+
+    /// Whether a probe asks for this network, or for any by the wildcard SSID of no octets (IEEE
+    /// 802.11-2020 §9.4.2.2, §11.1.4.3.4).
+    pub(super) fn is_sought(&self, elements: &[u8]) -> bool {
+        let element = find_element(elements, element_id::SSID);
+        self.is_named(elements) || element.is_some_and(|element| element.len() == 2)
     }
 
     /// The elements of name and rates.

@@ -139,13 +139,17 @@ impl Blueprint {
     pub(super) fn dialogue_s(&self, point: usize, steps: &[Step]) -> Option<f64> {
         let radio = self.joints.iter().position(|joint| joint.far == point)?;
         let server = self.nodes[point].radius;
-        let shape = &self.joints[radio].up;
+        let joint = &self.joints[radio];
         let mut seconds = 0.0;
         for (index, step) in steps.iter().enumerate() {
             seconds += step.station_s;
             if step.is_from_station && index + 1 == steps.len() {
                 break;
             }
+            let shape = match step.is_from_station {
+                true => &joint.up,
+                false => &joint.down,
+            };
             seconds += sends_s(shape, f64::from(step.frame_bytes)) + shape.mean_delay_s();
             seconds += step.server_s;
             if let (Some(bytes), Some(server)) = (step.relayed_bytes, server) {

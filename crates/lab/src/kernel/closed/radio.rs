@@ -173,9 +173,11 @@ impl Blueprint {
             each.sum()
         };
         let has = |all: &[Said]| (!all.is_empty()).then_some(());
-        let works = way.works.iter().map(|(node, work)| {
-            let costs = self.nodes[*node].costs.as_ref();
-            costs.map_or(0.0, |costs| (costs.control)(work).seconds)
+        let works = way.works.iter().map(|share| {
+            let costs = self.nodes[share.node].costs.as_ref();
+            costs.map_or(0.0, |costs| {
+                (costs.control)(&share.work).seconds * share.part
+            })
         });
         let work_s: f64 = works.sum();
         let mut parts = Parts {

@@ -49,15 +49,26 @@ pub struct Admitted {
 }
 
 impl World {
-    /// Every station whose way is measured, and what came of the flows.
-    pub(super) fn admitted(&self, flows: &[Option<Transferred>]) -> Vec<Admitted> {
+    /// Every station whose way is measured, by index, as its last arrival was.
+    pub(super) fn admitted(&self) -> Vec<(usize, Admitted)> {
         let stations = 0..self.blueprint.nodes.len();
         let measured = stations.filter(|station| self.blueprint.is_measured(*station));
         let all = measured.filter_map(|station| {
             let host = self.host(self.number(station))?;
-            let mut found = self.admission(station, host);
+            Some((station, self.admission(station, host)))
+        });
+        all.collect()
+    }
+
+    /// The same with TLS of the flows.
+    pub(super) fn with_transport(
+        &self,
+        admitted: Vec<(usize, Admitted)>,
+        flows: &[Option<Transferred>],
+    ) -> Vec<Admitted> {
+        let all = admitted.into_iter().map(|(station, mut found)| {
             self.add_transport(station, flows, &mut found);
-            Some(found)
+            found
         });
         all.collect()
     }

@@ -116,6 +116,8 @@ impl World {
             let round = GRID.as_nanos() as u64;
             self.kernel.run(Instant(now.div_ceil(round) * round))?;
         }
+        // A move has an arrival of its own, which is no part of this one.
+        let admitted = self.admitted();
         let mut outcome = Flowed::default();
         if is_up {
             let before = self.carried();
@@ -125,7 +127,7 @@ impl World {
         }
         outcome.tunnels = self.tunnelled(exchanges);
         let transferred: Vec<_> = outcome.flows.iter().map(|flow| flow.transferred).collect();
-        outcome.admitted = self.admitted(&transferred);
+        outcome.admitted = self.with_transport(admitted, &transferred);
         outcome.mobile = self.moved();
         outcome.drops = self.drops();
         outcome.unpriced = self.unpriced();

@@ -25,8 +25,19 @@ pub(crate) struct Way {
     pub registration: Vec<Said>,
     /// The exchange of its tunnel.
     pub tunnel: Vec<Said>,
-    /// What each node computes for that exchange, by index.
-    pub works: Vec<(usize, Work)>,
+    /// What each of its nodes computes for that exchange.
+    pub works: Vec<Share>,
+}
+
+/// What a node computes for the exchanges of several stations.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Share {
+    /// Index of the node.
+    pub node: usize,
+    /// For all of them.
+    pub work: Work,
+    /// Which part of it is of one station: a gateway does the same for each.
+    pub part: f64,
 }
 
 /// A message between two nodes.
@@ -72,12 +83,36 @@ impl World {
         let works = self.node_works().into_iter().zip(before);
         let works = works.map(|((node, all), (_, begun))| (node, since(&all, &begun)));
         let works: Vec<(usize, Work)> = works.collect();
-        let ways = stations.into_iter().map(|station| {
-            let mut way = self.way(station);
-            way.works.clone_from(&works);
+        let ways = stations.iter().map(|station| {
+            let mut way = self.way(*station);
+            way.works = self.shares(*station, &stations, &works);
             way
         });
         Ok(ways.collect())
+    }
+
+    /// What a station and the gateway of its tunnel compute for it. Other nodes work for others.
+    fn shares(&self, station: usize, all: &[usize], works: &[(usize, Work)]) -> Vec<Share> {
+        let gateway = |from: usize| {
+            let mut tunnels = self.blueprint.graph.tunnels.iter();
+            tunnels.find(|tunnel| tunnel.from == from).map(|it| it.to)
+        };
+        let own = gateway(station);
+        let others = all.iter().filter(|other| gateway(**other) == own).count();
+        let shares = works.iter().filter_map(|(node, work)| {
+            let part = match *node {
+                one if one == station => 1.0,
+                one if Some(one) == own => 1.0 / others as f64,
+                _ => return None,
+            };
+            let work = work.clone();
+            Some(Share {
+                node: *node,
+                work,
+                part,
+            })
+        });
+        shares.collect()
     }
 
     fn node_works(&self) -> Vec<(usize, Work)> {

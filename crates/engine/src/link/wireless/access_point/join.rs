@@ -4,7 +4,7 @@ use wire::codec::Writer;
 use wire::ieee80211::{
     Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
     OPEN_ALGORITHM, SAE_ALGORITHM, control, element_id, extension, find_extension, read_reason,
-    reason, status, write_diffie_hellman, write_rates,
+    reason, status, write_comeback, write_diffie_hellman, write_rates,
 };
 
 use super::{
@@ -19,6 +19,9 @@ use crate::link::wireless::owe::{OwePair, OweRole};
 use crate::link::wireless::port::MAX_STATIONS;
 use crate::link::wireless::sae::{Admission, Sae, SaeConfig, SaeOutbox};
 use crate::time::Instant;
+
+/// After which a refused station may ask again: the one that has its place was asked by then.
+const COMEBACK_TIME_UNITS: u32 = 1_024;
 
 /// A station that may join.
 pub(super) struct Admitted {
@@ -56,11 +59,16 @@ impl AccessPoint {
                 Ok(())
             }
             control::DEAUTHENTICATION | control::DISASSOCIATION => {
-                if !self.members.contains_key(&from) {
+                let Some(member) = self.members.get_mut(&from) else {
                     return Err(DropReason::LinkUnknownStation);
-                }
+                };
                 let reason = read_reason(body);
                 let reason = reason.map_err(|_| DropReason::MalformedMessage)?;
+                if member.is_secured && self.network.security.asks_first() {
+                    member.said_to_leave = Some(reason);
+                    self.ask(from, now, out);
+                    return Ok(());
+                }
                 self.forget_left(from, now);
                 let left = LinkFailure::PeerLeft(reason);
                 out.events.push(LinkEvent::Left(from, left));
@@ -77,7 +85,7 @@ impl AccessPoint {
         now: Instant,
         out: &mut AirOutbox,
     ) -> Result<(), DropReason> {
-        if !self.network.is_named(elements) {
+        if !self.network.is_sought(elements) {
             return Err(DropReason::LinkNotForUs);
         }
         if self.port.mic_failures().are_active(now) {
@@ -310,7 +318,16 @@ impl AccessPoint {
         let security = &self.network.security;
         let same = security.check(request.capabilities, request.elements);
         same.map_err(status_of)?;
-        let master = match security {
+        let known = self.members.get(&station).filter(|it| it.is_secured);
+        if let Some(known) = known.filter(|_| security.asks_first()) {
+            if !known.is_gone {
+                write_comeback(COMEBACK_TIME_UNITS, own);
+                self.ask(station, now, out);
+                return Err(status::REFUSED_TEMPORARILY);
+            }
+            self.forget_left(station, now);
+        }
+        let master = match &self.network.security {
             Security::Rsn { akm: Akm::Owe, .. } => {
                 let element = find_extension(request.elements, extension::DIFFIE_HELLMAN);
                 let element = element.ok_or(status::INVALID_ELEMENT)?;
@@ -397,6 +414,8 @@ impl AccessPoint {
             rsn: whole(request.elements, element_id::RSN),
             keys: Keys::None,
             again: None,
+            said_to_leave: None,
+            is_gone: false,
             is_secured: false,
             joined: self.streams,
             heard_at: now,
@@ -444,6 +463,19 @@ impl AccessPoint {
         self.dismiss(station, reason, out);
         self.forget_left(station, now);
         out.events.push(LinkEvent::Left(station, why));
+    }
+
+    /// A station with keys does not answer whether it is there. If it was said to leave, it has.
+    pub(super) fn unanswered(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+        let Some(member) = self.members.get_mut(&station) else {
+            return;
+        };
+        member.is_gone = true;
+        if let Some(reason) = member.said_to_leave {
+            self.forget_left(station, now);
+            let left = LinkFailure::PeerLeft(reason);
+            out.events.push(LinkEvent::Left(station, left));
+        }
     }
 
     /// Forgets a station that has left: it must not read what is sent to groups from now on.

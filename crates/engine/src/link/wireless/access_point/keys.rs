@@ -200,7 +200,11 @@ impl AccessPoint {
                     self.secured(station, out);
                     self.give_group(station, now, out);
                 }
+                Fact::Unanswered => self.unanswered(station, now, out),
                 Fact::GroupTaken => {
+                    if let Some(member) = self.members.get_mut(&station) {
+                        (member.said_to_leave, member.is_gone) = (None, false);
+                    }
                     self.give_group(station, now, out);
                     self.replace_group();
                 }
@@ -264,6 +268,18 @@ impl AccessPoint {
             self.give_group(station, now, out);
         }
         self.replace_group();
+    }
+
+    /// Asks a station with keys whether it is there.
+    pub(super) fn ask(&mut self, station: Address, now: Instant, out: &mut AirOutbox) {
+        let group = self.group.as_ref().map(|it| it.newest(&self.port));
+        let keys = self.members.get_mut(&station).map(|it| &mut it.keys);
+        let (Some(Keys::Handshake(handshake)), Some(group)) = (keys, group) else {
+            return;
+        };
+        let mut agreed = Outbox::default();
+        handshake.ask(&group, now, &mut agreed);
+        self.agreed(station, agreed, now, out);
     }
 
     /// Gives a station the newest group key, if it has keys but not this one.

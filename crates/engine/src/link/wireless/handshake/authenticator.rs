@@ -20,6 +20,10 @@ const ATTEMPTS: u32 = 4;
 /// How long the first answer is waited for: the station has just joined, and is near.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a station is asked whether it is there, and how long each answer is waited for: 201
+/// time units, so that all take some 1,000 (IEEE 802.11-2020 §11.13).
+const QUERY_ATTEMPTS: u32 = 5;
+const QUERY_TIMEOUT: Duration = Duration::from_nanos(201 * 1_024_000);
 
 /// What an access point knows of a station before the handshake.
 #[derive(Clone)]
@@ -54,6 +58,8 @@ pub struct Authenticator {
     attempts: u32,
     next_at: Option<Instant>,
     has_wrong_mic: bool,
+    /// It asks whether the station is there.
+    is_asking: bool,
     /// The group key that the station has.
     given: Option<GroupKey>,
     drops: DropCounters,
@@ -95,6 +101,7 @@ impl Authenticator {
             attempts: 0,
             next_at: None,
             has_wrong_mic: false,
+            is_asking: false,
             given: None,
             drops: DropCounters::default(),
             work: Work::default(),
@@ -117,6 +124,16 @@ impl Authenticator {
         }
         self.enter(Stage::Group(key, group.clone()), now, out);
         true
+    }
+
+    /// Asks a station with keys whether it is there, by the newest group key once more: only who
+    /// has its keys can answer. Nothing happens if a group key waits for its answer already.
+    pub fn ask(&mut self, group: &GroupKey, now: Instant, out: &mut Outbox) {
+        if let Stage::Done(key) = &self.stage {
+            let key = key.clone();
+            self.is_asking = true;
+            self.enter(Stage::Group(key, group.clone()), now, out);
+        }
     }
 
     /// Whether the station has said that it has this group key.
@@ -193,6 +210,7 @@ impl Authenticator {
 
     fn finish(&mut self, out: &mut Outbox) {
         self.next_at = None;
+        self.is_asking = false;
         match core::mem::replace(&mut self.stage, Stage::Failed) {
             Stage::Third(key, group) => {
                 out.facts.push(Fact::Pairwise(key.temporal().clone()));
@@ -230,6 +248,7 @@ impl Authenticator {
         self.attempts += 1;
         let timeout = match (&self.stage, self.attempts) {
             (Stage::First, 1) => FIRST_TIMEOUT,
+            _ if self.is_asking => QUERY_TIMEOUT,
             _ => TIMEOUT,
         };
         self.next_at = Some(now + timeout);
@@ -293,12 +312,26 @@ impl Authenticator {
             return;
         }
         let is_unanswered = matches!(self.stage, Stage::First) && !self.has_wrong_mic;
-        if self.attempts < ATTEMPTS {
+        let attempts = match self.is_asking {
+            true => QUERY_ATTEMPTS,
+            false => ATTEMPTS,
+        };
+        if self.attempts < attempts {
             if may_repeat_first || !is_unanswered {
                 return self.send(now, out);
             }
             self.attempts += 1;
             self.next_at = Some(now + TIMEOUT);
+            return;
+        }
+        // A station that was asked and has the group key keeps its own.
+        if let Stage::Group(key, group) = &self.stage
+            && core::mem::take(&mut self.is_asking)
+            && self.given.as_ref().is_some_and(|it| is_same(it, group))
+        {
+            self.stage = Stage::Done(key.clone());
+            self.counters = self.counters.end..self.counters.end;
+            out.facts.push(Fact::Unanswered);
             return;
         }
         let failure = match self.stage {

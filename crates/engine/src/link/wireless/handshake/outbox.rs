@@ -20,6 +20,8 @@ pub enum Fact {
     Group(GroupKey),
     /// The station has the group key that was given after the handshake.
     GroupTaken,
+    /// The station has its keys and does not answer whether it is there.
+    Unanswered,
     /// The handshake is complete.
     Done,
     /// The handshake has failed. The owner ends the connection.

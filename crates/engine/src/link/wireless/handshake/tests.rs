@@ -133,6 +133,48 @@ impl Pair {
     }
 }
 
+#[test]
+fn who_has_the_keys_answers_whether_it_is_there() {
+    for (akm, cipher) in CHOICES {
+        let mut pair = Pair::new(akm, cipher);
+        pair.complete();
+        let installed = group_keys(&pair.station_facts);
+        let ask = |pair: &mut Pair| {
+            let (mut out, group) = (Outbox::default(), pair.group.clone());
+            pair.access_point.ask(&group, pair.now, &mut out);
+            pair.take(out);
+        };
+        // {GTK, MIC} -->, <-- {MIC}
+        ask(&mut pair);
+        ask(&mut pair);
+        assert_eq!(pair.to_station.len(), 1, "asked once");
+        assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
+        assert!(pair.access_point_facts.last() == Some(&Fact::GroupTaken));
+        // The same key is not installed again.
+        assert_eq!(group_keys(&pair.station_facts), installed);
+        let began = pair.now;
+        ask(&mut pair);
+        for _ in 0..5 {
+            assert!(pair.access_point_facts.last() == Some(&Fact::GroupTaken));
+            pair.wait();
+        }
+        assert!(pair.access_point_facts.last() == Some(&Fact::Unanswered));
+        assert_eq!(
+            pair.now.since(began),
+            5 * Duration::from_micros(201 * 1_024)
+        );
+        assert_eq!(pair.to_station.len(), 5);
+        // An answer is too late then, but the station has its keys, and can be asked again.
+        pair.to_station.drain(..4);
+        assert_eq!(pair.down(), Ok(()));
+        assert_eq!(pair.up(), Err(DropReason::Replayed));
+        assert!(pair.access_point.has_keys() && pair.access_point.deadline().is_none());
+        ask(&mut pair);
+        assert_eq!((pair.down(), pair.up()), (Ok(()), Ok(())));
+        assert!(pair.access_point_facts.last() == Some(&Fact::GroupTaken));
+    }
+}
+
 fn pairwise_keys(facts: &[Fact]) -> Vec<&TemporalKey> {
     let keys = facts.iter().filter_map(|fact| match fact {
         Fact::Pairwise(key) => Some(key),

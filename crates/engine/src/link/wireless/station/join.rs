@@ -3,12 +3,12 @@
 use wire::codec::Writer;
 use wire::ieee80211::{
     Address, AssociationRequest, AssociationResponse, Authentication, Beacon, Header,
-    OPEN_ALGORITHM, control, element_id, extension, find_extension, read_reason, reason, status,
-    write_diffie_hellman,
+    OPEN_ALGORITHM, control, element_id, extension, find_extension, read_comeback, read_reason,
+    reason, status, write_diffie_hellman,
 };
 
 use super::{
-    Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
+    ATTEMPTS, Association, FAST_PROBES, KEEP_ALIVE, LISTEN_INTERVAL, SILENCE, SILENT_ATTEMPTS,
     SILENT_TIMEOUT, SLOW_PROBE, Stage, Station, TIMEOUT, Told,
 };
 use crate::counters::DropReason;
@@ -17,7 +17,12 @@ use crate::link::wireless::network::{Credential, Security, whole};
 use crate::link::wireless::outbox::{AirOutbox, LinkEvent, LinkFailure};
 use crate::link::wireless::owe::{OwePair, OweRole};
 use crate::link::wireless::sae::{Sae, SaeConfig, SaeOutbox};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
+
+const TIME_UNIT: Duration = Duration::from_micros(1_024);
+/// The longest time after which it asks again for an association that was refused for a while:
+/// anybody can send such an answer.
+const MOST_COMEBACK_TIME_UNITS: u32 = 2_048;
 
 impl Station {
     pub(super) fn probe(&mut self, now: Instant, out: &mut AirOutbox) {
@@ -280,6 +285,14 @@ impl Station {
         let Stage::Associating(_, association) = &self.stage else {
             return Err(DropReason::UnexpectedMessage);
         };
+        let comeback = read_comeback(response.elements);
+        if let (status::REFUSED_TEMPORARILY, Some(comeback)) = (response.status, comeback)
+            && self.attempts < ATTEMPTS
+        {
+            let comeback = TIME_UNIT * comeback.min(MOST_COMEBACK_TIME_UNITS);
+            self.next_at = Some(now + comeback);
+            return Ok(());
+        }
         if response.status != status::SUCCESS {
             let failure = LinkFailure::Refused("association", response.status);
             self.fail(failure, now, out);
@@ -337,7 +350,10 @@ impl Station {
         out: &mut AirOutbox,
     ) {
         if let Some(access_point) = self.stage.access_point() {
-            if !matches!(why, LinkFailure::PeerLeft(_) | LinkFailure::KeysRefused) {
+            // Who was refused has nothing to leave. Another may have the name that it has.
+            let has_none = LinkFailure::Refused("association", status::REFUSED_TEMPORARILY);
+            let is_over = matches!(why, LinkFailure::PeerLeft(_) | LinkFailure::KeysRefused);
+            if !is_over && why != has_none {
                 let kind = control::DEAUTHENTICATION;
                 self.send(kind, access_point, &reason.to_le_bytes(), out);
             }

@@ -121,7 +121,7 @@ impl Station {
             match fact {
                 Fact::Pairwise(key) => drop(self.port.install_pairwise(access_point, &key)),
                 Fact::Group(key) => self.port.install_group(&key),
-                Fact::GroupTaken => {}
+                Fact::GroupTaken | Fact::Unanswered => {}
                 Fact::Done => out.events.push(LinkEvent::Secured(access_point)),
                 Fact::Failed(failure) => self.fail(failure.into(), now, out),
             }

@@ -210,6 +210,100 @@ fn a_forged_association_leaves_a_link_with_keys_alone() {
     }
 }
 
+/// A frame of management in the clear, in the name of the first station.
+fn managed(kind: u16, body: &[u8]) -> Vec<u8> {
+    let mut port = Port::new(Role::Station(AP), STATION, Privacy::Protected);
+    port.manage(kind, AP, body)
+}
+
+/// Where no password keeps it out, or where it knows the password: with SAE and OWE.
+#[test]
+fn nobody_takes_the_place_of_a_station_that_answers() {
+    for security in all().into_iter().filter(Security::asks_first) {
+        let mut air = Air::of(&security);
+        air.run(Duration::from_secs(1));
+        air.works();
+        let before = air.events.len();
+        // Both hear what is for their address.
+        let outsider = Station::new(network(security), STATION, Seed::new([8; 32]), air.now);
+        air.stations.push((STATION, outsider));
+        let leaving = reason::LEAVING.to_le_bytes();
+        for _ in 0..20 {
+            air.run(Duration::from_millis(500));
+            for kind in [control::DEAUTHENTICATION, control::DISASSOCIATION] {
+                let mut out = AirOutbox::default();
+                air.deliver(&managed(kind, &leaving), &mut out);
+                air.carry(out);
+            }
+            assert_eq!(air.stations[2].1.access_point(), None);
+            air.works();
+        }
+        let is_told = |it: &&LinkEvent| !matches!(it, LinkEvent::Left(AP, _));
+        let told = air.events[before..].iter().filter(is_told);
+        assert_eq!(told.count(), 0, "{:?}", air.events);
+        // Once nobody answers, the name is free.
+        let (_, gone) = air.stations.remove(0);
+        drop(gone);
+        air.run(Duration::from_secs(10));
+        assert_eq!(air.stations[1].1.access_point(), Some(AP));
+        air.stations.swap(0, 1);
+        air.works();
+    }
+}
+
+#[test]
+fn a_station_that_says_so_leaves_once_it_does_not_answer() {
+    for security in all().into_iter().filter(Security::asks_first) {
+        let mut air = Air::of(&security);
+        air.run(Duration::from_secs(1));
+        let mut out = AirOutbox::default();
+        air.stations[0].1.close(air.now, &mut out);
+        air.carry(out);
+        assert_eq!(air.access_point.stations(), [STATION, OTHER]);
+        air.run(Duration::from_millis(1_100));
+        assert_eq!(air.access_point.stations(), [OTHER]);
+        let left = LinkFailure::PeerLeft(reason::LEAVING);
+        assert!(air.events.contains(&LinkEvent::Left(STATION, left)));
+        // It may come again at once: then it waits as long.
+        let mut out = AirOutbox::default();
+        air.stations[0].1.search(air.now, &mut out);
+        air.carry(out);
+        air.run(Duration::from_secs(1));
+        air.works();
+        let mut out = AirOutbox::default();
+        air.stations[0].1.search(air.now, &mut out);
+        air.carry(out);
+        air.run(Duration::from_millis(1_100));
+        air.works();
+    }
+}
+
+/// The refusal is in the clear: it delays a station, and no longer than the time that we reckon
+/// with.
+#[test]
+fn a_forged_refusal_delays_a_station_for_a_while() {
+    let security = rsn(Akm::Owe, LinkCipher::Ccmp128, Credential::None);
+    let mut air = Air::of(&security);
+    air.stations.truncate(1);
+    let (mut out, mut answers) = (AirOutbox::default(), AirOutbox::default());
+    air.stations[0].1.fire(air.now, &mut out);
+    // Probe, answer, authentication, answer; the association request is lost.
+    for _ in 0..4 {
+        let frame = out.frames.remove(0);
+        air.deliver(&frame, &mut out);
+    }
+    let mut body = vec![0, 0, 30, 0, 0, 0];
+    body.extend([56, 5, 3, 255, 255, 255, 255]);
+    let mut port = Port::new(Role::AccessPoint, AP, Privacy::Protected);
+    let refusal = port.manage(control::ASSOCIATION_RESPONSE, STATION, &body);
+    air.deliver(&refusal, &mut answers);
+    assert!(answers.frames.is_empty() && answers.events.is_empty());
+    air.run(Duration::from_millis(2_000));
+    assert!(air.access_point.stations().is_empty());
+    air.run(Duration::from_millis(200));
+    air.works_alone();
+}
+
 #[test]
 fn a_station_that_has_lost_its_keys_gets_new_ones() {
     for akm in [Akm::Psk, Akm::Owe] {
@@ -223,7 +317,9 @@ fn a_station_that_has_lost_its_keys_gets_new_ones() {
         air.run(Duration::from_secs(1));
         let again = Station::new(network(security), STATION, Seed::new([8; 32]), air.now);
         air.stations[0].1 = again;
-        air.run(Duration::from_secs(1));
+        // With OWE the one that has its name is asked first.
+        let asked = if akm == Akm::Owe { 1_200 } else { 0 };
+        air.run(Duration::from_millis(1_000 + asked));
         air.works();
         assert_eq!(air.secured(STATION), 2);
         assert_eq!(air.failures(), []);

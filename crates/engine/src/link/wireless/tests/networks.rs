@@ -370,6 +370,40 @@ fn what_does_not_fit_has_its_status() {
     }
 }
 
+/// Of one SSID, of no octets, or of another; and one without any.
+#[test]
+fn a_probe_for_any_network_is_answered_and_one_for_another_is_not() {
+    let mut air = Air::of(&wep(7));
+    let own = network(Security::Open).ssid;
+    let longer = [&own[..], b"x"].concat();
+    let named = |ssid: &[u8]| [&[0, ssid.len() as u8], ssid].concat();
+    for (elements, is_answered) in [
+        (named(&own), true),
+        (named(b""), true),
+        (named(b"another"), false),
+        (named(&longer), false),
+        (named(&own[1..]), false),
+        (vec![], false),
+        (vec![0], false),
+    ] {
+        for to in [Address::BROADCAST, AP] {
+            let mut port = Port::new(Role::Station(Address::BROADCAST), OTHER, Privacy::Open);
+            let mut probe = port.manage(control::PROBE_REQUEST, to, &elements);
+            let mut out = AirOutbox::default();
+            let received = air.access_point.receive(&mut probe, air.now, &mut out);
+            let wanted = match is_answered {
+                true => Received::Taken,
+                false => Received::Dropped(DropReason::LinkNotForUs),
+            };
+            assert_eq!(received, wanted, "{elements:?}");
+            assert_eq!(out.frames.len(), usize::from(is_answered), "{elements:?}");
+            // The answer has the name, whatever was asked.
+            let is_named = |frame: &Vec<u8>| frame[24 + 12..].starts_with(&named(&own));
+            assert!(out.frames.iter().all(is_named));
+        }
+    }
+}
+
 #[test]
 fn a_station_says_why_it_finds_nothing() {
     let psk = |cipher, octet| rsn(Akm::Psk, cipher, master(octet));

@@ -114,7 +114,8 @@ fn a_station_that_leaves_takes_a_key_without_worth() {
             }
             air.carry(out);
             assert_eq!(group_key_id(&mut air), 1);
-            air.run(Duration::from_secs(1));
+            // With SAE and OWE it is asked first whether it has left.
+            air.run(Duration::from_secs(2));
             assert_eq!(group_key_id(&mut air), 2);
             let to_all = data(Address::BROADCAST, WIRED);
             assert_eq!(air.down(&to_all).unwrap().len(), 1);

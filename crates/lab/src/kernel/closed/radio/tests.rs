@@ -390,6 +390,51 @@ fn a_node_that_moves_asks_the_next_access_point() {
     assert_eq!(flowed.admitted[0].frames, 15);
 }
 
+/// A second station computes for itself; the gateway computes for both, half for each.
+#[test]
+fn a_station_takes_its_own_work_and_its_part_of_the_gateways() {
+    let alone = both("m5", "pn-3", &COMPUTE).0;
+    let edits = [
+        &COMPUTE[..],
+        &["flow.more={from = \"mn2\", to = \"cn1\", bytes = \"1 MB\"}"],
+    ]
+    .concat();
+    let policy = ["policy=pn-3"];
+    let edits = [&edits[..], &policy[..]].concat();
+    let two = model(&blueprint("m5", &edits));
+    let two = two.expect("a model").expect("a radio");
+    assert_eq!(two.admitted.len(), 2);
+    let own = alone.admitted[0].parts.tunnel_s.expect("a tunnel");
+    for one in &two.admitted {
+        let found = one.parts.tunnel_s.expect("a tunnel");
+        assert!((found / own - 1.0).abs() < 1e-6, "{found} {own}");
+    }
+}
+
+/// The access point's frames have the rate of its own direction.
+#[test]
+fn a_dialogue_has_both_rates_of_its_link() {
+    let found = |edits: &[&str]| {
+        let (computed, flowed) = both("m5", "pn-6", edits);
+        check_times("m5", "pn-6", &(computed.clone(), flowed));
+        computed.admitted[0].parts.eap_s.expect("EAP")
+    };
+    let even = found(&[]);
+    let slow = found(&["link.air1.rate={up = \"11 Mbit/s\", down = \"1 Mbit/s\"}"]);
+    // The server's flight of TLS has 2,900 bytes and more.
+    assert!(slow > even + 2900.0 * 8.0 / 1e6 * 0.9, "{slow} {even}");
+}
+
+#[test]
+fn a_move_does_not_change_the_first_arrival() {
+    let edits = ["policy=pn-12", "flow.data.to=cn1", "flow.data.bytes=12 MB"];
+    let still = simulated(blueprint("m1", &edits));
+    let moves = ["move=[{at = \"5 s\", node = \"mn1\", to = \"air2\"}]"];
+    let moved = simulated(blueprint("m1", &[&edits[..], &moves[..]].concat()));
+    assert_eq!(moved.mobile[0].moves.len(), 1);
+    assert_eq!(still.admitted[0], moved.admitted[0]);
+}
+
 #[test]
 fn policies_in_layers_are_refused_where_they_stand() {
     let layer = |more: &str| format!("name = \"x\"\ntitle = \"x\"\n{more}");
