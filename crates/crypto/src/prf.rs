@@ -1,6 +1,14 @@
-//! The PRF of IEEE 802.11-2020 §12.7.1.2 (HMAC-SHA-1) and its KDF (§12.7.1.6.2, with SHA-2).
+//! The PRF of IEEE 802.11-2020 §12.7.1.2 (HMAC-SHA-1) and its KDF (§12.7.1.6.2, with SHA-2), and
+//! prf+ of IKEv2 (RFC 7296 §2.13).
 
-use crate::hash::{Hash, HmacKey};
+use crate::hash::{self, Hash, HmacKey};
+
+/// Fills `out` with prf+ over the parts of the seed, one after the other: T1 = prf(key, seed | 1),
+/// T2 = prf(key, T1 | seed | 2) and so on, which is the expansion of HKDF (RFC 5869 §2.3). The prf
+/// itself is [`Hash::hmac`]. Panics if `out` is longer than 255 hashes.
+pub fn prf_plus(hash: Hash, key: &[u8], seed: &[&[u8]], out: &mut [u8]) {
+    hash::expand(&HmacKey::new(hash, key), seed, out);
+}
 
 /// Fills `out` with the PRF.
 pub fn prf(key: &[u8], label: &str, data: &[u8], out: &mut [u8]) {

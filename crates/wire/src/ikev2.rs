@@ -1,7 +1,7 @@
 //! IKEv2 messages (RFC 7296 §3; fragments, RFC 7383 §2.5; and the numbers of the documents named at
 //! each type).
 //!
-//! Left out: the encryption of a message (`crypto::ikev2` seals and opens what [`Message`] and
+//! Left out: the encryption of a message (`crypto::message` seals and opens what [`Message`] and
 //! [`sealed_frame`] point at), and the meaning of payloads. Of the IANA registry, what belongs to
 //! groups (G-IKEv2), Fibre Channel and puzzles is kept as octets.
 

@@ -14,6 +14,7 @@ use super::purpose::Purposes;
 use super::signed::{Signed, VerifyKey};
 use super::{CertFault, Name};
 use crate::rsa::{PublicKey, RsaFault};
+use crate::sign;
 
 /// A parsed certificate.
 #[derive(Clone)]
@@ -157,6 +158,14 @@ impl Certificate {
         let mut names = vec![subject];
         names.extend(self.facts.extensions.names.iter().cloned());
         names
+    }
+
+    /// The key, of any kind that signs.
+    pub fn signature_key(&self) -> Result<sign::PublicKey, CertFault> {
+        sign::PublicKey::from_spki(&self.facts.spki).map_err(|fault| CertFault::KeyUnsupported {
+            subject: self.subject(),
+            why: fault.to_string(),
+        })
     }
 
     /// The RSA key.

@@ -1,25 +1,35 @@
-//! Signed objects: certificates and revocation lists. The digest is computed once, when the bytes
-//! are read; each check costs one public operation.
+//! Signed objects: certificates and revocation lists. A digest is computed once, when the bytes are
+//! read; each check costs one public operation.
 
 use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{self as lc, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
+use crate::ed25519;
 use crate::hash::Hash;
 
-/// A digest of the signed part and the signature over it.
+/// What is signed, and the signature over it.
 #[derive(Clone)]
 pub(super) struct Signed {
     /// `None` for a scheme that we do not check.
-    scheme: Option<(Family, Hash, Digest)>,
+    covered: Option<Covered>,
     signature: Vec<u8>,
+}
+
+/// What a signature covers.
+#[derive(Clone)]
+enum Covered {
+    /// A digest.
+    Digest(Family, Hash, Digest),
+    /// The octets themselves, with Ed25519.
+    Octets(Vec<u8>),
 }
 
 /// A public key that may have signed something.
 #[derive(Clone)]
 pub(super) struct VerifyKey {
     kind: KeyKind,
-    /// RSAPublicKey, or a point.
+    /// RSAPublicKey, a point, or the octets of Ed25519.
     octets: Vec<u8>,
 }
 
@@ -34,6 +44,8 @@ pub(super) enum KeyKind {
     P384,
     /// NIST's curves.
     P521,
+    /// Ed25519.
+    Ed25519,
     /// A kind that we do not use.
     Other,
 }
@@ -45,31 +57,40 @@ enum Family {
 }
 
 impl Signed {
-    /// Computes the digest of `tbs` as the algorithm says.
+    /// Computes the digest of `tbs`, if the algorithm has one.
     pub(super) fn new(tbs: &[u8], algorithm: &AlgorithmIdentifier<'_>, signature: &[u8]) -> Self {
-        let known = SCHEMES
-            .iter()
-            .find(|(oid, ..)| *oid == algorithm.algorithm.to_id_string());
+        let oid = algorithm.algorithm.to_id_string();
+        let covered = match SCHEMES.iter().find(|(known, ..)| *known == oid) {
+            Some((_, family, hash)) => {
+                digest_of(*hash, tbs).map(|digest| Covered::Digest(*family, *hash, digest))
+            }
+            None if oid == ED25519 && algorithm.parameters.is_none() => {
+                Some(Covered::Octets(tbs.to_vec()))
+            }
+            None => None,
+        };
         Self {
-            scheme: known.and_then(|(_, family, hash)| {
-                let digest = digest_of(*hash, tbs)?;
-                Some((*family, *hash, digest))
-            }),
+            covered,
             signature: signature.to_vec(),
         }
     }
 
     /// Whether `key` made the signature, with an accepted algorithm.
     pub(super) fn is_by(&self, key: &VerifyKey, accepts_legacy: bool) -> bool {
-        let Some((family, hash, digest)) = &self.scheme else {
-            return false;
-        };
-        let Some(algorithm) = algorithm(*family, key.kind, *hash, accepts_legacy) else {
-            return false;
-        };
-        UnparsedPublicKey::new(algorithm, &key.octets)
-            .verify_digest(digest, &self.signature)
-            .is_ok()
+        match &self.covered {
+            None => false,
+            Some(Covered::Octets(octets)) => {
+                key.kind == KeyKind::Ed25519
+                    && is_by_ed25519(octets, &key.octets, &self.signature)
+            }
+            Some(Covered::Digest(family, hash, digest)) => {
+                algorithm(*family, key.kind, *hash, accepts_legacy).is_some_and(|algorithm| {
+                    UnparsedPublicKey::new(algorithm, &key.octets)
+                        .verify_digest(digest, &self.signature)
+                        .is_ok()
+                })
+            }
+        }
     }
 }
 
@@ -88,12 +109,22 @@ impl VerifyKey {
                 Some("1.3.132.0.35") => KeyKind::P521,
                 _ => KeyKind::Other,
             },
+            ED25519 if spki.algorithm.parameters.is_none() => KeyKind::Ed25519,
             _ => KeyKind::Other,
         };
         Self {
             kind,
             octets: spki.subject_public_key.data.to_vec(),
         }
+    }
+}
+
+fn is_by_ed25519(octets: &[u8], key: &[u8], signature: &[u8]) -> bool {
+    match (key.try_into(), signature.try_into()) {
+        (Ok(key), Ok(signature)) => ed25519::VerifyKey(key)
+            .verify(&[octets], &ed25519::Signature(signature))
+            .is_ok(),
+        _ => false,
     }
 }
 
@@ -143,6 +174,9 @@ fn digest_of(hash: Hash, octets: &[u8]) -> Option<Digest> {
     };
     Some(digest::digest(algorithm, octets))
 }
+
+/// RFC 8410 §3.
+const ED25519: &str = "1.3.101.112";
 
 /// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is read here and may be refused at the check; MD5
 /// is unknown.
