@@ -180,4 +180,4 @@ fn check_size(key: &Rsa) -> Result<(), RsaFault> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,10 +9,20 @@ use time::OffsetDateTime;
 
 use super::*;
 use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
+use crate::curve::Curve;
 use crate::rsa::{PrivateKey, PublicKey};
+use crate::sign;
 
 /// 2027-01-15. Certificates are valid for a year around it.
-const NOW: i64 = 1_800_000_000;
+const NOW: i64 = 1    let ed25519 = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let root = Made::authority("root", None, ed25519(), |_| {});
+    let other = Made::authority("root", None, ed25519(), |_| {});
+    let rsa = Made::authority("root", None, KeyPair::from_pem(END_PRIVATE).unwrap(), |_| {});
+    for stranger in [&other, &rsa] {
+        let fault = trust(&[stranger]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    }
+800_000_000;
 const YEAR: i64 = 365 * 86_400;
 const LEGACY_CA: &str = include_str!("../keys/legacy-ca.crt");
 const LEGACY_MD5: &str = include_str!("../keys/legacy-md5.crt");
@@ -420,13 +430,14 @@ fn an_authority_without_crl_sign_has_no_list() {
 }
 
 #[test]
-fn rsa_and_every_curve_may_sign() {
+fn rsa_every_curve_and_ed25519_may_sign() {
     let keys = [
         KeyPair::from_pem(END_PRIVATE).unwrap(),
         KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA384).unwrap(),
         KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA512).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P521_SHA512).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
     ];
     for key in keys {
         let root = Made::authority("root", None, key, |_| {});
@@ -444,14 +455,36 @@ fn rsa_and_every_curve_may_sign() {
 }
 
 #[test]
-fn only_rsa_keys_end_a_chain() {
+fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
     let root = root("root");
-    let end = Made::authority("end", Some(&root), new_key(), |params| {
-        params.is_ca = IsCa::NoCa;
-        params.key_usages.clear();
-    });
-    let fault = trust(&[&root]).verify(&end.read(), &[], NOW).err();
-    assert!(matches!(fault, Some(CertFault::KeyUnsupported { why, .. }) if why == "not RSA"));
+    let kinds: [(&rcgen::SignatureAlgorithm, KeyKind); 4] = [
+        (&rcgen::PKCS_ECDSA_P256_SHA256, KeyKind::Ecdsa(Curve::P256)),
+        (&rcgen::PKCS_ECDSA_P384_SHA384, KeyKind::Ecdsa(Curve::P384)),
+        (&rcgen::PKCS_ECDSA_P521_SHA512, KeyKind::Ecdsa(Curve::P521)),
+        (&rcgen::PKCS_ED25519, KeyKind::Ed25519),
+    ];
+    for (algorithm, kind) in kinds {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let end = Made::authority("end", Some(&root), key, |params| {
+            params.is_ca = IsCa::NoCa;
+            params.key_usages.clear();
+        });
+        let (store, end) = (trust(&[&root]), end.read());
+        let fault = store.verify(&end, &[], NOW).err();
+        assert!(matches!(fault, Some(CertFault::KeyUnsupported { why, .. }) if why == "not RSA"));
+        assert!(end.check_as_own(NOW, true).is_err());
+        let verified = store.verify_with(LeafKeys::Any, &end, &[], NOW).unwrap();
+        let key = sign::PublicKey::from_spki(&verified.spki).unwrap();
+        assert_eq!(key.kind(), kind);
+        assert!(key == end.signature_key().unwrap());
+        assert_eq!(end.check_as_own_with(LeafKeys::Any, NOW, false), Ok(()));
+    }
+    // The rules for RSA stay: its length, and what it is for.
+    let verified = trust(&[&root]).verify_with(LeafKeys::Any, &leaf(&root, |_| {}), &[], NOW);
+    assert!(verified.is_ok());
+    let legacy = Certificate::all_from_pem(LEGACY_SHA256).unwrap().remove(0);
+    let fault = legacy.check_as_own_with(LeafKeys::Any, NOW, false).err();
+    assert!(matches!(fault, Some(CertFault::KeyUnsupported { .. })), "{fault:?}");
 }
 
 #[test]
