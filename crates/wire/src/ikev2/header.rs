@@ -27,7 +27,7 @@ pub struct Spis {
     pub responder: Spi,
 }
 
-/// Exchange types (RFC 7296 §3.1, RFC 5723 §4.3.2, RFC 9242 §3.1, RFC 9370 §2.2.4).
+/// Exchange types (RFC 7296 §3.1, RFC 5723 §4.3.2, RFC 9242 §3.2, RFC 9370 §2.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exchange {
     /// IKE_SA_INIT, 34.

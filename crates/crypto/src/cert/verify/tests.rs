@@ -3,26 +3,19 @@ mod limbo;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
     ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    NameConstraints, RevokedCertParams, SanType, SerialNumber, SubjectPublicKeyInfo,
+    NameConstraints, PublicKeyData, RevokedCertParams, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use time::OffsetDateTime;
 
 use super::*;
 use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
 use crate::curve::Curve;
+use crate::hash::Hash;
 use crate::rsa::{PrivateKey, PublicKey};
 use crate::sign;
 
 /// 2027-01-15. Certificates are valid for a year around it.
-const NOW: i64 = 1    let ed25519 = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-    let root = Made::authority("root", None, ed25519(), |_| {});
-    let other = Made::authority("root", None, ed25519(), |_| {});
-    let rsa = Made::authority("root", None, KeyPair::from_pem(END_PRIVATE).unwrap(), |_| {});
-    for stranger in [&other, &rsa] {
-        let fault = trust(&[stranger]).verify(&leaf(&root, |_| {}), &[], NOW).err();
-        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
-    }
-800_000_000;
+const NOW: i64 = 1_800_000_000;
 const YEAR: i64 = 365 * 86_400;
 const LEGACY_CA: &str = include_str!("../keys/legacy-ca.crt");
 const LEGACY_MD5: &str = include_str!("../keys/legacy-md5.crt");
@@ -444,14 +437,15 @@ fn rsa_every_curve_and_ed25519_may_sign() {
         let verdict = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW);
         assert!(verdict.is_ok(), "{:?}", verdict.err());
     }
-    let root = Made::authority(
-        "root",
-        None,
-        KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
-        |_| {},
-    );
-    let fault = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW).err();
-    assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    let ed25519 = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let root = Made::authority("root", None, ed25519(), |_| {});
+    let other = Made::authority("root", None, ed25519(), |_| {});
+    let rsa = KeyPair::from_pem(END_PRIVATE).unwrap();
+    let rsa = Made::authority("root", None, rsa, |_| {});
+    for stranger in [&other, &rsa] {
+        let fault = trust(&[stranger]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    }
 }
 
 #[test]
@@ -479,12 +473,20 @@ fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
         assert!(key == end.signature_key().unwrap());
         assert_eq!(end.check_as_own_with(LeafKeys::Any, NOW, false), Ok(()));
     }
-    // The rules for RSA stay: its length, and what it is for.
-    let verified = trust(&[&root]).verify_with(LeafKeys::Any, &leaf(&root, |_| {}), &[], NOW);
-    assert!(verified.is_ok());
+    // The rules for RSA stay.
+    let end = leaf(&root, |_| {});
+    assert!(trust(&[&root]).verify_with(LeafKeys::Any, &end, &[], NOW).is_ok());
     let legacy = Certificate::all_from_pem(LEGACY_SHA256).unwrap().remove(0);
     let fault = legacy.check_as_own_with(LeafKeys::Any, NOW, false).err();
     assert!(matches!(fault, Some(CertFault::KeyUnsupported { .. })), "{fault:?}");
+}
+
+#[test]
+fn the_name_of_a_key_is_sha1_of_its_public_info() {
+    let root = root("root");
+    let read = root.read();
+    let info = root.key.subject_public_key_info();
+    assert_eq!(read.key_hash()[..], *Hash::Sha1.digest(&[&info]).as_ref());
 }
 
 #[test]
