@@ -82,7 +82,10 @@ fn keeps_its_promises(payload: &Payload) {
         Payload::Nonce(nonce) => assert!((16..=256).contains(&nonce.len())),
         Payload::SecurityAssociation(proposals) => assert!(!proposals.is_empty()),
         Payload::IdentificationInitiator(id) | Payload::IdentificationResponder(id) => {
-            assert!(id.to_address().is_none_or(|_| matches!(id.value.len(), 4 | 16)));
+            assert!(
+                id.to_address()
+                    .is_none_or(|_| matches!(id.value.len(), 4 | 16))
+            );
         }
         Payload::CertificateRequest(request) => {
             let named = 20 * request.key_hashes().len();
@@ -127,7 +130,10 @@ fn attributes(configuration: &Configuration) {
 /// What can be read of a notification, written again, is equal.
 fn data(notify: &Notify) {
     let plain = |written: Notify| {
-        assert_eq!((written.kind, written.value), (notify.kind, notify.value.clone()));
+        assert_eq!(
+            (written.kind, written.value),
+            (notify.kind, notify.value.clone())
+        );
     };
     if let Ok(method) = notify.to_method() {
         plain(Notify::invalid_ke(method));
@@ -156,7 +162,10 @@ fn data(notify: &Notify) {
         assert_eq!(written.to_auth_methods(), Ok(methods));
     }
     if let Ok(key) = notify.to_ppk_identity_key() {
-        assert_eq!(1 + key.identity.len() + key.confirmation.len(), notify.value.len());
+        assert_eq!(
+            1 + key.identity.len() + key.confirmation.len(),
+            notify.value.len()
+        );
     }
     let cookie = notify.to_cookie().map_or(1, <[u8]>::len);
     assert!((1..=64).contains(&cookie));

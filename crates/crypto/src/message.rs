@@ -83,7 +83,9 @@ impl MessageKey {
         let body_at = start + protection.iv_len();
         assert!(start <= message.len(), "the payload begins in the message");
         let end = message.len().checked_sub(protection.icv_len());
-        let end = end.filter(|end| *end >= body_at + PAD_LENGTH_LEN).ok_or(BadIcv)?;
+        let end = end
+            .filter(|end| *end >= body_at + PAD_LENGTH_LEN)
+            .ok_or(BadIcv)?;
         self.0.check_mac(message, &[])?;
         let (head, body) = message.split_at_mut(body_at);
         let (head, iv) = head.split_at(start);

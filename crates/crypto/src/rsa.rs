@@ -142,7 +142,10 @@ impl PublicKey {
         signature: &[u8],
     ) -> Result<(), RsaFault> {
         let digest = hash.digest(parts);
-        match self.0.is_digest_signed_by_pss(hash, digest.as_ref(), signature) {
+        match self
+            .0
+            .is_digest_signed_by_pss(hash, digest.as_ref(), signature)
+        {
             true => Ok(()),
             false => Err(RsaFault::BadSignature),
         }

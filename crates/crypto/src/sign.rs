@@ -213,8 +213,7 @@ impl EcdsaPrivateKey {
     fn sign(&self, hash: Hash, parts: &[&[u8]]) -> EcSignature {
         let digest = hash.digest(parts);
         let (key, digest) = (&self.0, digest.as_ref());
-        let mut nonces =
-            nonce::Nonces::new(hash, key.curve(), &key.order(), &key.scalar(), digest);
+        let mut nonces = nonce::Nonces::new(hash, key.curve(), &key.order(), &key.scalar(), digest);
         (0..MAX_DRAWS)
             .find_map(|_| key.sign(digest, &nonces.draw()))
             .expect("one of many nonces is in the order")

@@ -25,9 +25,7 @@ pub use auth::{
     Authentication, AuthenticationMethod, DigitalSignature, HashAlgorithm, MAX_HASH_ALGORITHMS,
 };
 pub use cert::{Certificate, CertificateEncoding, CertificateRequest, KEY_HASH_LEN};
-pub use config::{
-    ConfigAttribute, ConfigKind, ConfigType, Configuration, MAX_CONFIG_ATTRIBUTES,
-};
+pub use config::{ConfigAttribute, ConfigKind, ConfigType, Configuration, MAX_CONFIG_ATTRIBUTES};
 pub use delete::{Delete, MAX_DELETED_SPIS};
 pub use eap::{Eap, EapCode, EapKind};
 pub use header::{Exchange, Flags, HEADER_LEN, Header, Spi, Spis, VERSION_2};

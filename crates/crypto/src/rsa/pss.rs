@@ -4,12 +4,7 @@ use crate::hash::Hash;
 
 /// The encoded message as long as the modulus. `None` if the modulus is too short for hash and
 /// salt.
-pub(super) fn encode(
-    hash: Hash,
-    digest: &[u8],
-    salt: &[u8],
-    modulus_bits: u32,
-) -> Option<Vec<u8>> {
+pub(super) fn encode(hash: Hash, digest: &[u8], salt: &[u8], modulus_bits: u32) -> Option<Vec<u8>> {
     let bits = usize::try_from(modulus_bits).ok()?.checked_sub(1)?;
     let len = bits.div_ceil(8);
     let db_len = len.checked_sub(hash.len() + 1)?;

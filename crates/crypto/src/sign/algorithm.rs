@@ -28,14 +28,21 @@ enum Parameters {
 impl Scheme {
     /// The AlgorithmIdentifier, DER. `None` for a scheme of another method, and for MD5 and SHA-1.
     pub fn to_algorithm_identifier(self) -> Option<Vec<u8>> {
-        SCHEMES.contains(&self).then(|| self.encoded(Parameters::Null, Parameters::Null))
+        SCHEMES
+            .contains(&self)
+            .then(|| self.encoded(Parameters::Null, Parameters::Null))
     }
 
     /// The scheme of an AlgorithmIdentifier. `None` if it is unknown, or of a form that no document
     /// allows, or if PSS has two hashes or another length of salt than theirs.
     pub fn of_algorithm_identifier(der: &[u8]) -> Option<Self> {
         use Parameters::{Absent, Null};
-        let forms = [(Null, Null), (Null, Absent), (Absent, Null), (Absent, Absent)];
+        let forms = [
+            (Null, Null),
+            (Null, Absent),
+            (Absent, Null),
+            (Absent, Absent),
+        ];
         SCHEMES.into_iter().find(|scheme| {
             let mut forms = forms.iter();
             forms.any(|(hash, mask)| scheme.encoded(*hash, *mask) == der)

@@ -68,9 +68,8 @@ fn each_key_signs_by_its_schemes_and_by_no_others() {
                 continue;
             }
             let signature = signed.unwrap();
-            let verify = |parts: &[&[u8]], signature: &[u8]| {
-                key.public().verify(scheme, parts, signature)
-            };
+            let verify =
+                |parts: &[&[u8]], signature: &[u8]| key.public().verify(scheme, parts, signature);
             assert_eq!(verify(&[b"onetwo"], &signature), Ok(()), "{scheme:?}");
             let wrong = Err(SignFault::BadSignature);
             assert_eq!(verify(&[b"onetwo."], &signature), wrong, "{scheme:?}");
@@ -105,7 +104,11 @@ fn another_scheme_did_not_sign() {
         let signature = key.sign(*made, &[b"x"], &mut stream()).unwrap();
         for claimed in schemes.iter().filter(|claimed| *claimed != made) {
             let verdict = key.public().verify(*claimed, &[b"x"], &signature);
-            assert_eq!(verdict, Err(SignFault::BadSignature), "{made:?} {claimed:?}");
+            assert_eq!(
+                verdict,
+                Err(SignFault::BadSignature),
+                "{made:?} {claimed:?}"
+            );
         }
     }
 }
@@ -237,9 +240,18 @@ fn keys_of_other_kinds_and_torn_ones_are_refused() {
     }
     assert!(PublicKey::from_spki(&[&x25519[..], &[0]].concat()).is_err());
     x25519[8] = 0x6e;
-    assert!(matches!(PublicKey::from_spki(&x25519), Err(SignFault::NotAKey)));
-    for text in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        assert!(matches!(PrivateKey::from_pem(text), Err(SignFault::NotAKey)));
+    assert!(matches!(
+        PublicKey::from_spki(&x25519),
+        Err(SignFault::NotAKey)
+    ));
+    for text in [
+        "",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ] {
+        assert!(matches!(
+            PrivateKey::from_pem(text),
+            Err(SignFault::NotAKey)
+        ));
     }
 }
 
@@ -288,14 +300,15 @@ fn algorithm_identifiers_are_as_published() {
         (Scheme::Ed25519, "300506032b6570"),
     ];
     for (scheme, der) in published {
-        assert_eq!(scheme.to_algorithm_identifier(), Some(hex(der)), "{scheme:?}");
+        assert_eq!(
+            scheme.to_algorithm_identifier(),
+            Some(hex(der)),
+            "{scheme:?}"
+        );
     }
     for scheme in every_scheme() {
         let der = scheme.to_algorithm_identifier();
-        let has_one = !matches!(
-            scheme,
-            Scheme::EcdsaRaw(_) | Scheme::RsaPkcs1(Hash::Sha1)
-        );
+        let has_one = !matches!(scheme, Scheme::EcdsaRaw(_) | Scheme::RsaPkcs1(Hash::Sha1));
         assert_eq!(der.is_some(), has_one, "{scheme:?}");
         let Some(der) = der else {
             continue;
@@ -469,7 +482,9 @@ fn a_modulus_too_short_for_hash_and_salt_is_unsuitable() {
     assert_eq!(sign(Hash::Sha512), Err(SignFault::Unsuitable));
     for hash in [Hash::Sha256, Hash::Sha384] {
         let signature = sign(hash).unwrap();
-        let verdict = key.public().verify(Scheme::RsaPss(hash), &[b"x"], &signature);
+        let verdict = key
+            .public()
+            .verify(Scheme::RsaPss(hash), &[b"x"], &signature);
         assert_eq!(verdict, Ok(()));
     }
 }

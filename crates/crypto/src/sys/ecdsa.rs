@@ -93,8 +93,7 @@ impl EcKey {
     /// The order of the curve's group.
     pub(crate) fn order(&self) -> Vec<u8> {
         // SAFETY: the key is valid and lends its group and the order.
-        let order =
-            unsafe { lc::EC_GROUP_get0_order(lc::EC_KEY_get0_group(self.key.as_ptr())) };
+        let order = unsafe { lc::EC_GROUP_get0_order(lc::EC_KEY_get0_group(self.key.as_ptr())) };
         let mut out = vec![0; self.curve.len()];
         write(order, &mut out);
         out
@@ -118,8 +117,7 @@ impl EcKey {
             let (key, group) = (self.key.as_ptr(), lc::EC_KEY_get0_group(self.key.as_ptr()));
             let public = NonNull::new(lc::EC_KEY_new()).expect("memory");
             let is_done = lc::EC_KEY_set_group(public.as_ptr(), group) == 1
-                && lc::EC_KEY_set_public_key(public.as_ptr(), lc::EC_KEY_get0_public_key(key))
-                    == 1;
+                && lc::EC_KEY_set_public_key(public.as_ptr(), lc::EC_KEY_get0_public_key(key)) == 1;
             assert!(is_done, "a key has a group and a point");
             public
         };
@@ -226,7 +224,10 @@ impl EcSignature {
         // SAFETY: the signature is valid and lends its numbers.
         let numbers = unsafe {
             let signature = self.0.as_ptr();
-            (lc::ECDSA_SIG_get0_r(signature), lc::ECDSA_SIG_get0_s(signature))
+            (
+                lc::ECDSA_SIG_get0_r(signature),
+                lc::ECDSA_SIG_get0_s(signature),
+            )
         };
         write(numbers.0, r);
         write(numbers.1, s);

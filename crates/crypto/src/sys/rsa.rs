@@ -192,7 +192,7 @@ impl Rsa {
         is_done == 1
     }
 
-        /// Does the public operation and returns the octets inside the block type 1 padding.
+    /// Does the public operation and returns the octets inside the block type 1 padding.
     pub(crate) fn recover_padded(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let mut out = vec![0; self.len()];
         let mut len = 0;

@@ -226,18 +226,16 @@ impl ConfigKind {
     }
 
     fn check(self, value: &[u8]) -> Result<(), Malformed> {
-        match self {
-            Self::SupportedAttributes if !value.len().is_multiple_of(2) => {
-                return Err(Malformed::Length("supported attributes"));
-            }
-            _ => {}
-        }
+        let is_even = value.len().is_multiple_of(2);
         match self.value_len() {
+            _ if self == Self::SupportedAttributes && !is_even => {
+                Err(Malformed::Length("supported attributes"))
+            }
             Some(len) if !value.is_empty() && value.len() != len => {
-                return Err(Malformed::Length("configuration attribute"));
+                Err(Malformed::Length("configuration attribute"))
             }
             Some(17) if value.last().is_some_and(|prefix_len| *prefix_len > 128) => {
-                return Err(Malformed::Value("prefix length"));
+                Err(Malformed::Value("prefix length"))
             }
             _ => Ok(()),
         }

@@ -156,10 +156,7 @@ fn a_fragment_has_numbers_before_its_ciphertext() {
         "generic header, number, total"
     );
     let message = Message::parse(&frame).unwrap();
-    assert_eq!(
-        message.header.next_payload,
-        PayloadKind::EncryptedFragment
-    );
+    assert_eq!(message.header.next_payload, PayloadKind::EncryptedFragment);
     let protected = message.protected.unwrap();
     assert_eq!(protected.first, PayloadKind::None);
     assert_eq!(protected.fragment, Some(numbers));
@@ -233,7 +230,11 @@ fn an_unknown_critical_payload_is_found_and_an_unknown_other_one_is_kept() {
     };
     assert_eq!(
         payloads_of(located.clone()),
-        [other(54, &[0xaa]), other(0x81, &[0xbb, 0xcc]), other(0xc8, &[])]
+        [
+            other(54, &[0xaa]),
+            other(0x81, &[0xbb, 0xcc]),
+            other(0xc8, &[])
+        ]
     );
     assert_eq!(first_unknown_critical(&located), Some(0x81));
     assert_eq!(first_unknown_critical(&located[..1]), None);
@@ -309,7 +310,10 @@ fn a_transform_with_more_than_a_key_length_has_none() {
         vec![Attribute::short(99, 1)],
     ];
     for attributes in refused {
-        assert!(with(attributes.clone()).key_length().is_err(), "{attributes:?}");
+        assert!(
+            with(attributes.clone()).key_length().is_err(),
+            "{attributes:?}"
+        );
     }
 }
 
@@ -445,9 +449,15 @@ fn deletes_read_and_write() {
         assert_eq!(read(&body), Ok(payload));
     }
     let refused = [
-        ("01 08 0001 0102030405060708", Malformed::Length("delete SPI")),
+        (
+            "01 08 0001 0102030405060708",
+            Malformed::Length("delete SPI"),
+        ),
         ("01 00 0001", Malformed::Length("delete SPI")),
-        ("03 08 0001 0102030405060708", Malformed::Length("delete SPI")),
+        (
+            "03 08 0001 0102030405060708",
+            Malformed::Length("delete SPI"),
+        ),
         ("03 04 0002 01020304", Malformed::Truncated("delete SPI")),
         ("03 04 0001 0102030405", Malformed::Trailing("payload")),
         ("03 04 0101", Malformed::TooMany("deleted SPIs")),

@@ -443,7 +443,9 @@ fn rsa_every_curve_and_ed25519_may_sign() {
     let rsa = KeyPair::from_pem(END_PRIVATE).unwrap();
     let rsa = Made::authority("root", None, rsa, |_| {});
     for stranger in [&other, &rsa] {
-        let fault = trust(&[stranger]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+        let fault = trust(&[stranger])
+            .verify(&leaf(&root, |_| {}), &[], NOW)
+            .err();
         assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
     }
 }
@@ -475,10 +477,17 @@ fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
     }
     // The rules for RSA stay.
     let end = leaf(&root, |_| {});
-    assert!(trust(&[&root]).verify_with(LeafKeys::Any, &end, &[], NOW).is_ok());
+    assert!(
+        trust(&[&root])
+            .verify_with(LeafKeys::Any, &end, &[], NOW)
+            .is_ok()
+    );
     let legacy = Certificate::all_from_pem(LEGACY_SHA256).unwrap().remove(0);
     let fault = legacy.check_as_own_with(LeafKeys::Any, NOW, false).err();
-    assert!(matches!(fault, Some(CertFault::KeyUnsupported { .. })), "{fault:?}");
+    assert!(
+        matches!(fault, Some(CertFault::KeyUnsupported { .. })),
+        "{fault:?}"
+    );
 }
 
 #[test]

@@ -117,14 +117,8 @@ fn a_reply_has_addresses_subnets_and_domains() {
     assert_eq!(inner6.to_subnet(), Some((v6, 128)));
     assert_eq!(dns.to_address(), Some(v6));
     assert_eq!(net4.value, hex("0a010000 ffff0000"));
-    assert_eq!(
-        net4.to_subnet(),
-        Some(("10.1.0.0".parse().unwrap(), 16))
-    );
-    assert_eq!(
-        net6.to_subnet(),
-        Some(("2001:db8::".parse().unwrap(), 32))
-    );
+    assert_eq!(net4.to_subnet(), Some(("10.1.0.0".parse().unwrap(), 16)));
+    assert_eq!(net6.to_subnet(), Some(("2001:db8::".parse().unwrap(), 32)));
     assert_eq!(all.to_subnet(), Some(("0.0.0.0".parse().unwrap(), 0)));
     assert_eq!(domain.to_domain(), Some("corp.example"));
     assert_eq!(
@@ -144,7 +138,14 @@ fn a_reply_has_addresses_subnets_and_domains() {
 
 #[test]
 fn domains_are_names_and_nothing_else() {
-    for name in ["", "a b", "x\n", "\u{1b}[31m", "ü.example", &"a".repeat(256)] {
+    for name in [
+        "",
+        "a b",
+        "x\n",
+        "\u{1b}[31m",
+        "ü.example",
+        &"a".repeat(256),
+    ] {
         assert_eq!(ConfigAttribute::domain(name).to_domain(), None, "{name:?}");
     }
     for name in [".", "_tcp.corp.example", "xn--bcher-kva.example."] {
@@ -170,9 +171,18 @@ fn attributes_of_wrong_lengths_are_refused() {
             Malformed::Value("prefix length"),
         ),
         ("000d 0004 0a010000", length),
-        ("000e 0003 000100", Malformed::Length("supported attributes")),
-        ("0001 0005 0a0102", Malformed::Truncated("configuration attribute")),
-        ("0001 00", Malformed::Truncated("configuration attribute length")),
+        (
+            "000e 0003 000100",
+            Malformed::Length("supported attributes"),
+        ),
+        (
+            "0001 0005 0a0102",
+            Malformed::Truncated("configuration attribute"),
+        ),
+        (
+            "0001 00",
+            Malformed::Truncated("configuration attribute length"),
+        ),
         ("00", Malformed::Truncated("configuration attribute type")),
     ];
     for (attribute, fault) in cases {
@@ -183,10 +193,7 @@ fn attributes_of_wrong_lengths_are_refused() {
     let many = |count| [&hex("01 000000")[..], &hex("4000 0000").repeat(count)].concat();
     assert!(read(PayloadKind::Configuration, &many(MAX_CONFIG_ATTRIBUTES)).is_ok());
     assert_eq!(
-        read(
-            PayloadKind::Configuration,
-            &many(MAX_CONFIG_ATTRIBUTES + 1)
-        ),
+        read(PayloadKind::Configuration, &many(MAX_CONFIG_ATTRIBUTES + 1)),
         Err(Malformed::TooMany("configuration attributes"))
     );
 }
@@ -213,8 +220,17 @@ fn eap_packets_read_and_write() {
 #[test]
 fn eap_packets_of_wrong_lengths_are_refused() {
     let refused = [
-        "", "01", "01 07 00", "01 07 0004", "01 07 0005", "01 07 0006 0d", "01 07 0005 0d 00",
-        "03 07 0005 01", "04 07 0003", "05 07 0003", "02 07 0000 01",
+        "",
+        "01",
+        "01 07 00",
+        "01 07 0004",
+        "01 07 0005",
+        "01 07 0006 0d",
+        "01 07 0005 0d 00",
+        "03 07 0005 01",
+        "04 07 0003",
+        "05 07 0003",
+        "02 07 0000 01",
     ];
     for packet in refused {
         assert!(Eap::parse(&hex(packet)).is_err(), "{packet:?}");
@@ -286,10 +302,7 @@ fn data_of_notifications_is_checked_for_type_and_length() {
     for value in ["", "00", "001f00"] {
         assert!(Notify::new(kind, hex(value)).to_method().is_err());
     }
-    for (kind, lengths) in [
-        (NotifyType::Cookie, 1..=64),
-        (NotifyType::Cookie2, 8..=64),
-    ] {
+    for (kind, lengths) in [(NotifyType::Cookie, 1..=64), (NotifyType::Cookie2, 8..=64)] {
         for len in 0..80 {
             let cookie = Notify::new(kind, vec![5; len]);
             assert_eq!(cookie.to_cookie().is_ok(), lengths.contains(&len));
@@ -358,7 +371,10 @@ fn redirections_read_and_write() {
             Gateway::Address("2001:db8::7".parse().unwrap()),
             "02 10 20010db8000000000000000000000007",
         ),
-        (Gateway::Fqdn("gw2.example".into()), "03 0b 6777322e6578616d706c65"),
+        (
+            Gateway::Fqdn("gw2.example".into()),
+            "03 0b 6777322e6578616d706c65",
+        ),
     ];
     for (gateway, octets) in gateways {
         let redirect = Redirect {
@@ -376,7 +392,13 @@ fn redirections_read_and_write() {
             assert!(short.to_redirected_from().is_err(), "{len} of {octets}");
         }
     }
-    for value in ["01 05 c000020700", "01 03 c00002", "03 00", "03 02 610a", "04 01 61"] {
+    for value in [
+        "01 05 c000020700",
+        "01 03 c00002",
+        "03 00",
+        "03 02 610a",
+        "04 01 61",
+    ] {
         let notify = Notify::new(NotifyType::Redirect, hex(value));
         assert!(notify.to_redirect().is_err(), "{value}");
     }
@@ -420,7 +442,10 @@ fn announced_authentication_methods_read_and_write() {
         announcement(AuthenticationMethod::DigitalSignature, 0, "300506032b6570"),
     ];
     let notify = Notify::auth_methods(&all);
-    assert_eq!(notify.value, hex("02 02  03 01 02  0a 0e 00 300506032b6570"));
+    assert_eq!(
+        notify.value,
+        hex("02 02  03 01 02  0a 0e 00 300506032b6570")
+    );
     assert_eq!(notify.to_auth_methods().unwrap(), all);
     for value in ["00", "01", "01 02", "03 02", "02 02 05 0e"] {
         let notify = Notify::new(NotifyType::SupportedAuthMethods, hex(value));

@@ -154,13 +154,14 @@ fn proposal() -> impl Strategy<Value = Proposal> {
         (0u16..0x8000, any::<u16>()).prop_map(|(kind, value)| Attribute::short(kind, value)),
         (0u16..0x8000, octets(5)).prop_map(|(kind, value)| Attribute::long(kind, value)),
     ];
-    let transform = (any::<u8>(), any::<u16>(), vec(attribute, 0..3)).prop_map(
-        |(kind, id, attributes)| Transform {
-            kind: kind.into(),
-            id,
-            attributes,
-        },
-    );
+    let transform =
+        (any::<u8>(), any::<u16>(), vec(attribute, 0..3)).prop_map(|(kind, id, attributes)| {
+            Transform {
+                kind: kind.into(),
+                id,
+                attributes,
+            }
+        });
     (any::<u8>(), any::<u8>(), octets(9), vec(transform, 0..4)).prop_map(
         |(number, protocol, spi, transforms)| Proposal {
             number,

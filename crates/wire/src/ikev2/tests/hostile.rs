@@ -16,10 +16,7 @@ fn every_truncation_of_a_message_is_refused() {
             assert!(Message::parse(&short).is_err(), "{len} octets");
         }
         let longer = [&datagram[..], &[0]].concat();
-        assert_eq!(
-            Message::parse(&longer),
-            Err(Malformed::Trailing("message"))
-        );
+        assert_eq!(Message::parse(&longer), Err(Malformed::Trailing("message")));
     }
 }
 
@@ -157,10 +154,7 @@ fn proposals_and_transforms_that_contradict_their_counts_are_refused() {
             "00 00 0014 01 01 00 01  00 00 000c 01 00 000c 000e0002",
             Malformed::Truncated("attribute value"),
         ),
-        (
-            "00 00 0008 01 01 00 00 00",
-            Malformed::Trailing("payload"),
-        ),
+        ("00 00 0008 01 01 00 00 00", Malformed::Trailing("payload")),
     ];
     for (body, fault) in cases {
         assert_eq!(sa(body), Err(fault), "{body}");
