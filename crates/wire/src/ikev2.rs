@@ -10,6 +10,7 @@ mod cert;
 mod config;
 mod delete;
 mod eap;
+mod fragment;
 mod header;
 mod id;
 mod message;
@@ -28,9 +29,10 @@ pub use cert::{Certificate, CertificateEncoding, CertificateRequest, KEY_HASH_LE
 pub use config::{ConfigAttribute, ConfigKind, ConfigType, Configuration, MAX_CONFIG_ATTRIBUTES};
 pub use delete::{Delete, MAX_DELETED_SPIS};
 pub use eap::{Eap, EapCode, EapKind};
+pub use fragment::FragmentNumbers;
 pub use header::{Exchange, Flags, HEADER_LEN, Header, Spi, Spis, VERSION_2};
 pub use id::{Identification, IdentificationType};
-pub use message::{FragmentNumbers, Message, Protected, sealed_frame};
+pub use message::{Message, Protected, sealed_frame};
 pub use notify::{Notify, NotifyType};
 pub use notify_data::{
     AuthenticationAnnouncement, COOKIE_LEN, Gateway, MAX_ANNOUNCED_METHODS, PpkIdentityKey,

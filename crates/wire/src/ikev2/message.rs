@@ -4,8 +4,8 @@
 use core::ops::Range;
 
 use super::payload::read_chain;
-use super::{GENERIC_LEN, HEADER_LEN, Header, Located, PayloadKind};
-use crate::codec::{Malformed, Reader, Writer};
+use super::{FragmentNumbers, GENERIC_LEN, HEADER_LEN, Header, Located, PayloadKind};
+use crate::codec::{Malformed, Writer};
 
 /// A message as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,15 +31,6 @@ pub struct Protected {
     pub sealed: Range<usize>,
 }
 
-/// Which part of a message SKF holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FragmentNumbers {
-    /// From 1 to `total`.
-    pub number: u16,
-    /// How many there are, at least 1.
-    pub total: u16,
-}
-
 impl Message {
     /// Reads a datagram. A chain within SK is read after decryption, by [`super::payloads`].
     pub fn parse(datagram: &[u8]) -> Result<Self, Malformed> {
@@ -55,21 +46,6 @@ impl Message {
             clear,
             protected,
         })
-    }
-}
-
-impl FragmentNumbers {
-    /// Octets of the two numbers.
-    pub(super) const LEN: usize = 4;
-
-    pub(super) fn read(body: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader::new(body);
-        let number = r.u16("fragment number")?;
-        let total = r.u16("total of fragments")?;
-        match (1..=total).contains(&number) {
-            true => Ok(Self { number, total }),
-            false => Err(Malformed::Value("fragment number")),
-        }
     }
 }
 
@@ -101,8 +77,7 @@ pub fn sealed_frame(
     w.u8(0);
     w.u16(u16::try_from(payload_len).expect("payload below 64 KiB"));
     if let Some(numbers) = fragment {
-        w.u16(numbers.number);
-        w.u16(numbers.total);
+        numbers.write(&mut w);
     }
     let start = w.len();
     let mut datagram = w.into_vec();
