@@ -27,7 +27,7 @@ pub enum Scheme {
     /// DER of r and s: method 14.
     Ecdsa(Hash),
     /// r and s, each as long as a scalar, with the hash of the curve: methods 9, 10 and 11 (RFC
-    /// 4754 §3).
+    /// 4754 §7).
     EcdsaRaw(Curve),
     /// RFC 8420: method 14.
     Ed25519,

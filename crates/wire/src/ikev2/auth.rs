@@ -5,7 +5,7 @@ use crate::codec::{Malformed, Reader, Writer};
 /// Hash algorithms that one notification may name.
 pub const MAX_HASH_ALGORITHMS: usize = 64;
 
-/// Authentication methods (RFC 7296 §3.8, RFC 4754 §3, RFC 6467 §3.3, RFC 7619 §2.1, RFC 7427 §3).
+/// Authentication methods (RFC 7296 §3.8, RFC 4754 §3, RFC 6467 §6, RFC 7619 §2.1, RFC 7427 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuthenticationMethod {
     /// 1: RSA, PKCS #1 v1.5; SHA-1 unless the peers know better.

@@ -1,4 +1,4 @@
-//! The configuration payload, CP (RFC 7296 §3.15, RFC 8598 §3).
+//! The configuration payload, CP (RFC 7296 §3.15, RFC 8598 §4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -38,9 +38,9 @@ pub enum ConfigKind {
     InternalIp4Subnet,
     SupportedAttributes,
     InternalIp6Subnet,
-    /// RFC 8598 §3.1: a domain whose names the internal servers resolve.
+    /// RFC 8598 §4.1: a domain whose names the internal servers resolve.
     InternalDnsDomain,
-    /// RFC 8598 §3.2: a trust anchor of DNSSEC for the domain before it.
+    /// RFC 8598 §4.2: a trust anchor of DNSSEC for the domain before it.
     InternalDnssecTa,
     Other(u16),
 }
@@ -130,7 +130,7 @@ impl ConfigAttribute {
         }
     }
 
-    /// A domain whose names the internal servers resolve (RFC 8598 §3.1).
+    /// A domain whose names the internal servers resolve (RFC 8598 §4.1).
     pub fn domain(name: &str) -> Self {
         Self {
             kind: ConfigKind::InternalDnsDomain,

@@ -11,7 +11,7 @@ use crate::codec::{Malformed, Reader, Writer};
 pub const COOKIE_LEN: core::ops::RangeInclusive<usize> = 1..=64;
 /// Octets of a cookie of return routability (RFC 4555 §4.2.5).
 const COOKIE2_LEN: core::ops::RangeInclusive<usize> = 8..=64;
-/// Octets of a token of quick crash detection (RFC 6290 §4.1).
+/// Octets of a token of quick crash detection (RFC 6290 §5).
 const QCD_TOKEN_LEN: core::ops::RangeInclusive<usize> = 16..=128;
 /// Octets of a PPK confirmation (RFC 9867 §3.1).
 const PPK_CONFIRMATION_LEN: usize = 8;
@@ -36,7 +36,7 @@ pub struct Redirect {
     pub nonce: Vec<u8>,
 }
 
-/// TICKET_LT_OPAQUE (RFC 5723 §7.2).
+/// TICKET_LT_OPAQUE (RFC 5723 §7.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// How long it is valid.
