@@ -5,8 +5,10 @@ use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{self as lc, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
+use super::long_term::{SEQUENCE, der};
 use crate::ed25519;
 use crate::hash::Hash;
+use crate::sign::Scheme;
 
 /// What is signed, and the signature over it.
 #[derive(Clone)]
@@ -53,6 +55,7 @@ pub(super) enum KeyKind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Rsa,
+    RsaPss,
     Ecdsa,
 }
 
@@ -67,6 +70,10 @@ impl Signed {
             None if oid == ED25519 && algorithm.parameters.is_none() => {
                 Some(Covered::Octets(tbs.to_vec()))
             }
+            None if oid == RSA_PSS => pss_hash(algorithm).and_then(|hash| {
+                let digest = digest_of(hash, tbs)?;
+                Some(Covered::Digest(Family::RsaPss, hash, digest))
+            }),
             None => None,
         };
         Self {
@@ -152,6 +159,9 @@ fn algorithm(
         (Family::Rsa, KeyKind::Rsa, Sha256) => Some(&lc::RSA_PKCS1_2048_8192_SHA256),
         (Family::Rsa, KeyKind::Rsa, Sha384) => Some(&lc::RSA_PKCS1_2048_8192_SHA384),
         (Family::Rsa, KeyKind::Rsa, Sha512) => Some(&lc::RSA_PKCS1_2048_8192_SHA512),
+        (Family::RsaPss, KeyKind::Rsa, Sha256) => Some(&lc::RSA_PSS_2048_8192_SHA256),
+        (Family::RsaPss, KeyKind::Rsa, Sha384) => Some(&lc::RSA_PSS_2048_8192_SHA384),
+        (Family::RsaPss, KeyKind::Rsa, Sha512) => Some(&lc::RSA_PSS_2048_8192_SHA512),
         (Family::Ecdsa, KeyKind::P256, Sha256) => Some(&lc::ECDSA_P256_SHA256_ASN1),
         (Family::Ecdsa, KeyKind::P256, Sha384) => Some(&lc::ECDSA_P256_SHA384_ASN1),
         (Family::Ecdsa, KeyKind::P384, Sha256) => Some(&lc::ECDSA_P384_SHA256_ASN1),
@@ -160,6 +170,20 @@ fn algorithm(
         (Family::Ecdsa, KeyKind::P521, Sha512) => Some(&lc::ECDSA_P521_SHA512_ASN1),
         _ => None,
     })
+}
+
+/// The hash of PSS, if its parameters are those of RFC 4055 §3.1 with one hash and a salt as long
+/// as it.
+fn pss_hash(algorithm: &AlgorithmIdentifier<'_>) -> Option<Hash> {
+    let parameters = algorithm.parameters.as_ref()?;
+    let is_sequence = parameters.tag() == x509_parser::der_parser::asn1_rs::Tag::Sequence;
+    let oid = der(OBJECT, &[algorithm.algorithm.as_bytes()]);
+    let parameters = der(SEQUENCE, &[parameters.data]);
+    let whole = der(SEQUENCE, &[&oid, &parameters]);
+    match Scheme::of_algorithm_identifier(&whole)? {
+        Scheme::RsaPss(hash) if is_sequence => Some(hash),
+        _ => None,
+    }
 }
 
 /// `None` for MD5, which signs nothing.
@@ -176,6 +200,10 @@ fn digest_of(hash: Hash, octets: &[u8]) -> Option<Digest> {
 
 /// RFC 8410 §3.
 const ED25519: &str = "1.3.101.112";
+/// RFC 4055 §3.
+const RSA_PSS: &str = "1.2.840.113549.1.1.10";
+/// The tag of an object identifier.
+const OBJECT: u8 = 0x06;
 
 /// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is read here and may be refused at the check; MD5
 /// is unknown.

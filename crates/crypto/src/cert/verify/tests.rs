@@ -450,6 +450,74 @@ fn rsa_every_curve_and_ed25519_may_sign() {
     }
 }
 
+/// A certificate that an RSA authority signs by PSS: rcgen signs by PKCS #1, so its algorithm is
+/// replaced in both places, and it is signed again.
+fn signed_by_pss(issuer: &Made, made: &Certificate, hash: Hash) -> Vec<u8> {
+    use crate::cert::long_term::{BITS, SEQUENCE, der, only};
+    let old = sign::Scheme::RsaPkcs1(Hash::Sha256);
+    let old = old.to_algorithm_identifier().unwrap();
+    let new = sign::Scheme::RsaPss(hash);
+    let algorithm = new.to_algorithm_identifier().unwrap();
+    let whole = only(made.der(), SEQUENCE).unwrap();
+    let signature_at = whole
+        .windows(old.len())
+        .rposition(|part| part == old)
+        .unwrap();
+    let body = only(&whole[..signature_at], SEQUENCE).unwrap();
+    let at = body
+        .windows(old.len())
+        .position(|part| part == old)
+        .unwrap();
+    let parts = [&body[..at], &algorithm, &body[at + old.len()..]];
+    let body = der(SEQUENCE, &parts);
+    let key = sign::PrivateKey::from_pem(&issuer.key.serialize_pem()).unwrap();
+    let mut random = crate::rand::Seed::new([1; 32]).stream("salt", 0);
+    let signature = key.sign(new, &[&body], &mut random).unwrap();
+    let signature = der(BITS, &[&[0], &signature]);
+    der(SEQUENCE, &[&body, &algorithm, &signature])
+}
+
+#[test]
+fn authorities_may_sign_by_pss() {
+    let root = Made::authority(
+        "root",
+        None,
+        KeyPair::from_pem(END_PRIVATE).unwrap(),
+        |_| {},
+    );
+    let store = trust(&[&root]);
+    for hash in [Hash::Sha256, Hash::Sha384, Hash::Sha512] {
+        let der = signed_by_pss(&root, &leaf(&root, |_| {}), hash);
+        let end = Certificate::from_der(&der).unwrap();
+        let verdict = store.verify(&end, &[], NOW);
+        assert!(verdict.is_ok(), "{hash:?}: {:?}", verdict.err());
+        // Each octet of the signature counts.
+        for at in [1, 100, 255] {
+            let mut changed = der.clone();
+            let len = changed.len();
+            changed[len - at] ^= 1;
+            let fault = store
+                .verify(&Certificate::from_der(&changed).unwrap(), &[], NOW)
+                .err();
+            assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+        }
+        // A salt of another length in both algorithms: the last octet of each.
+        let algorithm = sign::Scheme::RsaPss(hash)
+            .to_algorithm_identifier()
+            .unwrap();
+        let mut other = der.clone();
+        for at in 0..der.len() - algorithm.len() {
+            if der[at..].starts_with(&algorithm) {
+                other[at + algorithm.len() - 1] -= 1;
+            }
+        }
+        let fault = store
+            .verify(&Certificate::from_der(&other).unwrap(), &[], NOW)
+            .err();
+        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    }
+}
+
 #[test]
 fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
     let root = root("root");
