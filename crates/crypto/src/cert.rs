@@ -1,10 +1,10 @@
 //! X.509 certificates for IKE (RFC 4945): reading, the path check, revocation, and making them.
 //!
-//! It reads RSA keys and, for authorities, also ECDSA keys. It accepts PKCS #1 v1.5 and ECDSA
-//! signatures with SHA-2, and with SHA-1 if legacy is accepted. Names are compared octet by octet
-//! (RFC 5280 §7.1 allows more). Left out: RSA-PSS and EdDSA, MD5, name constraints (an authority
-//! that has them is refused), policies (any is accepted), delta and indirect revocation lists,
-//! fetching, OCSP.
+//! It reads keys of RSA, ECDSA and Ed25519; an end entity has RSA unless the caller takes others.
+//! It accepts signatures of PKCS #1 v1.5, PSS and ECDSA with SHA-2, of Ed25519 (RFC 8410), and with
+//! SHA-1 if legacy is accepted. Names are compared octet by octet (RFC 5280 §7.1 allows more). Left
+//! out: MD5, name constraints (an authority that has them is refused), policies (any is
+//! accepted), delta and indirect revocation lists, fetching, OCSP.
 
 mod as_pem;
 mod describe;
@@ -77,6 +77,15 @@ pub enum RevocationRule {
     IfListed,
     /// It is accepted.
     Relaxed,
+}
+
+/// The kinds of keys that an end entity may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafKeys {
+    /// RSA: all that IKEv1 signs with here.
+    RsaOnly,
+    /// Also ECDSA on P-256, P-384 and P-521, and Ed25519.
+    Any,
 }
 
 /// Proof of a passed check: the public key of the end entity and its names.

@@ -2,17 +2,19 @@
 //! in the encoding of RFC 8031 §3.1.
 //!
 //! The primes are safe (p = 2q + 1), so the range 2..p-2 is the whole check of a peer's value (RFC
-//! 6989 §2.1). On Curve25519 any 32 octets are a value, but values of low order are refused. Other
-//! curves are left out.
+//! 6989 §2.1). On Curve25519 any 32 octets are a value, but values of low order are refused. Left
+//! out: other curves and larger primes, which [`crate::key_exchange`] has.
 
 use zeroize::ZeroizeOnDrop;
 
 use crate::rand::Stream;
-use crate::sys::exponentiate;
 
 pub mod long_term;
-mod primes;
-mod x25519;
+pub(crate) mod modp;
+pub(crate) mod primes;
+pub(crate) mod x25519;
+
+use modp::Exponent;
 
 /// Groups; the number is IANA's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,15 +43,12 @@ pub struct KeyPair {
 }
 
 enum Secret {
-    Modp(&'static [u8], Exponent),
+    Modp(Exponent),
     Curve25519(x25519::Scalar),
 }
 
-/// Exponents are short: twice the group's strength in bits (RFC 3526 §8), at least 256 bits.
-#[derive(ZeroizeOnDrop)]
-struct Exponent(Vec<u8>);
-
-/// The shared value g^xy, as long as a public value, wiped on drop.
+/// What both ends share, wiped on drop: g^xy as long as a public value, the first coordinate of a
+/// point, or the secret of a KEM.
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SharedSecret(Vec<u8>);
 
@@ -59,12 +58,18 @@ pub enum BadPublicValue {
     /// 0, 1, p - 1, p or more, or of a wrong length.
     #[error("the peer's public value is not in 2..p-2 of the group")]
     OutOfRange,
-    /// Not 32 octets, on Curve25519.
+    /// Not as long as the public values of the group.
     #[error("the peer's public value is not as long as those of the group")]
     WrongLength,
     /// The shared value would be zero, on Curve25519.
     #[error("the peer's public value is of low order in the group")]
     LowOrder,
+    /// Not a point of the curve, or the one at infinity.
+    #[error("the peer's public value is not a point of the curve")]
+    NotOnCurve,
+    /// A public key of a KEM with a coefficient outside its field.
+    #[error("the peer's public value is not a key of the method")]
+    NotAKey,
     /// The peer sent our own value back.
     #[error("the peer's public value is our own")]
     Own,
@@ -128,21 +133,12 @@ impl Group {
         }
     }
 
-    /// Octets of our exponents: the first estimate of RFC 3526 §8, rounded up to whole words.
-    const fn exponent_len(self) -> usize {
-        match self {
-            Self::Modp3072 | Self::Modp4096 => 40,
-            _ => 32,
-        }
-    }
-
     /// Checks that `value` is a public value: padded to the group's length by its sender (RFC 2409
     /// §5), and in 2..p-2, or not of low order. A responder checks before it makes a pair of its
     /// own, which costs an exponentiation.
     pub fn check(self, value: &[u8]) -> Result<(), BadPublicValue> {
         match self.prime() {
-            Some(prime) if is_between_2_and_p_minus_2(value, prime) => Ok(()),
-            Some(_) => Err(BadPublicValue::OutOfRange),
+            Some(prime) => modp::check(value, prime),
             None if value.len() != self.len() => Err(BadPublicValue::WrongLength),
             None if x25519::is_of_low_order(value) => Err(BadPublicValue::LowOrder),
             None => Ok(()),
@@ -150,34 +146,11 @@ impl Group {
     }
 }
 
-/// Also checks that it is as long as the prime.
-fn is_between_2_and_p_minus_2(value: &[u8], prime: &[u8]) -> bool {
-    let (last, front) = prime.split_last().expect("no prime is empty");
-    let below_p_minus_1 = match value.split_last() {
-        // The prime is odd, so p - 1 differs from it only in the last octet.
-        Some((value_last, value_front)) if value.len() == prime.len() => {
-            (value_front, *value_last) < (front, last - 1)
-        }
-        _ => false,
-    };
-    let above_1 = value.iter().rev().enumerate().any(|(at, octet)| match at {
-        0 => *octet > 1,
-        _ => *octet > 0,
-    });
-    below_p_minus_1 && above_1
-}
-
 impl KeyPair {
     /// A fresh pair.
     pub fn generate(group: Group, random: &mut Stream) -> Self {
         let secret = match group.prime() {
-            Some(prime) => {
-                let mut exponent = Exponent(vec![0; group.exponent_len()]);
-                random.fill(&mut exponent.0);
-                // The first bit is set, so that the exponent has its full length.
-                exponent.0[0] |= 0x80;
-                Secret::Modp(prime, exponent)
-            }
+            Some(prime) => Secret::Modp(Exponent::generate(prime, random)),
             None => Secret::Curve25519(x25519::Scalar::generate(random)),
         };
         Self::of(group, secret)
@@ -185,11 +158,7 @@ impl KeyPair {
 
     fn of(group: Group, secret: Secret) -> Self {
         let public = match &secret {
-            Secret::Modp(prime, exponent) => {
-                let mut public = vec![0; group.len()];
-                exponentiate(&[2], &exponent.0, prime, &mut public);
-                public
-            }
+            Secret::Modp(exponent) => exponent.public(),
             Secret::Curve25519(scalar) => scalar.public(),
         };
         Self {
@@ -218,13 +187,15 @@ impl KeyPair {
             return Err(BadPublicValue::Own);
         }
         match &self.secret {
-            Secret::Modp(prime, exponent) => {
-                let mut secret = SharedSecret(vec![0; self.group.len()]);
-                exponentiate(peer, &exponent.0, prime, &mut secret.0);
-                Ok(secret)
-            }
+            Secret::Modp(exponent) => Ok(exponent.agree(peer)),
             Secret::Curve25519(scalar) => scalar.agree(peer).ok_or(BadPublicValue::LowOrder),
         }
+    }
+}
+
+impl SharedSecret {
+    pub(crate) fn new(octets: Vec<u8>) -> Self {
+        Self(octets)
     }
 }
 

@@ -155,25 +155,10 @@ impl PacketKey {
     /// or, with CBC, not whole blocks.
     pub fn seal(&self, packet: &mut [u8], esn_high: Option<u32>) {
         let body = HEADER_LEN + self.protection.iv_len();
-        let end = packet.len() - self.protection.icv_len();
-        match &self.crypt {
-            Crypt::Null => {}
-            Crypt::Cbc(key) => {
-                let (head, clear) = packet[..end].split_at_mut(body);
-                key.encrypt(&head[HEADER_LEN..], clear);
-            }
-            Crypt::Aead(key) => {
-                let (head, rest) = packet.split_at_mut(body);
-                let (clear, icv) = rest.split_last_chunk_mut().expect("room for the ICV");
-                let aad = Aad::of(head, esn_high);
-                key.seal(iv_of(head), aad.octets(), clear, icv);
-            }
-        }
-        if let Some(mac) = &self.mac {
-            let (sealed, icv) = packet.split_at_mut(end);
-            let digest = mac.sign(&[sealed, Esn::of(esn_high).octets()]);
-            icv.copy_from_slice(&digest.as_ref()[..icv.len()]);
-        }
+        let (head, rest) = packet.split_at_mut(body);
+        let aad = Aad::of(head, esn_high);
+        self.encrypt(aad.octets(), &head[HEADER_LEN..], rest);
+        self.write_mac(packet, Esn::of(esn_high).octets());
     }
 
     /// Opens an ESP packet in place: checks the ICV first, then decrypts. Returns the range of the
@@ -186,33 +171,67 @@ impl PacketKey {
         esn_high: Option<u32>,
     ) -> Result<core::ops::Range<usize>, BadIcv> {
         let body = HEADER_LEN + self.protection.iv_len();
-        let end = packet.len().wrapping_sub(self.protection.icv_len());
         if packet.len() < body + self.protection.icv_len() {
             return Err(BadIcv);
         }
-        if let Some(mac) = &self.mac {
-            let (sealed, icv) = packet.split_at(end);
-            let digest = mac.sign(&[sealed, Esn::of(esn_high).octets()]);
-            if !is_equal(icv, &digest.as_ref()[..icv.len()]) {
-                return Err(BadIcv);
-            }
-        }
+        let end = packet.len() - self.protection.icv_len();
+        self.check_mac(packet, Esn::of(esn_high).octets())?;
+        let (head, rest) = packet.split_at_mut(body);
+        let aad = Aad::of(head, esn_high);
+        self.decrypt(aad.octets(), &head[HEADER_LEN..], rest)?;
+        Ok(body..end)
+    }
+
+    /// Encrypts in place what is before the ICV of `body`, and writes the ICV of an AEAD. Panics
+    /// without room for it and, with CBC, unless the clear text is whole blocks.
+    pub(crate) fn encrypt(&self, aad: &[u8], iv: &[u8], body: &mut [u8]) {
+        let end = body.len() - self.protection.icv_len();
         match &self.crypt {
             Crypt::Null => {}
-            Crypt::Cbc(key) => {
-                let (head, sealed) = packet[..end].split_at_mut(body);
-                if !sealed.len().is_multiple_of(key.cipher().block_len()) {
-                    return Err(BadIcv);
-                }
-                key.decrypt(&head[HEADER_LEN..], sealed);
-            }
+            Crypt::Cbc(key) => key.encrypt(iv, &mut body[..end]),
             Crypt::Aead(key) => {
-                let (head, sealed) = packet.split_at_mut(body);
-                let aad = Aad::of(head, esn_high);
-                key.open(iv_of(head), aad.octets(), sealed)?;
+                let (clear, icv) = body.split_last_chunk_mut().expect("room for the ICV");
+                key.seal(eight(iv), aad, clear, icv);
             }
         }
-        Ok(body..end)
+    }
+
+    /// Decrypts in place what is before the ICV of `body`, and checks the ICV of an AEAD.
+    pub(crate) fn decrypt(&self, aad: &[u8], iv: &[u8], body: &mut [u8]) -> Result<(), BadIcv> {
+        let end = body.len() - self.protection.icv_len();
+        match &self.crypt {
+            Crypt::Null => Ok(()),
+            Crypt::Cbc(key) if !end.is_multiple_of(key.cipher().block_len()) => Err(BadIcv),
+            Crypt::Cbc(key) => {
+                key.decrypt(iv, &mut body[..end]);
+                Ok(())
+            }
+            Crypt::Aead(key) => key.open(eight(iv), aad, body),
+        }
+    }
+
+    /// Writes the ICV of separate integrity: over all octets before it, then `after`.
+    pub(crate) fn write_mac(&self, packet: &mut [u8], after: &[u8]) {
+        if let Some(mac) = &self.mac {
+            let end = packet.len() - self.protection.icv_len();
+            let (sealed, icv) = packet.split_at_mut(end);
+            let digest = mac.sign(&[sealed, after]);
+            icv.copy_from_slice(&digest.as_ref()[..icv.len()]);
+        }
+    }
+
+    /// Checks the ICV of separate integrity, in constant time.
+    pub(crate) fn check_mac(&self, packet: &[u8], after: &[u8]) -> Result<(), BadIcv> {
+        let Some(mac) = &self.mac else {
+            return Ok(());
+        };
+        let end = packet.len() - self.protection.icv_len();
+        let (sealed, icv) = packet.split_at(end);
+        let digest = mac.sign(&[sealed, after]);
+        match is_equal(icv, &digest.as_ref()[..icv.len()]) {
+            true => Ok(()),
+            false => Err(BadIcv),
+        }
     }
 
     /// Computes AH's ICV over the parts (RFC 4302 §3.3.3), including the upper half of an ESN.
@@ -277,8 +296,8 @@ impl Aad {
     }
 }
 
-fn iv_of(head: &[u8]) -> [u8; 8] {
-    head[HEADER_LEN..].try_into().expect("an IV of 8 octets")
+fn eight(iv: &[u8]) -> [u8; 8] {
+    iv.try_into().expect("an IV of 8 octets")
 }
 
 #[cfg(test)]

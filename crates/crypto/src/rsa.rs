@@ -1,5 +1,5 @@
-//! RSA signatures as in IKEv1: PKCS #1 v1.5 padding over the bare hash, without DigestInfo (RFC
-//! 2409 §5.1).
+//! RSA signatures: PKCS #1 v1.5 padding over the bare hash, without DigestInfo, as in IKEv1 (RFC
+//! 2409 §5.1); with DigestInfo, and PSS, as in IKEv2 (RFC 8017 §8).
 //!
 //! aws-lc blinds the private operation with its own random numbers. Signatures do not depend on
 //! them.
@@ -7,8 +7,10 @@
 use x509_parser::pem::Pem;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::hash::is_equal;
+use crate::hash::{Hash, is_equal};
 use crate::sys::Rsa;
+
+mod pss;
 
 /// A private key, at least 1024 bits (under 2048 is legacy), at most 8192.
 pub struct PrivateKey(Rsa);
@@ -68,6 +70,26 @@ impl PrivateKey {
             .expect("the padded hash fits into 1024 bits and the key was checked")
     }
 
+    /// Signs the parts, one after the other, by PKCS #1 v1.5 with DigestInfo. `None` if the modulus
+    /// is too short for the hash.
+    pub fn sign_pkcs1(&self, hash: Hash, parts: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.sign_digest(hash, hash.digest(parts).as_ref())
+    }
+
+    /// Signs the parts, one after the other, by PSS. The salt is random; panics unless it is as long
+    /// as the hash. `None` if the modulus is too short for both.
+    pub fn sign_pss(&self, hash: Hash, parts: &[&[u8]], salt: &[u8]) -> Option<Vec<u8>> {
+        assert_eq!(salt.len(), hash.len(), "a salt as long as the hash");
+        let digest = hash.digest(parts);
+        let encoded = pss::encode(hash, digest.as_ref(), salt, self.0.bits())?;
+        self.0.sign_raw(&encoded)
+    }
+
+    /// Bits of the modulus.
+    pub fn bits(&self) -> u32 {
+        self.0.bits()
+    }
+
     /// The public half.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.public())
@@ -96,6 +118,40 @@ impl PublicKey {
     }
 }
 
+impl PublicKey {
+    /// Checks a signature over the parts, one after the other, by PKCS #1 v1.5 with DigestInfo.
+    pub fn verify_pkcs1(
+        &self,
+        hash: Hash,
+        parts: &[&[u8]],
+        signature: &[u8],
+    ) -> Result<(), RsaFault> {
+        let digest = hash.digest(parts);
+        match self.0.is_digest_signed(hash, digest.as_ref(), signature) {
+            true => Ok(()),
+            false => Err(RsaFault::BadSignature),
+        }
+    }
+
+    /// Checks a signature over the parts, one after the other, by PSS with a salt as long as the
+    /// hash.
+    pub fn verify_pss(
+        &self,
+        hash: Hash,
+        parts: &[&[u8]],
+        signature: &[u8],
+    ) -> Result<(), RsaFault> {
+        let digest = hash.digest(parts);
+        match self
+            .0
+            .is_digest_signed_by_pss(hash, digest.as_ref(), signature)
+        {
+            true => Ok(()),
+            false => Err(RsaFault::BadSignature),
+        }
+    }
+}
+
 impl PartialEq for PublicKey {
     fn eq(&self, other: &Self) -> bool {
         self.0.has_public_half_of(&other.0)
@@ -109,7 +165,9 @@ pub(crate) fn private_der_of_pem(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     Pem::iter_from_buffer(text.as_bytes())
         .map_while(Result::ok)
         .find_map(|mut block| match block.label.as_str() {
-            "PRIVATE KEY" | "RSA PRIVATE KEY" => Some(Zeroizing::new(block.contents)),
+            "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY" => {
+                Some(Zeroizing::new(block.contents))
+            }
             _ => {
                 block.contents.zeroize();
                 None
@@ -125,4 +183,4 @@ fn check_size(key: &Rsa) -> Result<(), RsaFault> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,6 @@
 //! Left out: the encryption of a message body (`engine::ikev1` decrypts, then passes the clear body
 //! to [`payloads`]), and the meaning of payloads.
 
-mod attribute;
 mod config;
 mod fragment;
 mod header;
@@ -17,7 +16,7 @@ pub mod phase2;
 mod sa;
 pub mod vendor;
 
-pub use attribute::{Attribute, AttributeValue, MAX_ATTRIBUTES};
+pub use crate::attribute::{Attribute, AttributeValue, MAX_ATTRIBUTES};
 pub use config::{ConfigAttributes, ConfigKind, ConfigType, XAUTH_KINDS};
 pub use fragment::Fragment;
 pub use header::{Cookie, Cookies, Exchange, Flags, HEADER_LEN, Header};

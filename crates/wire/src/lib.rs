@@ -31,9 +31,11 @@ macro_rules! numbered {
 
 pub mod agent;
 pub mod ah;
+mod attribute;
 pub mod codec;
 pub mod esp;
 pub mod ieee80211;
+pub mod ikev2;
 pub mod ip;
 pub mod isakmp;
 pub mod mip4;

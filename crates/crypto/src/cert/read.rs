@@ -13,7 +13,9 @@ use super::name::text_of;
 use super::purpose::Purposes;
 use super::signed::{Signed, VerifyKey};
 use super::{CertFault, Name};
+use crate::hash::Hash;
 use crate::rsa::{PublicKey, RsaFault};
+use crate::sign;
 
 /// A parsed certificate.
 #[derive(Clone)]
@@ -157,6 +159,21 @@ impl Certificate {
         let mut names = vec![subject];
         names.extend(self.facts.extensions.names.iter().cloned());
         names
+    }
+
+    /// The key, of any kind that signs.
+    pub fn signature_key(&self) -> Result<sign::PublicKey, CertFault> {
+        sign::PublicKey::from_spki(&self.facts.spki).map_err(|fault| CertFault::KeyUnsupported {
+            subject: self.subject(),
+            why: fault.to_string(),
+        })
+    }
+
+    /// The name of its key: SHA-1 of the SubjectPublicKeyInfo, as CERTREQ names authorities (RFC
+    /// 7296 §3.7).
+    pub fn key_hash(&self) -> [u8; 20] {
+        let digest = Hash::Sha1.digest(&[&self.facts.spki]);
+        digest.as_ref().try_into().expect("a digest of 20 octets")
     }
 
     /// The RSA key.

@@ -1,25 +1,37 @@
-//! Signed objects: certificates and revocation lists. The digest is computed once, when the bytes
-//! are read; each check costs one public operation.
+//! Signed objects: certificates and revocation lists. A digest is computed once, when the bytes are
+//! read; each check costs one public operation.
 
 use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{self as lc, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
+use super::long_term::{SEQUENCE, der};
+use crate::ed25519;
 use crate::hash::Hash;
+use crate::sign::Scheme;
 
-/// A digest of the signed part and the signature over it.
+/// What is signed, and the signature over it.
 #[derive(Clone)]
 pub(super) struct Signed {
     /// `None` for a scheme that we do not check.
-    scheme: Option<(Family, Hash, Digest)>,
+    covered: Option<Covered>,
     signature: Vec<u8>,
+}
+
+/// What a signature covers.
+#[derive(Clone)]
+enum Covered {
+    /// A digest.
+    Digest(Family, Hash, Digest),
+    /// The octets themselves, with Ed25519.
+    Octets(Vec<u8>),
 }
 
 /// A public key that may have signed something.
 #[derive(Clone)]
 pub(super) struct VerifyKey {
     kind: KeyKind,
-    /// RSAPublicKey, or a point.
+    /// RSAPublicKey, a point, or the octets of Ed25519.
     octets: Vec<u8>,
 }
 
@@ -34,6 +46,8 @@ pub(super) enum KeyKind {
     P384,
     /// NIST's curves.
     P521,
+    /// Ed25519.
+    Ed25519,
     /// A kind that we do not use.
     Other,
 }
@@ -41,35 +55,48 @@ pub(super) enum KeyKind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Rsa,
+    RsaPss,
     Ecdsa,
 }
 
 impl Signed {
-    /// Computes the digest of `tbs` as the algorithm says.
+    /// Computes the digest of `tbs`, if the algorithm has one.
     pub(super) fn new(tbs: &[u8], algorithm: &AlgorithmIdentifier<'_>, signature: &[u8]) -> Self {
-        let known = SCHEMES
-            .iter()
-            .find(|(oid, ..)| *oid == algorithm.algorithm.to_id_string());
-        Self {
-            scheme: known.and_then(|(_, family, hash)| {
-                let digest = digest_of(*hash, tbs)?;
-                Some((*family, *hash, digest))
+        let oid = algorithm.algorithm.to_id_string();
+        let covered = match SCHEMES.iter().find(|(known, ..)| *known == oid) {
+            Some((_, family, hash)) => {
+                digest_of(*hash, tbs).map(|digest| Covered::Digest(*family, *hash, digest))
+            }
+            None if oid == ED25519 && algorithm.parameters.is_none() => {
+                Some(Covered::Octets(tbs.to_vec()))
+            }
+            None if oid == RSA_PSS => pss_hash(algorithm).and_then(|hash| {
+                let digest = digest_of(hash, tbs)?;
+                Some(Covered::Digest(Family::RsaPss, hash, digest))
             }),
+            None => None,
+        };
+        Self {
+            covered,
             signature: signature.to_vec(),
         }
     }
 
     /// Whether `key` made the signature, with an accepted algorithm.
     pub(super) fn is_by(&self, key: &VerifyKey, accepts_legacy: bool) -> bool {
-        let Some((family, hash, digest)) = &self.scheme else {
-            return false;
-        };
-        let Some(algorithm) = algorithm(*family, key.kind, *hash, accepts_legacy) else {
-            return false;
-        };
-        UnparsedPublicKey::new(algorithm, &key.octets)
-            .verify_digest(digest, &self.signature)
-            .is_ok()
+        match &self.covered {
+            None => false,
+            Some(Covered::Octets(octets)) => {
+                key.kind == KeyKind::Ed25519 && is_by_ed25519(octets, &key.octets, &self.signature)
+            }
+            Some(Covered::Digest(family, hash, digest)) => {
+                algorithm(*family, key.kind, *hash, accepts_legacy).is_some_and(|algorithm| {
+                    UnparsedPublicKey::new(algorithm, &key.octets)
+                        .verify_digest(digest, &self.signature)
+                        .is_ok()
+                })
+            }
+        }
     }
 }
 
@@ -88,12 +115,22 @@ impl VerifyKey {
                 Some("1.3.132.0.35") => KeyKind::P521,
                 _ => KeyKind::Other,
             },
+            ED25519 if spki.algorithm.parameters.is_none() => KeyKind::Ed25519,
             _ => KeyKind::Other,
         };
         Self {
             kind,
             octets: spki.subject_public_key.data.to_vec(),
         }
+    }
+}
+
+fn is_by_ed25519(octets: &[u8], key: &[u8], signature: &[u8]) -> bool {
+    match (key.try_into(), signature.try_into()) {
+        (Ok(key), Ok(signature)) => ed25519::VerifyKey(key)
+            .verify(&[octets], &ed25519::Signature(signature))
+            .is_ok(),
+        _ => false,
     }
 }
 
@@ -122,6 +159,9 @@ fn algorithm(
         (Family::Rsa, KeyKind::Rsa, Sha256) => Some(&lc::RSA_PKCS1_2048_8192_SHA256),
         (Family::Rsa, KeyKind::Rsa, Sha384) => Some(&lc::RSA_PKCS1_2048_8192_SHA384),
         (Family::Rsa, KeyKind::Rsa, Sha512) => Some(&lc::RSA_PKCS1_2048_8192_SHA512),
+        (Family::RsaPss, KeyKind::Rsa, Sha256) => Some(&lc::RSA_PSS_2048_8192_SHA256),
+        (Family::RsaPss, KeyKind::Rsa, Sha384) => Some(&lc::RSA_PSS_2048_8192_SHA384),
+        (Family::RsaPss, KeyKind::Rsa, Sha512) => Some(&lc::RSA_PSS_2048_8192_SHA512),
         (Family::Ecdsa, KeyKind::P256, Sha256) => Some(&lc::ECDSA_P256_SHA256_ASN1),
         (Family::Ecdsa, KeyKind::P256, Sha384) => Some(&lc::ECDSA_P256_SHA384_ASN1),
         (Family::Ecdsa, KeyKind::P384, Sha256) => Some(&lc::ECDSA_P384_SHA256_ASN1),
@@ -130,6 +170,20 @@ fn algorithm(
         (Family::Ecdsa, KeyKind::P521, Sha512) => Some(&lc::ECDSA_P521_SHA512_ASN1),
         _ => None,
     })
+}
+
+/// The hash of PSS, if its parameters are those of RFC 4055 §3.1 with one hash and a salt as long
+/// as it.
+fn pss_hash(algorithm: &AlgorithmIdentifier<'_>) -> Option<Hash> {
+    let parameters = algorithm.parameters.as_ref()?;
+    let is_sequence = parameters.tag() == x509_parser::der_parser::asn1_rs::Tag::Sequence;
+    let oid = der(OBJECT, &[algorithm.algorithm.as_bytes()]);
+    let parameters = der(SEQUENCE, &[parameters.data]);
+    let whole = der(SEQUENCE, &[&oid, &parameters]);
+    match Scheme::of_algorithm_identifier(&whole)? {
+        Scheme::RsaPss(hash) if is_sequence => Some(hash),
+        _ => None,
+    }
 }
 
 /// `None` for MD5, which signs nothing.
@@ -143,6 +197,13 @@ fn digest_of(hash: Hash, octets: &[u8]) -> Option<Digest> {
     };
     Some(digest::digest(algorithm, octets))
 }
+
+/// RFC 8410 §3.
+const ED25519: &str = "1.3.101.112";
+/// RFC 4055 §3.
+const RSA_PSS: &str = "1.2.840.113549.1.1.10";
+/// The tag of an object identifier.
+const OBJECT: u8 = 0x06;
 
 /// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is read here and may be refused at the check; MD5
 /// is unknown.

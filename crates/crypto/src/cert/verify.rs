@@ -13,7 +13,8 @@ mod revocation;
 use super::passed::{CertificatePath, Step};
 use super::purpose::Purposes;
 use super::read::Certificate;
-use super::{CertFault, CertificateVerified, TrustStore};
+use super::{CertFault, CertificateVerified, LeafKeys, TrustStore};
+use crate::sign::KeyKind;
 
 /// Certificates in a path at most, including end entity and trust anchor.
 const MAX_CHAIN: usize = 8;
@@ -33,8 +34,19 @@ impl TrustStore {
         intermediates: &[Certificate],
         now: i64,
     ) -> Result<CertificateVerified, CertFault> {
+        self.verify_with(LeafKeys::RsaOnly, leaf, intermediates, now)
+    }
+
+    /// [`Self::verify`], for an end entity with a key of the given kinds.
+    pub fn verify_with(
+        &self,
+        keys: LeafKeys,
+        leaf: &Certificate,
+        intermediates: &[Certificate],
+        now: i64,
+    ) -> Result<CertificateVerified, CertFault> {
         check_validity(leaf, now)?;
-        check_leaf(leaf, self.accepts_legacy)?;
+        check_leaf(leaf, keys, self.accepts_legacy)?;
         let mut budget = Budget::default();
         let path = if self.pinned.is_empty() {
             let mut climb = Climb {
@@ -66,8 +78,18 @@ impl Certificate {
     /// checks validity, usage and key, but not the issuer. A key of less than 2048 bits needs
     /// `accepts_legacy`.
     pub fn check_as_own(&self, now: i64, accepts_legacy: bool) -> Result<(), CertFault> {
+        self.check_as_own_with(LeafKeys::RsaOnly, now, accepts_legacy)
+    }
+
+    /// [`Self::check_as_own`], for a key of the given kinds.
+    pub fn check_as_own_with(
+        &self,
+        keys: LeafKeys,
+        now: i64,
+        accepts_legacy: bool,
+    ) -> Result<(), CertFault> {
         check_validity(self, now)?;
-        check_leaf(self, accepts_legacy)
+        check_leaf(self, keys, accepts_legacy)
     }
 
     /// Whether calendar time `now` (seconds since 1970) lies within its validity.
@@ -77,7 +99,7 @@ impl Certificate {
 }
 
 /// Checks the end entity, whoever issued it.
-fn check_leaf(leaf: &Certificate, accepts_legacy: bool) -> Result<(), CertFault> {
+fn check_leaf(leaf: &Certificate, keys: LeafKeys, accepts_legacy: bool) -> Result<(), CertFault> {
     let extensions = &leaf.facts.extensions;
     check_critical(leaf)?;
     if extensions.usage.is_some_and(|usage| !usage.signs) {
@@ -95,7 +117,15 @@ fn check_leaf(leaf: &Certificate, accepts_legacy: bool) -> Result<(), CertFault>
         let why = "its extended key usage has none of ipsecIKE, serverAuth, clientAuth and any";
         return Err(wrong_usage(leaf, why));
     }
-    let bits = leaf.public_key()?.bits();
+    let kind = match keys {
+        LeafKeys::RsaOnly => KeyKind::Rsa {
+            bits: leaf.public_key()?.bits(),
+        },
+        LeafKeys::Any => leaf.signature_key()?.kind(),
+    };
+    let KeyKind::Rsa { bits } = kind else {
+        return Ok(());
+    };
     if bits < MIN_BITS && !accepts_legacy {
         return Err(CertFault::KeyUnsupported {
             subject: leaf.subject(),

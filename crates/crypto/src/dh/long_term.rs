@@ -5,7 +5,8 @@
 
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-use super::{BadPublicValue, SharedSecret, is_between_2_and_p_minus_2, primes, x25519};
+use super::modp::is_between_2_and_p_minus_2;
+use super::{BadPublicValue, SharedSecret, primes, x25519};
 use crate::rand::Stream;
 use crate::sys::exponentiate;
 

@@ -7,30 +7,30 @@ use super::SharedSecret;
 use crate::rand::Stream;
 
 /// Octets of scalars, public values and shared values.
-pub(super) const LEN: usize = 32;
+pub(crate) const LEN: usize = 32;
 
 /// A secret scalar; aws-lc wipes it when it frees it.
-pub(super) struct Scalar(PrivateKey);
+pub(crate) struct Scalar(PrivateKey);
 
 impl Scalar {
-    pub(super) fn generate(random: &mut Stream) -> Self {
+    pub(crate) fn generate(random: &mut Stream) -> Self {
         let mut octets = Zeroizing::new([0; LEN]);
         random.fill(&mut octets[..]);
         Self::new(&octets)
     }
 
     /// Takes any octets: X25519 itself sets and clears the bits of a scalar.
-    pub(super) fn new(octets: &[u8; LEN]) -> Self {
+    pub(crate) fn new(octets: &[u8; LEN]) -> Self {
         Self(PrivateKey::from_private_key(&X25519, octets).expect("a scalar's length"))
     }
 
-    pub(super) fn public(&self) -> Vec<u8> {
+    pub(crate) fn public(&self) -> Vec<u8> {
         let public = self.0.compute_public_key().expect("memory");
         public.as_ref().to_vec()
     }
 
     /// `None` if the shared value is zero, which depends on no scalar (RFC 7748 §6.1).
-    pub(super) fn agree(&self, peer: &[u8]) -> Option<SharedSecret> {
+    pub(crate) fn agree(&self, peer: &[u8]) -> Option<SharedSecret> {
         let peer = UnparsedPublicKey::new(&X25519, peer);
         let copied = |shared: &[u8]| Ok(SharedSecret(shared.to_vec()));
         agree(&self.0, peer, (), copied).ok()
@@ -39,7 +39,7 @@ impl Scalar {
 
 /// Whether a public value of 32 octets is of low order, on the curve or its twist: every shared
 /// value would be zero. The top bit does not count (RFC 7748 §5).
-pub(super) fn is_of_low_order(value: &[u8]) -> bool {
+pub(crate) fn is_of_low_order(value: &[u8]) -> bool {
     let Some((last, front)) = value.split_last() else {
         return false;
     };

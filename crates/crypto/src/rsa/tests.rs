@@ -2,7 +2,7 @@ use super::*;
 use crate::tests::hex;
 
 /// 1024 bits, made by `openssl genrsa -traditional`; for tests only.
-const PKCS1: &str = "\
+pub(crate) const PKCS1: &str = "\
 -----BEGIN RSA PRIVATE KEY-----
 MIICWwIBAAKBgQCgFb+0WcyRo5rbf7NjS1r+edJkLReNt3c67w0+dyACoLrxsgH+
 JhWxPtZhyDJyRBQTDp4tpJ84+mCoG3UYBrYYCp62Tsn7ugOrkwqZPY8UL6lXfgOA

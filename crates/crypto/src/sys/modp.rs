@@ -83,6 +83,13 @@ impl Number {
     }
 }
 
+impl Number {
+    /// Gives the number away, to aws-lc.
+    pub(super) fn into_raw(self) -> *mut lc::BIGNUM {
+        core::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+}
+
 impl Drop for Number {
     fn drop(&mut self) {
         // SAFETY: the pointer came from aws-lc and is freed once.

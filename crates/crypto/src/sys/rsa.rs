@@ -1,7 +1,9 @@
-//! RSA keys, and PKCS #1 v1.5 signatures over octets as they are.
+//! RSA keys, and signatures by PKCS #1 v1.5 (over octets as they are, or a digest) and by PSS.
 
 use aws_lc_sys as lc;
 use core::ptr::NonNull;
+
+use crate::hash::Hash;
 
 /// A private or a public key; aws-lc wipes it when it is freed.
 pub(crate) struct Rsa(NonNull<lc::RSA>);
@@ -106,6 +108,90 @@ impl Rsa {
         (is_done == 1 && len == out.len()).then_some(out)
     }
 
+    /// The private operation (blinded and checked by aws-lc) on a number as long as the modulus and
+    /// below it. `None` if it is not, or the key is public.
+    pub(crate) fn sign_raw(&self, number: &[u8]) -> Option<Vec<u8>> {
+        let mut out = vec![0; self.len()];
+        let mut len = 0;
+        // SAFETY: every pointer and length is one slice; `out` holds the modulus.
+        let is_done = unsafe {
+            lc::RSA_sign_raw(
+                self.0.as_ptr(),
+                &raw mut len,
+                out.as_mut_ptr(),
+                out.len(),
+                number.as_ptr(),
+                number.len(),
+                lc::RSA_NO_PADDING,
+            )
+        };
+        clear_errors();
+        (is_done == 1 && len == out.len()).then_some(out)
+    }
+
+    /// A PKCS #1 v1.5 signature of a digest, with its DigestInfo (RFC 8017 §8.2.1). `None` if the
+    /// modulus is too short or the key is public.
+    pub(crate) fn sign_digest(&self, hash: Hash, digest: &[u8]) -> Option<Vec<u8>> {
+        let mut out = vec![0; self.len()];
+        let mut len = 0;
+        // SAFETY: pointer and length are one slice; `out` holds the modulus.
+        let is_done = unsafe {
+            lc::RSA_sign(
+                nid_of(hash),
+                digest.as_ptr(),
+                digest.len(),
+                out.as_mut_ptr(),
+                &raw mut len,
+                self.0.as_ptr(),
+            )
+        };
+        clear_errors();
+        (is_done == 1 && len as usize == out.len()).then_some(out)
+    }
+
+    /// Checks a PKCS #1 v1.5 signature of a digest, with its DigestInfo.
+    pub(crate) fn is_digest_signed(&self, hash: Hash, digest: &[u8], signature: &[u8]) -> bool {
+        // SAFETY: every pointer and length is one slice.
+        let is_done = unsafe {
+            lc::RSA_verify(
+                nid_of(hash),
+                digest.as_ptr(),
+                digest.len(),
+                signature.as_ptr(),
+                signature.len(),
+                self.0.as_ptr(),
+            )
+        };
+        clear_errors();
+        is_done == 1
+    }
+
+    /// Checks a PSS signature of a digest, with MGF1 over the same hash and a salt as long as the
+    /// digest (RFC 8017 §8.1.2).
+    pub(crate) fn is_digest_signed_by_pss(
+        &self,
+        hash: Hash,
+        digest: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        let md = function_of(hash);
+        // SAFETY: every pointer and length is one slice; `md` is a static description.
+        let is_done = unsafe {
+            lc::RSA_verify_pss_mgf1(
+                self.0.as_ptr(),
+                digest.as_ptr(),
+                digest.len(),
+                md,
+                md,
+                hash.len() as core::ffi::c_int,
+                signature.as_ptr(),
+                signature.len(),
+            )
+        };
+        clear_errors();
+        is_done == 1
+    }
+
     /// Does the public operation and returns the octets inside the block type 1 padding.
     pub(crate) fn recover_padded(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let mut out = vec![0; self.len()];
@@ -135,6 +221,29 @@ impl Drop for Rsa {
     fn drop(&mut self) {
         // SAFETY: the pointer came from aws-lc and is freed once.
         unsafe { lc::RSA_free(self.0.as_ptr()) }
+    }
+}
+
+fn nid_of(hash: Hash) -> core::ffi::c_int {
+    match hash {
+        Hash::Md5 => lc::NID_md5,
+        Hash::Sha1 => lc::NID_sha1,
+        Hash::Sha256 => lc::NID_sha256,
+        Hash::Sha384 => lc::NID_sha384,
+        Hash::Sha512 => lc::NID_sha512,
+    }
+}
+
+fn function_of(hash: Hash) -> *const lc::EVP_MD {
+    // SAFETY: the functions return static descriptions.
+    unsafe {
+        match hash {
+            Hash::Md5 => lc::EVP_md5(),
+            Hash::Sha1 => lc::EVP_sha1(),
+            Hash::Sha256 => lc::EVP_sha256(),
+            Hash::Sha384 => lc::EVP_sha384(),
+            Hash::Sha512 => lc::EVP_sha512(),
+        }
     }
 }
 

@@ -3,13 +3,16 @@ mod limbo;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
     ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    NameConstraints, RevokedCertParams, SanType, SerialNumber, SubjectPublicKeyInfo,
+    NameConstraints, PublicKeyData, RevokedCertParams, SanType, SerialNumber, SubjectPublicKeyInfo,
 };
 use time::OffsetDateTime;
 
 use super::*;
 use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
+use crate::curve::Curve;
+use crate::hash::Hash;
 use crate::rsa::{PrivateKey, PublicKey};
+use crate::sign;
 
 /// 2027-01-15. Certificates are valid for a year around it.
 const NOW: i64 = 1_800_000_000;
@@ -420,38 +423,147 @@ fn an_authority_without_crl_sign_has_no_list() {
 }
 
 #[test]
-fn rsa_and_every_curve_may_sign() {
+fn rsa_every_curve_and_ed25519_may_sign() {
     let keys = [
         KeyPair::from_pem(END_PRIVATE).unwrap(),
         KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA384).unwrap(),
         KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA512).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap(),
         KeyPair::generate_for(&rcgen::PKCS_ECDSA_P521_SHA512).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
     ];
     for key in keys {
         let root = Made::authority("root", None, key, |_| {});
         let verdict = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW);
         assert!(verdict.is_ok(), "{:?}", verdict.err());
     }
-    let root = Made::authority(
-        "root",
-        None,
-        KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
-        |_| {},
-    );
-    let fault = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW).err();
-    assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    let ed25519 = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let root = Made::authority("root", None, ed25519(), |_| {});
+    let other = Made::authority("root", None, ed25519(), |_| {});
+    let rsa = KeyPair::from_pem(END_PRIVATE).unwrap();
+    let rsa = Made::authority("root", None, rsa, |_| {});
+    for stranger in [&other, &rsa] {
+        let fault = trust(&[stranger])
+            .verify(&leaf(&root, |_| {}), &[], NOW)
+            .err();
+        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    }
+}
+
+/// A certificate that an RSA authority signs by PSS: rcgen signs by PKCS #1, so its algorithm is
+/// replaced in both places, and it is signed again.
+fn signed_by_pss(issuer: &Made, made: &Certificate, hash: Hash) -> Vec<u8> {
+    use crate::cert::long_term::{BITS, SEQUENCE, der, only};
+    let old = sign::Scheme::RsaPkcs1(Hash::Sha256);
+    let old = old.to_algorithm_identifier().unwrap();
+    let new = sign::Scheme::RsaPss(hash);
+    let algorithm = new.to_algorithm_identifier().unwrap();
+    let whole = only(made.der(), SEQUENCE).unwrap();
+    let signature_at = whole
+        .windows(old.len())
+        .rposition(|part| part == old)
+        .unwrap();
+    let body = only(&whole[..signature_at], SEQUENCE).unwrap();
+    let at = body
+        .windows(old.len())
+        .position(|part| part == old)
+        .unwrap();
+    let parts = [&body[..at], &algorithm, &body[at + old.len()..]];
+    let body = der(SEQUENCE, &parts);
+    let key = sign::PrivateKey::from_pem(&issuer.key.serialize_pem()).unwrap();
+    let mut random = crate::rand::Seed::new([1; 32]).stream("salt", 0);
+    let signature = key.sign(new, &[&body], &mut random).unwrap();
+    let signature = der(BITS, &[&[0], &signature]);
+    der(SEQUENCE, &[&body, &algorithm, &signature])
 }
 
 #[test]
-fn only_rsa_keys_end_a_chain() {
+fn authorities_may_sign_by_pss() {
+    let root = Made::authority(
+        "root",
+        None,
+        KeyPair::from_pem(END_PRIVATE).unwrap(),
+        |_| {},
+    );
+    let store = trust(&[&root]);
+    for hash in [Hash::Sha256, Hash::Sha384, Hash::Sha512] {
+        let der = signed_by_pss(&root, &leaf(&root, |_| {}), hash);
+        let end = Certificate::from_der(&der).unwrap();
+        let verdict = store.verify(&end, &[], NOW);
+        assert!(verdict.is_ok(), "{hash:?}: {:?}", verdict.err());
+        // Each octet of the signature counts.
+        for at in [1, 100, 255] {
+            let mut changed = der.clone();
+            let len = changed.len();
+            changed[len - at] ^= 1;
+            let fault = store
+                .verify(&Certificate::from_der(&changed).unwrap(), &[], NOW)
+                .err();
+            assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+        }
+        // A salt of another length in both algorithms: the last octet of each.
+        let algorithm = sign::Scheme::RsaPss(hash)
+            .to_algorithm_identifier()
+            .unwrap();
+        let mut other = der.clone();
+        for at in 0..der.len() - algorithm.len() {
+            if der[at..].starts_with(&algorithm) {
+                other[at + algorithm.len() - 1] -= 1;
+            }
+        }
+        let fault = store
+            .verify(&Certificate::from_der(&other).unwrap(), &[], NOW)
+            .err();
+        assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+    }
+}
+
+#[test]
+fn only_rsa_keys_end_a_chain_unless_the_caller_takes_others() {
     let root = root("root");
-    let end = Made::authority("end", Some(&root), new_key(), |params| {
-        params.is_ca = IsCa::NoCa;
-        params.key_usages.clear();
-    });
-    let fault = trust(&[&root]).verify(&end.read(), &[], NOW).err();
-    assert!(matches!(fault, Some(CertFault::KeyUnsupported { why, .. }) if why == "not RSA"));
+    let kinds: [(&rcgen::SignatureAlgorithm, KeyKind); 4] = [
+        (&rcgen::PKCS_ECDSA_P256_SHA256, KeyKind::Ecdsa(Curve::P256)),
+        (&rcgen::PKCS_ECDSA_P384_SHA384, KeyKind::Ecdsa(Curve::P384)),
+        (&rcgen::PKCS_ECDSA_P521_SHA512, KeyKind::Ecdsa(Curve::P521)),
+        (&rcgen::PKCS_ED25519, KeyKind::Ed25519),
+    ];
+    for (algorithm, kind) in kinds {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let end = Made::authority("end", Some(&root), key, |params| {
+            params.is_ca = IsCa::NoCa;
+            params.key_usages.clear();
+        });
+        let (store, end) = (trust(&[&root]), end.read());
+        let fault = store.verify(&end, &[], NOW).err();
+        assert!(matches!(fault, Some(CertFault::KeyUnsupported { why, .. }) if why == "not RSA"));
+        assert!(end.check_as_own(NOW, true).is_err());
+        let verified = store.verify_with(LeafKeys::Any, &end, &[], NOW).unwrap();
+        let key = sign::PublicKey::from_spki(&verified.spki).unwrap();
+        assert_eq!(key.kind(), kind);
+        assert!(key == end.signature_key().unwrap());
+        assert_eq!(end.check_as_own_with(LeafKeys::Any, NOW, false), Ok(()));
+    }
+    // The rules for RSA stay.
+    let end = leaf(&root, |_| {});
+    assert!(
+        trust(&[&root])
+            .verify_with(LeafKeys::Any, &end, &[], NOW)
+            .is_ok()
+    );
+    let legacy = Certificate::all_from_pem(LEGACY_SHA256).unwrap().remove(0);
+    let fault = legacy.check_as_own_with(LeafKeys::Any, NOW, false).err();
+    assert!(
+        matches!(fault, Some(CertFault::KeyUnsupported { .. })),
+        "{fault:?}"
+    );
+}
+
+#[test]
+fn the_name_of_a_key_is_sha1_of_its_public_info() {
+    let root = root("root");
+    let read = root.read();
+    let info = root.key.subject_public_key_info();
+    assert_eq!(read.key_hash()[..], *Hash::Sha1.digest(&[&info]).as_ref());
 }
 
 #[test]

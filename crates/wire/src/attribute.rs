@@ -1,4 +1,4 @@
-//! Data attributes, fixed (AF = 1) and variable (RFC 2408 §3.3).
+//! Data attributes, fixed (AF = 1) and variable (RFC 2408 §3.3, RFC 7296 §3.3.5).
 
 use crate::codec::{Malformed, Reader, Writer};
 
