@@ -485,6 +485,77 @@ def test_moves_between_access_points_of_one_router_keep_the_address() -> None:
     assert [stay.seconds for stay in read("advise-vehicle").stays] == [600, 1800, 1200]
 
 
+def changed(sample: str, folder: Path, *changes: tuple[str, str], more: str = "") -> str:
+    """A sample with other lines."""
+    text = (CATALOGUE / f"scenarios/{sample}.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    own = folder / "own.toml"
+    own.write_text(text + more)
+    return str(own)
+
+
+def costs_of(scenario: str) -> dict[str, dict[str, Any]]:
+    return {one["stack"]: one["cost"] for one in answer(scenario)["stacks"]}
+
+
+ROUTER = ('role = "gateway"', 'role = "router"\nends_tunnels = true')
+
+
+def test_a_router_that_ends_tunnels_is_a_gateway(tmp_path: Path) -> None:
+    own, usual = read(changed("advise-vehicle", tmp_path, ROUTER)), read("advise-vehicle")
+    assert own.has_gateway
+    assert own.stays == usual.stays
+    (link,) = own.stays[0].place.gateway
+    assert link.name == "internet"
+
+
+def test_of_several_gateways_the_nearest_is_taken(tmp_path: Path) -> None:
+    before = ("advise-vehicle", tmp_path, ROUTER, ('to = "server"\nrate', 'to = "other"\nrate'))
+    more = """
+[[node]]
+name = "other"
+role = "router"
+ends_tunnels = true
+
+[[link]]
+from = "other"
+to = "server"
+rate = "1 Gbit/s"
+"""
+    place = read(changed(*before, more=more)).stays[0].place
+    assert [link.name for link in place.gateway] == ["internet"]
+    assert len(place.beyond) == 2
+
+
+def test_what_the_medium_takes_for_each_frame_is_in_the_times(tmp_path: Path) -> None:
+    usual = costs_of("advise-scanner")["wpa2-psk"]
+    more = 'link = "wifi"\naccess_time = "810 us"\n'
+    own = costs_of(changed("advise-scanner", tmp_path, ('link = "wifi"\n', more)))["wpa2-psk"]
+    # 4 frames to associate, 4 of the handshake; and the first data back
+    assert own["setup_ms"] - usual["setup_ms"] == pytest.approx(8 * 0.81, abs=1e-6)
+    assert own["gap_ms"] - usual["gap_ms"] == pytest.approx(9 * 0.81, abs=1e-6)
+
+
+def test_the_first_data_has_the_size_of_its_place_and_link(tmp_path: Path) -> None:
+    # It moves from LTE to a slow Wi-Fi, where a byte takes a millisecond.
+    slow = ('link = "wifi"', 'link = "wifi"\nrate = "8 kbit/s"')
+    found = costs_of(changed("advise-vehicle", tmp_path, slow))
+    for stack, size in (("wpa2-psk + wireguard", 84 + 72 + 16), ("wifi-open + wireguard", 84 + 72)):
+        cost = found[stack]
+        # 10 ms to the gateway and back
+        assert cost["gap_ms"] == pytest.approx(cost["move_bytes"] + size + 20, abs=0.1)
+    # The cipher of the radio is on no link behind it.
+    depot = ('link = "lte"', 'link = "wifi"')
+    slow = ('rate = "1 Gbit/s"\ndelay', 'rate = "8 kbit/s"\ndelay')
+    found = costs_of(changed("advise-vehicle", tmp_path, depot, slow))
+    one, other = found["wpa2-psk + wireguard"], found["wifi-open + wireguard"]
+    # Both are moves between access points of one network, which wireguard does not notice.
+    assert one["setup_ms"] == pytest.approx(other["setup_ms"], abs=0.1)
+    assert one["gap_ms"] == pytest.approx(other["gap_ms"], abs=0.1)
+
+
 def test_the_answer_is_the_cheapest_that_fits() -> None:
     found = advise("advise-vehicle", Asked(("confidentiality",), {}, date.fromisoformat(TODAY)))
     assert found.best is not None

@@ -138,7 +138,7 @@ class _Meter:
         runs = [run for run in found if run is not None]
         if not runs:
             # The first packet from there moves what has to move.
-            empty = self._run(EMPTY, place.link, 0)
+            empty = self._run(EMPTY, place, 0)
             return Taken(0, 0.0, 0.0, empty.gap_s)
         *before, last = runs
         sent = [run.send_s for run in before]
@@ -162,8 +162,8 @@ class _Meter:
 
         behind = place.gateway if layer.at == ACCESS else ()
         runs = [
-            self._run(_combined(names, sized(number)), link, number, behind)
-            for number, link in enumerate(links)
+            self._run(_combined(names, sized(number)), place, number, behind)
+            for number in range(len(links))
         ]
         return Taken(
             runs[0].rounds,
@@ -172,9 +172,11 @@ class _Meter:
             _sum([run.gap_s for run in runs]),
         )
 
-    def _run(self, text: str, link: Link, number: int, behind: tuple[Link, ...] = ()) -> Taken:
-        """One run; the device works once, on the client's own link."""
-        size = round(self.data(self.setting.stays[0].place, PING_BYTES))
+    def _run(self, text: str, place: Place, number: int, behind: tuple[Link, ...] = ()) -> Taken:
+        """One run over the link of this number, with the first packet of data as it is there; the
+        device works once, on the client's own link."""
+        link = (place.link, *place.gateway, *place.beyond)[number]
+        size = round(self._through(self.stack.layers, place, number, PING_BYTES))
         device = self.setting.device if number == 0 else None
         try:
             found = _exchange(text, link, device, size, behind=behind)
