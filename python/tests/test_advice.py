@@ -373,6 +373,55 @@ def test_every_verdict_has_a_source_and_a_date() -> None:
             assert date(1995, 1, 1) <= verdict.since <= known.revised, (block.name, verdict)
 
 
+@pytest.mark.parametrize(
+    ("block", "as_of", "word", "document"),
+    [
+        ("eap-md5", "2004-01-01", "recommended", "RFC 2284"),
+        ("eap-md5", "2005-02-28", "recommended", "RFC 3748"),
+        ("eap-md5", "2005-03-01", "must-not", "RFC 4017"),
+        ("modp1024", "2004-01-01", "recommended", "RFC 2409"),
+        ("modp1024", "2006-01-01", "recommended", "RFC 4109"),
+        ("modp1024", "2018-01-01", "should-not", "RFC 8247"),
+        ("esp-aes128-sha1", "2005-11-30", "allowed", "RFC 3602"),
+        ("esp-aes128-sha1", "2005-12-01", "recommended", "RFC 4305"),
+        ("sae", "2011-08-31", None, ""),
+        ("sae", "2011-12-01", "allowed", "IEEE 802.11s-2011"),
+        # Nothing recommends TLS 1.2 under EAP, nor GCMP-256 with keys of RSA-2048.
+        ("eap-tls", "2007-01-01", "allowed", "RFC 2716"),
+        ("eap-tls", "2020-01-01", "allowed", "RFC 5216"),
+        ("eap-tls", TODAY, "allowed", "RFC 9190"),
+        ("gcmp", TODAY, "allowed", "IEEE 802.11ac-2013"),
+    ],
+)
+def test_a_verdict_is_what_its_document_says(
+    block: str, as_of: str, word: str | None, document: str
+) -> None:
+    verdict = standings().blocks[block].on(date.fromisoformat(as_of))
+    assert (verdict and verdict.word, verdict.document if verdict else "") == (word, document)
+
+
+CIPHERS = ("wep-40", "wep-104", "tkip", "ccmp-128", "gcmp-256")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(name for name in names("exchange") if name.startswith(("eap-", "wifi-"))),
+        *CIPHERS,
+        *("tls-1.2", "tls-1.3"),
+    ],
+)
+def test_every_method_cipher_and_version_of_tls_in_a_policy_is_judged(word: str) -> None:
+    block = standings().of(word)
+    assert block is not None and block.on(date.fromisoformat(TODAY)) is not None
+    # What a layer of a stack has as its exchange or cipher is among its blocks.
+    for layer in (layer for stack in stacks() for layer in stack.layers):
+        if word in layer.setup and word.startswith("eap-"):
+            assert block in layer.blocks, layer.name
+        if layer.data and layer.at == "access" and word.startswith(layer.data):
+            assert block in layer.blocks, layer.name
+
+
 def test_blocks_that_are_broken_give_nothing() -> None:
     for block in standings().blocks.values():
         if block.name in ("wep", "tkip", "esp-des-md5", "ssl3", "tls-rc4", "open"):
@@ -406,6 +455,7 @@ section = "§1"
         ('claims = "RFC 1 §1"', 'claims = " "', "must not be empty"),
         ('"2020-01"', '"soon"', "'soon' is not a day"),
         ('title = "One"', 'title = "One"\ntitel = "x"', "unknown key 'titel'"),
+        ('name = "one"', 'name = "one"\nnamed = ["one"]', 'the name "one" is used twice'),
         (
             'section = "§1"\n',
             'section = "§1"\n[[block.verdict]]\nfrom = "2019-01"\nis = "must-not"\n'
