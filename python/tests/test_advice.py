@@ -606,6 +606,19 @@ def test_the_first_data_has_the_size_of_its_place_and_link(tmp_path: Path) -> No
     assert one["gap_ms"] == pytest.approx(other["gap_ms"], abs=0.1)
 
 
+def test_who_comes_from_no_wifi_authenticates_anew(tmp_path: Path) -> None:
+    found = costs_of("advise-vehicle")
+    full = found["wpa3-eap-tls + wireguard"]
+    assert found["wpa3-eap-tls-ft + wireguard"]["gap_ms"] == pytest.approx(full["gap_ms"])
+    # 5 questions to the server of accounts 10 ms away, and WireGuard's own
+    assert full["gap_ms"] == pytest.approx(5 * 20 + 20, abs=1)
+    assert found["wpa3-peap + wireguard"]["gap_ms"] == pytest.approx(10 * 20 + 20, abs=1)
+    # From one access point to another the keys are renewed.
+    depot = costs_of(changed("advise-vehicle", tmp_path, ('link = "lte"', 'link = "wifi"')))
+    assert depot["wpa3-eap-tls-ft + wireguard"]["gap_ms"] < 1
+    assert depot["wpa3-eap-tls + wireguard"]["gap_ms"] > 100
+
+
 def test_the_answer_is_the_cheapest_that_fits() -> None:
     found = advise("advise-vehicle", Asked(("confidentiality",), {}, date.fromisoformat(TODAY)))
     assert found.best is not None
@@ -624,6 +637,16 @@ def test_the_page_has_the_answers_of_the_samples() -> None:
             assert said in (title, title.replace("MOBIKE, ESP ", "")), scenario
     for word in (*standings().properties, *BUDGETS):
         assert f"`{word}`" in page
+
+
+def test_the_example_of_the_page_is_what_is_answered() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    example = re.search(r"    \$ caravan-lab advise (.*)\n((?:    .*\n)+)", page)
+    assert example is not None
+    status, out, _ = lab(*example[1].split())
+    parts = [" ".join(part.split()) for part in example[2].split("    ...\n")]
+    assert status == 0 and len(parts) > 3
+    assert all(part in " ".join(out.split()) for part in parts)
 
 
 def test_no_verdict_is_from_before_its_sources() -> None:
