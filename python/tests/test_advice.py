@@ -577,6 +577,10 @@ rate = "1 Gbit/s"
     place = read(changed(*before, more=more)).stays[0].place
     assert [link.name for link in place.gateway] == ["internet"]
     assert len(place.beyond) == 2
+    # The scenario's own tunnel says which one it is.
+    own = '[[layer]]\nkind = "ipsec"\nfrom = "van"\nto = "other"\npolicy = "aes128gcm16"\n'
+    place = read(changed(*before, more=more + own)).stays[0].place
+    assert len(place.gateway) == 2 and len(place.beyond) == 1
 
 
 def test_what_the_medium_takes_for_each_frame_is_in_the_times(tmp_path: Path) -> None:
