@@ -373,6 +373,55 @@ def test_every_verdict_has_a_source_and_a_date() -> None:
             assert date(1995, 1, 1) <= verdict.since <= known.revised, (block.name, verdict)
 
 
+@pytest.mark.parametrize(
+    ("block", "as_of", "word", "document"),
+    [
+        ("eap-md5", "2004-01-01", "recommended", "RFC 2284"),
+        ("eap-md5", "2005-02-28", "recommended", "RFC 3748"),
+        ("eap-md5", "2005-03-01", "must-not", "RFC 4017"),
+        ("modp1024", "2004-01-01", "recommended", "RFC 2409"),
+        ("modp1024", "2006-01-01", "recommended", "RFC 4109"),
+        ("modp1024", "2018-01-01", "should-not", "RFC 8247"),
+        ("esp-aes128-sha1", "2005-11-30", "allowed", "RFC 3602"),
+        ("esp-aes128-sha1", "2005-12-01", "recommended", "RFC 4305"),
+        ("sae", "2011-08-31", None, ""),
+        ("sae", "2011-12-01", "allowed", "IEEE 802.11s-2011"),
+        # Nothing recommends TLS 1.2 under EAP, nor GCMP-256 with keys of RSA-2048.
+        ("eap-tls", "2007-01-01", "allowed", "RFC 2716"),
+        ("eap-tls", "2020-01-01", "allowed", "RFC 5216"),
+        ("eap-tls", TODAY, "allowed", "RFC 9190"),
+        ("gcmp", TODAY, "allowed", "IEEE 802.11ac-2013"),
+    ],
+)
+def test_a_verdict_is_what_its_document_says(
+    block: str, as_of: str, word: str | None, document: str
+) -> None:
+    verdict = standings().blocks[block].on(date.fromisoformat(as_of))
+    assert (verdict and verdict.word, verdict.document if verdict else "") == (word, document)
+
+
+CIPHERS = ("wep-40", "wep-104", "tkip", "ccmp-128", "gcmp-256")
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(name for name in names("exchange") if name.startswith(("eap-", "wifi-"))),
+        *CIPHERS,
+        *("tls-1.2", "tls-1.3"),
+    ],
+)
+def test_every_method_cipher_and_version_of_tls_in_a_policy_is_judged(word: str) -> None:
+    block = standings().of(word)
+    assert block is not None and block.on(date.fromisoformat(TODAY)) is not None
+    # What a layer of a stack has as its exchange or cipher is among its blocks.
+    for layer in (layer for stack in stacks() for layer in stack.layers):
+        if word in layer.setup and word.startswith("eap-"):
+            assert block in layer.blocks, layer.name
+        if layer.data and layer.at == "access" and word.startswith(layer.data):
+            assert block in layer.blocks, layer.name
+
+
 def test_blocks_that_are_broken_give_nothing() -> None:
     for block in standings().blocks.values():
         if block.name in ("wep", "tkip", "esp-des-md5", "ssl3", "tls-rc4", "open"):
@@ -406,6 +455,7 @@ section = "§1"
         ('claims = "RFC 1 §1"', 'claims = " "', "must not be empty"),
         ('"2020-01"', '"soon"', "'soon' is not a day"),
         ('title = "One"', 'title = "One"\ntitel = "x"', "unknown key 'titel'"),
+        ('name = "one"', 'name = "one"\nnamed = ["one"]', 'the name "one" is used twice'),
         (
             'section = "§1"\n',
             'section = "§1"\n[[block.verdict]]\nfrom = "2019-01"\nis = "must-not"\n'
@@ -485,6 +535,94 @@ def test_moves_between_access_points_of_one_router_keep_the_address() -> None:
     assert [stay.seconds for stay in read("advise-vehicle").stays] == [600, 1800, 1200]
 
 
+def changed(sample: str, folder: Path, *changes: tuple[str, str], more: str = "") -> str:
+    """A sample with other lines."""
+    text = (CATALOGUE / f"scenarios/{sample}.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    own = folder / "own.toml"
+    own.write_text(text + more)
+    return str(own)
+
+
+def costs_of(scenario: str) -> dict[str, dict[str, Any]]:
+    return {one["stack"]: one["cost"] for one in answer(scenario)["stacks"]}
+
+
+ROUTER = ('role = "gateway"', 'role = "router"\nends_tunnels = true')
+
+
+def test_a_router_that_ends_tunnels_is_a_gateway(tmp_path: Path) -> None:
+    own, usual = read(changed("advise-vehicle", tmp_path, ROUTER)), read("advise-vehicle")
+    assert own.has_gateway
+    assert own.stays == usual.stays
+    (link,) = own.stays[0].place.gateway
+    assert link.name == "internet"
+
+
+def test_of_several_gateways_the_nearest_is_taken(tmp_path: Path) -> None:
+    before = ("advise-vehicle", tmp_path, ROUTER, ('to = "server"\nrate', 'to = "other"\nrate'))
+    more = """
+[[node]]
+name = "other"
+role = "router"
+ends_tunnels = true
+
+[[link]]
+from = "other"
+to = "server"
+rate = "1 Gbit/s"
+"""
+    place = read(changed(*before, more=more)).stays[0].place
+    assert [link.name for link in place.gateway] == ["internet"]
+    assert len(place.beyond) == 2
+    # The scenario's own tunnel says which one it is.
+    own = '[[layer]]\nkind = "ipsec"\nfrom = "van"\nto = "other"\npolicy = "aes128gcm16"\n'
+    place = read(changed(*before, more=more + own)).stays[0].place
+    assert len(place.gateway) == 2 and len(place.beyond) == 1
+
+
+def test_what_the_medium_takes_for_each_frame_is_in_the_times(tmp_path: Path) -> None:
+    usual = costs_of("advise-scanner")["wpa2-psk"]
+    more = 'link = "wifi"\naccess_time = "810 us"\n'
+    own = costs_of(changed("advise-scanner", tmp_path, ('link = "wifi"\n', more)))["wpa2-psk"]
+    # 4 frames to associate, 4 of the handshake; and the first data back
+    assert own["setup_ms"] - usual["setup_ms"] == pytest.approx(8 * 0.81, abs=1e-6)
+    assert own["gap_ms"] - usual["gap_ms"] == pytest.approx(9 * 0.81, abs=1e-6)
+
+
+def test_the_first_data_has_the_size_of_its_place_and_link(tmp_path: Path) -> None:
+    # It moves from LTE to a slow Wi-Fi, where a byte takes a millisecond.
+    slow = ('link = "wifi"', 'link = "wifi"\nrate = "8 kbit/s"')
+    found = costs_of(changed("advise-vehicle", tmp_path, slow))
+    for stack, size in (("wpa2-psk + wireguard", 84 + 72 + 16), ("wifi-open + wireguard", 84 + 72)):
+        cost = found[stack]
+        # 10 ms to the gateway and back
+        assert cost["gap_ms"] == pytest.approx(cost["move_bytes"] + size + 20, abs=0.1)
+    # The cipher of the radio is on no link behind it.
+    depot = ('link = "lte"', 'link = "wifi"')
+    slow = ('rate = "1 Gbit/s"\ndelay', 'rate = "8 kbit/s"\ndelay')
+    found = costs_of(changed("advise-vehicle", tmp_path, depot, slow))
+    one, other = found["wpa2-psk + wireguard"], found["wifi-open + wireguard"]
+    # Both are moves between access points of one network, which wireguard does not notice.
+    assert one["setup_ms"] == pytest.approx(other["setup_ms"], abs=0.1)
+    assert one["gap_ms"] == pytest.approx(other["gap_ms"], abs=0.1)
+
+
+def test_who_comes_from_no_wifi_authenticates_anew(tmp_path: Path) -> None:
+    found = costs_of("advise-vehicle")
+    full = found["wpa3-eap-tls + wireguard"]
+    assert found["wpa3-eap-tls-ft + wireguard"]["gap_ms"] == pytest.approx(full["gap_ms"])
+    # 5 questions to the server of accounts 10 ms away, and WireGuard's own
+    assert full["gap_ms"] == pytest.approx(5 * 20 + 20, abs=1)
+    assert found["wpa3-peap + wireguard"]["gap_ms"] == pytest.approx(10 * 20 + 20, abs=1)
+    # From one access point to another the keys are renewed.
+    depot = costs_of(changed("advise-vehicle", tmp_path, ('link = "lte"', 'link = "wifi"')))
+    assert depot["wpa3-eap-tls-ft + wireguard"]["gap_ms"] < 1
+    assert depot["wpa3-eap-tls + wireguard"]["gap_ms"] > 100
+
+
 def test_the_answer_is_the_cheapest_that_fits() -> None:
     found = advise("advise-vehicle", Asked(("confidentiality",), {}, date.fromisoformat(TODAY)))
     assert found.best is not None
@@ -503,6 +641,16 @@ def test_the_page_has_the_answers_of_the_samples() -> None:
             assert said in (title, title.replace("MOBIKE, ESP ", "")), scenario
     for word in (*standings().properties, *BUDGETS):
         assert f"`{word}`" in page
+
+
+def test_the_example_of_the_page_is_what_is_answered() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    example = re.search(r"    \$ caravan-lab advise (.*)\n((?:    .*\n)+)", page)
+    assert example is not None
+    status, out, _ = lab(*example[1].split())
+    parts = [" ".join(part.split()) for part in example[2].split("    ...\n")]
+    assert status == 0 and len(parts) > 3
+    assert all(part in " ".join(out.split()) for part in parts)
 
 
 def test_no_verdict_is_from_before_its_sources() -> None:

@@ -289,6 +289,30 @@ def test_a_policy_of_layers_is_as_old_as_its_oldest_layer() -> None:
     assert answer("show", path)["standing"] == answer("show", "pn-3")["standing"] == "legacy"
     assert answer("show", "pn-6")["standing"] == "current"
     assert answer("show", "pn-1")["standing"] == "clear"
+    for version in ("tls-1.2", "tls-1.3"):
+        assert answer("show", version)["standing"] == "current"
+
+
+def test_a_list_of_methods_is_judged_by_each_of_them(tmp_path: Path) -> None:
+    policy = tmp_path / "own.toml"
+
+    def shown(methods: str) -> dict[str, Any]:
+        layer = f'[[layer]]\nkind = "access"\nmethod = {methods}\n'
+        policy.write_text(f'name = "own"\ntitle = "Own"\nlegacy = true\n{layer}')
+        (found,) = answer("show", str(policy))["layers"]
+        return dict(found)
+
+    found = shown('["wifi-rsn", "eap-peap", "wifi-four-way-pmf"]')
+    assert (found["what"], found["standing"]) == (
+        "wifi-rsn, eap-peap, wifi-four-way-pmf",
+        "current",
+    )
+    assert "PEAP with MS-CHAPv2: allowed by draft-kamath-pppext-peapv0-00" in found["why"]
+    assert shown('["eap-tls-p256", "wifi-four-way"]')["standing"] == "current"
+    assert shown('["eap-ttls-pap", "eap-md5"]')["is_forbidden"]
+    assert shown('["eap-tls", "wifi-four-way-tkip"]')["standing"] == "legacy"
+    assert shown('["eap-tls", "tls13"]')["standing"] == "current"
+    assert shown('["eap-tls", "mobile-ip", "socks5-password"]')["standing"] == "not judged"
 
 
 def test_what_a_study_has_for_itself_is_shown_by_its_name() -> None:

@@ -117,6 +117,24 @@ def test_the_readme_is_the_text_of_the_study_with_its_numbers() -> None:
         assert flat(f"## {title} {text}") in readme
 
 
+def test_the_page_says_of_tunnels_what_the_study_says() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    said = re.search(
+        r"a packet of (\d+) bytes gets (\d+) more, (\d+) in a tunnel of IKEv2 and (\d+) in one of "
+        "WireGuard",
+        page,
+    )
+    assert said is not None
+    size, *more = (int(one) for one in said.groups())
+    at = {"sweep": "above", "link": "lte", "reading": "small"}
+    found = [
+        value(today(), "data_bytes", **at, policy=policy) - size
+        for policy in ("tls13", "ikev2-gcm", "wireguard")
+    ]
+    assert found == more
+    assert value(today(), "data_bytes", **at, policy="ikev2-chacha") - size == more[1]
+
+
 def test_the_table_of_access_is_complete() -> None:
     for policy in layers():
         if layers()[policy].at == "access":

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from caravan import _lab, files
-from caravan.advice.setting import Device, Link, Place, Setting
+from caravan.advice.setting import Device, Link, Place, Setting, Stay
 from caravan.advice.stacks import ACCESS, TRANSPORT, TUNNEL, Layer, Stack
 from caravan.document import plain
 from caravan.files import Entry
@@ -74,7 +75,7 @@ class _Meter:
         """All of it."""
         setting, first = self.setting, self.setting.stays[0].place
         setup = self._phase(first, [(one, one.setup) for one in self.stack.layers])
-        moves = [self._move(stay.place, is_roam=stay.is_roam) for stay in setting.moves]
+        moves = [self._move(former.place, stay) for former, stay in pairwise(setting.stays)]
         clear = carried = packets = 0.0
         for stay in setting.stays:
             for one in setting.traffic:
@@ -125,12 +126,20 @@ class _Meter:
         more = place.beyond if layer.at == TRANSPORT else ()
         return (place.link, *place.gateway, *more)
 
-    def _move(self, place: Place, *, is_roam: bool) -> Taken:
-        """Layers that a move makes necessary. A tunnel keeps the addresses inside."""
-        again = [one for one in self.stack.layers if one.at == ACCESS or not is_roam]
+    def _move(self, former: Place, stay: Stay) -> Taken:
+        """Layers that a move makes necessary. A tunnel keeps the addresses inside.
+
+        A client that comes from no Wi-Fi has nothing there to renew: its access begins anew.
+        """
+        again = [one for one in self.stack.layers if one.at == ACCESS or not stay.is_roam]
         if any(one.at == TUNNEL for one in again):
             again = [one for one in again if one.at != TRANSPORT]
-        return self._phase(place, [(one, one.renewal) for one in again])
+
+        def exchanges(layer: Layer) -> tuple[str, ...]:
+            is_new = layer.at == ACCESS and not former.link.is_wifi
+            return layer.setup if is_new else layer.renewal
+
+        return self._phase(stay.place, [(one, exchanges(one)) for one in again])
 
     def _phase(self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...]]]) -> Taken:
         """Layers one after the other."""
@@ -138,7 +147,7 @@ class _Meter:
         runs = [run for run in found if run is not None]
         if not runs:
             # The first packet from there moves what has to move.
-            empty = self._run(EMPTY, place.link, 0)
+            empty = self._run(EMPTY, place, 0)
             return Taken(0, 0.0, 0.0, empty.gap_s)
         *before, last = runs
         sent = [run.send_s for run in before]
@@ -162,8 +171,8 @@ class _Meter:
 
         behind = place.gateway if layer.at == ACCESS else ()
         runs = [
-            self._run(_combined(names, sized(number)), link, number, behind)
-            for number, link in enumerate(links)
+            self._run(_combined(names, sized(number)), place, number, behind)
+            for number in range(len(links))
         ]
         return Taken(
             runs[0].rounds,
@@ -172,9 +181,11 @@ class _Meter:
             _sum([run.gap_s for run in runs]),
         )
 
-    def _run(self, text: str, link: Link, number: int, behind: tuple[Link, ...] = ()) -> Taken:
-        """One run; the device works once, on the client's own link."""
-        size = round(self.data(self.setting.stays[0].place, PING_BYTES))
+    def _run(self, text: str, place: Place, number: int, behind: tuple[Link, ...] = ()) -> Taken:
+        """One run over the link of this number, with the first packet of data as it is there; the
+        device works once, on the client's own link."""
+        link = (place.link, *place.gateway, *place.beyond)[number]
+        size = round(self._through(self.stack.layers, place, number, PING_BYTES))
         device = self.setting.device if number == 0 else None
         try:
             found = _exchange(text, link, device, size, behind=behind)

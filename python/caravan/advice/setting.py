@@ -17,7 +17,7 @@ from caravan.lab.core import LabError, Question
 WIFI = "wifi"
 """The names of files of Wi-Fi links begin with it."""
 TCP_BYTES = 1500
-"""The packets of a transfer, unless its link carries less."""
+"""The packets of a transfer. What a link carries at most is not read."""
 TCP_HEADERS = 40
 MODELS = ("constant", "poisson", "tcp")
 FREE = "none"
@@ -148,18 +148,39 @@ class _Ways:
         self.links = graph["links"]
         self.moves = graph["moves"]
         self.files = [link["link"] for link in scenario["links"]]
-        roles = {node["role"]: number for number, node in enumerate(scenario["nodes"])}
         self.server = graph["flows"][0]["to"]
         if self.server == client:
             self.server = graph["flows"][0]["from"]
-        self.gateway = roles.get("gateway")
+        self.gateway = self._gateway(scenario["nodes"], graph["tunnels"])
+
+    @property
+    def first(self) -> int:
+        """The client's link at the beginning."""
+        return next(number for number, link in enumerate(self.links) if self.client in link["near"])
+
+    def _gateway(
+        self, nodes: Sequence[Mapping[str, Any]], tunnels: Sequence[Mapping[str, Any]]
+    ) -> int | None:
+        """Where a tunnel of the client would end: where the scenario's own one ends, otherwise at
+        the nearest gateway or router that ends tunnels."""
+        own = next((one["to"] for one in tunnels if one["from"] == self.client), None)
+        if own is not None:
+            return int(own)
+        ends = [
+            number
+            for number, node in enumerate(nodes)
+            if node["role"] == "gateway" or node.get("ends_tunnels", False)
+        ]
+        ways = self._ways(self.links[self.first]["far"], self.first)
+        return min(
+            (number for number in ends if number in ways),
+            key=lambda number: len(ways[number]),
+            default=None,
+        )
 
     def stays(self, seconds: float) -> tuple[Stay, ...]:
         """Where the client is in the time of the run, with each move within it."""
-        first = next(
-            number for number, link in enumerate(self.links) if self.client in link["near"]
-        )
-        arrivals = [(0.0, first)]
+        arrivals = [(0.0, self.first)]
         for move in self.moves:
             moved, at_s = move.get("station"), move["at_ns"] / 1e9
             if moved is None:
@@ -190,6 +211,13 @@ class _Ways:
 
     def _way(self, begin: int, end: int, without: int) -> tuple[Link, ...]:
         """The fewest links from a node to another, none of them the client's."""
+        ways = self._ways(begin, without)
+        if end not in ways:
+            raise LabError("--scenario: no way leads from the client's link to the server")
+        return tuple(self._link(number) for number in ways[end])
+
+    def _ways(self, begin: int, without: int) -> Mapping[int, tuple[int, ...]]:
+        """The fewest links from a node to each other one, none of them the client's."""
         ways: dict[int, tuple[int, ...]] = {begin: ()}
         nodes = [begin]
         for node in nodes:
@@ -200,9 +228,7 @@ class _Ways:
                 for other in sorted(ends - set(ways)):
                     ways[other] = (*ways[node], number)
                     nodes.append(other)
-        if end not in ways:
-            raise LabError("--scenario: no way leads from the client's link to the server")
-        return tuple(self._link(number) for number in ways[end])
+        return ways
 
     def _link(self, number: int) -> Link:
         """The link with the values that the scenario gives it."""
@@ -211,14 +237,17 @@ class _Ways:
             raise LabError(
                 f"--scenario: link {link['name']}: a recording has no rate to compute with"
             )
-        rate, delay_ms = link["rate"], link["delay_ns"] / 1e6
-        text = (
-            f'title = "{number}"\n'
-            f'rate = {{ up = "{rate["up_bps"]} bit/s", down = "{rate["down_bps"]} bit/s" }}\n'
-            f'delay = "{delay_ms!r} ms"\noverhead = "{link["overhead_bytes"]} B"\n'
-            '[sources]\nrate = "the scenario"\ndelay = "the scenario"\noverhead = "the scenario"\n'
-        )
-        return Link(link["name"], self.files[number], text)
+        rate = link["rate"]
+        # All that the core's exchanges read of a link.
+        numbers = {
+            "rate": f'{{ up = "{rate["up_bps"]} bit/s", down = "{rate["down_bps"]} bit/s" }}',
+            "delay": f'"{link["delay_ns"] / 1e6!r} ms"',
+            "overhead": f'"{link["overhead_bytes"]} B"',
+            "access_time": f'"{link.get("access_ns", 0) / 1e6!r} ms"',
+        }
+        lines = [f'title = "{number}"', *(f"{key} = {value}" for key, value in numbers.items())]
+        lines += ["[sources]", *(f'{key} = "the scenario"' for key in numbers)]
+        return Link(link["name"], self.files[number], "\n".join(lines) + "\n")
 
 
 def _traffic(flow: Mapping[str, Any], seconds: float) -> Sequence[Traffic]:

@@ -42,13 +42,14 @@ class Verdict:
 @dataclass(frozen=True)
 class Block:
     """A building block: the properties that it `gives`, where those are claimed, its verdicts by
-    date."""
+    date. `named` is what layers of policies call it besides its name."""
 
     name: str
     title: str
     gives: tuple[str, ...]
     claims: str
     verdicts: tuple[Verdict, ...]
+    named: tuple[str, ...] = ()
 
     def on(self, day: date) -> Verdict | None:
         """The verdict of a day; None before the block existed."""
@@ -62,6 +63,11 @@ class Standings:
     revised: date
     properties: Mapping[str, str]
     blocks: Mapping[str, Block]
+
+    def of(self, word: str) -> Block | None:
+        """The block that a layer of a policy calls so: a method, a cipher, a version of TLS."""
+        found = (one for one in self.blocks.values() if word == one.name or word in one.named)
+        return next(found, None)
 
 
 @cache
@@ -79,7 +85,7 @@ def parse(file: str, text: str) -> Standings:
     properties = {name: str(what) for name, what in words.items()}
     blocks = table.tables("block", lambda one: _block(one, properties))
     table.done()
-    names = [block.name for block in blocks]
+    names = [name for block in blocks for name in (block.name, *block.named)]
     for name in names:
         if names.count(name) > 1:
             raise table.fault("block", f'the name "{name}" is used twice')
@@ -97,6 +103,7 @@ def _block(table: Table, properties: Mapping[str, str]) -> Block:
         gives,
         _filled(table, "claims"),
         table.tables("verdict", _verdict),
+        table.texts("named") if table.has("named") else (),
     )
     days = [one.since for one in block.verdicts]
     if not days:

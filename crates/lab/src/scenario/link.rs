@@ -31,7 +31,7 @@ pub struct Link {
     pub access_s: f64,
     /// Name of a recording of delivery opportunities that is used instead of the rate.
     pub trace: Option<String>,
-    /// Whether both directions share one wire; only the event kernel knows it.
+    /// Whether both directions share one wire. Message sequences go one way at a time anyway.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_half_duplex: bool,
 }
