@@ -22,10 +22,10 @@ from caravan.testbed.dot1x.method import (
     ServerIdentity,
 )
 from caravan.testbed.dot1x.network import STATION_INTERFACE
+from caravan.testbed.dot1x.scenarios import of_the_study
 from caravan.testbed.dot1x.subnets import (
     MN1,
     NODES,
-    SCENARIOS,
     Scenario,
     Servers,
     TwoSubnets,
@@ -41,6 +41,7 @@ from caravan.testbed.traffic import reach_each_other
 
 USER = "mobile@bench"
 IKE_PORTS = {500, 4500}
+SCENARIOS = of_the_study()
 
 
 def test_the_scenarios_are_those_of_the_paper() -> None:

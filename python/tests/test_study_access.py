@@ -4,13 +4,15 @@ paper P, computed and simulated.
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
+from wireless_study import cell
 
 import caravan.study
-from caravan import files
-from caravan.study import Outcome
+from caravan import _lab, files
+from caravan.study import Outcome, access, wireless
 
 STUDY = """
 name = "access"
@@ -27,6 +29,7 @@ set = { "flow.data.bytes" = "1 MB" }
 """
 PARTS = ("eap_start_ms", "eap_ms", "registration_ms", "key_exchange_ms", "authentication_ms")
 
+REQUEST = {"flows": False, "tunnel": "renewed"}
 OF_POLICIES: dict[str, set[str]] = {
     "pn-1": set(),
     "pn-5": {"eap_start_ms", "eap_ms"},
@@ -60,6 +63,21 @@ def test_model_and_simulation_agree(found: Outcome, policy: str) -> None:
         assert computed[metric] == pytest.approx(simulated[metric], rel=0.05)
     [rate] = [metric for metric in computed if metric.startswith("tcp_kbps:")]
     assert computed[rate] == pytest.approx(simulated[rate], rel=0.05)
+
+
+@pytest.mark.parametrize("policy", ["pn-1", "pn-12"])
+def test_an_authentication_away_is_the_sum_of_its_parts_but_discovery(policy: str) -> None:
+    _, (run,), _ = cell(policy=policy, scenario="m8", flows="no", tunnel="renewed")
+    answer = json.loads(_lab.Scenario(json.dumps({**run, "set": [*run["set"], "seed=1"]})).kernel())
+    for level, read in (("model", access.computed), ("simulate", access.simulated)):
+        own = {one.metric: one.value or 0.0 for one in read(answer[level])}
+        parts = sum(own[f"{name}:mn1"] for name in {"registration_ms", *OF_POLICIES[policy]})
+        assert own["authentication_ms:mn1"] == pytest.approx(parts, rel=1e-6)
+        assert own["discovery_ms:mn1"] > 0
+        # A cell of the study has the same in seconds.
+        told = wireless.computed({**REQUEST, "is_away": True}, level, [json.dumps(answer).encode()])
+        (whole,) = (one.value for one in told if one.metric == "authentication_s")
+        assert whole == pytest.approx(parts / 1e3, rel=1e-6)
 
 
 def test_the_messages_of_eap_md5_are_counted(found: Outcome) -> None:

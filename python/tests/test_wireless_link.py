@@ -25,6 +25,7 @@ from wireless_bed import (
     running,
     wep_keys,
 )
+from wireless_study import request
 
 from caravan import files
 from caravan.document import plain
@@ -56,7 +57,7 @@ from caravan.testbed.errors import NamespaceError
 from caravan.testbed.network import Network
 from caravan.testbed.process import CommandFailed
 from caravan.testbed.traffic import download, make_file, ping, serve_files
-from caravan.threeways.policies import air
+from caravan.threeways.policies import Setting
 
 PINGS = 5
 FILE_BYTES = 200_000
@@ -254,8 +255,7 @@ def test_forged_and_repeated_frames_are_dropped(security: LinkSecurity, output: 
 def test_one_airtime_carries_every_frame_of_an_access_point(
     output: Path,
 ) -> None:
-    link = files.find("link", "wifi-11b")
-    with running(output, static_wep(), air({"file": link.file, "text": link.text})) as bed:
+    with running(output, static_wep(), Setting.of(request()).air) as bed:
         found = ping(bed.s1, SERVER_ADDRESS, PINGS, payload_bytes=1000)
         # IP, ICMP, LLC and SNAP, WEP, header and FCS around 1000 octets, at 11 Mbit/s, and access.
         once_ms = 0.81 + (1000 + 28 + 8 + 8 + 24 + 4) * 8 / 11_000

@@ -6,19 +6,20 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
 from study_by_hand import value, written
+from wireless_study import copied, request
 
 import caravan.study
 from caravan.files import CATALOGUE
@@ -33,13 +34,14 @@ from caravan.testbed.capture import (
     IPPROTO_UDP,
     Frame,
 )
+from caravan.testbed.dot1x import policies as policy_files
+from caravan.testbed.dot1x import scenarios as scenario_files
 from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
 from caravan.testbed.dot1x.exchange import Tap
-from caravan.testbed.dot1x.ipsec import Proof
+from caravan.testbed.dot1x.ipsec import Ipsec
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import STATION_INTERFACE
-from caravan.testbed.dot1x.policies import POLICIES
-from caravan.testbed.dot1x.subnets import MN1, SCENARIOS, SECOND, Node, Subnet
+from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.isolation import OWNER_VARIABLE
@@ -85,12 +87,13 @@ over = { reading = ["m5", "m8"] }
 AIR_BYTES_S = 11e6 / 8
 OPEN = LinkSecurity("open", "")
 REGISTRATION_PORT, IKE_PORT = 434, 500
-RUN = Run(0.2, 0.0, 1)
+POLICIES = policy_files.of_the_study()
+SCENARIOS = scenario_files.of_the_study()
 
 
 @pytest.mark.root
 def test_a_slice_of_the_matrix_has_the_parts_of_its_policies(tmp_path: Path) -> None:
-    study = written(tmp_path, STUDY)
+    study = copied(tmp_path, STUDY)
     rows = caravan.study.run(study, directory=tmp_path / "out", level="testbed").rows
     for reading in ("m5", "m8"):
         for policy in ("pn-1", "pn-3", "pn-6", "pn-8"):
@@ -216,10 +219,10 @@ def test_wep_hides_in_the_air_what_an_open_network_shows(policy: str, tmp_path: 
 def test_a_tunnel_is_made_with_either_proof_and_group(
     group: str, is_signed: bool, bed: Bed
 ) -> None:
-    scenario = SCENARIOS[7]
-    with bed.cell(
-        POLICIES["pn-3"], scenario, proof=Proof(is_signed, group), is_renewed=True
-    ) as cell:
+    policy = replace(
+        POLICIES["pn-3"], ipsec=Ipsec(f"3des-sha1-{group}", f"3des-sha1-{group}", is_signed)
+    )
+    with bed.cell(policy, SCENARIOS[7], is_renewed=True) as cell:
         suite = cell.tunnels["mn1"].wait_for_event("established (deprecated")
         assert suite
         (established,) = (
@@ -236,7 +239,7 @@ def test_a_tunnel_is_made_with_either_proof_and_group(
 def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = written(tmp_path, STUDY)
+    study = copied(tmp_path, STUDY)
     call = (
         "import sys, caravan.study; "
         "caravan.study.run(caravan.study.load(sys.argv[1]), directory=sys.argv[2], level='testbed')"
@@ -268,7 +271,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_goes_on_where_it_was(
 
 @pytest.mark.root
 def test_a_run_that_is_told_to_end_cleans_up_and_says_so(tmp_path: Path) -> None:
-    study = written(tmp_path, STUDY)
+    study = copied(tmp_path, STUDY)
     program = Path(sys.executable).with_name("caravan-lab")
     argv = [program, "run", str(study.file), "-o", str(tmp_path / "out"), "--level", "testbed"]
     with subprocess.Popen(
@@ -358,9 +361,7 @@ def frame_s(added_bytes: int) -> float:
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> caravan.study.Outcome:
     folder = tmp_path_factory.mktemp("computed")
-    for name in ("policies", "scenarios"):
-        shutil.copytree(CATALOGUE / "studies/wireless-policies" / name, folder / name)
-    return caravan.study.run(written(folder, COMPUTED), directory=folder / "out")
+    return caravan.study.run(copied(folder, COMPUTED), directory=folder / "out")
 
 
 @pytest.mark.parametrize("level", ["model", "simulate"])
@@ -394,6 +395,22 @@ def test_what_a_policy_costs_is_simulated_as_it_is_computed(
         assert costs[0] < costs[1] < costs[0] + 1.5 * 1200
         return
     assert costs[1] == pytest.approx(costs[0], rel=0.05)
+
+
+@pytest.mark.parametrize("reading", ["m1", "m8"])
+@pytest.mark.parametrize("policy", ["pn-1", "pn-3", "tls-1.3"])
+def test_a_response_is_simulated_as_it_is_computed(
+    policy: str, reading: str, computed: caravan.study.Outcome
+) -> None:
+    rows = computed.rows
+    model, simulated = (
+        value(rows, "response_ms", level=level, policy=policy, reading=reading)
+        for level in ("model", "simulate")
+    )
+    assert simulated == pytest.approx(model, rel=0.01)
+    # A SYN of 52 bytes passes the air of both stations twice in M1, and so does its answer.
+    if (policy, reading) == ("pn-1", "m1"):
+        assert model == pytest.approx(4 * (0.81 + (52 + 36) * 8 / 11e3), rel=0.01)
 
 
 @pytest.mark.parametrize("level", ["model", "simulate"])
@@ -493,27 +510,24 @@ def test_the_policies_are_those_of_the_paper() -> None:
     assert [one.name for one in numbered if one.method is Method.TLS] == [
         f"pn-{number}" for number in (6, 8, 10, 12)
     ]
-    assert {one.name: one.integrity for one in numbered if one.integrity} == {
-        **dict.fromkeys(["pn-3", "pn-4", "pn-11", "pn-12"], "sha1"),
-        **dict.fromkeys(["pn-9", "pn-10"], "md5"),
+    assert {one.name: one.ipsec for one in numbered if one.ipsec} == {
+        name: Ipsec(f"3des-{integrity}-modp1536", f"3des-{integrity}-modp1536", is_signed=False)
+        for integrity, names in (
+            ("sha1", ("pn-3", "pn-4", "pn-11", "pn-12")),
+            ("md5", ("pn-9", "pn-10")),
+        )
+        for name in names
     }
     # EAP-MD5 yields no key, so WEP has a static one beside it.
     assert [one.name for one in numbered if one.is_dynamic] == ["pn-8", "pn-10", "pn-12"]
-
-
-def request(**changed: object) -> dict[str, object]:
-    settings = {"scenario": "m8", **changed}
-    path = CATALOGUE / "links/wifi-11b.toml"
-    link = {"name": "wifi-11b", "file": str(path), "text": path.read_text()}
-    return wireless.request(settings, "pn-3", link, RUN)  # type: ignore[arg-type]
 
 
 def test_the_air_is_that_of_the_links_file() -> None:
     found = Setting.of(request())
     assert found.air is not None
     assert found.air.arguments() == [
-        *["--rate", "11mbit", "--queue", "100", "--overhead", "4"],
-        *["--access-time", "810us", "--half-duplex", "--all-frames"],
+        *["--rate", "11000000bit", "--delay", "0ns", "--queue", "100", "--overhead", "4"],
+        *["--access-time", "810000ns", "--half-duplex", "--all-frames"],
     ]
     assert (found.scenario.name, found.policy.name, found.is_renewed) == ("m8", "pn-3", False)
     assert Setting.of(request(tunnel="renewed")).is_renewed
@@ -522,14 +536,14 @@ def test_the_air_is_that_of_the_links_file() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"scenario": "m10"}, "'m1'"),
+        ({"scenario": "m10"}, "m1"),
         ({"tunnel": "keep"}, "'kept'"),
         ({"proof": "ecdsa"}, "'psk'"),
         ({"group": "modp2048"}, "'modp1024'"),
         ({"flows": "maybe"}, "'yes'"),
     ],
 )
-def test_what_is_wrong_with_a_cell_is_named(changed: dict[str, str], said: str) -> None:
+def test_what_is_wrong_with_a_cell_is_named(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(StudyError, match=said):
         request(**changed)
 
@@ -816,7 +830,7 @@ def test_tls_protects_no_datagram(tmp_path: Path) -> None:
     text = STUDY.replace('"pn-1", "pn-3", "pn-6", "pn-8"', '"pn-1", "pn-3", "tls-1.2"')
     text = text.replace('"wifi-11b"', '"none"')
     rows = caravan.study.run(
-        written(tmp_path, text), directory=tmp_path / "out", level="testbed"
+        copied(tmp_path, text), directory=tmp_path / "out", level="testbed"
     ).rows
     own = set(rows[rows["policy"] == "tls-1.2"]["metric"])
     assert {"tcp_bytes_s", "tcp_cost_bytes_s", "authentication_s:tls"} <= own
@@ -824,11 +838,8 @@ def test_tls_protects_no_datagram(tmp_path: Path) -> None:
 
 
 def test_without_the_air_radios_are_as_fast_as_wires(tmp_path: Path) -> None:
-    folder = CATALOGUE / "studies/wireless-policies"
-    for name in ("policies", "scenarios"):
-        shutil.copytree(folder / name, tmp_path / name)
     text = COMPUTED.replace('"wifi-11b"', '"none"').replace('"pn-3", "pn-6", "tls-1.3"', '"pn-3"')
-    rows = caravan.study.run(written(tmp_path, text), directory=tmp_path / "out").rows
+    rows = caravan.study.run(copied(tmp_path, text), directory=tmp_path / "out").rows
     model, simulated = (rows[rows["level"] == level] for level in ("model", "simulate"))
     at = {"policy": "pn-1", "reading": "m1"}
     # Less than a wire of 100 Mbit/s, by the headers.

@@ -18,9 +18,11 @@ PARTS = {
     "registration_ms": "registration_s",
     "key_exchange_ms": "tunnel_s",
     "transport_ms": "transport_s",
-    "authentication_ms": "all_s",
 }
-"""Metrics of the parts, the last one their sum; a station has those that its policy has."""
+"""Metrics of the parts; a station has those that its policy has."""
+WHOLE, WHOLE_KEY = "authentication_ms", "all_s"
+"""The sum of the parts but discovery: a node looks for agents under every policy, and whether
+advertisements come soon is none of it. `authentication_s` of a wireless policy is the same."""
 COUNTS = {
     "access_frames": "frames",
     "access_bytes": "frame_bytes",
@@ -50,3 +52,6 @@ def _parts(one: Mapping[str, Any], state: str) -> Iterator[Measure]:
     for name, key in PARTS.items():
         if one[key] is not None:
             yield Measure(f"{name}:{one['station']}", one[key] * 1e3, state=state)
+    if one[WHOLE_KEY] is not None:
+        seconds = one[WHOLE_KEY] - (one["discovery_s"] or 0.0)
+        yield Measure(f"{WHOLE}:{one['station']}", seconds * 1e3, state=state)

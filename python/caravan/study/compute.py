@@ -170,6 +170,8 @@ def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, .
         kind = kinds.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
+        if kind == WIRELESS:
+            wireless.check(found.request["cell"])
         own = found.request["cell"] if kind in (WIRELESS, HOSTS) else found.request
         request = {"request": own, "program": tunnel.program()}
         return (Job(kind, canonical(request), KERNEL_WEIGHT),)

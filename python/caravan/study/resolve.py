@@ -359,14 +359,11 @@ def _wireless(cell: Cell, files: Files) -> ResolvedCell:
     text = None if link == FREE else files.text("link", link)
     settings = {**cell.settings, **cell.last}
     request = wireless.request(settings, point["policy"], text, cell.run)
-    runs: list[dict[str, Any]] = []
-    if set(cell.sweep.levels) - {"testbed"}:
-        file, scenario = files.scenario(request["scenario"])
-        base = {"file": file, "text": scenario, "catalogue": files.entries()}
-        runs = [{**base, "set": edits} for edits in wireless.edits(request)]
+    scenario = files.scenario(request["scenario"])
+    own, runs, content_hash = wireless.resolved(request, scenario, files.entries())
     return ResolvedCell(
         scenario=request["scenario"],
-        scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
+        scenario_hash=content_hash,
         cost_table=FREE,
         policy=request["policy"],
         device=FREE,
@@ -374,7 +371,7 @@ def _wireless(cell: Cell, files: Files) -> ResolvedCell:
         mips=None,
         rate_kbps=None,
         packet_bytes=None,
-        request={"cell": request, "runs": runs},
+        request={"cell": own, "runs": runs},
         document={},
     )
 

@@ -1,20 +1,26 @@
 """The policies and scenarios of paper P at three levels: the request of a cell, and its metrics.
 
-`testbed` measures with the real programs in namespaces (`caravan.threeways.policies`). `model` and
-`simulate` come from the native core, which has the study's scenario of the same name under the
-study's policy of the same name; there computing takes no time, and what this machine takes is added
-to the parts of an authentication (`prices`). Left out there: a tunnel that was kept on a roam.
+A cell is a scenario's file under a policy's file over a link's file, and all levels read the same
+texts. `testbed` measures with the real programs in namespaces (`caravan.threeways.policies`), and
+refuses what these cannot do. `model` and `simulate` come from the native core; there computing
+takes no time, and what this machine takes is added to the parts of an authentication (`prices`).
+Left out there: a tunnel that was kept on a roam.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from caravan.messages import unknown
+from caravan import _lab
+from caravan.document import Item, plain
+from caravan.messages import Refused, unknown
+from caravan.study.cells import canonical
 from caravan.study.metrics import Measure
 from caravan.study.parsed import Run
 from caravan.study.results import Row
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
 BASE = "pn-1"
 """The policy without security, against which costs are counted."""
 COSTS = {"tcp_bytes_s": "tcp_cost_bytes_s", "udp_bytes_s": "udp_cost_bytes_s"}
+PROOFS = {"psk": "psk", "rsa": "rsa2048"}
+"""What a reading says of IKE, in the words of policy files."""
+GROUP = re.compile(r"-(modp|ecp|curve)\w+$")
 SHORTEST_S, LONGEST_S = 0.2, 60.0
 YES, NO = "yes", "no"
 NODE, FLOW = "mn1", "data"
@@ -61,28 +70,25 @@ def request(
 ) -> dict[str, Any]:
     """A cell's request; an error names the key of the sweep that is to blame.
 
-    `link`: what the air carries; None: it is no limit.
+    `link`: what the air carries; None: it is no limit. `proof` and `group` are those of IKE if they
+    are not what the policy's file says.
     """
     from caravan.testbed.dot1x.ipsec import GROUPS  # noqa: PLC0415
-    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
-    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
     from caravan.threeways.policies import KEPT, RENEWED, RUNS  # noqa: PLC0415
 
-    scenarios = tuple(one.name for one in SCENARIOS)
     if "scenario" not in settings:
-        raise StudyError.edit("scenario", f"say which one: {', '.join(scenarios)}")
-    known = {"tunnel": KEPT, "proof": "psk", "group": GROUPS[-1], "flows": YES}
+        raise StudyError.edit("scenario", "say which one, such as m1")
+    known = {"tunnel": KEPT, "flows": YES}
     known |= {key: str(value) for key, value in settings.items() if key != "prices"}
-    for key, value, valid in (
-        ("policy", str(policy), tuple(POLICIES)),
-        ("scenario", known["scenario"], scenarios),
-        ("tunnel", known["tunnel"], (KEPT, RENEWED)),
-        ("proof", known["proof"], ("psk", "rsa")),
-        ("group", known["group"], GROUPS),
-        ("flows", known["flows"], (YES, NO)),
-    ):
-        if value not in valid:
-            raise StudyError.edit(key, unknown(key, value, valid))
+    choices = {
+        "tunnel": (KEPT, RENEWED),
+        "proof": tuple(PROOFS),
+        "group": GROUPS,
+        "flows": (YES, NO),
+    }
+    for key, valid in choices.items():
+        if key in known and known[key] not in valid:
+            raise StudyError.edit(key, unknown(key, known[key], valid))
     if run.replications not in RUNS:
         what = f"must be one of {', '.join(map(str, RUNS))}, found {run.replications}"
         raise StudyError.edit("replications", what)
@@ -99,17 +105,110 @@ def request(
     }
 
 
-def edits(request: Mapping[str, Any]) -> list[list[str]]:
-    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
-    runs of datagrams. TLS protects none."""
-    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
+Text = Mapping[str, str]
+"""A file in the native core's form."""
 
+
+def resolved(
+    request: Mapping[str, Any], scenario: tuple[str, str], catalogue: Sequence[Text]
+) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """A request with all texts of its cell, the runs of the native core, and a hash of all that
+    decides its results but the programs. `scenario`: file and text."""
+    file, text = scenario
+    read = _read_as(request, catalogue)
+    base = {"file": file, "text": text, "catalogue": read}
+    first = {**base, "set": _common(request) + _transfer(request)}
+    try:
+        document = json.loads(_lab.Scenario(canonical(first)).resolved())
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
+    own = document["scenario"]
+    flow = next((one for one in own["flows"] if one["name"] == FLOW), None)
+    if flow is None or own["nodes"][flow["from"]]["name"] != NODE:
+        what = f'{own["name"]} has no flow "{FLOW}" of a station {NODE}'
+        raise StudyError.edit("scenario", what)
+    named = {name for name, _ in own["files"]}
+    base["catalogue"] = [one for one in read if f"{one['kind']}/{one['name']}" in named]
+    cell = {**request, **_facts(document, flow["from"])}
+    runs = [{**base, "set": edits} for edits in _edits(cell)]
+    content = canonical(
+        {"cell": cell, "sets": [run["set"] for run in runs], "is": document["hash"]}
+    )
+    return {**cell, "run": runs[0]}, runs, hashlib.sha256(content.encode()).hexdigest()
+
+
+def _facts(document: Mapping[str, Any], node: int) -> dict[str, bool]:
+    """What the files say of the node that a cell is about."""
+    from caravan.testbed.dot1x.scenarios import is_away  # noqa: PLC0415
+
+    tunnels = document["graph"]["setup"]["tunnels"]
+    return {
+        "is_away": is_away(document, node),
+        "has_ipsec": any(one["from"] == node for one in tunnels),
+        "has_transport": bool(document["scenario"].get("transport")),
+    }
+
+
+def _read_as(request: Mapping[str, Any], catalogue: Sequence[Text]) -> list[Text]:
+    """The texts with IKE's proof and group as a reading has them, in the file that the policy's
+    layer `ipsec` names; a policy without one stays as it is."""
+    proof, group = request.get("proof"), request.get("group")
+    policies = {one["name"]: one for one in catalogue if one["kind"] == "policy"}
+    if request["policy"] not in policies:
+        raise StudyError.edit("policy", unknown("policy", request["policy"], sorted(policies)))
+    own = policies[request["policy"]]
+    layers = plain(own["file"], own["text"]).get("layer", [])
+    name = next((one.get("policy") for one in layers if one.get("kind") == "ipsec"), None)
+    if name is None or (proof is None and group is None):
+        return list(catalogue)
+    text = policies.get(name)
+    if text is None or "keys" not in plain(text["file"], text["text"]):
+        key = "group" if proof is None else "proof"
+        raise StudyError.edit(key, f"{name}, which {own['name']} names, is no file with [keys]")
+    for path in (("keys", "proof"), ("keys", "proposal"), ("suite",)):
+        before = Item.parse(text["file"], text["text"]).find(path).value
+        after = str(before)
+        if path == ("keys", "proof"):
+            after = PROOFS[proof] if proof else after
+        elif group:
+            after = GROUP.sub(f"-{group}", after)
+        text = {**text, "text": _with(text, path, after)}
+    return [text if one is policies[name] else one for one in catalogue]
+
+
+def _with(text: Text, path: tuple[str, ...], value: str) -> str:
+    """A text with another value at a key, everything else at its place."""
+    at = Item.parse(text["file"], text["text"]).find(path)
+    lines = text["text"].splitlines(keepends=True)
+    line, start = lines[at.line - 1], at.column - 1
+    pattern = rf"""({path[-1]}\s*=\s*)("[^"]*"|'[^']*')"""
+    lines[at.line - 1] = line[:start] + re.sub(pattern, rf'\g<1>"{value}"', line[start:], count=1)
+    changed = "".join(lines)
+    with contextlib.suppress(_lab.Refusal):
+        if Item.parse(text["file"], changed).find(path).value == value:
+            return changed
+    place = f"{text['file']}:{at.line}:{at.column}: {'.'.join(path)}"
+    raise StudyError(f"{place}: write it as a text on one line, so that a reading can change it")
+
+
+def _common(request: Mapping[str, Any]) -> list[str]:
     air = request["link"]
     name = WIRE if air is None else air["name"]
-    common = [f"policy={request['policy']}", *(f"link.{one}.link={name}" for one in AIRS)]
-    tcp = [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
-    if not request["flows"] or POLICIES[request["policy"]].transport:
-        return [common + tcp]
+    return [f"policy={request['policy']}", *(f"link.{one}.link={name}" for one in AIRS)]
+
+
+def _transfer(request: Mapping[str, Any]) -> list[str]:
+    return [f"flow.{FLOW}.bytes={request['seconds'] * TCP_BYTES_S:.0f} B"]
+
+
+def _edits(cell: Mapping[str, Any]) -> list[list[str]]:
+    """What a cell sets in its scenario, for each run of the native core: a transfer by TCP and two
+    runs of datagrams. TLS protects none."""
+    air, common = cell["link"], _common(cell)
+    tcp = common + _transfer(cell)
+    if not cell["flows"] or cell["has_transport"]:
+        return [tcp]
+    queue = None if air is None else plain(air["file"], air["text"]).get("queue")
     datagrams = [
         f"flow.{FLOW}.model=constant",
         f"flow.{FLOW}.bytes=",
@@ -117,10 +216,20 @@ def edits(request: Mapping[str, Any]) -> list[list[str]]:
         f"flow.{FLOW}.sizes.model=fixed",
         f"flow.{FLOW}.sizes.bytes={PACKET_BYTES} B",
         "link.*.queue=128000 B",
+        *(f"link.{one}.queue={queue}" for one in AIRS if queue is not None),
     ]
-    lengths = [FAST_S] if air is None else [SETTLED_S, SETTLED_S + _more_s(request)]
-    runs = ([*common, *datagrams, f"run.time={length:g} s"] for length in lengths)
-    return [common + tcp, *runs]
+    lengths = [FAST_S] if air is None else [SETTLED_S, SETTLED_S + _more_s(cell)]
+    return [tcp, *([*common, *datagrams, f"run.time={length:g} s"] for length in lengths)]
+
+
+def check(request: Mapping[str, Any]) -> None:
+    """Refuse what the testbed cannot do, before anything runs."""
+    from caravan.threeways.policies import Setting  # noqa: PLC0415
+
+    try:
+        Setting.of(request)
+    except (Refused, _lab.Refusal) as fault:
+        raise StudyError.of(fault) from None
 
 
 def computed(request: Mapping[str, Any], level: str, results: Sequence[bytes]) -> list[Measure]:
@@ -143,12 +252,10 @@ def _counted(metric: str, value: float, request: Mapping[str, Any], level: str) 
 def _admitted(request: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """The parts of the node's authentication; none if its tunnel was kept on a roam: the core lets
     a node come without one."""
-    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
     from caravan.threeways.policies import KEPT  # noqa: PLC0415
 
     (own,) = (one for one in run["admitted"] if one["station"] == NODE)
-    (is_roaming,) = (one.is_roaming for one in SCENARIOS if one.name == request["scenario"])
-    if is_roaming and own["tunnel_s"] is not None and request["tunnel"] == KEPT:
+    if request["is_away"] and own["tunnel_s"] is not None and request["tunnel"] == KEPT:
         return
     parts = {part: own[name] or 0.0 for part, name in PARTS.items()}
     if own["transport_s"] is not None:
@@ -183,9 +290,7 @@ def _carried(
 
 
 def _more_s(request: Mapping[str, Any]) -> float:
-    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
-
-    return MORE_IPSEC_S if POLICIES[request["policy"]].integrity else MORE_S
+    return MORE_IPSEC_S if request["has_ipsec"] else MORE_S
 
 
 def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,9 @@ KEY AUTHORITY]` prints `ready`, and then an answer as JSON for each line of its 
   WINDOW of them are under way, so that no queue overflows: the rate is that at which the path
   carries them. With `cut` the network may cut them into fragments. It tells how many bytes a second
   the other end reports.
+- `connect ADDRESS COUNT` connects by TCP, ends the connection, and connects again. It tells the
+  seconds of each, from the first packet to its answer; one that is not answered in `LOST_S` is
+  None.
 - `echo ADDRESS COUNT BYTES` sends datagrams, each when the last one has come back, and tells the
   seconds of each; one that does not come back in `LOST_S` is None.
 
@@ -49,6 +52,10 @@ TRIES = 20
 DATA, END, ECHO = 1, 2, 3
 IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 10, 0
 CUT = "cut"
+RESET = struct.pack("ii", 1, 0)
+"""Of SO_LINGER: to close a connection is to reset it."""
+ROUNDS_APART = 2
+"""Packets that go one way take less than so many rounds."""
 HEAD, REPORT = struct.Struct("!BxHIQ"), struct.Struct("!IIQQQ")
 """Of a datagram: its kind, after how many of them a report is wanted, its flow and number. Of a
 report: whether it answers an end, its flow, the last number, and how many datagrams and bytes came.
@@ -248,6 +255,24 @@ def echo(address: str, count: str, size: str) -> Answer:
     return {"seconds": found}
 
 
+def connect(address: str, count: str) -> Answer:
+    """Make connections by TCP, and reset each: that is one packet, and nobody answers it. The last
+    two packets of one have left the path before the next begins."""
+    found: list[float | None] = []
+    for _ in range(int(count)):
+        with socket.socket() as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            link.settimeout(LOST_S)
+            began = time.monotonic()
+            try:
+                link.connect((address, TCP_PORT))
+                found.append(time.monotonic() - began)
+            except OSError:
+                found.append(None)
+        time.sleep(ROUNDS_APART * (time.monotonic() - began))
+    return {"seconds": found}
+
+
 def obey(line: str, credentials: list[str]) -> Answer:
     """Carry an order out."""
     command, *words = line.split()
@@ -256,6 +281,8 @@ def obey(line: str, credentials: list[str]) -> Answer:
             return udp(*words)
         if command == "echo":
             return echo(*words)
+        if command == "connect":
+            return connect(*words)
         return tcp(command, credentials, *words)
     except (OSError, ValueError) as fault:
         return {"fault": f"{command}: {fault}"}

@@ -10,20 +10,24 @@ air at the same time, and the relay's part in a handshake of TLS.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from caravan.document import plain
+from caravan import _lab
 from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
-from caravan.testbed.dot1x.ipsec import Proof
-from caravan.testbed.dot1x.policies import POLICIES, Policy
-from caravan.testbed.dot1x.subnets import SCENARIOS, Scenario
+from caravan.testbed.dot1x.network import MTU_BYTES
+from caravan.testbed.dot1x.policies import Policy, policy
+from caravan.testbed.dot1x.scenarios import scenario
+from caravan.testbed.dot1x.subnets import Scenario
 from caravan.testbed.dot1x.wireless import FCS_BYTES, LinkSecurity, dynamic_wep, static_wep
+from caravan.testbed.dot1x.written import Catalogue, Written
 from caravan.testbed.errors import NamespaceError
+from caravan.testbed.graph import link_config
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.traffic_end import SEGMENT_BYTES
 from caravan.threeways.cases import QUANTILES, Value
@@ -32,11 +36,14 @@ SLOW, FAST = (32_768, 64), (262_144, 64)
 """Bytes in a sender's buffer of TCP, and datagrams under way by UDP: what the air carries while a
 busy machine lets a program wait, and enough for a path without it."""
 QUEUE = "100"
-"""Frames that wait for the air; a sender by UDP has fewer under way."""
-ECHOES, ECHO_BYTES = 20, 64
+"""Frames that wait for an air whose file has no `queue`; a sender by UDP has fewer under way."""
+HEADER_BYTES = 32
+"""Of 802.11 and LLC in a frame of the air: what a link's `overhead` has more is added."""
+RESPONSES = 20
 RUNS = (1, *QUANTILES)
 TRIES = 2
 """A cell that fails is tried once more, in a network of its own."""
+AIR = "air1"
 KEPT, RENEWED = "kept", "renewed"
 LATE_PARTS = ("start", "eap", "registration", "ike")
 """The parts of an authentication that wait for frames of the air."""
@@ -58,45 +65,53 @@ class Setting:
     runs: int
     has_flows: bool
     is_renewed: bool
-    proof: Proof
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Self:
-        """From a study's request."""
-        (scenario,) = (one for one in SCENARIOS if one.name == request["scenario"])
+        """From a study's request; `Refused` names file and key of what the testbed cannot do."""
+        run = request["run"]
+        resolved = json.loads(_lab.Scenario(json.dumps(run)).resolved())
+        link = request["link"]
         return cls(
-            policy=POLICIES[request["policy"]],
-            scenario=scenario,
-            air=air(request["link"]),
+            policy=policy(request["policy"], run["catalogue"]),
+            scenario=scenario(run, resolved, has_air=link is not None),
+            air=None if link is None else air(link, resolved, run["catalogue"]),
             seconds=request["seconds"],
             runs=request["runs"],
             has_flows=request["flows"],
             is_renewed=request["tunnel"] == RENEWED,
-            proof=Proof(request["proof"] == "rsa", request["group"]),
         )
 
 
-def air(link: Mapping[str, str] | None) -> LinkConfig | None:
-    """The options of `caravan link` for a link's file."""
-    if link is None:
-        return None
-    table = plain(link["file"], link["text"])
-    return LinkConfig(
-        rate=_joined(table["rate"]),
-        # Frames of the air have their headers; what they lack is the frame check sequence.
-        overhead=FCS_BYTES,
-        has_all_frames=True,
-        access_time=_joined(table["access_time"]) if "access_time" in table else None,
-        delay=_joined(table["delay"]) if "delay" in table else None,
-        is_half_duplex=bool(table.get("half_duplex", False)),
-        queue=QUEUE,
+def air(link: Mapping[str, str], resolved: Mapping[str, Any], catalogue: Catalogue) -> LinkConfig:
+    """The options of `caravan link` for a link's file, which the airs of a resolved scenario have;
+    `Refused` names file and key of what the testbed cannot do."""
+    text = Written.of(link)
+    own, told = (
+        next(one for one in document["links"] if one["name"] == AIR)
+        for document in (resolved["graph"], resolved["scenario"])
     )
-
-
-def _joined(value: str) -> str:
-    """A value in the program's words: `11mbit` for "11 Mbit/s", `810us` for "810 us"."""
-    number, unit = value.split()
-    return number + unit.removesuffix("/s").lower()
+    if told["mtu_bytes"] not in (None, MTU_BYTES):
+        what = f"stations of the testbed have {MTU_BYTES} B, found {told['mtu_bytes']:g} B"
+        raise text.fault(("mtu",), what)
+    if told["overhead_bytes"] < HEADER_BYTES + FCS_BYTES:
+        least = HEADER_BYTES + FCS_BYTES
+        what = f"a frame of the testbed has {least} B of 802.11, found {told['overhead_bytes']:g} B"
+        raise text.fault(("overhead",), what)
+    traces = {one["name"]: Path(one["file"]) for one in catalogue if one["kind"] == "trace"}
+    config = link_config(own, traces, is_changing=True)
+    assert config is not None, "a link that changes has a relay"
+    # The left end of the relay is the access point: what comes from there goes down.
+    is_same = config.rate == config.rate_back
+    return replace(
+        config,
+        rate=config.rate_back,
+        rate_back=None if is_same else config.rate,
+        # Frames of the air have their headers; what they lack is the frame check sequence.
+        overhead=round(told["overhead_bytes"]) - HEADER_BYTES,
+        has_all_frames=True,
+        queue=config.queue if own["queue_bytes"] else QUEUE,
+    )
 
 
 def security_of(policy: Policy) -> LinkSecurity:
@@ -155,9 +170,7 @@ def _measured(bed: Bed, setting: Setting) -> list[Value]:
     found: list[Value] = []
     setups: list[float] = []
     for _ in range(1 if setting.has_flows else setting.runs):
-        with bed.cell(
-            setting.policy, setting.scenario, proof=setting.proof, is_renewed=setting.is_renewed
-        ) as cell:
+        with bed.cell(setting.policy, setting.scenario, is_renewed=setting.is_renewed) as cell:
             arrivals.append(cell.arrival)
             if setting.has_flows:
                 found = list(_flows(cell, setting, setups))
@@ -212,10 +225,10 @@ def _harness(arrival: Arrival) -> dict[str, float]:
 
 
 def _flows(cell: Cell, setting: Setting, setups: list[float]) -> Iterator[Value]:
-    echoes = cell.order("echo", ECHOES, ECHO_BYTES)["seconds"]
-    came = [one for one in echoes if one is not None]
+    responses = cell.order("connect", RESPONSES)["seconds"]
+    came = [one for one in responses if one is not None]
     if not came:
-        raise NamespaceError("no datagram came back")
+        raise NamespaceError("no connection was made")
     yield _median("response_ms", [one * 1e3 for one in came])
     buffer, window = SLOW if setting.air else FAST
     kinds: list[tuple[str, str, tuple[int, ...]]] = [

@@ -26,10 +26,8 @@ from caravan.testbed.connection import PublicKey
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.exchange import Tap
 from caravan.testbed.dot1x.ipsec import (
-    PRE_SHARED,
     Ends,
     NodeTunnel,
-    Proof,
     gateway_file,
     led,
     node_file,
@@ -203,7 +201,6 @@ class Bed:
         policy: Policy,
         scenario: Scenario,
         *,
-        proof: Proof = PRE_SHARED,
         is_renewed: bool = False,
     ) -> Iterator[Cell]:
         """A policy in a scenario, at both ends if both have a radio link.
@@ -211,7 +208,7 @@ class Bed:
         `is_renewed`: a tunnel is made anew after a roam; else it is kept.
         """
         with contextlib.ExitStack() as own:
-            cell = Cell(self, policy, scenario, proof, own)
+            cell = Cell(self, policy, scenario, own)
             for node in NODES:
                 if node.role == scenario.correspondent:
                     cell.arrive(node, node.home)
@@ -279,14 +276,12 @@ class Cell:
         bed: Bed,
         policy: Policy,
         scenario: Scenario,
-        proof: Proof,
         running: contextlib.ExitStack,
     ) -> None:
         self.bed = bed
         self.policy = policy
         self.scenario = scenario
         self.tunnels: dict[str, NodeTunnel] = {}
-        self._proof = proof
         self._running = running
         self._stations: dict[str, Supplicant] = {}
 
@@ -297,7 +292,7 @@ class Cell:
     def cpu_s(self) -> dict[str, float]:
         """Processor time so far in seconds: `ipsec`, of the tunnels and their gateways; `link`, of
         the ends of wireless links; `cipher`, the part of that in which they protect frames."""
-        gateways = self.bed.gateways.values() if self.policy.integrity else ()
+        gateways = self.bed.gateways.values() if self.policy.ipsec else ()
         reports = self.bed.cipher.status().values()
         return {
             "ipsec": sum(one.cpu_s() for one in (*self.tunnels.values(), *gateways)),
@@ -350,7 +345,7 @@ class Cell:
     def make_tunnel(self, node: Node) -> tuple[float, float] | None:
         """Make a node's tunnel, if the policy has one and it has none yet: when IKE began and
         ended, in seconds since the epoch."""
-        if not self.policy.integrity or node.role in self.tunnels:
+        if self.policy.ipsec is None or node.role in self.tunnels:
             return None
         roles, home = self.bed.network.roles, node.home
         host = roles[node.role]
@@ -358,7 +353,7 @@ class Cell:
         gateway = roles[f"gw{home.number}"]
         if self.bed.is_at_home(node):
             _know(host, home.gateway)
-        file = node_file(host, node, self._proof, self.policy.integrity, self.bed.keys)
+        file = node_file(host, node, self.policy.ipsec, self.bed.keys)
         self._running.enter_context(led(host, node.address, gateway, neighbours))
         tunnel = NodeTunnel(host, file)
         self._running.enter_context(tunnel)

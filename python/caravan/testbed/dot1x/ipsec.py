@@ -30,7 +30,9 @@ NETWORKS = "10.18.0.0/16"
 NODE_KEY = SharedKey("a key of a gateway and its nodes, long enough to be none of a dictionary")
 GROUPS = ("modp1024", "modp1536")
 """Those of FreeS/WAN."""
-INTEGRITIES = ("sha1", "md5")
+PROPOSALS = tuple(f"3des-{hash_name}-{group}" for hash_name in ("sha1", "md5") for group in GROUPS)
+"""What a gateway takes in both phases: a child has perfect forward secrecy, which FreeS/WAN had by
+default."""
 MARK, TABLE, TUN = 0x00CA_7A4B, 222, "ipsec0"
 """Of the process with the tunnel, beside those of the process of Mobile IP."""
 MOBILE_MARK = 0x00CA_7A4A
@@ -40,15 +42,13 @@ CHILD_UP = "child established"
 
 
 @dataclass(frozen=True)
-class Proof:
-    """How both ends of a tunnel prove who they are, and in which group they agree on keys."""
+class Ipsec:
+    """A tunnel: the proposal of IKE, the suite of ESP, and whether both ends prove by RSA
+    signatures who they are, or by a pre-shared key."""
 
+    proposal: str
+    suite: str
     is_signed: bool
-    group: str
-
-
-PRE_SHARED = Proof(is_signed=False, group="modp1536")
-"""The default of this testbed; FreeS/WAN offered this group first."""
 
 
 @dataclass(frozen=True)
@@ -59,48 +59,42 @@ class Ends:
     nodes: Mapping[str, PublicKey]
 
 
-def esp(integrity: str, group: str) -> str:
-    """The proposal of a child with perfect forward secrecy, which FreeS/WAN had by default."""
-    return f"3des-{integrity}-{group}"
-
-
 def gateway_file(host: Host, subnet: Subnet, nodes: Sequence[Node], ends: Ends) -> Path:
     """Write the configuration of a subnet's gateway for its nodes."""
     tables: dict[str, dict[str, Any]] = {}
     for node in nodes:
         for is_signed in (False, True):
             name = f"{node.role}-{'rsa' if is_signed else 'psk'}"
-            tables[f"connections.{name}"] = _phase_1(is_signed, GROUPS) | {
+            tables[f"connections.{name}"] = _phase_1(PROPOSALS) | {
                 "local_addrs": [subnet.gateway],
                 # Nodes without a tunnel, of other policies, are reached in clear.
                 "on_failure": "pass",
                 "local": _own(is_signed, host.role),
                 "remote": _peer(is_signed, node.role),
             }
-            proposals = [esp(integrity, group) for integrity in INTEGRITIES for group in GROUPS]
             tables[f"connections.{name}.children.net"] = {
                 "local_ts": [NETWORKS],
                 "remote_ts": [f"{node.address}/32"],
-                "esp_proposals": proposals,
+                "esp_proposals": list(PROPOSALS),
             }
     return _write(host, tables, ends.gateways[subnet.number])
 
 
-def node_file(host: Host, node: Node, proof: Proof, integrity: str, ends: Ends) -> Path:
+def node_file(host: Host, node: Node, own: Ipsec, ends: Ends) -> Path:
     """Write a node's configuration."""
     tables: dict[str, dict[str, Any]] = {
         "daemon": {"tun": TUN, "fwmark": MARK, "table": TABLE, "user": "root"},
-        "connections.ipsec": _phase_1(proof.is_signed, (proof.group,))
+        "connections.ipsec": _phase_1((own.proposal,))
         | {
             "local_addrs": [node.address],
             "remote_addrs": [node.home.gateway],
-            "local": _own(proof.is_signed, node.role),
-            "remote": _peer(proof.is_signed, f"gw{node.home.number}"),
+            "local": _own(own.is_signed, node.role),
+            "remote": _peer(own.is_signed, f"gw{node.home.number}"),
         },
         "connections.ipsec.children.net": {
             "local_ts": [f"{node.address}/32"],
             "remote_ts": [NETWORKS],
-            "esp_proposals": [esp(integrity, proof.group)],
+            "esp_proposals": [own.suite],
         },
     }
     return _write(host, tables, ends.nodes[node.role])
@@ -156,13 +150,13 @@ def _rules(host: Host, change: str, rules: Sequence[str]) -> None:
     host.run(["ip", "-batch", str(path)])
 
 
-def _phase_1(is_signed: bool, groups: Sequence[str]) -> dict[str, Any]:
+def _phase_1(proposals: Sequence[str]) -> dict[str, Any]:
     return {
         "aggressive": False,
         "legacy": True,
         # ESP as IP protocol 50: there is no NAT.
         "encap": False,
-        "proposals": [f"3des-sha1-{group}" for group in groups],
+        "proposals": list(proposals),
     }
 
 

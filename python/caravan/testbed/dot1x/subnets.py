@@ -96,6 +96,17 @@ class Subnet:
         """The access point's name among the hosts."""
         return f"ap{self.number}"
 
+    @property
+    def hosts(self) -> dict[str, str]:
+        """Its wired hosts beside the router, by name."""
+        addresses = {
+            "ha": self.home_agent,
+            "fa": self.foreign_agent,
+            "gw": self.gateway,
+            "cn": self.correspondent,
+        }
+        return {f"{role}{self.number}": address for role, address in addresses.items()}
+
     def node(self, number: int) -> str:
         """A home address."""
         return f"{self._first}.{number}"
@@ -126,7 +137,8 @@ class Node:
 MN1, MN2, MN3 = Node("mn1", FIRST, 17), Node("mn2", FIRST, 18), Node("mn3", SECOND, 17)
 FN1 = Node("fn1", FIRST, 9, is_fixed=True)
 NODES = (MN1, MN2, MN3, FN1)
-HOME_AGENT1, CORRESPONDENT1 = ("ha1", FIRST.home_agent), ("cn1", FIRST.correspondent)
+ROUTERS_SUITE = "aes128-sha256-modp2048"
+"""Of the tunnel between the routers, in both phases."""
 
 
 @dataclass(frozen=True)
@@ -143,26 +155,6 @@ class Scenario:
     def is_roaming(self) -> bool:
         """Whether the node is not at home."""
         return self.at != self.mobile.home
-
-
-def _scenario(name: str, at: Subnet, correspondent: Node | tuple[str, str]) -> Scenario:
-    if isinstance(correspondent, Node):
-        correspondent = correspondent.role, correspondent.address
-    return Scenario(name, MN1, at, *correspondent)
-
-
-SCENARIOS = (
-    _scenario("m1", FIRST, MN2),
-    _scenario("m2", FIRST, HOME_AGENT1),
-    _scenario("m3", FIRST, FN1),
-    _scenario("m4", FIRST, MN3),
-    _scenario("m5", FIRST, CORRESPONDENT1),
-    _scenario("m6", SECOND, MN2),
-    _scenario("m7", SECOND, FN1),
-    _scenario("m8", SECOND, CORRESPONDENT1),
-    _scenario("m9", SECOND, MN3),
-)
-"""Those of the paper: m1 to m5 at home, m6 to m9 away."""
 
 
 class TwoSubnets(Airs):
@@ -188,12 +180,7 @@ class TwoSubnets(Airs):
             self._wire(router, "wan0", "wan", f"{subnet.outer}/24")
             _route(router)
             yield router
-            for role, address in (
-                (f"ha{subnet.number}", subnet.home_agent),
-                (f"fa{subnet.number}", subnet.foreign_agent),
-                (f"gw{subnet.number}", subnet.gateway),
-                (f"cn{subnet.number}", subnet.correspondent),
-            ):
+            for role, address in subnet.hosts.items():
                 host = self.host(role)
                 self._wire(host, "lan0", lan, f"{address}/24")
                 host.add_route("default", subnet.router)
@@ -360,7 +347,8 @@ def _gateway(router: Host, subnet: Subnet) -> Caravan:
         name="subnets",
         is_aggressive=False,
         is_legacy=False,
-        proposals="aes128-sha256-modp2048",
+        proposals=ROUTERS_SUITE,
+        esp_proposals=ROUTERS_SUITE,
         local_ts=own.network,
         remote_ts=other.network,
     )
@@ -368,3 +356,12 @@ def _gateway(router: Host, subnet: Subnet) -> Caravan:
         connection = replace(connection, remote_addrs=other.outer)
     gateway = Caravan(router, connection)
     return gateway.wait_ready() if subnet == FIRST else gateway
+
+
+def __getattr__(name: str) -> tuple[Scenario, ...]:
+    """`SCENARIOS`: those of the study in the catalogue, read when somebody asks."""
+    if name != "SCENARIOS":
+        raise AttributeError(name)
+    from caravan.testbed.dot1x.scenarios import of_the_study  # noqa: PLC0415
+
+    return of_the_study()
