@@ -11,6 +11,7 @@ from typing import cast
 import pandas as pd
 import pytest
 from study_by_hand import value, written
+from wireless_study import copied
 
 import caravan.study
 from caravan.files import CATALOGUE
@@ -92,7 +93,7 @@ def seconds_of(row: Row) -> float:
 
 
 def found(tmp_path: Path, *rows: Row) -> dict[str, Row]:
-    study = written(tmp_path, STUDY)
+    study = copied(tmp_path, STUDY)
     own = [row for row in priced(study, rows) if row.sweep == "arrivals"]
     return {row.metric: row for row in own if row.level == "model"}
 

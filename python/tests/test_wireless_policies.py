@@ -563,7 +563,7 @@ def test_a_run_that_cannot_be_is_named(run: Run, said: str) -> None:
         (
             'grid = { policy = ["pn-1", "pn-3", "pn-6", "pn-8"], link',
             "grid = { link",
-            "policies of paper P",
+            "policies in layers",
         ),
         ("replications = 2\n", 'replications = 2\nset = { scenery = "m1" }\n', "'scenario'"),
         ('levels = ["testbed"]', 'levels = ["tandem"]', "'testbed'"),

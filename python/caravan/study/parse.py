@@ -174,7 +174,7 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 if measure == STACK and axis == "policy":
                     held = "layers of stacks.toml"
                 if measure == WIRELESS and axis == "policy":
-                    held = "policies of paper P, such as pn-1"
+                    held = "policies in layers, such as pn-1"
                 what = f'"{measure}" needs the axis "{axis}": {held}'
                 raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:

@@ -12,14 +12,19 @@ Left out: the work of TLS between the ends of a flow, which only the testbed has
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 
+from caravan import _lab
+from caravan.document import plain
 from caravan.study.metrics import LOWER
 from caravan.study.parsed import LEVELS, WIRELESS, Study, Sweep
+from caravan.study.resolve import Files
 from caravan.study.results import Row
 from caravan.study.text import Value
+from caravan.study.wireless import NODE
 
 TOTAL = "authentication_s"
 COMPUTING = "computing_s"
@@ -38,6 +43,33 @@ class _Price:
     half: float
 
 
+class Told:
+    """What the files of a study say of policies and scenarios."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._catalogue = files.entries()
+        self._away: dict[str, bool] = {}
+
+    def method(self, policy: str) -> str:
+        """The exchanges of a policy's access; empty without them."""
+        text = self._files.text("policy", policy)
+        layers = plain(text["file"], text["text"]).get("layer", [])
+        return str(next((one["method"] for one in layers if one["kind"] == "access"), ""))
+
+    def is_away(self, scenario: str) -> bool:
+        """Whether the node begins away from home."""
+        from caravan.testbed.dot1x.scenarios import is_away  # noqa: PLC0415
+
+        if scenario not in self._away:
+            file, text = self._files.scenario(scenario)
+            asked = {"file": file, "text": text, "set": [], "catalogue": self._catalogue}
+            found = json.loads(_lab.Scenario(json.dumps(asked)).resolved())
+            names = [node["name"] for node in found["scenario"]["nodes"]]
+            self._away[scenario] = is_away(found, names.index(NODE))
+        return self._away[scenario]
+
+
 def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
     """The rows, with the work of this machine in computed times of sweeps with `prices`, and what
     these then have more than the testbed. Without prices in this run such times are the least."""
@@ -46,26 +78,23 @@ def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
         for one in study.sweeps
         if one.measure == WIRELESS and "prices" in one.settings
     }
-    prices = {name: _prices(study, one, rows) for name, one in naming.items()}
+    told = Told(Files.of(study))
+    prices = {name: _prices(study, one, rows, told) for name, one in naming.items()}
     found = []
     for row in rows:
         sweep = naming.get(row.sweep)
         if sweep is None or row.level == TESTBED or row.metric.partition(":")[0] != TOTAL:
             found.append(row)
         elif row.metric != TOTAL:
-            price = prices[sweep.name].get(key(row, _settings(sweep, row.reading)))
+            price = prices[sweep.name].get(key(row, _settings(sweep, row.reading), told))
             found += _part(row, price)
     return found + _totals(found, naming) + _apart(found, naming)
 
 
-def key(row: Row, settings: Mapping[str, Value]) -> Key:
+def key(row: Row, settings: Mapping[str, Value], told: Told) -> Key:
     """What the work of a row's part depends on."""
-    from caravan.testbed.dot1x.policies import POLICIES  # noqa: PLC0415
-    from caravan.testbed.dot1x.subnets import SCENARIOS  # noqa: PLC0415
-
     part = row.metric.partition(":")[2]
-    policy = POLICIES[str(row.policy)]
-    (is_away,) = (one.is_roaming for one in SCENARIOS if one.name == settings["scenario"])
+    method, is_away = told.method(str(row.policy)), told.is_away(str(settings["scenario"]))
     place = "away" if is_away else "at home"
     if part == "ike":
         return (part, place, str(settings["proof"]), str(settings["group"]))
@@ -73,10 +102,10 @@ def key(row: Row, settings: Mapping[str, Value]) -> Key:
         return (part, place)
     if part == "start":  # the identity, whatever the method
         return (part,)
-    return (part, policy.method.value if policy.method else "")
+    return (part, method)
 
 
-def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price]:
+def _prices(study: Study, sweep: Sweep, rows: Sequence[Row], told: Told) -> dict[Key, _Price]:
     """The work of each part that takes some, measured less computed."""
     own = {name: study.sweep(name) for name in sweep.priced_by}
     computed = {
@@ -91,7 +120,9 @@ def _prices(study: Study, sweep: Sweep, rows: Sequence[Row]) -> dict[Key, _Price
         if row.sweep in own and is_part and row.value and rounds_s is not None:
             half = 0.0 if row.ci95_high is None else row.ci95_high - row.value
             price = _Price(row.value - rounds_s, half)
-            found.setdefault(key(row, _settings(own[row.sweep], row.reading)), []).append(price)
+            found.setdefault(key(row, _settings(own[row.sweep], row.reading), told), []).append(
+                price
+            )
     return {one: _middle(prices) for one, prices in found.items()}
 
 

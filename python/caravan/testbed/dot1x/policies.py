@@ -130,10 +130,3 @@ def of_the_study() -> dict[str, Policy]:
     catalogue = list(texts.values())
     layered = (one for one in texts if "layer" in Written.of(texts[one]).values)
     return {one: policy(one, catalogue) for one in layered}
-
-
-def __getattr__(name: str) -> dict[str, Policy]:
-    """`POLICIES`: those of the study in the catalogue, read when somebody asks."""
-    if name != "POLICIES":
-        raise AttributeError(name)
-    return of_the_study()

@@ -356,12 +356,3 @@ def _gateway(router: Host, subnet: Subnet) -> Caravan:
         connection = replace(connection, remote_addrs=other.outer)
     gateway = Caravan(router, connection)
     return gateway.wait_ready() if subnet == FIRST else gateway
-
-
-def __getattr__(name: str) -> tuple[Scenario, ...]:
-    """`SCENARIOS`: those of the study in the catalogue, read when somebody asks."""
-    if name != "SCENARIOS":
-        raise AttributeError(name)
-    from caravan.testbed.dot1x.scenarios import of_the_study  # noqa: PLC0415
-
-    return of_the_study()
