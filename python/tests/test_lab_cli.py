@@ -340,6 +340,12 @@ def test_a_policy_is_shown_if_and_only_if_it_can_be_simulated(tmp_path: Path) ->
         assert one == other and why in one
     policy.write_text(f'name = "own"\ntitle = "Own"\nlegacy = true\n[[layer]]\n{md5}')
     assert answer("show", str(policy))["is_forbidden"]
+    # A file that a layer names is beside the policy, wherever the program runs.
+    (tmp_path / "inner.toml").write_text('name = "inner"\ntitle = "In"\nsuite = "3des-sha1"\n')
+    layer = 'legacy = true\n[[layer]]\nkind = "ipsec"\npolicy = "inner.toml"\n'
+    policy.write_text(f'name = "own"\ntitle = "Own"\n{layer}')
+    (found,) = answer("show", str(policy))["layers"]
+    assert (found["suite"], found["key_exchange"]) == ("legacy", None)
 
 
 def test_a_layer_of_tls_is_judged_by_its_suite_too(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def _layer(entry: Entry, layer: Mapping[str, Any]) -> dict[str, Any]:
     found = {"kind": kind, "what": ", ".join(words)}
     if kind == "ipsec":
         (name,) = words
-        path = core.beside(entry, f"{name}.toml")
+        path = core.beside(entry, name) or core.beside(entry, f"{name}.toml")
         policy = core.find("policy", str(path) if path else name)
         row = next(row for row in core.listing("policy", [policy]) if row["name"] == policy.name)
         return {**found, **_with_keys(told(row))}
