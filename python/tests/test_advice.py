@@ -192,6 +192,41 @@ def test_an_answer_carries_its_day_and_that_of_the_table() -> None:
     assert f"As of 2027-01-01, by the standings of {REVISED}. What was published later" in out
 
 
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("advise-vehicle", ("--must", "hides-addresses")),
+        ("advise-scanner", ("--must", "identity-hiding")),
+        ("advise-sensor", ("--must", "hides-addresses", "--budget", "setup=2s")),
+    ],
+)
+def test_if_nothing_more_can_be_bought_no_stack_that_fits_has_more(
+    scenario: str, words: tuple[str, ...]
+) -> None:
+    found = answer(scenario, *words)
+    fitting = [one for one in found["stacks"] if one["fits"]]
+    best = fitting[0]
+    assert best["stack"] == found["answer"]
+    dearer = [one for one in fitting[1:] if has_more(one, best)]
+    assert (found["next"] or {}).get("stack") == (dearer[0]["stack"] if dearer else None)
+    _, out, _ = lab("--scenario", scenario, "--as-of", TODAY, *words)
+    assert ("No dearer stack that fits has another property" in out) == (not dearer)
+
+
+def has_more(one: dict[str, Any], best: dict[str, Any]) -> bool:
+    """Whether a stack has what its verdict, its properties or its times are worth."""
+    if not set(one["gives"]) <= set(best["gives"]):
+        return True
+    own, its = best["cost"], one["cost"]
+    for name in ("gap", "setup", "device"):
+        key = f"{name}_ms"
+        is_known = own[key] is not None and its[key] is not None
+        is_vague = name in its["least"] and name not in own["least"]
+        if is_known and not is_vague and its[key] < 0.9 * own[key]:
+            return True
+    return VERDICTS.index(one["standing"]) > VERDICTS.index(best["standing"])
+
+
 # Words
 
 

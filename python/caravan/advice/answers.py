@@ -186,8 +186,8 @@ def sentences(advice: Advice) -> Iterator[str]:
 
 
 NO_NEXT = (
-    "No dearer stack that fits has another property, a better standing, or a shorter gap, setup or "
-    "time of the device."
+    "No dearer stack that fits has another property, a better standing, or a gap, setup or time of "
+    "the device that is known to be shorter by a tenth."
 )
 
 
