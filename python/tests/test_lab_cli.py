@@ -11,12 +11,15 @@ import struct
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from caravan.advice.answers import spoken
+from caravan.advice.standings import standings
 from caravan.files import CATALOGUE
 from caravan.lab import core
 from caravan.lab.ask import AskRequest
@@ -305,14 +308,61 @@ def test_a_list_of_methods_is_judged_by_each_of_them(tmp_path: Path) -> None:
     found = shown('["wifi-rsn", "eap-peap", "wifi-four-way-pmf"]')
     assert (found["what"], found["standing"]) == (
         "wifi-rsn, eap-peap, wifi-four-way-pmf",
-        "current",
+        "not judged",
     )
-    assert "PEAP with MS-CHAPv2: allowed by draft-kamath-pppext-peapv0-00" in found["why"]
+    assert "PEAP with MS-CHAPv2: no standard judges it; it is described in draft-" in found["why"]
     assert shown('["eap-tls-p256", "wifi-four-way"]')["standing"] == "current"
     assert shown('["eap-ttls-pap", "eap-md5"]')["is_forbidden"]
     assert shown('["eap-tls", "wifi-four-way-tkip"]')["standing"] == "legacy"
     assert shown('["eap-tls", "tls13"]')["standing"] == "current"
     assert shown('["eap-tls", "mobile-ip", "socks5-password"]')["standing"] == "not judged"
+    shown('["eap-tls", "wifi-four-way"]')
+    assert "access  eap-tls, wifi-four-way  current" in lab("show", str(policy)).stdout
+
+
+def test_a_policy_is_shown_if_and_only_if_it_can_be_simulated(tmp_path: Path) -> None:
+    policy = tmp_path / "own.toml"
+
+    def said(layer: str, head: str = "") -> list[str]:
+        policy.write_text(f'name = "own"\ntitle = "Own"\n{head}[[layer]]\n{layer}')
+        return [refusal("show", str(policy)), refusal("simulate", "m1", "--suite", str(policy))]
+
+    md5 = 'kind = "access"\nmethod = ["eap-md5", "wifi-four-way"]\n'
+    tls = 'kind = "transport"\nversion = "tls-1.2"\nsuite = "3des-sha1"\nmethod = "tls12"\n'
+    for layer, why in (
+        (md5, "layer.0.method.0: legacy = true is needed for eap-md5"),
+        (tls, "legacy = true is needed for 3des-sha1"),
+        ('kind = "access"\nmethod = 5\n', "must be text, found a whole number"),
+        ('kind = "acces"\nmethod = "eap-tls"\n', "'acces'"),
+        ('kind = "ipsec"\npolicy = "des-md5"\n', "legacy = true is needed for des-md5"),
+    ):
+        one, other = said(layer)
+        assert one == other and why in one
+    policy.write_text(f'name = "own"\ntitle = "Own"\nlegacy = true\n[[layer]]\n{md5}')
+    assert answer("show", str(policy))["is_forbidden"]
+    # A file that a layer names is beside the policy, wherever the program runs.
+    (tmp_path / "inner.toml").write_text('name = "inner"\ntitle = "In"\nsuite = "3des-sha1"\n')
+    layer = 'legacy = true\n[[layer]]\nkind = "ipsec"\npolicy = "inner.toml"\n'
+    policy.write_text(f'name = "own"\ntitle = "Own"\n{layer}')
+    (found,) = answer("show", str(policy))["layers"]
+    assert (found["suite"], found["key_exchange"]) == ("legacy", None)
+
+
+def test_a_layer_of_tls_is_judged_by_its_suite_too(tmp_path: Path) -> None:
+    policy = tmp_path / "own.toml"
+
+    def shown(suite: str) -> dict[str, Any]:
+        layer = f'version = "tls-1.2"\nsuite = "{suite}"\nmethod = "tls12"\n'
+        head = 'name = "own"\ntitle = "Own"\nlegacy = true\n[[layer]]\nkind = "transport"\n'
+        policy.write_text(head + layer)
+        (found,) = answer("show", str(policy))["layers"]
+        return dict(found)
+
+    found = shown("3des-sha1")
+    assert (found["what"], found["standing"]) == ("tls-1.2, 3des-sha1", "legacy")
+    assert "should-not by RFC 9325, §4.1" in found["why"]
+    for suite in ("aes128-sha1", "aes256-sha384", "aes128gcm16", "chacha20poly1305"):
+        assert shown(suite)["standing"] == "current"
 
 
 def test_what_a_study_has_for_itself_is_shown_by_its_name() -> None:
@@ -473,7 +523,25 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
         name for name, row in rows.items() if any("MUST NOT" in why for why in row["reasons"])
     }
     lines = {line.split()[0]: line for line in lab("policies").stdout.splitlines()}
-    assert "RFC 9395" in lines["aes128gcm16"]
+    assert "  current  " in lines["aes128gcm16"] and "  IKEv1 legacy  " in lines["aes128gcm16"]
+    # The verdict on IKEv1 is that of the advisor.
+    verdict = standings().blocks["ikev1"].on(date.today())
+    assert verdict is not None and verdict.word == "should-not"
+    for line in (lines["aes128gcm16"], lab("show", "aes128gcm16").stdout):
+        assert line.strip().endswith(f"IKEv1: {spoken(verdict)}")
+    rows = {row["name"]: row for row in json.loads(lab("policies", "--json").stdout)}
+    assert rows["none"]["key_exchange"] is None
+    skip = rows["skip-x25519"]["key_exchange"]
+    assert (skip["name"], skip["standing"]) == ("SKIP", "not judged")
+    assert rows["aes128gcm16"]["standing"] == "current"
+    assert rows["aes128gcm16"]["key_exchange"]["standing"] == "legacy"
+    assert answer("show", "aes128gcm16") == rows["aes128gcm16"]
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'name = "own"\ntitle = "Own"\n[[layer]]\nkind = "ipsec"\npolicy = "aes128gcm16"\n'
+    )
+    (layer,) = answer("show", str(own))["layers"]
+    assert (layer["suite"], layer["standing"]) == ("current", "legacy")
     assert "legacy, MUST NOT" in lines["des"]
     assert "RFC 9395" not in lines["none"]
     words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")

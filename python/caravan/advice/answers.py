@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from caravan.advice.choice import Advice, Miss, Option, gains, losses
-from caravan.advice.costs import Cost
-from caravan.advice.question import BUDGETS, shown
-from caravan.advice.standings import Block, Verdict, standings
+from caravan.advice.costs import BYTES, DEVICE, GAP, SETUP, TIMED, Cost
+from caravan.advice.question import ALSO, BUDGETS, CLEAR, shown
+from caravan.advice.standings import UNJUDGED, Block, Verdict, standings
 from caravan.lab.core import version
 from caravan.numbers import significant
 
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 
 ROWS = 8
 """Stacks that the table shows besides the answer."""
-TIMED = ("gap", "setup", "device")
-"""Budgets that depend on what a device computes."""
 CHEAPER = 3
 """Cheaper stacks that are named with what is against them."""
 LEAST_POINTS = 1e-3
 """A smaller difference in per cent of the bytes is none."""
 RIGHT = ("bytes", "more", "rounds", "setup, ms", "gap, ms", "device, us")
 FORBIDDEN = {"must-not": "must not be used", "should-not": "should not be used"}
+MISSING = {
+    "confidentiality": "who listens learns the data",
+    "integrity": "changed packets are accepted",
+}
+"""What it means that a stack has not the properties that are always asked."""
+LEAST = ">="
+"""Marks an amount that is a lower bound."""
 
 
 def heading(advice: Advice) -> str:
@@ -34,7 +40,9 @@ def heading(advice: Advice) -> str:
     days = f"As of {asked.as_of}, by the standings of {advice.revised}."
     if asked.as_of.isoformat() > advice.revised:
         days += " What was published later is not in them."
-    return f"{setting.title} ({setting.name})\nAsked: {', '.join([*asked.must, *limits])}.\n{days}"
+    words = ", ".join([*asked.must, *limits]) or "nothing"
+    also = "".join(f" Also: {ALSO[word]}." for word in asked.also)
+    return f"{setting.title} ({setting.name})\nAsked: {words}.{also}\n{days}"
 
 
 LEGEND = (
@@ -43,48 +51,67 @@ LEGEND = (
 )
 
 
-def table(advice: Advice) -> Table:
-    """The stacks that come into question, the cheapest first."""
+def below(advice: Advice, *, every: bool) -> Iterator[str]:
+    """What the table means, and what it leaves out."""
+    yield LEGEND
+    inside = advice.options if every else rows(advice)
+    if any(option.cost.least for option in inside):
+        yield f"{LEAST}: at least; a part of the work or of the messages has no known cost"
+    left = len(advice.options) - len(inside)
+    if left:
+        whole = len(advice.options)
+        yield f"{left} of the {whole} stacks that apply are left out: --all shows them"
+
+
+def table(advice: Advice, *, every: bool = False) -> Table:
+    """The stacks that come into question, the cheapest first; or every one that applies."""
     from rich.table import Table  # noqa: PLC0415
 
     found = Table(box=None, pad_edge=False)
-    columns = _columns(advice)
+    columns = _columns(advice, every=every)
     for name in columns:
         is_right = name in RIGHT
-        found.add_column(name, justify="right" if is_right else "left", no_wrap=name != "why not")
-    for option in rows(advice):
+        found.add_column(name, justify="right" if is_right else "left", no_wrap=True)
+    for option in advice.options if every else rows(advice):
         cost = option.cost
         cells = {
             "": ">" if option in (advice.best, advice.nearest) else "",
             "stack": option.stack.name,
             "bytes": significant(cost.packet_bytes),
-            "more": f"{significant(cost.share * 100, 3)} %",
+            "more": _marked(cost, BYTES, f"{significant(cost.share * 100, 3)} %"),
             "rounds": str(cost.setup_rounds),
-            "setup, ms": _scaled(cost.setup_s, 1e3),
-            "gap, ms": _scaled(cost.gap_s, 1e3),
-            "device, us": _scaled(cost.device_s, 1e6),
+            "setup, ms": _marked(cost, SETUP, _scaled(cost.setup_s, 1e3)),
+            "gap, ms": _marked(cost, GAP, _scaled(cost.gap_s, 1e3)),
+            "device, us": _marked(cost, DEVICE, _scaled(cost.device_s, 1e6)),
             "standing": option.standing or "not yet",
+            "lacks": ", ".join(option.lacks),
             "misses": ", ".join(miss.budget for miss in option.misses),
         }
         found.add_row(*(cells[name] for name in columns))
     return found
 
 
-def _columns(advice: Advice) -> list[str]:
+def _columns(advice: Advice, *, every: bool) -> list[str]:
     """Those that have a meaning for the scenario."""
     absent = set() if advice.setting.moves else {"gap, ms"}
     absent |= set() if advice.setting.device else {"device, us"}
     absent |= set() if advice.asked.budgets else {"misses"}
-    every = ("", "stack", *RIGHT, "standing", "misses")
-    return [name for name in every if name not in absent]
+    absent |= set() if every else {"lacks"}
+    known = ("", "stack", *RIGHT, "standing", "lacks", "misses")
+    return [name for name in known if name not in absent]
 
 
 def rows(advice: Advice) -> list[Option]:
-    """The answer, its neighbours, and the next dearer one; the rest is in the JSON."""
+    """The answer, its neighbours, and the next dearer one."""
     chosen = [one for one in (advice.best, advice.next, advice.nearest) if one]
     close = [one for one in advice.options if one.standing and not one.lacks]
     others = [one for one in close if one not in chosen][:ROWS]
     return [one for one in advice.options if one in chosen or one in others]
+
+
+def _marked(cost: Cost, budget: str, amount: str) -> str:
+    """An amount, with a mark if it is a lower bound."""
+    return f"{LEAST} {amount}" if budget in cost.least else amount
 
 
 def _scaled(seconds: float | None, factor: float) -> str:
@@ -98,21 +125,26 @@ def why_not(option: Option) -> Iterator[str]:
     for block, verdict in option.verdicts.items():
         if verdict is None:
             yield f"{block.title}: not yet defined"
-        elif not verdict.is_permitted:
+        elif option.permits(verdict):
+            continue
+        elif verdict.word == UNJUDGED:
+            yield f"{block.title} is judged by no standard (--also {UNJUDGED} lets it in)"
+        else:
             yield f"{block.title} {FORBIDDEN[verdict.word]} ({cited(verdict)})"
     if option.lacks:
         yield f"no {', '.join(option.lacks)}"
-    yield from (missed(miss) for miss in option.misses)
+    yield from (missed(miss, option.cost) for miss in option.misses)
 
 
-def missed(miss: Miss) -> str:
+def missed(miss: Miss, cost: Cost) -> str:
     """By how much a budget is not kept."""
     if miss.amount is None:
         return f"{miss.budget} is not known"
     over = shown(miss.budget, miss.amount - miss.limit)
     if over.endswith(" %"):
         over = over.removesuffix("%") + "points"
-    return f"{miss.budget} {shown(miss.budget, miss.amount)}, {over} too much"
+    least = "at least " if miss.budget in cost.least else ""
+    return f"{miss.budget} {least}{shown(miss.budget, miss.amount)}, {over} too much"
 
 
 def cited(verdict: Verdict) -> str:
@@ -127,27 +159,47 @@ def sentences(advice: Advice) -> Iterator[str]:
         return
     best, cost = advice.best, advice.best.cost
     fitting = sum(one.fits for one in advice.options)
-    which = "the only stack that is allowed, has all that is asked and keeps every budget"
+    is_wide = UNJUDGED in advice.asked.also
+    allowed = "allowed or unjudged" if is_wide else "allowed"
+    which = f"the only stack that is {allowed}, has all that is asked and keeps every budget"
     if fitting > 1:
         which = (
-            f"the cheapest of {fitting} stacks that are allowed, have all that is asked and keep "
-            "every budget"
+            f"the cheapest of {fitting} stacks that are {allowed}, have all that is asked and "
+            "keep every budget"
         )
-    added = shown("bytes", cost.share)
+    added = _least(cost, BYTES) + shown(BYTES, cost.share)
     yield f"Use {best.stack.title}: {which}. It adds {added} to the bytes on the client's link."
     yield f"It gives: {', '.join(best.gives) or 'nothing'}."
-    timed = [name for name in advice.asked.budgets if name in TIMED]
-    if cost.is_lower_bound and timed:
-        yield f"Its times are the least, so it may still miss: {', '.join(timed)}."
+    yield from _unprotected(best)
+    timed = [name for name in advice.asked.budgets if name in cost.least]
+    if timed:
+        yield f"Its amounts are the least, so it may still miss: {', '.join(timed)}."
     known = [one for one in advice.options if one.standing and not one.lacks]
     for one in [one for one in known if one.rank < best.rank][:CHEAPER]:
         yield f"Cheaper, but not it: {one.stack.title}: {'; '.join(why_not(one))}."
     if advice.next is None:
-        yield "No dearer stack that fits buys anything more."
+        yield NO_NEXT
     else:
         yield _next(advice, best, advice.next)
     yield from (f"{block.title}: {spoken(verdict)}" for block, verdict in best.verdicts.items())
     yield from _left_out(advice, best)
+
+
+NO_NEXT = (
+    "No dearer stack that fits has another property, a better standing, or a gap, setup or time of "
+    "the device that is known to be shorter by a tenth."
+)
+
+
+def _least(cost: Cost, budget: str) -> str:
+    return "at least " if budget in cost.least else ""
+
+
+def _unprotected(option: Option) -> Iterator[str]:
+    """What stays open because the user did not ask for it."""
+    open_to = [says for word, says in MISSING.items() if word not in option.gives]
+    if open_to:
+        yield f"It leaves data open: {', and '.join(open_to)}. You said --also {CLEAR}."
 
 
 def _nothing(advice: Advice) -> Iterator[str]:
@@ -158,6 +210,13 @@ def _nothing(advice: Advice) -> Iterator[str]:
     yield (
         f"Nothing fits. The nearest miss is {nearest.stack.title}: {'; '.join(why_not(nearest))}."
     )
+    wide = (replace(one, also=(*one.also, UNJUDGED)) for one in advice.options)
+    unjudged = next((one for one in wide if one.fits), None)
+    if unjudged is not None:
+        yield (
+            f"{unjudged.stack.title} would fit, but is judged by no standard: --also {UNJUDGED} "
+            "lets it in."
+        )
     yield from (f"{block.title}: {spoken(verdict)}" for block, verdict in nearest.verdicts.items())
     yield from _left_out(advice, nearest)
 
@@ -165,13 +224,13 @@ def _nothing(advice: Advice) -> Iterator[str]:
 def _next(advice: Advice, best: Option, other: Option) -> str:
     more = gains(best, other, standings())
     words = [word for word in more if word in other.gives]
-    if "gap" in more and best.cost.gap_s is not None and other.cost.gap_s is not None:
-        words.append(
-            f"a gap of {shown('gap', other.cost.gap_s)} instead of {shown('gap', best.cost.gap_s)}"
+    for name in [name for name in TIMED if name in more]:
+        own, its = (
+            _least(cost, name) + shown(name, cost.time_s(name) or 0.0)
+            for cost in (best.cost, other.cost)
         )
-    if "setup" in more and best.cost.setup_s is not None and other.cost.setup_s is not None:
-        own, its = shown("setup", best.cost.setup_s), shown("setup", other.cost.setup_s)
-        words.append(f"a setup of {its} instead of {own}")
+        what = "time of the device for a packet" if name == DEVICE else name
+        words.append(f"a {what} of {its} instead of {own}")
     if "standing" in more:
         words.append(f"'{other.standing}' instead of '{best.standing}'")
     points = (other.cost.share - best.cost.share) * 100
@@ -186,6 +245,8 @@ def spoken(verdict: Verdict | None) -> str:
     if verdict is None:
         return "not yet defined."
     note = f": {verdict.note}" if verdict.note else ""
+    if verdict.word == UNJUDGED:
+        return f"no standard judges it; it is described in {cited(verdict)}{note}."
     return f"{verdict.word} by {cited(verdict)}{note}."
 
 
@@ -195,7 +256,9 @@ def _left_out(advice: Advice, option: Option) -> Iterator[str]:
     if any(not place.link.is_wifi for place in advice.setting.places):
         notes.append("what the operator of a link that is no Wi-Fi adds is not counted")
     notes.append("nothing is lost, peers compute in no time, and the client notices a move at once")
-    yield f"Not counted: {'; '.join(notes)}."
+    least = [name for name in (BYTES, SETUP, GAP, DEVICE) if name in option.cost.least]
+    so = f" So these are at least what is said: {', '.join(least)}." if least else ""
+    yield f"Not counted: {'; '.join(notes)}.{so}"
 
 
 def as_json(advice: Advice) -> dict[str, Any]:
@@ -209,6 +272,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
         "scenario_hash": setting.hash,
         "version": version(),
         "must": list(asked.must),
+        "also": list(asked.also),
         "budget": {name: _amount(name, limit) for name, limit in asked.budgets.items()},
         "answer": None if best is None else best.stack.name,
         "next": None
@@ -219,6 +283,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
             "gives_up": losses(best, other),
         },
         "nearest": None if advice.nearest is None else advice.nearest.stack.name,
+        "doubts": list(setting.doubts),
         "stacks": [_option(one) for one in advice.options],
     }
 
@@ -260,6 +325,7 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "gap_ms": _amount("gap", cost.gap_s),
         "device_ms": _amount("device", cost.device_s),
         "lower_bound": cost.is_lower_bound,
+        "least": sorted(cost.least),
         "notes": list(cost.notes),
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from caravan.advice.costs import Cost, cost
+from caravan.advice.costs import TIMED, Cost, cost
 from caravan.advice.question import Asked
 from caravan.advice.setting import Setting, read
 from caravan.advice.stacks import ACCESS, TUNNEL, Layer, Stack, stacks
@@ -20,6 +20,8 @@ from caravan.messages import Refused
 
 SURVIVES = "survives-moves"
 FAR = float("inf")
+LESS = 0.9
+"""A time that is worth naming is below this share of another."""
 BARE = "wifi-open"
 """The layer that protects nothing; without Wi-Fi it stands for no layer at all."""
 
@@ -46,7 +48,7 @@ class Option:
     """A stack in the setting: its verdicts on the day, its properties, its cost, what it misses.
 
     `verdicts` are by block; None: the block did not exist yet. `early`: layers that did not exist
-    yet, although each of their blocks may have.
+    yet, although each of their blocks may have. `also` are verdicts that the user tolerates.
     """
 
     stack: Stack
@@ -56,6 +58,7 @@ class Option:
     lacks: tuple[str, ...]
     misses: tuple[Miss, ...]
     early: tuple[Layer, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def standing(self) -> str:
@@ -69,9 +72,11 @@ class Option:
     @property
     def is_permitted(self) -> bool:
         """Whether every block may be used on the day."""
-        return not self.early and all(
-            verdict is not None and verdict.is_permitted for verdict in self.verdicts.values()
-        )
+        return not self.early and all(map(self.permits, self.verdicts.values()))
+
+    def permits(self, verdict: Verdict | None) -> bool:
+        """Whether a block with this verdict may be used."""
+        return verdict is not None and (verdict.is_permitted or verdict.word in self.also)
 
     @property
     def fits(self) -> bool:
@@ -155,6 +160,7 @@ def _option(stack: Stack, setting: Setting, asked: Asked) -> Option:
         lacks=tuple(word for word in asked.must if word not in gives),
         misses=tuple(_misses(found, setting, asked.budgets)),
         early=tuple(one for one in stack.layers if not one.exists_on(asked.as_of)),
+        also=asked.also,
     )
 
 
@@ -186,13 +192,17 @@ def _misses(cost: Cost, setting: Setting, budgets: Mapping[str, float]) -> Seque
 
 
 def gains(best: Option, other: Option, known: Standings) -> list[str]:
-    """What a dearer stack has that the best has not: properties, then shorter times."""
+    """What a dearer stack has that the best has not: properties, then shorter times.
+
+    The least of a time is not known to be shorter than a time that is exact.
+    """
     more = [word for word in known.properties if word in other.gives and word not in best.gives]
-    own, its = best.cost, other.cost
-    if own.gap_s is not None and its.gap_s is not None and its.gap_s < 0.9 * own.gap_s:
-        more.append("gap")
-    if own.setup_s is not None and its.setup_s is not None and its.setup_s < 0.9 * own.setup_s:
-        more.append("setup")
+    for name in TIMED:
+        own, its = best.cost.time_s(name), other.cost.time_s(name)
+        is_less = own is not None and its is not None and its < LESS * own
+        is_vague = name in other.cost.least and name not in best.cost.least
+        if is_less and not is_vague:
+            more.append(name)
     if VERDICTS.index(other.standing) > VERDICTS.index(best.standing):
         more.append("standing")
     return more

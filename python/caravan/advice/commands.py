@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from caravan.advice.question import BUDGETS, DEFAULT
+from caravan.advice.question import ALSO, BUDGETS, DEFAULT
 from caravan.advice.standings import standings
 from caravan.messages import Refused
 
@@ -33,8 +33,8 @@ def advise_command(
         list[str] | None,
         typer.Option(
             metavar="PROPERTY,...",
-            help=f"of {', '.join(standings().properties)}; default: {', '.join(DEFAULT)}; may be "
-            "repeated",
+            help=f"of {', '.join(standings().properties)}; besides {' and '.join(DEFAULT)}, which "
+            "are always asked; may be repeated",
         ),
     ] = None,
     budget: Annotated[
@@ -47,11 +47,25 @@ def advise_command(
     as_of: Annotated[
         list[str] | None, typer.Option(metavar="DATE", help="as 2020-06-30; default: today")
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD,...",
+            help="what else the answer may be: "
+            f"{', '.join(f'{word} ({says})' for word, says in ALSO.items())}; may be repeated",
+        ),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="a table of all stacks that apply, not the nearest ones")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object for programs, all stacks")
     ] = False,
 ) -> None:
-    """Name the cheapest security stack that standards allow, and why; status 3 if none fits."""
+    """Name the cheapest security stack that standards allow, and why; status 3 if none fits.
+
+    What no standard judges, such as WireGuard, is an answer only with --also unjudged.
+    """
     from rich.console import Console  # noqa: PLC0415
 
     from caravan.advice import answers  # noqa: PLC0415
@@ -60,8 +74,10 @@ def advise_command(
 
     of = _only("--scenario", scenario)
     day = _only("--as-of", as_of) if as_of else None
-    asked = Asked.read(_joined(must), _joined(budget), day)
+    asked = Asked.read(_joined(must), _joined(budget), day, _joined(also))
     found = advise(of, asked)
+    for doubt in found.setting.doubts:
+        sys.stderr.write(f"caravan-lab: warning: {doubt}\n")
     if as_json:
         sys.stdout.write(json.dumps(answers.as_json(found), allow_nan=False) + "\n")
     else:
@@ -70,8 +86,9 @@ def advise_command(
             console.width = PIPED_WIDTH
         console.print(answers.heading(found), markup=False)
         console.print()
-        _show(console, answers.table(found))
-        console.print(answers.LEGEND, markup=False)
+        _show(console, answers.table(found, every=every))
+        for line in answers.below(found, every=every):
+            console.print(line, markup=False)
         console.print()
         for line in answers.sentences(found):
             console.print(line, markup=False)

@@ -24,6 +24,9 @@ from caravan.lab.core import LabError
 
 PING_BYTES = 84
 """The first data after the messages: an echo request of 56 bytes."""
+BYTES, GAP, SETUP, DEVICE = "bytes", "gap", "setup", "device"
+TIMED = (GAP, SETUP, DEVICE)
+"""Budgets that depend on what a device computes."""
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -34,7 +37,8 @@ class Cost:
     `packet_bytes` is a packet on the client's link, the mean over all; `share` is what all packets
     and messages have more than the packets alone. `setup_*` is before the first data may leave,
     `move_bytes` and `gap_s` are of the worst move, `device_s` of a packet on the client's device.
-    Times are lower bounds if a device has no cost of a part of its work.
+    `least` names the budgets of which these are lower bounds: times if a device has no cost of a
+    part of its work, bytes if the size of a message is not known.
     """
 
     packet_bytes: float
@@ -45,8 +49,17 @@ class Cost:
     move_bytes: float | None
     gap_s: float | None
     device_s: float | None
-    is_lower_bound: bool
+    least: frozenset[str]
     notes: tuple[str, ...]
+
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether a time is one."""
+        return bool(self.least & {*TIMED})
+
+    def time_s(self, budget: str) -> float | None:
+        """The time that one of `TIMED` limits."""
+        return {GAP: self.gap_s, SETUP: self.setup_s, DEVICE: self.device_s}[budget]
 
 
 @dataclass(frozen=True)
@@ -69,12 +82,15 @@ class _Meter:
         self.stack = stack
         self.setting = setting
         self.notes: dict[str, None] = {}
-        self.is_lower_bound = False
+        self.least: set[str] = set()
+        self.measured = SETUP
+        """The budget that the next runs are of."""
 
     def cost(self) -> Cost:
         """All of it."""
         setting, first = self.setting, self.setting.stays[0].place
         setup = self._phase(first, [(one, one.setup) for one in self.stack.layers])
+        self.measured = GAP
         moves = [self._move(former.place, stay) for former, stay in pairwise(setting.stays)]
         clear = carried = packets = 0.0
         for stay in setting.stays:
@@ -87,6 +103,8 @@ class _Meter:
         share = (carried + sum(size or 0.0 for size in messages)) / clear - 1
         if None in messages:
             self.notes["a message has no known size: bytes are the least"] = None
+            self.least.add(BYTES)
+        device_s = self._device_s(packets)
         gaps = [move.gap_s for move in moves]
         sizes = [move.bytes for move in moves]
         return Cost(
@@ -99,8 +117,8 @@ class _Meter:
             if None in sizes or not sizes
             else max(filter(None, sizes), default=0.0),
             gap_s=None if None in gaps or not gaps else max(gap or 0.0 for gap in gaps),
-            device_s=self._device_s(packets),
-            is_lower_bound=self.is_lower_bound,
+            device_s=device_s,
+            least=frozenset(self.least),
             notes=tuple(self.notes),
         )
 
@@ -195,7 +213,7 @@ class _Meter:
             self.notes[f"times leave out what the device computes for messages: {fault.brief}"] = (
                 None
             )
-            self.is_lower_bound = True
+            self.least.add(self.measured)
             found = _exchange(text, link, None, size, behind=behind)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
@@ -234,7 +252,7 @@ class _Meter:
             self.notes[fault.brief] = None
             return None
         if found["is_lower_bound"]:
-            self.is_lower_bound = True
+            self.least.add(DEVICE)
             self.notes[
                 "the device has a cost per byte but none per packet: its time is the least"
             ] = None
@@ -270,7 +288,7 @@ def _carried(layer: Layer, size: int) -> float:
     return float(found["data_bytes"])
 
 
-_ANY = Link("any", "", 'title = "any"\nrate = "1 Mbit/s"\n[sources]\nrate = "sizes only"\n')
+_ANY = Link("any", False, 'title = "any"\nrate = "1 Mbit/s"\n[sources]\nrate = "sizes only"\n')
 
 
 def _policy(layer: Layer) -> Entry:

@@ -11,16 +11,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from caravan.advice.standings import day, standings
+from caravan.advice.standings import UNJUDGED, day, standings
 from caravan.messages import Refused, unknown
 from caravan.numbers import significant
 
 DEFAULT = ("confidentiality", "integrity")
-"""The properties that are asked if nothing else is."""
+"""The properties that are asked in any case, unless `CLEAR` is tolerated."""
+CLEAR = "clear"
+ALSO = {
+    UNJUDGED: "what no standard judges",
+    CLEAR: f"what does not give {' and '.join(DEFAULT)}",
+}
+"""What an answer may be only if the user says so."""
 TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 SHARES = {"%": 0.01}
 SIZES = {"B": 1.0, "KB": 1e3, "MB": 1e6}
 COUNTS = {"": 1.0}
+US_BELOW_S, S_FROM_S = 1e-4, 10.0
+"""Times between these are shown in ms."""
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 
 
@@ -46,22 +54,30 @@ BUDGETS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """Properties that a stack must have, limits that it must keep, and the day of the answer.
+    """Properties that a stack must have, limits that it must keep, the day of the answer, and what
+    it may be also.
 
-    Limits are by names of `BUDGETS`, in s, bytes, shares and counts.
+    Limits are by names of `BUDGETS`, in s, bytes, shares and counts. `also` are words of `ALSO`.
     """
 
     must: tuple[str, ...]
     budgets: Mapping[str, float] = field(default_factory=dict)
     as_of: date = field(default_factory=date.today)
+    also: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, must: str | None, budget: str | None, as_of: str | None) -> Asked:
+    def read(
+        cls, must: str | None, budget: str | None, as_of: str | None, also: str | None = None
+    ) -> Asked:
         """From the words of the options; None is the default."""
+        tolerated = () if also is None else _words("--also", "word", also, ALSO)
+        asked = () if must is None else _words("--must", "property", must, standings().properties)
+        always = () if CLEAR in tolerated else DEFAULT
         return cls(
-            DEFAULT if must is None else properties(must),
+            tuple(dict.fromkeys([*always, *asked])),
             {} if budget is None else budgets(budget),
             date.today() if as_of is None else _day(as_of),
+            tolerated,
         )
 
 
@@ -72,12 +88,12 @@ def _day(text: str) -> date:
         raise Refused(f"--as-of: {fault}") from None
 
 
-def properties(text: str) -> tuple[str, ...]:
-    """The words of `--must`."""
+def _words(option: str, what: str, text: str, valid: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of an option, each once."""
     words = [word.strip() for word in text.split(",")]
     for word in words:
-        if word not in standings().properties:
-            raise Refused(f"--must: {unknown('property', word, standings().properties)}")
+        if word not in valid:
+            raise Refused(f"{option}: {unknown(what, word, valid)}")
     return tuple(dict.fromkeys(words))
 
 
@@ -123,7 +139,9 @@ def shown(name: str, amount: float) -> str:
     """An amount of a budget for people."""
     units = BUDGETS[name].units
     if units is TIMES:
-        is_long = amount >= 10.0
+        if amount and amount < US_BELOW_S:
+            return f"{significant(amount * 1e6)} us"
+        is_long = amount >= S_FROM_S
         return f"{significant(amount)} s" if is_long else f"{significant(amount * 1e3)} ms"
     if units is SHARES:
         return f"{significant(amount * 100, 3)} %"

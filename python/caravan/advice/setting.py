@@ -6,8 +6,9 @@ Left out: the scenario's own tunnels. The advisor replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from caravan.files import Entry
@@ -15,7 +16,8 @@ from caravan.lab import core
 from caravan.lab.core import LabError, Question
 
 WIFI = "wifi"
-"""The names of files of Wi-Fi links begin with it."""
+"""The names of files of Wi-Fi links begin with it, whatever folder they are in."""
+ACCESS_POINT = "access-point"
 TCP_BYTES = 1500
 """The packets of a transfer. What a link carries at most is not read."""
 TCP_HEADERS = 40
@@ -25,16 +27,11 @@ FREE = "none"
 
 @dataclass(frozen=True)
 class Link:
-    """A link as the native core reads it. `file` is the name of its file, empty without one."""
+    """A link as the native core reads it. `is_wifi`: access layers apply to it."""
 
     name: str
-    file: str
+    is_wifi: bool
     text: str
-
-    @property
-    def is_wifi(self) -> bool:
-        """Whether access layers apply to it."""
-        return self.file.startswith(WIFI)
 
     def request(self) -> dict[str, str]:
         """In the native core's form."""
@@ -54,7 +51,7 @@ class Place:
 @dataclass(frozen=True)
 class Stay:
     """A place for some seconds. `is_roam`: the client came from another access point of the same
-    network and keeps its address."""
+    network and keeps its address there."""
 
     place: Place
     seconds: float
@@ -81,7 +78,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Setting:
-    """A scenario for the advisor. The first stay is where the client begins."""
+    """A scenario for the advisor. The first stay is where the client begins. `doubts` are what
+    the scenario may mean otherwise than it is read, in sentences."""
 
     name: str
     title: str
@@ -90,6 +88,7 @@ class Setting:
     stays: tuple[Stay, ...]
     traffic: tuple[Traffic, ...]
     device: Device | None
+    doubts: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -137,7 +136,13 @@ def read(name: str) -> Setting:
         stays=ways.stays(scenario["run"]["time_s"]),
         traffic=tuple(one for flow in flows for one in _traffic(flow, scenario["run"]["time_s"])),
         device=_device(nodes[client]["computer"], question),
+        doubts=tuple(ways.doubts()),
     )
+
+
+def is_wifi_file(name: str) -> bool:
+    """Whether the file of a link is one of Wi-Fi, by its own name: a path does not count."""
+    return Path(name).name.startswith(WIFI)
 
 
 class _Ways:
@@ -147,20 +152,20 @@ class _Ways:
         self.client = client
         self.links = graph["links"]
         self.moves = graph["moves"]
+        self.segments = [set(segment["links"]) for segment in graph["segments"]]
+        self.nodes = scenario["nodes"]
         self.files = [link["link"] for link in scenario["links"]]
         self.server = graph["flows"][0]["to"]
         if self.server == client:
             self.server = graph["flows"][0]["from"]
-        self.gateway = self._gateway(scenario["nodes"], graph["tunnels"])
+        self.gateway = self._gateway(graph["tunnels"])
 
     @property
     def first(self) -> int:
         """The client's link at the beginning."""
         return next(number for number, link in enumerate(self.links) if self.client in link["near"])
 
-    def _gateway(
-        self, nodes: Sequence[Mapping[str, Any]], tunnels: Sequence[Mapping[str, Any]]
-    ) -> int | None:
+    def _gateway(self, tunnels: Sequence[Mapping[str, Any]]) -> int | None:
         """Where a tunnel of the client would end: where the scenario's own one ends, otherwise at
         the nearest gateway or router that ends tunnels."""
         own = next((one["to"] for one in tunnels if one["from"] == self.client), None)
@@ -168,7 +173,7 @@ class _Ways:
             return int(own)
         ends = [
             number
-            for number, node in enumerate(nodes)
+            for number, node in enumerate(self.nodes)
             if node["role"] == "gateway" or node.get("ends_tunnels", False)
         ]
         ways = self._ways(self.links[self.first]["far"], self.first)
@@ -199,9 +204,27 @@ class _Ways:
         return tuple(stays)
 
     def _is_one_network(self, one: int, other: int) -> bool:
-        """Whether two links are access points of one network: Wi-Fi that ends at the same node."""
-        is_same_end = self.links[one]["far"] == self.links[other]["far"]
-        return is_same_end and all(self.files[link].startswith(WIFI) for link in (one, other))
+        """Whether two links are radios of one network, as the core divides the graph: those of
+        access points on one link, or of one access point."""
+        is_same = any({one, other} <= links for links in self.segments)
+        return is_same and self._is_wifi(one) and self._is_wifi(other)
+
+    def _is_wifi(self, number: int) -> bool:
+        """Whether a link is Wi-Fi: a radio of an access point, or by the name of its file."""
+        is_radio = self.nodes[self.links[number]["far"]]["role"] == ACCESS_POINT
+        return is_radio or is_wifi_file(self.files[number])
+
+    def doubts(self) -> Iterator[str]:
+        """Links of the client that look like Wi-Fi and are not taken as such."""
+        used = {self.first, *(move["station"]["to"] for move in self.moves if "station" in move)}
+        for number in sorted(used):
+            link = self.links[number]
+            if link.get("access_ns", 0) and not self._is_wifi(number):
+                yield (
+                    f"link {link['name']} has an access_time, as radios of Wi-Fi do, but is not "
+                    f"taken as Wi-Fi: it ends at no {ACCESS_POINT}, and the name of its file does "
+                    f"not begin with {WIFI}"
+                )
 
     def _place(self, number: int) -> Place:
         begin = self.links[number]["far"]
@@ -247,7 +270,7 @@ class _Ways:
         }
         lines = [f'title = "{number}"', *(f"{key} = {value}" for key, value in numbers.items())]
         lines += ["[sources]", *(f'{key} = "the scenario"' for key in numbers)]
-        return Link(link["name"], self.files[number], "\n".join(lines) + "\n")
+        return Link(link["name"], self._is_wifi(number), "\n".join(lines) + "\n")
 
 
 def _traffic(flow: Mapping[str, Any], seconds: float) -> Sequence[Traffic]:

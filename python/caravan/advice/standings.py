@@ -14,8 +14,9 @@ from caravan.files import CATALOGUE
 from caravan.messages import Refused, unknown
 from caravan.study.text import Table
 
-VERDICTS = ("must-not", "should-not", "allowed", "recommended")
-"""From worst to best."""
+UNJUDGED = "unjudged"
+VERDICTS = ("must-not", "should-not", UNJUDGED, "allowed", "recommended")
+"""From worst to best. `unjudged`: no standard says anything of it."""
 PERMITTED = ("allowed", "recommended")
 FILE = "standings.toml"
 MONTH = len("2021-03")
@@ -23,7 +24,8 @@ MONTH = len("2021-03")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a document says of a block, from its day on. `word` is one of `VERDICTS`."""
+    """What a document says of a block, from its day on. `word` is one of `VERDICTS`; what is
+    unjudged has the document that describes it."""
 
     since: date
     word: str

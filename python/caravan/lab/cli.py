@@ -414,12 +414,14 @@ def links(as_json: Json = False) -> None:
 
 @app.command()
 def policies(as_json: Json = False) -> None:
-    """List the policies and what RFC 8221, RFC 8247 and RFC 9395 say about them."""
+    """List the policies and what standards say of their suites and key exchanges."""
     _list("policy", as_json)
 
 
 def _list(kind: str, as_json: bool) -> None:
     rows = core.listing(kind)
+    if kind == "policy":
+        rows = [layers.told(row) for row in rows]
     if as_json:
         _print_json(rows)
     else:
@@ -454,6 +456,7 @@ def show(
             _print_json(shown) if as_json else tables.layers(_output(), shown)
             return
         shown = next(row for row in core.listing(kind, [entry]) if row["name"] == entry.name)
+        shown = layers.told(shown) if kind == "policy" else shown
     if as_json:
         _print_json(shown)
     else:

@@ -54,6 +54,17 @@ class Question:
         }
 
 
+def request_with(entry: Entry, text: str) -> dict[str, object]:
+    """The request for a scenario of this text that names `entry`, with what that names."""
+    entries = [*catalogue(), entry, *_named_files(entry, ())]
+    return {
+        "file": entry.file,
+        "text": text,
+        "set": [],
+        "catalogue": [one.request() for one in entries],
+    }
+
+
 ScenarioLike: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
 """A question, its request, or a scenario that is open for several questions."""
 

@@ -1,18 +1,20 @@
 """What a policy of layers has, and what standards say of each layer today.
 
-The native core judges the algorithms of IPsec; methods of access, link ciphers and versions of TLS
-have their verdicts in the table of standings, which also has their names. Left out: what layers
-cost.
+The native core reads the layers, so that a policy is shown if and only if it can be simulated, and
+judges the algorithms of IPsec. Key exchanges, methods of access, link ciphers, versions and suites
+of TLS have their verdicts in the table of standings, which also has their names. Left out: what
+layers cost.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 from caravan.advice.answers import spoken
-from caravan.advice.standings import Block, standings
+from caravan.advice.standings import UNJUDGED, Block, standings
 from caravan.document import plain
 from caravan.files import Entry
 from caravan.lab import core
@@ -23,6 +25,50 @@ WORST = (LEGACY, UNKNOWN, CURRENT)
 """From the worst on: the standing of a whole is that of its worst part."""
 KEYS = {"access": "method", "link-cipher": "cipher", "ipsec": "policy", "transport": "version"}
 """What a layer of each kind names."""
+PLACE = """
+name = "place"
+title = "A client with each kind of layer"
+policy = {policy}
+
+[[node]]
+name = "client"
+role = "station"
+
+[[node]]
+name = "point"
+role = "access-point"
+
+[[node]]
+name = "gateway"
+role = "router"
+ends_tunnels = true
+
+[[node]]
+name = "server"
+role = "server"
+
+[[link]]
+from = ["client"]
+to = "point"
+rate = "1 Mbit/s"
+
+[[link]]
+from = ["point"]
+to = "gateway"
+rate = "1 Mbit/s"
+
+[[link]]
+from = "gateway"
+to = "server"
+rate = "1 Mbit/s"
+
+[[flow]]
+name = "data"
+from = "client"
+to = "server"
+model = "tcp"
+bytes = "1 KB"
+"""
 
 
 def has_layers(entry: Entry) -> bool:
@@ -31,7 +77,11 @@ def has_layers(entry: Entry) -> bool:
 
 
 def outline(entry: Entry) -> dict[str, Any]:
-    """A policy of layers; its standing is that of its worst layer."""
+    """A policy of layers; its standing is that of its worst layer. What `simulate` refuses is
+    refused."""
+    core.opened(
+        core.request_with(entry, PLACE.format(policy=json.dumps(entry.name, ensure_ascii=False)))
+    )
     document = plain(entry.file, entry.text)
     layers = [_layer(entry, one) for one in document["layer"]]
     words = [one["standing"] for one in layers]
@@ -53,11 +103,14 @@ def _layer(entry: Entry, layer: Mapping[str, Any]) -> dict[str, Any]:
     found = {"kind": kind, "what": ", ".join(words)}
     if kind == "ipsec":
         (name,) = words
-        path = core.beside(entry, f"{name}.toml")
+        path = core.beside(entry, name) or core.beside(entry, f"{name}.toml")
         policy = core.find("policy", str(path) if path else name)
-        (row,) = (row for row in core.listing("policy", [policy]) if row["name"] == policy.name)
-        told = {"standing": row["standing"], "is_forbidden": row["is_forbidden"]}
-        return {**found, **told, "why": "; ".join(reasons(row))}
+        row = next(row for row in core.listing("policy", [policy]) if row["name"] == policy.name)
+        return {**found, **_with_keys(told(row))}
+    if kind == "transport":
+        words.append(str(layer["suite"]))
+        found["what"] = ", ".join(words)
+        words[-1] = f"tls-{words[-1]}"
     judged = [_judged(standings().of(word)) for word in words]
     standing = next(word for word in WORST if word in [one["standing"] for one in judged])
     return {
@@ -68,14 +121,49 @@ def _layer(entry: Entry, layer: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the core's policies, with the verdict on its key exchange besides that on its suite:
+    None if it has none, or one that nothing speaks against."""
+    deprecated = row["exchange"]
+    if deprecated is None and row["layer"] != "skip":
+        return {**row, "key_exchange": None}
+    # The core's sentence begins with the name of the protocol. SKIP has its keys in each packet.
+    name = "SKIP" if deprecated is None else str(deprecated).split()[0]
+    block = standings().of(name.lower())
+    judged = {**_judged(block), "why": deprecated} if block is None else _judged(block)
+    return {**row, "key_exchange": {"name": name, **judged}}
+
+
+def why(row: Mapping[str, Any]) -> str:
+    """What speaks against a row of `told`: the suite, then the key exchange."""
+    exchange = row["key_exchange"]
+    against = reasons({**row, "exchange": None})
+    return "; ".join([*against, *([] if exchange is None else [exchange["why"]])])
+
+
+def _with_keys(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Suite and key exchange of a layer of IPsec: its standing is that of the worse one."""
+    exchange = row["key_exchange"]
+    parts = [row] if exchange is None else [row, exchange]
+    words = [one["standing"] for one in parts]
+    return {
+        "standing": next((word for word in WORST if word in words), CLEAR),
+        "is_forbidden": any(one["is_forbidden"] for one in parts),
+        "suite": row["standing"],
+        "key_exchange": exchange,
+        "why": why(row),
+    }
+
+
 def _judged(block: Block | None) -> dict[str, Any]:
     """What the standings say of a block today."""
     if block is None:
         return {"standing": UNKNOWN, "is_forbidden": False, "why": ""}
     verdict = block.on(date.today())
     is_permitted = verdict is not None and verdict.is_permitted
+    is_unjudged = verdict is not None and verdict.word == UNJUDGED
     return {
-        "standing": CURRENT if is_permitted else LEGACY,
+        "standing": CURRENT if is_permitted else UNKNOWN if is_unjudged else LEGACY,
         "is_forbidden": verdict is not None and verdict.word == "must-not",
         "why": f"{block.title}: {spoken(verdict)}",
     }

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Answer, AskRequest, Verdict, reasons
+from caravan.lab.ask import ORDER, Answer, AskRequest, Verdict
 from caravan.lab.core import version
+from caravan.lab.layers import why
 from caravan.lab.policies import Policies
 from caravan.numbers import missing, significant
 
@@ -84,7 +85,7 @@ def price(console: Console, found: Mapping[str, Any]) -> None:
         table.add_row(part["what"], significant(part["time_s"] * 1e3), part["source"])
     if found["parts"]:
         _show(console, table)
-    for line in (*found["notes"], *(f"legacy: {why}" for why in found["reasons"])):
+    for line in (*found["notes"], *(f"legacy: {it}" for it in found["reasons"])):
         console.print(line, markup=False)
 
 
@@ -424,10 +425,13 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
                 row["title"],
             )
     else:
-        table = _table("policy", "standing", "title", "why")
+        table = _table("policy", "suite", "key exchange", "title", "why")
         for row in rows:
             standing = _standing(row["standing"], is_forbidden=row["is_forbidden"])
-            table.add_row(row["name"], standing, row["title"], "; ".join(reasons(row)))
+            keys = row["key_exchange"]
+            said = _standing(keys["standing"], is_forbidden=keys["is_forbidden"]) if keys else ""
+            exchange = f"{keys['name']} {said}" if keys else ""
+            table.add_row(row["name"], standing, exchange, row["title"], why(row))
     _show(console, table)
 
 

@@ -67,7 +67,9 @@ METRICS = {
     "message_bytes": Metric("bytes", "Messages on the wire"),
     "data_bytes": Metric("bytes", "A data packet on the wire"),
     "move_bytes": Metric("bytes", "Messages of a move"),
-    "standing": Metric("", "Standing: 0 must not, 1 should not, 2 allowed, 3 recommended"),
+    "standing": Metric(
+        "", "Standing: 0 must not, 1 should not, 2 unjudged, 3 allowed, 4 recommended"
+    ),
     "byte_ns": Metric("ns", "Processor time for a byte"),
     "first_sent_ms": Metric("ms", "Until the first data may leave"),
     "gap_ms": Metric("ms", "Handover gap"),

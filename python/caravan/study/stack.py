@@ -12,7 +12,7 @@ from typing import Any
 
 from caravan import files
 from caravan.advice.costs import cost
-from caravan.advice.setting import Device, Link, Place, Setting, Stay, Traffic
+from caravan.advice.setting import Device, Link, Place, Setting, Stay, Traffic, is_wifi_file
 from caravan.advice.stacks import ACCESS, TUNNEL, Layer, Stack, layers
 from caravan.advice.standings import VERDICTS, day
 from caravan.files import Entry
@@ -105,7 +105,7 @@ def _setting(request: Mapping[str, Any]) -> Setting:
 
 
 def _link(text: Mapping[str, str]) -> Link:
-    return Link(text["name"], text["name"], text["text"])
+    return Link(text["name"], is_wifi_file(text["name"]), text["text"])
 
 
 def _milli(seconds: float | None) -> float | None:
