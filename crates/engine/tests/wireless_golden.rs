@@ -311,6 +311,7 @@ fn apply(port: &mut Port, peer: Address, out: &mut Outbox) {
             Fact::Group(group) => port.install_group(&group),
             Fact::GroupTaken | Fact::Done => {}
             Fact::Failed(failure) => panic!("{failure}"),
+            Fact::Unanswered => panic!("nobody was asked"),
         }
     }
 }
