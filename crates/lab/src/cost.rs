@@ -29,6 +29,7 @@
 //! mode = "tunnel"                 # or transport
 //! udp = true                      # ESP in UDP
 //! outer = 4                       # or 6
+//! around = "ah-sha256"            # AH around each ESP packet, a second tunnel; absent: one layer
 //! [keys]                          # absent: manual keys
 //! exchange = "ikev1-main"         # or ikev1-aggressive
 //! proposal = "aes128-sha256-modp2048"
