@@ -160,6 +160,9 @@ def test_what_the_relay_was_late_is_in_no_part() -> None:
     late = [
         Late(11.4, 0.2, 0.0, STATION, "02:00:00:00:00:02"),
         Late(18.1, 0.3, 0.0, "02:00:00:00:00:02", STATION),
+        # Two messages that are beside each other wait for the relay once.
+        Late(21.7, 0.4, 0.0, STATION, "02:00:00:00:00:02"),
+        Late(22.2, 0.4, 0.0, STATION, "02:00:00:00:00:02"),
         # Not of this station, and not while a message is on its way.
         Late(18.15, 5.0, 0.0, "02:00:00:00:00:03", "02:00:00:00:00:02"),
         Late(18.5, 5.0, 0.0, STATION, "02:00:00:00:00:02"),
@@ -167,8 +170,10 @@ def test_what_the_relay_was_late_is_in_no_part() -> None:
     run = seen(taps, (10.0, up_s), late, STATION)
     part = run.parts[CLIENT_HOST]
     assert part.late_s == pytest.approx(0.5) and part.seconds == pytest.approx(1.5)
+    assert run.parts[IKE].late_s == pytest.approx(0.4)
+    assert run.work == pytest.approx(seen(taps, (10.0, up_s), [], STATION).work)
     whole = {one.metric: one.value for one in values(STEPS, [run])}
-    assert whole["setup_ms"] == pytest.approx(13_200) and whole["harness_ms"] == pytest.approx(500)
+    assert whole["setup_ms"] == pytest.approx(12_800) and whole["harness_ms"] == pytest.approx(900)
     assert whole["computing_ms:target"] == pytest.approx(1200)
     own = {one.metric: one.value for one in values(CLIENT_HOST, [run])}
     assert own == pytest.approx(
@@ -256,9 +261,9 @@ def test_messages_take_what_was_computed_over_a_link(tmp_path: Path) -> None:
         assert value(rows, "message_bytes", **there) == pytest.approx(
             value(rows, "message_bytes", **at), rel=0.15
         ), part
-        assert 0 <= value(rows, "harness_ms", **there) < measured
+        assert value(rows, "harness_ms", **there) >= 0
         bare = value(rows, "first_sent_ms", sweep="here", policy=part, link="ethernet")
-        assert 0 < bare < measured / 4
+        assert 0 < bare < measured / 4, part
     for link in ("lte", "ethernet"):
         at = {"sweep": "here", "policy": STEPS, "link": link}
         work = [

@@ -376,18 +376,23 @@ def _left_s(one: Way) -> float:
 
 
 def _part(ways: Sequence[Way], late: Sequence[Late], station: str) -> Part:
-    late_s = sum(lateness_s(late, station, *one.span) for one in ways)
+    covered = _covered([one.span for one in ways])
+    late_s = sum(lateness_s(late, station, *span) for span in covered)
+    seconds = sum(last_s - first_s for first_s, last_s in covered)
     size_bytes = sum(one.left.size_bytes for one in ways)
-    return Part(_covered_s([one.span for one in ways]) - late_s, len(ways), size_bytes, late_s)
+    return Part(seconds - late_s, len(ways), size_bytes, late_s)
 
 
-def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
-    """The time in which a message is on its way: a repeated one may be beside another."""
-    whole_s, until_s = 0.0, 0.0
+def _covered(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The times in which a message is on its way: two that leave together, or a repeated one, are
+    beside each other."""
+    found: list[tuple[float, float]] = []
     for first_s, last_s in sorted(spans):
-        whole_s += max(0.0, last_s - max(first_s, until_s))
-        until_s = max(until_s, last_s)
-    return whole_s
+        if found and first_s <= found[-1][1]:
+            found[-1] = found[-1][0], max(last_s, found[-1][1])
+        else:
+            found.append((first_s, last_s))
+    return found
 
 
 def _between(*spans: tuple[float, float]) -> float:
