@@ -64,7 +64,7 @@ fn the_largest_datagram_in_one_packet_is_where_headers_say() {
         assert!(around.clone().all(|data| rate(data) <= rate(largest)));
         // One byte more costs a second packet, and within a block of 3DES each byte is free.
         assert_eq!(load(largest + 1).wired.len(), 2);
-        assert!(rate(largest + 1) < 0.95 * rate(largest));
+        assert!(rate(largest + 1) < 0.97 * rate(largest));
         assert_eq!(load(largest - 7).wired, load(largest).wired);
         assert_ne!(load(largest - 8).wired, load(largest).wired);
     }
@@ -166,9 +166,9 @@ fn two_layers_cost_both_and_their_packet_once() {
         let price = own.price(policy, 1000.0, Direction::Seal).expect("a price");
         price.cycles.expect("cycles")
     };
-    // The ESP packet of 1000 octets has 1060; with IP and AH 1104, and 9 octets end the hash.
-    assert_eq!(esp.wire_bytes(1000), 1060);
-    let blocks = (1060.0 + 20.0 + 24.0 + 9.0_f64) / 64.0;
+    // The ESP packet of 1000 octets has 1056; with IP and AH 1100, and 9 octets end the hash.
+    assert_eq!(esp.wire_bytes(1000), 1056);
+    let blocks = (1056.0 + 20.0 + 24.0 + 9.0_f64) / 64.0;
     let md5 = 33.8383 * 64.0 * (blocks.ceil() + 1.0);
     let more = cycles(&two) - cycles(&esp);
     assert!((more - md5).abs() < 1e-6, "{more}, not {md5}");
