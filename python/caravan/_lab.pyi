@@ -54,9 +54,9 @@ class Scenario:
         numbers of the event kernel (`delay_ns`, `at_ns`), and as `setup` tunnels, published ports
         and where flows go. Each of `setup.tunnels` has the scenario's key for its policy as
         `policy_key` (`policy`, `layer.ms1.policy`), and the policy as `protection`, with the
-        keys of a policy file and their defaults (`suite`, `mode`, `udp`, `outer`; `keys` is null or
-        has `exchange`, `proposal`, `proof`), `outer` of the path, and whether a NAT is on the path
-        at the beginning as `has_nat`."""
+        keys of a policy file and their defaults (`suite`, `mode`, `udp`, `outer`; `around` of two
+        layers; `keys` is null or has `exchange`, `proposal`, `proof`), `outer` of the path, and
+        whether a NAT is on the path at the beginning as `has_nat`."""
 
     def model(self) -> str:
         """What queueing theory says of its queues."""
@@ -98,6 +98,15 @@ def exchange(request: str, /) -> str:
     may have `policy` and `device` (`name`, `file` and `text` of each) and `clock_mhz`; then
     `detection_s` and `data_bytes`. `more` are further exchanges, one after the other; `behind`
     are the links over which an access point relays messages: lists of `name`, `file` and `text`."""
+
+def hosts(request: str, /) -> str:
+    """What one of two hosts sends over the `wire` between them (`rate_bps`, `overhead_bytes`,
+    `mtu_bytes`), under `policy` and of `device` (`name`, `file` and `text`, or null), by `flow`: a
+    `datagram` of so many bytes of data, or `segment`, a full one of TCP: bytes on the wire, time of
+    wire and processor, rates, and the processor's share at `offered_mbit_s`. A `packet` of so many
+    bytes of IP: those that are protected (`clear`) and those on the wire, and cycles of both ends.
+    `cuts` is `inside` or `outside`: before a tunnel protects a packet that is too large, or after
+    it."""
 
 def outcome(tallies: list[bytes], /) -> str:
     """What the replications of one scenario say together, in any order."""

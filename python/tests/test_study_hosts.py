@@ -24,7 +24,7 @@ from caravan.files import CATALOGUE
 from caravan.report.figures import marks_say, specification
 from caravan.study import Outcome, StudyError, hosts, load, tables
 from caravan.study.claims import HOLDS, IN_PART, NOT_RUN, verdicts
-from caravan.study.datagrams import Hosts, Sent, Wire, fragments, of_datagram, of_segment, peak
+from caravan.study.datagrams import Hosts, Wire, peak
 from caravan.study.parsed import Run
 from caravan.threeways.hosts import mean, tsc_mhz
 
@@ -66,6 +66,18 @@ measure = "hosts"
 grid = {{ policy = ["none"], link = ["ethernet-100"], packet_bytes = [1472, 1473] }}
 
 [[sweep]]
+name = "ah"
+title = "AH of today, transport mode"
+measure = "hosts"
+grid = {{ policy = ["ah-sha256"], link = ["ethernet-100"], packet_bytes = [1443, 1444, 1445] }}
+
+[[sweep]]
+name = "layers"
+title = "AH around ESP"
+measure = "hosts"
+grid = {{ policy = ["{layers}"], link = ["ethernet-100"], packet_bytes = [1369, 1370, 1371] }}
+
+[[sweep]]
 name = "installed"
 title = "As installed"
 measure = "hosts"
@@ -81,7 +93,7 @@ levels = ["testbed"]
 seconds = 1
 replications = 2
 set = {{ flow = "tcp" }}
-grid = {{ policy = ["none", "ah-md5", "esp-aes128gcm16"], link = ["none"] }}
+grid = {{ policy = ["none", "ah-md5", "esp-aes128gcm16", "{layers}"], link = ["none"] }}
 
 [[sweep]]
 name = "limited"
@@ -123,6 +135,34 @@ name = "spins"
 says = "It asks the clock."
 set = {{ pace = "spins" }}
 """
+
+
+LAYERED = """
+name = "layered"
+title = "AH around ESP"
+
+[[sweep]]
+name = "layers"
+title = "Datagrams"
+measure = "hosts"
+levels = ["model", "simulate"]
+grid = {{ policy = ["{layers}"], link = ["ethernet-100"], packet_bytes = [64, 1369, 1370, 1371] }}
+
+[[sweep]]
+name = "tcp"
+title = "TCP"
+measure = "hosts"
+levels = ["model", "simulate"]
+set = {{ flow = "tcp" }}
+grid = {{ policy = ["{layers}"], link = ["ethernet-100"] }}
+"""
+NAMES = {
+    "tunnel": "esp-3des-md5",
+    "transport": "esp-3des-md5-transport",
+    "layers": "ah-sha256-aes128gcm16",
+}
+LARGEST = {"tunnel": 1418, "transport": 1438, "clear": 1472, "ah": 1444, "layers": 1370}
+"""The largest datagram in one packet, by sweep of the slice."""
 
 
 def policy(name: str) -> dict[str, str]:
@@ -170,31 +210,31 @@ def quick() -> Outcome:
 def test_the_wire_has_the_packets_that_a_hand_counts(name: str, mode: str, largest: int) -> None:
     both = Hosts(policy(name), None, ETHERNET)
     for data in (*range(16, 80), *range(largest - 20, largest + 20), 1472, 2000, 2842, 2843, 4000):
-        load = of_datagram(both, data)
+        load = both.datagram(data)
         assert list(load.wired) == wired(data, mode), data
         seconds = sum(one + 38 for one in load.wired) * 8 / 1e8
         assert load.link_mbit_s == pytest.approx(data * 8e-6 / seconds)
         assert (len(load.wired) == 1) == (data <= largest)
-    rates = {size: of_datagram(both, size).link_mbit_s for size in range(1400, 1461)}
+    rates = {size: both.datagram(size).link_mbit_s for size in range(1400, 1461)}
     assert peak(rates) == largest
 
 
 def test_a_gateway_that_cuts_outside_has_the_same_largest_datagram() -> None:
     outside = Hosts(policy("esp-3des-md5"), None, ETHERNET, "outside")
-    assert of_datagram(outside, 1418).wired == (1496,)
+    assert outside.datagram(1418).wired == (1496,)
     # 20 + ESP of 1447 bytes = 1504: 1500, and 4 bytes behind a header of their own.
-    assert of_datagram(outside, 1419).wired == (1500, 24)
+    assert outside.datagram(1419).wired == (1500, 24)
     inside = Hosts(policy("esp-3des-md5"), None, ETHERNET)
-    assert of_datagram(inside, 1419).wired == (20 + esp(1444), 20 + esp(23))
+    assert inside.datagram(1419).wired == (20 + esp(1444), 20 + esp(23))
 
 
 @given(st.integers(21, 65535), st.integers(68, 9000))
 def test_fragments_are_whole(packet: int, mtu: int) -> None:
-    found = list(fragments(packet, mtu))
+    found = Hosts(None, None, Wire(1e8, 38, mtu)).sent(packet).wired
     assert sum(one - 20 for one in found) == packet - 20
     assert all(one <= mtu for one in found)
     assert all((one - 20) % 8 == 0 for one in found[:-1])
-    assert found == by_hand(packet, mtu)
+    assert list(found) == by_hand(packet, mtu)
 
 
 def test_table_5_is_arithmetic() -> None:
@@ -205,7 +245,7 @@ def test_table_5_is_arithmetic() -> None:
 @pytest.mark.parametrize("name", list(TABLE_5))
 def test_a_full_segment_costs_what_the_table_prints(name: str) -> None:
     own = None if name == "none" else policy(name)
-    load = of_segment(Hosts(own, text("devices", "pentium-4-1700"), ETHERNET))
+    load = Hosts(own, text("devices", "pentium-4-1700"), ETHERNET).segment()
     assert load.cycles is not None and load.processor_s is not None
     assert load.processor_s * 1.7e9 / load.data_bytes == pytest.approx(TABLE_5[name][2], rel=1e-4)
     sizes = {"none": 1448, "ah-md5": 1424, "ah-sha1": 1424, "esp-3des-md5": 1394}
@@ -231,13 +271,19 @@ def test_the_device_is_what_its_sources_say() -> None:
 def test_what_a_fragment_costs_besides_its_bytes_is_paid_for_each() -> None:
     device = text("devices", "pentium-4-1700")
     each = plain("device", device["text"])["per_packet"]["value"]
-    outside = Hosts(policy("esp-3des-md5"), device, ETHERNET, "outside")
-    whole = outside.cycles(Sent((1447,), (1504,)), "seal")
-    cut = outside.cycles(outside.sent(1447), "seal")
-    assert whole is not None and cut == pytest.approx(whole + each)
+    whole = Hosts(policy("esp-3des-md5"), device, Wire(1e8, 38, 9000), "outside").sent(1447)
+    cut = Hosts(policy("esp-3des-md5"), device, ETHERNET, "outside").sent(1447)
+    assert whole.wired == (1504,) and cut.wired == (1500, 24)
+    assert whole.seal_cycles is not None
+    assert cut.seal_cycles == pytest.approx(whole.seal_cycles + each)
     clear = Hosts(None, device, ETHERNET)
-    assert clear.cycles(clear.sent(1501), "seal") == pytest.approx(2 * each)
-    assert Hosts(None, None, ETHERNET).cycles(clear.sent(1501), "seal") is None
+    assert clear.sent(1501).seal_cycles == pytest.approx(2 * each)
+    assert Hosts(None, None, ETHERNET).sent(1501).seal_cycles is None
+
+
+def test_a_wire_without_room_is_refused() -> None:
+    with pytest.raises(StudyError, match="leaves no room"):
+        Hosts(policy("esp-3des-md5"), None, Wire(1e8, 38, 72)).datagram(100)
 
 
 def test_model_and_simulation_find_both_peaks() -> None:
@@ -326,11 +372,11 @@ def test_a_curve_shows_all_three_levels() -> None:
 def test_the_messages_of_the_ten_steps_have_the_sizes_of_their_fields() -> None:
     """By the fields of docs/design/agents.md: kind, cookie, label, key; then text and check."""
     sealed = 4 + 1 + 1 + 16 + 32 + 64 + 16
-    user, key, certificate = 12, 294, 800
+    user, key, certificate = 12, 294, 1000
     request = 16 + 32 + 1 + user + 1 + 1 + 8 + 4 + 1 + 32 + 2 + key
     referral = 16 + 32 + 8 + 2 + request + 64
     tunneling = 32 + 32 + 1 + 8 + (1 + 5) + (1 + 6) + (1 + 1 + 22 + 1 + 20)
-    tunneling += (1 + 14) + (1 + user) + 2 * (1 + 2 + certificate)
+    tunneling += (1 + 14) + (1 + user) + 2 * (1 + 2 * (2 + certificate))
     part = 32 + 32 + tunneling + 64 + 16
     bodies = {
         "Request": request,
@@ -340,10 +386,11 @@ def test_the_messages_of_the_ten_steps_have_the_sizes_of_their_fields() -> None:
         "Authorization": 32 + 1 + 1 + 8 + 2 + part,
         "Response": 32 + 1 + 8 + 2 + part,
     }
-    found = {}
+    found: dict[str, int] = {}
     for name in ("agent-client-host", "agent-host-target"):
         for message in plain("exchange", text("exchanges", name)["text"])["message"]:
-            found[message["says"]] = message["bytes"]
+            says = message["says"].partition(", fragment")[0]
+            found[says] = found.get(says, 0) + message["bytes"]
     assert found == {name: whole(28 + sealed + body) for name, body in bodies.items()}
 
 
@@ -476,8 +523,31 @@ def sliced(folder: Path, text: str = SLICE) -> caravan.study.Study:
     for kind in ("devices", "policies", "scenarios"):
         shutil.copytree(FOLDER / kind, folder / kind)
     path = folder / "study.toml"
-    path.write_text(text.format(tunnel="esp-3des-md5", transport="esp-3des-md5-transport"))
+    path.write_text(text.format(**NAMES))
     return load(str(path))
+
+
+def layered(data: int) -> int:
+    """A packet of AH with 16 bytes of check around ESP with AES-GCM, both in tunnel mode."""
+    inner = 20 + 8 + 8 + math.ceil((28 + data + 2) / 4) * 4 + 16
+    return 20 + 12 + 16 + inner
+
+
+def test_ah_around_esp_is_computed_and_simulated(tmp_path: Path) -> None:
+    run = caravan.study.run(
+        sliced(tmp_path, LAYERED), directory=tmp_path / "out", level=("model", "simulate")
+    )
+    for level in ("model", "simulate"):
+        for data in (64, 1369, 1370):
+            at = {"sweep": "layers", "level": level, "packet_bytes": data}
+            assert value(run.rows, "wire_packets", **at) == 1
+            assert value(run.rows, "wire_bytes", **at) == layered(data)
+        assert value(run.rows, "wire_packets", sweep="layers", level=level, packet_bytes=1371) == 2
+        assert value(run.rows, "whole_bytes", sweep="layers", level=level) == 1370
+    model = value(run.rows, "data_mbit_s", sweep="tcp", level="model")
+    assert model == pytest.approx(100 * (1398 - 20 - 32) / (layered(1370) + 38))
+    simulated = value(run.rows, "data_mbit_s", sweep="tcp", level="simulate")
+    assert simulated == pytest.approx(model, rel=0.05)
 
 
 @pytest.mark.root
@@ -486,13 +556,13 @@ def test_real_packets_are_those_of_model_and_simulation(tmp_path: Path) -> None:
     run = caravan.study.run(sliced(tmp_path), directory=tmp_path / "out", level=levels)
     rows = run.rows
     counted = rows[rows["metric"].isin(["wire_packets", "wire_bytes", "link_mbit_s"])]
-    counted = counted[counted["sweep"].isin(["tunnel", "transport", "clear"])]
+    counted = counted[counted["sweep"].isin([*LARGEST])]
     place = ["sweep", "packet_bytes", "metric"]
     beside = counted.pivot_table(index=place, columns="level", values="value")
-    assert len(beside) == 30 and not beside.isna().any().any()
+    assert len(beside) == 48 and not beside.isna().any().any()
     assert (beside["testbed"] == beside["simulate"]).all(), beside
     assert beside["model"].to_list() == pytest.approx(beside["testbed"].to_list()), beside
-    largest = {"tunnel": 1418, "transport": 1438, "clear": 1472, "installed": 1372}
+    largest = {**LARGEST, "installed": 1372}
     for sweep, size in largest.items():
         assert value(rows, "whole_bytes", sweep=sweep, level="testbed") == size
     for sweep in ("tcp", "udp", "paced"):

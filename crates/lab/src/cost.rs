@@ -4,6 +4,7 @@
 //!   `caravan bench`. A [`Device`] is a profile with its clock, and computes costs.
 //! - [`Policy`]: suite, mode and keys, and their rating by today's standards ([`Standing`]).
 //! - [`Accounting`]: the size of protected packets, by a paper's formulas or exactly.
+//! - [`Hosts`]: datagrams and TCP between two hosts of one device.
 //!
 //! Both time and size are a [`Staircase`](crate::staircase::Staircase) of the clear IP packet's
 //! size.
@@ -29,6 +30,7 @@
 //! mode = "tunnel"                 # or transport
 //! udp = true                      # ESP in UDP
 //! outer = 4                       # or 6
+//! around = "ah-sha256"            # AH around each ESP packet, a second tunnel; absent: one layer
 //! [keys]                          # absent: manual keys
 //! exchange = "ikev1-main"         # or ikev1-aggressive
 //! proposal = "aes128-sha256-modp2048"
@@ -54,6 +56,7 @@ mod bill;
 mod cell;
 mod cycles;
 mod device;
+mod hosts;
 mod measured;
 mod names;
 mod operations;
@@ -68,6 +71,7 @@ pub use accounting::{Accounting, NoFormula, Parts, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
 pub use cell::Cell;
 pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
+pub use hosts::{Cut, Hosts, Load, Sent, Wire};
 pub use measured::HostPath;
 pub use policy::{Exchange, Keys, Policy, Proof};
 pub use profile::{Entry, Missing, Profile, Unit};

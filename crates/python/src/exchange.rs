@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::answers::write;
 use crate::refused::Refused;
-use crate::request::read;
+use crate::request::{TextRequest, read};
 
 /// An exchange, and the link, policy and device that its messages meet.
 #[derive(Deserialize)]
@@ -28,14 +28,6 @@ struct ExchangeRequest {
     clock_mhz: Option<f64>,
     detection_s: f64,
     data_bytes: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TextRequest {
-    name: String,
-    file: String,
-    text: String,
 }
 
 /// Rounds, messages, and as far as all messages have a size, bytes and seconds.

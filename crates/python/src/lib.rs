@@ -9,6 +9,7 @@
 
 mod answers;
 mod exchange;
+mod hosts;
 mod kernel;
 mod listing;
 mod refused;
@@ -116,6 +117,12 @@ mod _lab {
     #[pyfunction]
     fn exchange(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::exchange::of(request))
+    }
+
+    /// One flow between two hosts in closed form.
+    #[pyfunction]
+    fn hosts(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || super::hosts::of(request))
     }
 
     /// The evaluation of the replications of one scenario.

@@ -101,7 +101,7 @@ fn policy(entry: &Entry, catalogue: &Catalogue) -> Result<Value, Refused> {
         "name": entry.name,
         "file": entry.file,
         "title": policy.title,
-        "suite": policy.suite.word(),
+        "suite": policy.word(),
         // The kind of layer that takes it.
         "layer": if policy.suite.skip().is_some() { "skip" } else { "ipsec" },
         "outer": if policy.is_outer_v6 { 6 } else { 4 },

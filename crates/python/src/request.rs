@@ -57,6 +57,15 @@ pub(crate) enum Way {
     Open,
 }
 
+/// A file of the catalogue.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TextRequest {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
 /// Reads a request of any kind.
 pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refused> {
     serde_json::from_str(request).map_err(Refused::Request)

@@ -15,17 +15,27 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab, recordings
-from caravan.study import case, flows, hosts, measured, parameters, tables, tunnel, wireless
+from caravan.study import agents, case, flows, hosts, measured, parameters, tables, tunnel, wireless
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import DIVERGES, NEAR, Measure, bound
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, TABLES, WIRELESS, Run
+from caravan.study.parsed import (
+    AGENTS,
+    CASE,
+    EXCHANGE,
+    FLOWS,
+    HOSTS,
+    STACK,
+    TABLES,
+    WIRELESS,
+    Run,
+)
 from caravan.study.resolve import ResolvedCell
 from caravan.study.text import StudyError
 
 KERNEL = "kernel"
 TESTBED = "testbed"
 MEASURED = "case"
-HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, TABLES)
+HERE = (TESTBED, MEASURED, WIRELESS, HOSTS, AGENTS, TABLES)
 """Jobs that need the whole machine."""
 KERNEL_WEIGHT = 1e6
 """A run of the event kernel takes about as long as this many packets of the tandem."""
@@ -166,7 +176,7 @@ def _kilo(value: float | None) -> float | None:
 def jobs(cell: Cell, found: ResolvedCell, level: str, seed: int) -> tuple[Job, ...]:
     """The jobs that a cell needs at a level."""
     if level == TESTBED:
-        kinds = {CASE: MEASURED, WIRELESS: WIRELESS, HOSTS: HOSTS, TABLES: TABLES}
+        kinds = {CASE: MEASURED, **{own: own for own in (WIRELESS, HOSTS, AGENTS, TABLES)}}
         kind = kinds.get(cell.sweep.measure, TESTBED)
         if kind == TESTBED:
             tunnel.check(found.request)
@@ -208,6 +218,7 @@ class Here:
     def __init__(self) -> None:
         self._wireless = wireless.Measuring()
         self._hosts = hosts.Measuring()
+        self._agents = agents.Measuring()
 
     def compute(self, job: Job) -> bytes:
         """The result of a job."""
@@ -215,6 +226,8 @@ class Here:
             return self._wireless.result(json.loads(job.request)["request"])
         if job.kind == HOSTS:
             return self._hosts.result(json.loads(job.request)["request"])
+        if job.kind == AGENTS:
+            return self._agents.result(json.loads(job.request)["request"])
         return compute(job)
 
     def __enter__(self) -> Self:
@@ -223,6 +236,7 @@ class Here:
     def __exit__(self, *fault: object) -> None:
         self._wireless.__exit__(*fault)
         self._hosts.__exit__(*fault)
+        self._agents.__exit__(*fault)
 
 
 def compute(job: Job) -> bytes:
@@ -276,7 +290,7 @@ def _measures(
         assert found.policies is not None, "only a graph has flows"
         read = flows.modelled if level == "model" else flows.read
         return read(results[0], found.document, found.policies)
-    if cell.sweep.measure == CASE:
+    if cell.sweep.measure in (CASE, AGENTS):
         return measured.read(results[0])
     if cell.sweep.measure == TABLES:
         return tables.read(results[0])

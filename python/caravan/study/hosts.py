@@ -1,8 +1,8 @@
 """Two hosts on one wire, as in paper T: the request of a cell at three levels, and its metrics.
 
-`model` is `caravan.study.datagrams`, `simulate` the study's scenario `two-hosts` in the event
-kernel, `testbed` the real program at both ends (`caravan.threeways.hosts`). All count what a
-datagram becomes on the wire.
+`model` is the native core's closed form (`caravan.study.datagrams`), `simulate` the study's
+scenario `two-hosts` in the event kernel, `testbed` the real program at both ends
+(`caravan.threeways.hosts`). All count what a datagram becomes on the wire.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from caravan.study.datagrams import (
     INSIDE,
     OUTSIDE,
     Hosts,
-    Load,
     Wire,
-    clock_mhz,
     has_packets,
-    of_datagram,
-    of_segment,
     peak,
 )
 from caravan.study.metrics import Measure
@@ -160,26 +156,18 @@ def is_bound(request: Mapping[str, Any]) -> bool:
 def modelled(request: Mapping[str, Any], wire: Wire) -> list[Measure]:
     """The closed forms of a cell."""
     hosts = Hosts(request["policy"], request["device"], wire, request["cuts"])
-    size = request["data_bytes"]
-    load = of_segment(hosts) if size is None else of_datagram(hosts, size)
-    values = {**_on_the_wire(load), "data_mbit_s": load.data_mbit_s}
-    if load.cycles is not None and hosts.device is not None and load.processor_s is not None:
-        rate = request["offered_mbit_s"] or load.data_mbit_s
-        busier = load.processor_s * clock_mhz(hosts.device) * 1e6
-        values |= {
-            "cpu_mbit_s": load.cpu_mbit_s,
-            "cycles_byte": busier / load.data_bytes,
-            "cpu_percent": load.share(rate),
-        }
-    return [Measure(name, value) for name, value in values.items() if value is not None]
-
-
-def _on_the_wire(load: Load) -> dict[str, float | None]:
-    return {
+    size, offered = request["data_bytes"], request["offered_mbit_s"]
+    load = hosts.segment(offered) if size is None else hosts.datagram(size, offered)
+    values = {
         "wire_packets": len(load.wired),
         "wire_bytes": sum(load.wired),
         "link_mbit_s": load.link_mbit_s,
+        "data_mbit_s": load.data_mbit_s,
+        "cpu_mbit_s": load.cpu_mbit_s,
+        "cycles_byte": load.cycles_byte,
+        "cpu_percent": load.cpu_percent,
     }
+    return [Measure(name, value) for name, value in values.items() if value is not None]
 
 
 def simulated(request: Mapping[str, Any], wire: Wire, results: Sequence[bytes]) -> list[Measure]:

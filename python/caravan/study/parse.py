@@ -16,6 +16,7 @@ from caravan.study import places
 from caravan.study.cells import points
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.parsed import (
+    AGENTS,
     CASE,
     CASE_KEYS,
     EXCHANGE,
@@ -58,7 +59,8 @@ SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about", "within")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
 DEFAULT_FLOW = Run(1.0, 0.0, 3)
-"""A flow of a wireless policy, or between two hosts."""
+"""A flow of a wireless policy, or between two hosts, or a tunnel of agents."""
+WITHOUT_SCENARIO = ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS, TABLES, AGENTS)
 RELATIONS = ("loss", "share", "times")
 EVERY = "all"
 """In `over`: every value of the axis in the grid."""
@@ -114,13 +116,13 @@ def read_sweep(table: Table) -> Sweep:
             what = f'"{measure}" has no level "{level}"'
             raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
-    if measure not in ("price", EXCHANGE, CASE, STACK, WIRELESS, HOSTS, TABLES) and not scenario:
+    if measure not in WITHOUT_SCENARIO and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')
     if measure == "price" and not profile:
         raise table.fault("", '"price" needs a profile, a cost table of devices/')
     grid = read_grid(table.table("grid"))
     quick = table.table("quick")
-    run = read_run(table, DEFAULT_FLOW if measure in (WIRELESS, HOSTS) else DEFAULT_RUN)
+    run = read_run(table, DEFAULT_FLOW if measure in (WIRELESS, HOSTS, AGENTS) else DEFAULT_RUN)
     sweep = Sweep(
         name=table.text("name"),
         title=table.text("title"),
@@ -167,7 +169,7 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                 raise table.fault(key, what)
             if table.table("quick").has(key):
                 raise table.fault("quick", what, key)
-    if measure in (EXCHANGE, STACK, WIRELESS, HOSTS):
+    if measure in (EXCHANGE, STACK, WIRELESS, HOSTS, AGENTS):
         for axis in ("policy", "link"):
             if axis not in sweep.grid:
                 held = f"files of {axis_files(axis)}"
@@ -175,6 +177,8 @@ def _check_measure(table: Table, sweep: Sweep) -> None:
                     held = "layers of stacks.toml"
                 if measure == WIRELESS and axis == "policy":
                     held = "policies in layers, such as pn-1"
+                if measure == AGENTS and axis == "policy":
+                    held = "parts of the ten steps, such as agent-client-host"
                 what = f'"{measure}" needs the axis "{axis}": {held}'
                 raise table.fault("grid", what)
     if measure == "parameters" and not sweep.keys:
@@ -206,6 +210,7 @@ def unheard(sweep: Sweep, name: str) -> str:
         WIRELESS: WIRELESS_KEYS,
         HOSTS: HOSTS_KEYS,
         TABLES: (),
+        AGENTS: (),
     }
     known = of_measures.get(sweep.measure)
     if known is not None and name not in known:

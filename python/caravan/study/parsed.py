@@ -18,6 +18,7 @@ STACK = "stack"
 WIRELESS = "wireless"
 HOSTS = "hosts"
 TABLES = "tables"
+AGENTS = "agents"
 MEASURES = (
     "road",
     "price",
@@ -30,6 +31,7 @@ MEASURES = (
     WIRELESS,
     HOSTS,
     TABLES,
+    AGENTS,
 )
 HELD = {
     "road": ("model", "simulate"),
@@ -43,6 +45,7 @@ HELD = {
     WIRELESS: LEVELS,
     HOSTS: LEVELS,
     TABLES: ("testbed",),
+    AGENTS: ("testbed",),
 }
 """The possible levels of each measure."""
 UNASKED = {FLOWS: ("simulate",)}
@@ -95,7 +98,7 @@ class Sweep:
     counts the messages that a policy needs, `case` measures a case of paper M in namespaces,
     `stack` prices security layers on top of each other, `wireless` measures a policy of paper P in
     one of its scenarios, `hosts` sends from one host to another as paper T does, `tables` reads the
-    tables of paper T from the program.
+    tables of paper T from the program, `agents` measures the ten steps of its agents by part.
     """
 
     name: str

@@ -17,10 +17,20 @@ from caravan import _lab
 from caravan.files import CATALOGUE, Entry, read, within
 from caravan.lab.policies import Policies, is_of_skip
 from caravan.messages import Refused, unknown
-from caravan.study import case, hosts, parameters, stack, wireless
+from caravan.study import agents, case, hosts, parameters, stack, wireless
 from caravan.study.cells import Cell, canonical
 from caravan.study.metrics import AXIS_KEYS
-from caravan.study.parsed import CASE, EXCHANGE, FLOWS, HOSTS, STACK, TABLES, WIRELESS, Study
+from caravan.study.parsed import (
+    AGENTS,
+    CASE,
+    EXCHANGE,
+    FLOWS,
+    HOSTS,
+    STACK,
+    TABLES,
+    WIRELESS,
+    Study,
+)
 from caravan.study.text import StudyError, Value
 
 T = TypeVar("T")
@@ -158,6 +168,8 @@ def resolve(cell: Cell, files: Files) -> ResolvedCell:
         return _wireless(cell, files)
     if cell.sweep.measure == HOSTS:
         return _hosts(cell, files)
+    if cell.sweep.measure == AGENTS:
+        return _agents(cell, files)
     if cell.sweep.measure == TABLES:
         return _tables()
     file, text = files.scenario(cell.sweep.scenario)
@@ -404,6 +416,25 @@ def _hosts(cell: Cell, files: Files) -> ResolvedCell:
         request={"cell": request, "runs": runs},
         document=document,
         bytes_alone=(names["device"],) if hosts.is_bound(request) else (),
+    )
+
+
+def _agents(cell: Cell, files: Files) -> ResolvedCell:
+    """A part of the ten steps over a link."""
+    part, link = str(cell.point["policy"]), str(cell.point["link"])
+    request = agents.request(part, files.text("link", link), cell.run)
+    return ResolvedCell(
+        scenario="",
+        scenario_hash=hashlib.sha256(canonical(request).encode()).hexdigest(),
+        cost_table=FREE,
+        policy=part,
+        device=FREE,
+        link=link,
+        mips=None,
+        rate_kbps=None,
+        packet_bytes=None,
+        request=request,
+        document={},
     )
 
 

@@ -31,7 +31,7 @@ from caravan.study.metrics import (
     Measure,
     describe,
 )
-from caravan.study.parsed import HOSTS, LEVELS, WIRELESS, Study, Sweep
+from caravan.study.parsed import AGENTS, HOSTS, LEVELS, WIRELESS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
 from caravan.study.resolve import Files, ResolvedCell, missing, resolve
@@ -246,7 +246,7 @@ def _replications(item: _Task) -> int | None:
     """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
-    is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS)
+    is_repeated = item.cell.sweep.measure in ("road", WIRELESS, HOSTS, AGENTS)
     return item.cell.run.replications if is_repeated else 1
 
 

@@ -1,8 +1,8 @@
 """Tunnel agents on hosts of a testbed: Client, Host, Target, and a server behind Target.
 
-`AgentNetwork` is `client - net - host`, `net - target - server`. With a NAT, `net` translates the
-client's address, as a café's router does. Only this module and `caravan.py` know the program's
-command line and files.
+`AgentNetwork` is `client - net - host`, `net - target - server`; where a wire is relayed, the relay
+is on a host `air` in it. With a NAT, `net` translates the client's address, as a café's router
+does. Only this module and `caravan.py` know the program's command line and files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.process import Completed
+from caravan.testbed.relay import software_checksums
 
 CLIENT_ADDRESS, CLIENT_ROUTER = "10.0.0.2", "10.0.0.1"
 HOST_ADDRESS, TARGET_ADDRESS, NET_ADDRESS = "192.0.2.10", "192.0.2.20", "192.0.2.1"
@@ -43,9 +45,12 @@ STEP = re.compile(r"role=(\w+) step=([\w-]+)(.*)")
 
 
 class AgentNetwork(Network):
-    """The hosts `client`, `net`, `host`, `target` and `server`."""
+    """The hosts `client`, `net`, `host`, `target` and `server`; and `air` if the wire between `net`
+    and the one named `relayed` goes by way of it. It passes nothing until a relay runs there."""
 
-    def __init__(self, output: Path | None = None, *, has_nat: bool = False) -> None:
+    def __init__(
+        self, output: Path | None = None, *, has_nat: bool = False, relayed: str = ""
+    ) -> None:
         super().__init__(output)
         try:
             self.net = self.host("net")
@@ -53,19 +58,20 @@ class AgentNetwork(Network):
             self.keeper = self.host("host")
             self.target = self.host("target")
             self.server = self.host("server")
+            self._relayed = relayed
             self._connect(has_nat)
         except BaseException:
             self.close()
             raise
 
     def _connect(self, has_nat: bool) -> None:
-        self.client.connect("wan0", self.net, "client0", 1500)
+        self._wire(self.client, "client0")
         self.client.add_address("wan0", f"{CLIENT_ADDRESS}/24")
         self.net.add_address("client0", f"{CLIENT_ROUTER}/24")
         self.client.add_route("default", CLIENT_ROUTER)
         ports = {"host0": (self.keeper, HOST_ADDRESS), "target0": (self.target, TARGET_ADDRESS)}
         for name, (host, address) in ports.items():
-            host.connect("wan0", self.net, name, 1500)
+            self._wire(host, name)
             host.add_address("wan0", f"{address}/24")
         self.net.bridge("wan", list(ports))
         self.net.add_address("wan", f"{NET_ADDRESS}/24")
@@ -88,6 +94,17 @@ class AgentNetwork(Network):
         self.server.add_address("lan0", f"{SERVER_ADDRESS}/24")
         self.server.add_route("default", TARGET_LAN_ADDRESS)
         self.target.forward()
+
+    def _wire(self, host: Host, port: str) -> None:
+        """Connect a host to a port of `net`."""
+        if host.role != self._relayed:
+            host.connect("wan0", self.net, port, 1500)
+            return
+        self.air = self.host("air")
+        host.connect("wan0", self.air, host.role, 1500)
+        self.net.connect(port, self.air, "net", 1500)
+        for end, interface in ((host, "wan0"), (self.net, port)):
+            software_checksums(end, interface)
 
 
 @dataclass(frozen=True)
@@ -142,6 +159,14 @@ class Agent:
         """Wait for a step, and return its event."""
         self.process.wait_for(lambda: step in self.steps(), f"step {step}", timeout_s)
         return next(event for event in self.events() if event.step == step)
+
+    def logged_s(self, step: str) -> float:
+        """When it logged a step first, in seconds since the epoch."""
+        for line in self.process.stderr().splitlines():
+            found = STEP.search(line)
+            if found is not None and found[2] == step:
+                return datetime.fromisoformat(line.split()[0]).timestamp()
+        raise ValueError(f"{self.host.role} has logged no step {step}")
 
     def wait_ready(self) -> Self:
         """Wait until Host or Target serves."""

@@ -292,13 +292,15 @@ def _connection(connection: Connection, inner: str) -> str:
         "local": _end(connection, is_local=True),
         "remote": _end(connection, is_local=False),
     }
-    protocol = "ah_proposals" if connection.ah_proposals else "esp_proposals"
-    suites = connection.ah_proposals or connection.esp_proposals
+    suites = {"ah_proposals": connection.ah_proposals, "esp_proposals": connection.esp_proposals}
+    if connection.ah_proposals and not connection.is_layered:
+        del suites["esp_proposals"]
     selectors: dict[str, Any] = {
         "mode": connection.mode,
         "local_ts": [connection.local_ts] if connection.local_ts else None,
         "remote_ts": [connection.remote_ts] if connection.remote_ts else None,
-        protocol: [suites] if suites else None,
+        **{key: [words] for key, words in suites.items() if words},
+        "ah_around_esp": connection.is_layered or None,
         "rekey_time": _seconds(connection.child_rekey_s),
     }
     text = _table(f"connections.{name}", settings)

@@ -49,7 +49,9 @@ class Connection:
     `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
-    each program's default, which is UDP. `version`: of IKE; strongSwan alone has 2, with MOBIKE.
+    each program's default, which is UDP. `is_layered`: AH around ESP in a second tunnel; it needs
+    both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's. `version`: of IKE;
+    strongSwan alone has 2, with MOBIKE.
     Times in seconds; None: the program's default.
     """
 
@@ -63,6 +65,7 @@ class Connection:
     proposals: str = "aes128-sha1-modp2048"
     esp_proposals: str = "aes128gcm16"
     ah_proposals: str = ""
+    is_layered: bool = False
     remote_addrs: str = ""
     local_ts: str = ""
     remote_ts: str = ""

@@ -15,7 +15,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-PREFIXES = ("caravan-wireless-", "caravan-testbed-run-", "caravan-case-", "caravan-hosts-")
+PREFIXES = (
+    "caravan-wireless-",
+    "caravan-testbed-run-",
+    "caravan-case-",
+    "caravan-hosts-",
+    "caravan-agents-",
+)
 """How the names of temporary folders of runs begin, the only ones that are ever removed."""
 LOCK = "lock"
 

@@ -12,9 +12,10 @@ import itertools
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.errors import NamespaceError
@@ -50,6 +51,19 @@ class LinkConfig:
     access_time: str | None = None
     is_half_duplex: bool = False
     has_all_frames: bool = False
+
+    @classmethod
+    def of(cls, link: Mapping[str, Any]) -> Self:
+        """Of a link as the native core lists it (`_lab.listing`); without its loss and queue."""
+        rate, access_s = link["rate"], link.get("access_s", 0.0)
+        return cls(
+            rate=f"{rate['up_bps']:.0f}bit",
+            rate_back=f"{rate['down_bps']:.0f}bit",
+            delay=f"{link['delay_s'] * 1e9:.0f}ns",
+            overhead=int(link["overhead_bytes"]),
+            access_time=f"{access_s * 1e9:.0f}ns" if access_s else None,
+            is_half_duplex=link.get("is_half_duplex", False),
+        )
 
     def arguments(self) -> list[str]:
         """The options of `caravan link`."""

@@ -33,6 +33,8 @@ def connection(tunnel: Mapping[str, Any], own: PublicKey) -> Connection:
         mode=policy["mode"],
         proposals=exchange["proposal"],
         esp_proposals=policy["suite"],
+        ah_proposals=policy.get("around", ""),
+        is_layered="around" in policy,
         is_aggressive=exchange["exchange"] == "ikev1-aggressive",
         is_encapsulated=None if policy["udp"] else False,
     )

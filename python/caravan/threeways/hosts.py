@@ -3,8 +3,9 @@
 The wire carries frames as large as its MTU, one packet each, at the rate of a link's file or as
 fast as it can. What a datagram becomes is counted on it, so it does not depend on the machine's
 speed. Processor time is that of processes: of Caravan and of the programs at both ends, user and
-system. A pair of `veth` has the receiving kernel's work done by whoever sends, so the time of one
-end is half of what both take. Left out: interrupts, which no process is charged with.
+system, with the softirqs that come while they run. A pair of `veth` has the receiving kernel's work
+done by whoever sends, so the time of one end is half of what both take. Softirqs that come while a
+processor is idle are told apart, with what else this machine does (`testbed.processors`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.process import Process
+from caravan.testbed.processors import Processors
 from caravan.testbed.relay import software_checksums
 from caravan.testbed.traffic import IPERF_PORT, iperf_server
 from caravan.threeways.bed import TUNNEL
@@ -43,7 +45,7 @@ DEVICE_BYTES = 9000
 """More than any datagram: then the program itself cuts, not the kernel for its device."""
 PORT = 5003
 SECRET = SharedKey("a key of both hosts, long enough to be none of a dictionary")
-AH_SUITES = ("md5", "sha1", "sha256")
+AH_SUITES, AH_PREFIX = ("md5", "sha1"), "ah-"
 COUNTED, COUNTED_GAP_S = 8, 0.002
 WINDOW = 64
 """Datagrams under way: nothing overflows."""
@@ -56,11 +58,12 @@ CPUINFO, CPUFREQ = Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu/cpu0/cpu
 
 @dataclass(frozen=True)
 class Policy:
-    """What protects; `suite` is none without protection."""
+    """What protects; `suite` is none without protection. `around`: AH around ESP, or empty."""
 
     suite: str
     mode: str
     proposal: str
+    around: str = ""
 
     @classmethod
     def of(cls, text: Mapping[str, str] | None) -> Self:
@@ -70,7 +73,8 @@ class Policy:
         table = plain(text["file"], text["text"])
         if table.get("udp", True):
             raise ValueError(f"{table['name']}: these hosts have no NAT: udp must be false")
-        return cls(table["suite"], table["mode"], table["keys"]["proposal"])
+        keys = table["keys"]
+        return cls(table["suite"], table["mode"], keys["proposal"], table.get("around", ""))
 
     @property
     def is_clear(self) -> bool:
@@ -78,11 +82,26 @@ class Policy:
         return self.suite == "none"
 
     @property
+    def is_ah(self) -> bool:
+        """Whether AH alone protects."""
+        return self.suite in AH_SUITES or self.suite.startswith(AH_PREFIX)
+
+    @property
+    def esp(self) -> str:
+        """The suite of ESP; empty: there is none."""
+        return "" if self.is_clear or self.is_ah else self.suite
+
+    @property
+    def ah(self) -> str:
+        """The suite of AH; empty: there is none."""
+        return self.suite if self.is_ah else self.around
+
+    @property
     def protocol(self) -> int:
         """The protocol of IP on the wire."""
         if self.is_clear:
             return IPPROTO_UDP
-        return IPPROTO_AH if self.suite in AH_SUITES else IPPROTO_ESP
+        return IPPROTO_AH if self.ah else IPPROTO_ESP
 
     @property
     def address(self) -> str:
@@ -172,7 +191,6 @@ def limit(host: Host, link: Link) -> None:
 
 def ends(policy: Policy) -> tuple[Connection, Connection]:
     """The configurations of target and client."""
-    is_ah = policy.suite in AH_SUITES
     target = Connection(
         SECRET,
         local_id="target.example",
@@ -180,8 +198,9 @@ def ends(policy: Policy) -> tuple[Connection, Connection]:
         mode=policy.mode,
         is_aggressive=False,
         proposals=policy.proposal,
-        esp_proposals="" if is_ah else policy.suite,
-        ah_proposals=policy.suite if is_ah else "",
+        esp_proposals=policy.esp,
+        ah_proposals=policy.ah,
+        is_layered=bool(policy.around),
         pool=POOL,
         local_ts=f"{INSIDE}/32" if policy.mode == "tunnel" else "",
         is_encapsulated=False,
@@ -195,6 +214,7 @@ def ends(policy: Policy) -> tuple[Connection, Connection]:
         proposals=policy.proposal,
         esp_proposals=target.esp_proposals,
         ah_proposals=target.ah_proposals,
+        is_layered=target.is_layered,
         remote_addrs=TARGET,
         wants_address=policy.mode == "tunnel",
         remote_ts=target.local_ts,
@@ -249,6 +269,7 @@ def running(output: Path, policy: Policy, link: Link, is_whole: bool) -> Iterato
             for host, end in zip((hosts.target, hosts.client), ends(policy), strict=True):
                 daemons.append(stack.enter_context(Caravan(host, end)))
                 daemons[-1].wait_ready()
+                await_children(daemons[-1], policy)
                 if is_whole:
                     host.set_mtu(TUNNEL, DEVICE_BYTES)
         programs = [
@@ -258,6 +279,12 @@ def running(output: Path, policy: Policy, link: Link, is_whole: bool) -> Iterato
         for program in programs:
             _await_ready(program)
         yield Up(hosts, policy, link, daemons, programs)
+
+
+def await_children(daemon: Caravan, policy: Policy) -> None:
+    """Wait until a client's tunnel has both its layers."""
+    if policy.around and not daemon.is_gateway:
+        daemon.process.wait_for(lambda: len(daemon.children()) == 2, "second layer", READY_S)
 
 
 def _await_ready(program: Process) -> None:
@@ -279,6 +306,15 @@ class Spent:
         """The rate."""
         return self.size_bytes * 8e-6 / self.seconds
 
+    @property
+    def own_s(self) -> float:
+        """Processor time of both ends."""
+        return self.caravan_s + self.programs_s
+
+    def percent(self, seconds: float) -> float:
+        """What processor time of both ends is of one processor at one end."""
+        return 50 * seconds / self.seconds
+
 
 @dataclass(frozen=True)
 class Up:
@@ -297,17 +333,22 @@ class Up:
             found += self._counted(setting.data_bytes)
         if setting.flow == "datagrams":
             return found
-        spent = [self._run(setting) for _ in range(setting.runs)]
+        runs = [self._timed(setting) for _ in range(setting.runs)]
+        spent = [one for one, _ in runs]
         found.append(mean("data_mbit_s", [one.mbit_s for one in spent]))
-        found += self._shares(spent)
+        found.append(mean("cpu_percent", [one.percent(one.own_s) for one in spent]))
+        if setting.offered_mbit_s is None:
+            found += _kernel(runs)
         clock = tsc_mhz()
         if clock is not None:
             found += _cycles(spent, clock)
         return found
 
-    def _shares(self, spent: Sequence[Spent]) -> Iterator[Value]:
-        shares = [50 * (one.caravan_s + one.programs_s) / one.seconds for one in spent]
-        yield mean("cpu_percent", shares)
+    def _timed(self, setting: Setting) -> tuple[Spent, Processors]:
+        """A run, and what the processors of this machine did in it."""
+        before = Processors.now()
+        spent = self._run(setting)
+        return spent, Processors.now() - before
 
     def _run(self, setting: Setting) -> Spent:
         if setting.data_bytes is None:
@@ -406,10 +447,23 @@ def _argv(*words: object) -> list[str]:
     return [sys.executable, stream_end.__file__, *map(str, words)]
 
 
+def _kernel(runs: Sequence[tuple[Spent, Processors]]) -> Iterator[Value]:
+    """What the kernel took: in softirqs, whoever is charged with them; of that what its own threads
+    are; and what this machine did besides, as softirqs on idle processors and all other programs.
+    """
+    for name, seconds in (
+        ("softirq", [all_s.softirq_s for _, all_s in runs]),
+        ("ksoftirqd", [all_s.threads_s for _, all_s in runs]),
+        ("besides", [all_s.busy_s - all_s.threads_s - one.own_s for one, all_s in runs]),
+    ):
+        shares = [one.percent(took) for (one, _), took in zip(runs, seconds, strict=True)]
+        yield mean(f"cpu_percent:{name}", shares)
+
+
 def _cycles(spent: Sequence[Spent], clock_mhz: float) -> Iterator[Value]:
     """Nanoseconds times the clock of the time stamp counter, of one end."""
     each = clock_mhz * 1e6 / 2
-    whole = [each * (one.caravan_s + one.programs_s) / one.size_bytes for one in spent]
+    whole = [each * one.own_s / one.size_bytes for one in spent]
     yield mean("cycles_byte", whole)
     yield mean("cycles_byte:caravan", [each * one.caravan_s / one.size_bytes for one in spent])
 

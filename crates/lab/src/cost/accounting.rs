@@ -58,13 +58,20 @@ impl Accounting {
                 Self::PaperU | Self::PaperW => Err(NoFormula),
             };
         }
+        if policy.around.is_some() && self != Self::Rfc {
+            return Err(NoFormula);
+        }
         let Some(shape) = policy.shape() else {
             return Ok(Staircase::linear(1.0));
         };
         match self {
             Self::PaperU => paper_u(&shape).ok_or(NoFormula),
             Self::PaperW => Ok(Sizes::of(&paper_w(shape)).wire()),
-            Self::Rfc => Ok(Sizes::of(&shape).wire()),
+            Self::Rfc => {
+                let own = Sizes::of(&shape);
+                let around = policy.around_shape();
+                Ok(around.map_or(own.wire(), |around| own.inside(&around).wire()))
+            }
         }
     }
 
@@ -161,6 +168,18 @@ impl Sizes {
                 fixed: wire(first) as f64 - (first + offset) as f64,
                 alignment: alignment as f64,
                 offset: offset as f64,
+            },
+        }
+    }
+
+    /// Those of AH around these packets, which adds the same to each.
+    pub(super) fn inside(&self, around: &Shape) -> Self {
+        let added = wire_bytes(around, PROBE_BYTES) - PROBE_BYTES;
+        Self {
+            shape: *around,
+            whole: Aligned {
+                fixed: self.whole.fixed + added as f64,
+                ..self.whole
             },
         }
     }

@@ -83,6 +83,11 @@ impl Cycles {
         self.per_packet.is_some()
     }
 
+    /// The cost of a packet whatever its bytes; 0 if no source gives it.
+    pub(super) fn packet_cycles(&self) -> f64 {
+        self.per_packet.as_ref().map_or(0.0, |cell| cell.value)
+    }
+
     /// Cycles as functions of the clear IP packet's size.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         if let Some(suite) = policy.suite.skip() {
@@ -109,6 +114,11 @@ impl Cycles {
         }
         if let Integrity::Hmac(hash) = suite.protection.integrity {
             self.hmac(&mut bill, &sizes, hash)?;
+        }
+        if let Some(around) = policy.around_shape()
+            && let Integrity::Hmac(hash) = around.protection.integrity
+        {
+            self.hmac(&mut bill, &sizes.inside(&around), hash)?;
         }
         self.packet(&mut bill);
         Ok(bill)

@@ -249,7 +249,7 @@ impl Device {
     /// Its parts with sources and notes, in the profile's unit.
     pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
         let bill = self.profile.bill(policy, direction);
-        bill.map_err(|gap| self.profile.missing(policy.suite.word(), gap))
+        bill.map_err(|gap| self.profile.missing(&policy.word(), gap))
     }
 
     /// The cost of a packet of `bytes` with `policy`. With a paper's profile, `bytes` is the packet
@@ -280,7 +280,7 @@ impl Device {
                 why: "is not the size of an IP packet: 20 (its header) to 65535 whole bytes",
             });
         }
-        let word = policy.suite.word();
+        let word = policy.word();
         let mut bill = self.bill(policy, direction)?;
         if let Some([first, last]) = bill.measured_bytes
             && !(first..=last).contains(&packet)
@@ -291,7 +291,7 @@ impl Device {
         }
         let size = accounting.size(policy).map_err(|_no_formula| {
             let cell = format!("the formula of {}'s accounting", accounting.name());
-            self.profile.missing(word, Gap(cell))
+            self.profile.missing(&word, Gap(cell))
         })?;
         let units = bill.total().at(packet);
         let time_s = units / self.units_per_second;
@@ -306,7 +306,7 @@ impl Device {
         };
         Ok(Price {
             profile: self.profile.name.clone(),
-            suite: word.to_owned(),
+            suite: word.into_owned(),
             direction: direction.word(),
             bytes,
             packet_bytes: packet,

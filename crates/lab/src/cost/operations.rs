@@ -71,6 +71,9 @@ impl Operations {
         let Some(suite) = policy.suite.ipsec() else {
             return Ok(bill);
         };
+        if policy.around.is_some() {
+            return Err(Gap("a formula of two layers".to_owned()));
+        }
         match suite.protection.encryption {
             Encryption::Null => {}
             Encryption::Cbc(cipher) => {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crypto::packet::Protection;
 use document::{Fault, Item, parse};
-use engine::plane::shape::Shape;
+use engine::plane::shape::{Shape, wire_bytes};
 use engine::sa::{Mode, Protocol};
 use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 use serde::{Serialize, Serializer};
@@ -32,6 +32,8 @@ pub struct Policy {
     pub is_udp_encapsulated: bool,
     /// The outer header is IPv6.
     pub is_outer_v6: bool,
+    /// AH around each packet of ESP, in a tunnel of its own: two layers.
+    pub around: Option<EspSuite>,
     /// None: manual keys.
     pub keys: Option<Keys>,
 }
@@ -100,6 +102,7 @@ impl Policy {
             mode: Mode::Tunnel,
             is_udp_encapsulated: true,
             is_outer_v6: false,
+            around: None,
             keys: None,
         }
     }
@@ -110,10 +113,10 @@ impl Policy {
         let table = document.table()?;
         let suite: Suite = match table.find("skip") {
             Some(item) => {
-                for key in ["suite", "mode", "udp", "outer", "keys"] {
+                for key in ["suite", "mode", "udp", "outer", "around", "keys"] {
                     table.refuse(
                         key,
-                        "SKIP has neither a suite, a mode, UDP, IPv6 nor exchanges",
+                        "SKIP has neither a suite, a mode, UDP, IPv6, layers nor exchanges",
                     )?;
                 }
                 SkipSuite::read(item)?.into()
@@ -140,22 +143,48 @@ impl Policy {
                 6 => Ok(true),
                 other => Err(item.fault(format!("must be 4 or 6, found {other}"))),
             })?,
+            around: table.or("around", None, |item| word(item).map(Some))?,
             keys,
         };
+        if let Some(item) = table.find("around") {
+            policy.check_layers(item)?;
+        }
         table.finish()?;
         Ok(policy)
     }
 
-    /// The same policy with the protocol and algorithms of an SA. It keeps its own name for its
-    /// own.
+    /// Refuses two layers that no end of Caravan has.
+    fn check_layers(&self, item: &Item) -> Result<(), Fault> {
+        let own = self.suite.ipsec().map(|suite| suite.protocol);
+        let around = self.around.map(|suite| suite.protocol);
+        let is_ah_around_esp = (around, own) == (Some(Protocol::Ah), Some(Protocol::Esp));
+        if is_ah_around_esp && self.mode == Mode::Tunnel && !self.is_udp_encapsulated {
+            return Ok(());
+        }
+        Err(item
+            .fault("must be AH, such as \"ah-sha256\", around a tunnel of ESP with udp = false"))
+    }
+
+    /// Its suites in one line, the inner one first.
+    pub fn word(&self) -> Cow<'_, str> {
+        match self.around {
+            Some(around) => format!("{} in {around}", self.suite.word()).into(),
+            None => self.suite.word().into(),
+        }
+    }
+
+    /// The policy of one SA, with its protocol and algorithms. A policy of one layer keeps its own
+    /// name for its own.
     pub(super) fn with(&self, protocol: Protocol, protection: Protection) -> Cow<'_, Self> {
         let own = self.suite.ipsec();
-        if own.is_some_and(|own| (own.protocol, own.protection) == (protocol, protection)) {
+        let is_own = |own: &EspSuite| (own.protocol, own.protection) == (protocol, protection);
+        if own.is_some_and(is_own) && self.around.is_none() {
             return Cow::Borrowed(self);
         }
         let suite = Suite::from(EspSuite::new(protocol, protection));
         let policy = Self {
             suite,
+            around: None,
             ..self.clone()
         };
         Cow::Owned(policy)
@@ -174,6 +203,34 @@ impl Policy {
         })
     }
 
+    /// The same of the AH around ESP.
+    pub fn around_shape(&self) -> Option<Shape> {
+        let around = self.around?;
+        Some(Shape {
+            protection: around.protection,
+            protocol: around.protocol,
+            mode: Mode::Tunnel,
+            is_udp_encapsulated: false,
+            is_outer_v6: self.is_outer_v6,
+        })
+    }
+
+    /// Octets on the wire of a clear IP packet under ESP or AH, or without protection.
+    pub fn wire_bytes(&self, packet: usize) -> usize {
+        let own = self.shape();
+        let sealed = own.map_or(packet, |shape| wire_bytes(&shape, packet));
+        let around = self.around_shape();
+        around.map_or(sealed, |shape| wire_bytes(&shape, sealed))
+    }
+
+    /// The largest clear IP packet that a path carries under ESP or AH, or without protection.
+    pub fn largest_packet(&self, path_mtu: usize) -> usize {
+        let around = self.around_shape();
+        let room = around.map_or(path_mtu, |shape| shape.largest_packet(path_mtu));
+        self.shape()
+            .map_or(room, |shape| shape.largest_packet(room))
+    }
+
     /// The rating of the suite by RFC 8221 and of the exchange's suite by RFC 8247: the algorithms,
     /// not the exchange itself, which [`Exchange::deprecated`] rates.
     pub fn standing(&self) -> Standing {
@@ -182,6 +239,11 @@ impl Policy {
             Standing::Current => Vec::new(),
             Standing::Legacy(reasons) => reasons,
         };
+        for reason in self.around.iter().flat_map(EspSuite::legacy_reasons) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
         if let Some(keys) = &self.keys {
             for reason in keys.proposal.legacy_reasons() {
                 // PFS may use the exchange's group.
@@ -207,6 +269,8 @@ struct Written<'a> {
     mode: &'a str,
     udp: bool,
     outer: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    around: Option<String>,
     keys: Option<WrittenKeys>,
     #[serde(skip_serializing_if = "Option::is_none")]
     skip: Option<&'a SkipSuite>,
@@ -228,6 +292,7 @@ impl Serialize for Policy {
             mode: said(&MODES, &self.mode),
             udp: self.is_udp_encapsulated,
             outer: if self.is_outer_v6 { 6 } else { 4 },
+            around: self.around.map(|suite| suite.to_string()),
             keys: self.keys.map(|keys| WrittenKeys {
                 exchange: said(&EXCHANGES, &keys.exchange),
                 proposal: keys.proposal.to_string(),

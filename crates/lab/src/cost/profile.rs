@@ -123,6 +123,15 @@ impl Profile {
         matches!(&self.table, Table::Cycles(table) if !table.has_packet_cost())
     }
 
+    /// Cycles of a packet whatever its bytes, and without protection too; 0 if no source gives
+    /// them.
+    pub fn packet_cycles(&self) -> f64 {
+        match &self.table {
+            Table::Cycles(table) => table.packet_cycles(),
+            Table::Operations(_) | Table::Measured(_) => 0.0,
+        }
+    }
+
     /// The suites with costs in both directions and with sizes in its accounting.
     pub fn suites(&self) -> Vec<Suite> {
         let mut all = Suite::all();

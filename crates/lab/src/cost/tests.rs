@@ -2,6 +2,7 @@ mod accounting;
 mod cycles;
 mod faults;
 mod frames;
+mod hosts;
 mod measured;
 mod papers;
 mod records;

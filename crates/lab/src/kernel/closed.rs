@@ -1,11 +1,10 @@
 //! The level `model` of a path: the closed-form cost of its tunnel, beside the kernel's simulation.
 //!
-//! Sizes come from the engine: [`wire_bytes`] of packets, and the messages of one exchange between
+//! Sizes come from the engine: those of packets, and the messages of one exchange between
 //! two directly connected real nodes. Left out, and therefore the expected difference: loss,
 //! queues, TCP's slow start and the return path of its acknowledgements.
 
 use engine::link::Shape;
-use engine::plane::wire_bytes;
 use engine::time::Duration;
 use serde::Serialize;
 
@@ -16,7 +15,6 @@ use super::trace::{Trace, bits_per_second};
 use super::world::{Blueprint, Exchange, Joint, NodeBlueprint, Row, SIZES_BYTES, World};
 use super::{Costs, KernelFault, ip};
 use crate::scenario::Role;
-use crate::scenario::graph::setup::TunnelSetup;
 
 /// The closed-form results of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -130,8 +128,8 @@ impl Blueprint {
 
     /// The size of the IP packet that carries a clear one to the gateway.
     fn protected(&self, clear: u32) -> u32 {
-        let shape = self.setup.tunnels.first().and_then(TunnelSetup::shape);
-        shape.map_or(clear, |shape| wire_bytes(&shape, clear as usize) as u32)
+        let tunnel = self.setup.tunnels.first();
+        tunnel.map_or(clear, |tunnel| tunnel.wire_bytes(clear))
     }
 
     /// Flights are sequential. A flight is everything that one end sends before the other must
@@ -260,8 +258,8 @@ impl Blueprint {
         let program = self.program();
         let mtu = self.mtu_bytes(program.station, program.server);
         let mtu = mtu.min(MTU_BYTES);
-        let shape = self.setup.tunnels.first().and_then(TunnelSetup::shape);
-        let fits = shape.map_or(mtu, |shape| shape.largest_packet(mtu as usize) as u32);
+        let tunnel = self.setup.tunnels.first();
+        let fits = tunnel.map_or(mtu, |tunnel| tunnel.largest_packet(mtu));
         fits.min(mtu)
     }
 }

@@ -7,7 +7,6 @@
 
 use std::net::IpAddr;
 
-use engine::plane::wire_bytes;
 use engine::sa::Encapsulation;
 use engine::work::{Task, Work};
 use wire::ip::ipv4;
@@ -208,7 +207,7 @@ impl Blueprint {
             wrap(
                 packet,
                 Form::Tunnel(index),
-                protected(set, packet.bytes),
+                set.wire_bytes(packet.bytes),
                 ends,
             );
         }
@@ -432,7 +431,7 @@ impl Blueprint {
             wrap(
                 packet,
                 Form::Tunnel(index),
-                protected(set, packet.bytes),
+                set.wire_bytes(packet.bytes),
                 ends,
             );
         }
@@ -497,11 +496,6 @@ impl Blueprint {
         let costs = self.nodes[node].costs.as_ref();
         costs.map_or(0.0, |costs| (costs.control)(&work).seconds)
     }
-}
-
-fn protected(set: &TunnelSetup, bytes: u32) -> u32 {
-    let shape = set.shape();
-    shape.map_or(bytes, |shape| wire_bytes(&shape, bytes as usize) as u32)
 }
 
 fn wrap(packet: &mut Packet, form: Form, bytes: u32, (source, destination): (IpAddr, IpAddr)) {

@@ -21,6 +21,8 @@ use crate::kernel::ip;
 
 /// Messages and failures that a log keeps. The node counts later ones.
 pub const LOG_ENTRIES: usize = 1000;
+/// The name of the child of AH around another one, which takes no packets of programs.
+pub const AROUND: &str = "net-ah";
 /// Octets of the largest UDP payload over IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
@@ -46,9 +48,9 @@ pub struct Message {
 pub struct Log {
     /// The first [`LOG_ENTRIES`] messages.
     pub messages: Vec<Message>,
-    /// When the first child came up.
+    /// When the first child came up that takes the packets of programs.
     pub established: Option<Instant>,
-    /// Children that came up, renewals included.
+    /// Such children that came up, renewals included.
     pub children: u64,
     /// Paths that moved.
     pub moved: u64,
@@ -291,7 +293,7 @@ impl Log {
                 datagrams,
                 payloads,
             }),
-            Event::ChildEstablished { .. } => {
+            Event::ChildEstablished { child, .. } if child != AROUND => {
                 self.established = self.established.or(Some(now));
                 self.children += 1;
             }

@@ -308,10 +308,8 @@ impl Blueprint {
     pub fn most_bytes(&self, program: &Programs) -> u32 {
         let mut tunnels = self.setup.tunnels.iter();
         let tunnel = tunnels.find(|tunnel| tunnel.from == program.station);
-        let shape = tunnel.and_then(TunnelSetup::shape);
-        let largest = shape.map_or(IP_BYTES_MAX.into(), |shape| {
-            shape.largest_packet(IP_BYTES_MAX.into()) as u32
-        });
+        let most = u32::from(IP_BYTES_MAX);
+        let largest = tunnel.map_or(most, |tunnel| tunnel.largest_packet(most));
         largest.min(MOST_BYTES)
     }
 }

@@ -191,10 +191,7 @@ impl Blueprint {
     pub(super) fn carried_mtu(&self, mtu: u32) -> u16 {
         let between = self.setup.tunnels.iter();
         let between = between.filter(|set| self.nodes[set.from].ends_tunnels);
-        let largest = between.filter_map(|set| {
-            let shape = set.shape()?;
-            Some(shape.largest_packet(mtu as usize) as u32)
-        });
+        let largest = between.map(|set| set.largest_packet(mtu));
         let largest = largest.min().unwrap_or(mtu);
         u16::try_from(largest.min(mtu)).unwrap_or(u16::MAX)
     }

@@ -103,6 +103,9 @@ impl Tunnel {
         let keys = policy
             .keys
             .ok_or("it has no [keys], and the event kernel sets up tunnels with IKE")?;
+        if policy.around.is_some() && set.has_nat {
+            return Err("it has two layers, which pass no NAT");
+        }
         let proof = match keys.proof {
             cost::Proof::Rsa2048 => Proof::Certificates,
             cost::Proof::Psk => Proof::Shared,
@@ -113,6 +116,7 @@ impl Tunnel {
         Ok(Self {
             mode: policy.mode,
             esp: *esp,
+            around: policy.around,
             ike: keys.proposal,
             is_aggressive: keys.exchange == cost::Exchange::Aggressive,
             proof,

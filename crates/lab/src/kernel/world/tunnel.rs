@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use engine::config::{
-    Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
@@ -13,6 +13,7 @@ use engine::sa::{Mode, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
+use crate::kernel::host::control::AROUND;
 use crate::kernel::pki;
 use crate::scenario::Network;
 use crate::scenario::graph::setup::TunnelSetup;
@@ -24,6 +25,8 @@ pub struct Tunnel {
     pub mode: Mode,
     /// The suite for packets, PFS included.
     pub esp: EspSuite,
+    /// The suite of AH around these packets, in a tunnel of its own.
+    pub around: Option<EspSuite>,
     /// The suite of the IKE exchange.
     pub ike: IkeSuite,
     /// Whether phase 1 is in aggressive mode; otherwise it is in main mode.
@@ -62,6 +65,7 @@ impl Tunnel {
             };
             connection.children[0].remote = vec![inside];
         }
+        self.surround(&mut connection);
         Config {
             connections: vec![Arc::new(connection)],
             pools: Vec::new(),
@@ -99,6 +103,7 @@ impl Tunnel {
         if let Some(set) = sets.first().filter(|_| initiates) {
             connection.make_station(vec![(set.gateway, IKE_PORT).into()]);
         }
+        self.surround(&mut connection);
         connection
     }
 
@@ -146,9 +151,28 @@ impl Tunnel {
                 last,
                 dns,
             });
+            tunnel.surround(&mut connection);
             all.connections.push(Arc::new(connection));
         }
         all
+    }
+
+    /// Puts the child of AH before that of ESP, whose packets leave through it.
+    fn surround(&self, connection: &mut Connection) {
+        let Some(around) = self.around else {
+            return;
+        };
+        let inside = &mut connection.children[0];
+        inside.layer = ChildLayer::Inside;
+        let around = Child {
+            name: AROUND.to_owned(),
+            layer: ChildLayer::Around,
+            proposals: vec![around],
+            local: Vec::new(),
+            remote: Vec::new(),
+            ..inside.clone()
+        };
+        connection.children.insert(0, around);
     }
 
     /// The name of its connection.

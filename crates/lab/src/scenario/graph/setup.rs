@@ -3,7 +3,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use engine::plane::Shape;
 use engine::sa::Mode;
 use serde::Serialize;
 
@@ -276,9 +275,14 @@ impl TunnelSetup {
         }
     }
 
-    /// What determines the size of its packets.
-    pub fn shape(&self) -> Option<Shape> {
-        self.applied().shape()
+    /// Octets on the wire of a clear IP packet in it.
+    pub fn wire_bytes(&self, packet: u32) -> u32 {
+        self.applied().wire_bytes(packet as usize) as u32
+    }
+
+    /// The largest clear IP packet that a path carries in it.
+    pub fn largest_packet(&self, path_mtu: u32) -> u32 {
+        self.applied().largest_packet(path_mtu as usize) as u32
     }
 }
 
