@@ -47,6 +47,7 @@ from caravan.testbed.dot1x.network import (
     STATION_INTERFACE,
     UPLINK,
 )
+from caravan.testbed.errors import NamespaceError
 from caravan.testbed.pki import Credentials
 from caravan.testbed.traffic import ping
 
@@ -484,3 +485,35 @@ def test_an_access_point_that_was_restarted_asks_everybody_again(bed: Bed, watch
         assert watch.passing(station.host) == 0
         meter.authenticate()
         assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_an_access_point_that_cannot_tell_of_a_station_shuts_every_port_and_says_why(
+    bed: Bed, watch: Watch
+) -> None:
+    """Its uplink is down while a station succeeds: nobody hears what hostapd says afterwards."""
+    ap2 = bed.access_point("ap2", bed.certificates.config())
+    with (
+        bed.station(bed.certificates.login(Method.MD5), "ap2") as former,
+        bed.station(bed.certificates.login(Method.TTLS), "ap2") as station,
+    ):
+        associated_s = ap2.associate(former.hardware_address)
+        ap2.wait_open(former.hardware_address, associated_s)
+        ap2.host.link_down(UPLINK)
+        ap2.associate(station.hardware_address)
+        station.wait_for("CTRL-EVENT-EAP-SUCCESS")
+        why = f"hostapd: .*: ap2, {UPLINK}: cannot tell of .*: Network is down"
+        with pytest.raises(NamespaceError, match=why):
+            ap2.wait_open(station.hardware_address, associated_s)
+        until = time.monotonic() + WAIT_S
+        while ap2.authorized():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        ap2.host.link_up(UPLINK)
+        for one in (former, station):
+            assert watch.passing(one.host) == 0
+        station.log_off()
+        with pytest.raises(NamespaceError, match=why):
+            ap2.close()
+        for one in (former, station):
+            assert watch.passing(one.host) == 0
+        assert not ap2.is_running()

@@ -1,8 +1,9 @@
 """An access point: a bridge whose radio port is locked, and hostapd, which opens it (IEEE 802.1X).
 
 hostapd's wired driver enforces nothing: this process lets a station's frames pass when hostapd says
-that it is authorized, and shuts its port when hostapd says so or ends. EAPOL is for the access
-point itself and is not bridged, so it always reaches hostapd.
+that it is authorized, and shuts its port when hostapd says so or ends. It shuts every port, and
+says why, when it cannot hear hostapd any more. EAPOL is for the access point itself and is not
+bridged, so it always reaches hostapd.
 
 Left out: keys. Without MACsec, WEP or CCMP, whoever copies the address of an authorized station
 passes: 802.1X over a shared medium has this hole by design.
@@ -215,17 +216,22 @@ class Authenticator:
         self._listener.wait_until(lambda: self._listener.is_ended, "end of hostapd", READY_S)
 
     def stop(self) -> None:
-        """End hostapd; every port is shut."""
+        """End hostapd; every port is shut. What went wrong before that is raised here."""
         self.process.stop()
-        self.wait_end()
-        self._listener.close()
-        self.control.close()
+        try:
+            self.wait_end()
+        finally:
+            self._listener.close()
+            self.control.close()
+            self._shut_all()
 
     def close(self) -> None:
         """End it for good."""
-        self.stop()
-        self._port.close()
-        self._announcer.close()
+        try:
+            self.stop()
+        finally:
+            self._port.close()
+            self._announcer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,26 +258,47 @@ class Authenticator:
     def _open(self, hardware_address: str, heard_s: float) -> None:
         with self._changing:
             # Also if it is open: a frame from its address elsewhere has moved the entry there.
+            # Noted before, so that it is shut whatever goes wrong from here on.
+            self._authorized.add(hardware_address)
             self._port.open(hardware_address)
             opened_s = time.time()
-            self._announce(hardware_address)
-            self._authorized.add(hardware_address)
+            try:
+                self._announce(hardware_address)
+            except NamespaceError:
+                self._shut_now(hardware_address)
+                raise
             self._openings.append(Opening(hardware_address, heard_s, opened_s))
 
     def _announce(self, hardware_address: str) -> None:
         source = bytes.fromhex(hardware_address.replace(":", ""))
         length = struct.pack("!H", len(LAYER_2_UPDATE))
-        self._announcer.send(BROADCAST + source + length + LAYER_2_UPDATE)
+        try:
+            self._announcer.send(BROADCAST + source + length + LAYER_2_UPDATE)
+        except OSError as fault:
+            where = f"{self.host.role}, {self.uplink}"
+            said = f"{where}: cannot tell of {hardware_address}: {fault.strerror}"
+            raise NamespaceError(said) from None
 
     def _shut(self, hardware_address: str) -> None:
         with self._changing:
             if hardware_address in self._authorized:
-                self._port.shut(hardware_address)
-                self._authorized.remove(hardware_address)
+                self._shut_now(hardware_address)
+
+    def _shut_now(self, hardware_address: str) -> None:
+        self._port.shut(hardware_address)
+        self._authorized.discard(hardware_address)
 
     def _shut_all(self) -> None:
-        for hardware_address in list(self._authorized):
-            self._shut(hardware_address)
+        """Shut every port that the kernel has open here, and raise the first fault at the end."""
+        faults = []
+        with self._changing:
+            for hardware_address in self._authorized | self._port.addresses():
+                try:
+                    self._shut_now(hardware_address)
+                except (NamespaceError, OSError) as fault:
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def _station(self, hardware_address: str) -> dict[str, str]:
         return self.control.fields(f"STA {hardware_address}")

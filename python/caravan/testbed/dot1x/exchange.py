@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import socket
 import struct
@@ -32,6 +33,8 @@ SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 4 << 20
 FRAME_BYTES = 1 << 16
+READ_FRAMES_MAX = 1 << 16
+"""More than the buffer holds: who sends as fast as they are read does not keep a reader for ever."""
 # EAPOL's packet types (IEEE 802.1X-2010 §11.3.2), and codes and types of EAP (RFC 3748 §4, §5).
 EAPOL_HEADER_BYTES = 4
 EAPOL_EAP, EAPOL_START, EAPOL_LOGOFF = 0, 1, 2
@@ -126,17 +129,32 @@ class Tap:
         return self._socket.fileno()
 
     def read(self) -> list[Frame]:
-        """The frames since the last call; `NamespaceError` if the buffer was too small."""
-        found = []
+        """The frames since the last call; `NamespaceError` if the buffer was too small, or they
+        are more than `READ_FRAMES_MAX`."""
+        found, lost = self.read_some(READ_FRAMES_MAX)
+        if lost:
+            raise NamespaceError(f"{self._name}: {lost} frames were not captured")
+        if len(found) == READ_FRAMES_MAX:
+            raise NamespaceError(f"{self._name}: a read has at most {READ_FRAMES_MAX} frames")
+        return found
+
+    def read_some(self, frames_max: int) -> tuple[list[Frame], int]:
+        """At most so many frames, and how many more the buffer had no room for since the last
+        call. A link that goes down is no fault: it may come up again."""
+        found: list[Frame] = []
         with contextlib.suppress(BlockingIOError):
-            while True:
-                data, ancillary, _, _ = self._socket.recvmsg(FRAME_BYTES, 64)
+            while len(found) < frames_max:
+                try:
+                    data, ancillary, _, _ = self._socket.recvmsg(FRAME_BYTES, 64)
+                except OSError as fault:
+                    # Reported once when the interface goes down.
+                    if fault.errno != errno.ENETDOWN:
+                        raise
+                    continue
                 found.append(Frame(_stamp(ancillary), data))
         counts = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         _, lost = struct.unpack("=II", counts)
-        if lost:
-            raise NamespaceError(f"{self._name}: {lost} frames were not captured")
-        return found
+        return found, int(lost)
 
     def _filter(self, port: int) -> None:
         statements = _filter(port)
