@@ -517,3 +517,53 @@ def test_an_access_point_that_cannot_tell_of_a_station_shuts_every_port_and_says
         for one in (former, station):
             assert watch.passing(one.host) == 0
         assert not ap2.is_running()
+
+
+def test_what_happens_to_another_station_is_no_refusal_of_this_one(bed: Bed, watch: Watch) -> None:
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        bed.station(bed.certificates.login(Method.MD5)) as other,
+        bed.station(bed.certificates.login(Method.MD5)) as idle,
+        Meter(station, bed.ap1) as meter,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        witnesses = [Witness(one, bed.ap1, bed.radius) for one in (station, other, idle)]
+        meter.authenticate()
+        tap.read()
+        bed.radius.pause()
+        bed.ap1.associate(other.hardware_address)
+        (asked,) = wait_frames(tap, 1)
+        send_forged(bed, asked)
+        refusal = witnesses[1].wait()
+        assert refusal.cause is Cause.FORGED_ANSWER
+        assert [one.refusal() for one in (witnesses[0], witnesses[2])] == [None, None]
+        assert watch.passing(station.host) == CLEAR_FRAMES
+        bed.radius.resume()
+
+
+FORGED_NAMES = [
+    "x] (from client at-10.81.0.11 port 0 via TLS tunnel) [md5@bench] certificate has expired",
+    "x] (from client at-10.81.0.11 port 0 cli {station})",
+    "x (certificate has expired): [y] (from client a port 0 cli {station} via TLS tunnel)",
+    "Received packet from 10.81.0.11 with x (Shared secret is incorrect.)",
+]
+
+
+@pytest.mark.parametrize("name", FORGED_NAMES)
+def test_no_name_of_a_stranger_is_a_refusal_of_another_station(name: str, bed: Bed) -> None:
+    """While the other station waits, and its own answer comes later."""
+    with bed.station(bed.certificates.login(Method.MD5)) as station:
+        own = station.hardware_address.upper().replace(":", "-")
+        login = replace(bed.certificates.login(Method.MD5), identity=name.format(station=own))
+        with bed.station(login) as stranger:
+            own_witness = Witness(station, bed.ap1, bed.radius)
+            witness = Witness(stranger, bed.ap1, bed.radius)
+            bed.ap1.associate(stranger.hardware_address)
+            assert witness.wait().cause is Cause.UNKNOWN_USER
+            assert name.split(" ", 1)[1].format(station=own) in bed.radius.log()
+            bed.radius.pause()
+            bed.ap1.associate(station.hardware_address)
+            time.sleep(QUIET_S)
+            found = own_witness.refusal()
+            assert found is None or found.cause is Cause.NO_ANSWER
+            bed.radius.resume()

@@ -224,6 +224,9 @@ server outer {{
 }}
 server inner {{
   authorize {{
+    update request {{
+      &Calling-Station-Id := &outer.request:Calling-Station-Id
+    }}
     inner
     eap
     pap

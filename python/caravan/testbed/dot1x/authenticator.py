@@ -11,6 +11,7 @@ passes: 802.1X over a shared medium has this hole by design.
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -37,6 +38,9 @@ SUCCESSES = ("CTRL-EVENT-EAP-SUCCESS2", "CTRL-EVENT-EAP-SUCCESS")
 FAILURES = ("CTRL-EVENT-EAP-FAILURE2", "CTRL-EVENT-EAP-FAILURE")
 """The first of each pair with a RADIUS server, the second with hostapd's own."""
 SHUTS = ("AP-STA-DISCONNECTED", *FAILURES)
+STATIONS_MAX = 2007
+"""As many as hostapd takes: association identifiers of IEEE 802.11."""
+ETHERNET_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 BROADCAST = b"\xff" * 6
 LAYER_2_UPDATE = bytes((0, 1, 0xAF, 0x81, 1, 0))
 """An XID response of LLC (IEEE 802.2): what an access point sends for a station that has come, so
@@ -82,7 +86,8 @@ class Authenticator:
         with host.entered():
             self._announcer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self._announcer.bind((uplink, 0))
-        self.own_address = server.own_address if isinstance(server, RadiusClient) else None
+        self.client = server if isinstance(server, RadiusClient) else None
+        """How it asks RADIUS, if it does."""
         self._configuration = self._write(server)
         self._start()
 
@@ -185,6 +190,19 @@ class Authenticator:
             if name in SUCCESSES and rest.startswith(hardware_address) and float(stamp) >= since_s:
                 return float(stamp)
         raise NamespaceError(f"hostapd has written of no success of {hardware_address}")
+
+    def stations(self) -> dict[str, dict[str, str]]:
+        """What hostapd knows of each station, by Ethernet address."""
+        found: dict[str, dict[str, str]] = {}
+        answer = self.control.request("STA-FIRST")
+        while len(found) < STATIONS_MAX and (lines := answer.splitlines()):
+            address, *rest = lines
+            if not ETHERNET_ADDRESS.fullmatch(address) or address in found:
+                break
+            pairs = (line.partition("=") for line in rest)
+            found[address] = {key: value for key, is_field, value in pairs if is_field}
+            answer = self.control.request(f"STA-NEXT {address}")
+        return found
 
     def starts(self, hardware_address: str) -> int:
         """How many EAPOL-Starts of a station hostapd has read."""
