@@ -34,7 +34,7 @@ SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 4 << 20
 FRAME_BYTES = 1 << 16
 READ_FRAMES_MAX = 1 << 16
-"""More than the buffer holds: who sends as fast as they are read does not keep a reader for ever."""
+"""More than the buffer holds: whoever sends as fast as a reader reads does not keep it for ever."""
 # EAPOL's packet types (IEEE 802.1X-2010 §11.3.2), and codes and types of EAP (RFC 3748 §4, §5).
 EAPOL_HEADER_BYTES = 4
 EAPOL_EAP, EAPOL_START, EAPOL_LOGOFF = 0, 1, 2
@@ -43,7 +43,7 @@ EAP_HEADER_BYTES = 4
 
 # Codes and attributes of RADIUS (RFC 2865 §3, §5).
 RADIUS_HEADER_BYTES = 20
-ACCESS_REQUEST, ACCESS_ACCEPT = 1, 2
+ACCESS_REQUEST, ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_CHALLENGE = 1, 2, 3, 11
 CALLING_STATION_ID = 31
 
 
