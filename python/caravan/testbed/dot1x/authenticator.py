@@ -24,6 +24,7 @@ from caravan.testbed.capture import RADIUS_PORT
 from caravan.testbed.dot1x.control import Control, Event, Listener
 from caravan.testbed.dot1x.method import Method, ServerConfig, Tls
 from caravan.testbed.dot1x.ports import AuthenticatorPort
+from caravan.testbed.dot1x.quoting import hostapd_line, hostapd_name, hostapd_setting, octets
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
@@ -356,7 +357,10 @@ class Authenticator:
             write_private(users, eap_users(server))
             settings |= eap_server(server) | {"eap_user_file": str(users)}
         path = directory / "hostapd.conf"
-        lines = (f"{key}={value}\n" for key, value in settings.items())
+        lines = (
+            f"{key}={hostapd_setting(value, f'the setting {key}')}\n"
+            for key, value in settings.items()
+        )
         return write_private(path, "".join(lines))
 
 
@@ -377,16 +381,20 @@ def eap_server(server: ServerConfig) -> dict[str, str]:
 
 
 def eap_users(server: ServerConfig) -> str:
-    """The users of hostapd's own EAP server, in its file's words."""
-    lines = []
+    """The users of hostapd's own EAP server, in its file's words.
+
+    `ValueError` for a name or a password that the file cannot quote.
+    """
+    text = ""
     for account in server.accounts:
-        name, password = f'"{account.identity}"', f'"{account.password}"'
+        name, password = hostapd_name(account.identity), octets(account.password)
         if account.method is Method.MD5:
-            lines.append(f"{name} MD5 {password}")
+            lines = [f"{name} MD5 {password}"]
         elif account.method is Method.TLS:
-            lines.append(f"{name} TLS")
+            lines = [f"{name} TLS"]
         elif account.method is Method.PEAP:
-            lines += [f"{name} PEAP", f"{name} MSCHAPV2 {password} [2]"]
+            lines = [f"{name} PEAP", f"{name} MSCHAPV2 {password} [2]"]
         else:
-            lines += [f"{name} TTLS", f"{name} TTLS-PAP {password} [2]"]
-    return "".join(f"{line}\n" for line in lines)
+            lines = [f"{name} TTLS", f"{name} TTLS-PAP {password} [2]"]
+        text += "".join(f"{hostapd_line(line, account.identity)}\n" for line in lines)
+    return text

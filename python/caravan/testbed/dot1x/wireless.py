@@ -30,6 +30,7 @@ from caravan.testbed.dot1x.network import RADIO, STATION_INTERFACE, Airs
 from caravan.testbed.dot1x.radius_keys import Ends, RadiusKeys
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed
 
@@ -126,9 +127,7 @@ class LinkEnd:
             settings["relay"] = False
         settings |= security.settings()
         if security.secret:
-            path = directory / "secret"
-            path.touch(0o600)
-            path.write_text(security.secret)
+            path = write_private(directory / "secret", security.secret)
             settings["secret_file"] = str(path)
         config = directory / "wireless.toml"
         # JSON's booleans and basic strings are valid TOML.
