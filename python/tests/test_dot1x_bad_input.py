@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -567,3 +568,42 @@ def test_no_name_of_a_stranger_is_a_refusal_of_another_station(name: str, bed: B
             found = own_witness.refusal()
             assert found is None or found.cause is Cause.NO_ANSWER
             bed.radius.resume()
+
+
+def test_frames_that_cannot_be_read_are_counted_and_change_no_measurement(bed: Bed) -> None:
+    """An EAPOL frame of 15 octets, one that says more than it has, and a datagram of nothing."""
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        Meter(station, bed.ap1) as meter,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        usual = meter.authenticate().exchange
+        assert usual.unreadable == 0
+        own = octets(station.hardware_address)
+        short = own + octets(bed.network.server.hardware_address("eth0")) + b"\x88\x8e"
+        frames = [short + b"\x01", short + b"\x01\x00\xff\xff\x03\x01"]
+        tap.read()
+        bed.radius.pause()
+        resumed = threading.Thread(target=interfere, args=(bed, tap, frames))
+        resumed.start()
+        found = meter.authenticate().exchange
+        resumed.join()
+        assert found.unreadable == len(frames) + 1
+        assert (found.rounds, found.eapol_bytes, found.radius_bytes) == (
+            usual.rounds,
+            usual.eapol_bytes,
+            usual.radius_bytes,
+        )
+
+
+def interfere(bed: Bed, tap: Tap, frames: list[bytes]) -> None:
+    """Send what cannot be read in the middle of an exchange."""
+    wait_frames(tap, 1)
+    send_frames(bed.ap1.host, frames, RADIO)
+    datagram = struct.pack("!HHHH", RADIUS_PORT, 40_000, 8, 0)
+    packet = ip(RADIUS_ADDRESS, ACCESS_POINT_ADDRESSES["ap1"], IPPROTO_UDP, datagram)
+    server = bed.network.server
+    ends = [bed.ap1.host.hardware_address("br0"), server.hardware_address("eth0")]
+    head = b"".join(map(octets, ends)) + struct.pack("!H", 0x0800)
+    send_frames(server, [head + packet], "eth0")
+    bed.radius.resume()

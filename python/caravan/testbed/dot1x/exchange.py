@@ -13,9 +13,9 @@ import itertools
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from caravan.testbed.capture import (
     ETHER_TYPE_EAPOL,
@@ -45,6 +45,8 @@ EAP_HEADER_BYTES = 4
 RADIUS_HEADER_BYTES = 20
 ACCESS_REQUEST, ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_CHALLENGE = 1, 2, 3, 11
 CALLING_STATION_ID = 31
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Exchange:
     radius_bytes: int
     supplicant_s: float
     server_s: float
+    unreadable: int
+    """Frames of the two taps that say they are EAPOL or RADIUS and cannot be read: nobody's."""
 
 
 class Tap:
@@ -221,13 +225,29 @@ def _stamp(ancillary: Sequence[tuple[int, int, bytes]]) -> float:
 
 
 def eapol(frames: Sequence[Frame]) -> list[Eapol]:
-    """The frames of EAPOL among these."""
-    return [_eapol(one) for one in frames if one.ether_type == ETHER_TYPE_EAPOL]
+    """The frames of EAPOL among these that can be read."""
+    found = (_read(_eapol, one) for one in frames if one.ether_type == ETHER_TYPE_EAPOL)
+    return [one for one in found if one is not None]
 
 
 def radius(frames: Sequence[Frame]) -> list[Radius]:
-    """The packets of RADIUS among these."""
-    return [_radius(one) for one in frames if one.ether_type == ETHER_TYPE_IPV4]
+    """The packets of RADIUS among these that can be read."""
+    found = (_read(_radius, one) for one in frames if one.ether_type == ETHER_TYPE_IPV4)
+    return [one for one in found if one is not None]
+
+
+def _read(reader: Callable[[Frame], Read], frame: Frame) -> Read | None:
+    """What is in a frame; None for one that is too short, or has what is no text."""
+    try:
+        return reader(frame)
+    except (ValueError, IndexError, struct.error):
+        return None
+
+
+def unreadable(frames: Sequence[Frame]) -> int:
+    """How many of these say that they are EAPOL or IPv4, and cannot be read."""
+    said = sum(one.ether_type in (ETHER_TYPE_EAPOL, ETHER_TYPE_IPV4) for one in frames)
+    return said - len(eapol(frames)) - len(radius(frames))
 
 
 def find_exchange(
@@ -260,6 +280,7 @@ def find_exchange(
         radius_bytes=sum(one.size_bytes for pair in during for one in pair),
         supplicant_s=sum(other.time_s - one.time_s for one, other in pairs),
         server_s=sum(answer.time_s - request.time_s for request, answer in during),
+        unreadable=unreadable(at_station) + unreadable(at_access_point),
     )
 
 
@@ -279,6 +300,8 @@ def _eapol(frame: Frame) -> Eapol:
     data = frame.data
     kind, length = struct.unpack_from("!xBH", data, ETHERNET_BYTES)
     start = ETHERNET_BYTES + EAPOL_HEADER_BYTES
+    if len(data) < start + length:
+        raise ValueError(f"a frame of {len(data)} octets has {length} of EAPOL")
     has_eap = kind == EAPOL_EAP and len(data) >= start + EAP_HEADER_BYTES
     code, identifier = data[start : start + 2] if has_eap else (0, 0)
     source, destination = data[6:12].hex(":"), data[:6].hex(":")
