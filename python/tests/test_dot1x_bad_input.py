@@ -531,14 +531,23 @@ def test_what_happens_to_another_station_is_no_refusal_of_this_one(bed: Bed, wat
         witnesses = [Witness(one, bed.ap1, bed.radius) for one in (station, other, idle)]
         meter.authenticate()
         tap.read()
-        bed.radius.pause()
-        bed.ap1.associate(other.hardware_address)
-        (asked,) = wait_frames(tap, 1)
-        send_forged(bed, asked)
-        refusal = witnesses[1].wait()
-        assert refusal.cause is Cause.FORGED_ANSWER
-        assert [one.refusal() for one in (witnesses[0], witnesses[2])] == [None, None]
-        assert watch.passing(station.host) == CLEAR_FRAMES
+        with paused(bed):
+            bed.ap1.associate(other.hardware_address)
+            (asked,) = wait_frames(tap, 1)
+            send_forged(bed, asked)
+            refusal = witnesses[1].wait()
+            assert refusal.cause is Cause.FORGED_ANSWER
+            assert [one.refusal() for one in (witnesses[0], witnesses[2])] == [None, None]
+            assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+@contextlib.contextmanager
+def paused(bed: Bed) -> Iterator[None]:
+    """The server answers nothing for a while."""
+    bed.radius.pause()
+    try:
+        yield
+    finally:
         bed.radius.resume()
 
 
@@ -562,12 +571,11 @@ def test_no_name_of_a_stranger_is_a_refusal_of_another_station(name: str, bed: B
             bed.ap1.associate(stranger.hardware_address)
             assert witness.wait().cause is Cause.UNKNOWN_USER
             assert name.split(" ", 1)[1].format(station=own) in bed.radius.log()
-            bed.radius.pause()
-            bed.ap1.associate(station.hardware_address)
-            time.sleep(QUIET_S)
-            found = own_witness.refusal()
-            assert found is None or found.cause is Cause.NO_ANSWER
-            bed.radius.resume()
+            with paused(bed):
+                bed.ap1.associate(station.hardware_address)
+                time.sleep(QUIET_S)
+                found = own_witness.refusal()
+                assert found is None or found.cause is Cause.NO_ANSWER
 
 
 def test_frames_that_cannot_be_read_are_counted_and_change_no_measurement(bed: Bed) -> None:
@@ -583,11 +591,11 @@ def test_frames_that_cannot_be_read_are_counted_and_change_no_measurement(bed: B
         short = own + octets(bed.network.server.hardware_address("eth0")) + b"\x88\x8e"
         frames = [short + b"\x01", short + b"\x01\x00\xff\xff\x03\x01"]
         tap.read()
-        bed.radius.pause()
-        resumed = threading.Thread(target=interfere, args=(bed, tap, frames))
-        resumed.start()
-        found = meter.authenticate().exchange
-        resumed.join()
+        with paused(bed):
+            resumed = threading.Thread(target=interfere, args=(bed, tap, frames))
+            resumed.start()
+            found = meter.authenticate().exchange
+            resumed.join()
         assert found.unreadable == len(frames) + 1
         assert (found.rounds, found.eapol_bytes, found.radius_bytes) == (
             usual.rounds,

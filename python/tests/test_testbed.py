@@ -409,8 +409,8 @@ def test_a_sweep_leaves_a_testbed_in_another_pid_namespace_alone() -> None:
     kept = {key: it for key, it in os.environ.items() if key != OWNER_VARIABLE}
     environment = {**kept, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", INSIDE]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(argv, env=environment, text=True, **pipes) as testbed:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=environment, text=True, stdin=pipe, stdout=pipe) as testbed:
         assert testbed.stdin is not None and testbed.stdout is not None
         assert testbed.stdout.readline() == "running\n"
         assert sweep() == []
