@@ -541,6 +541,19 @@ def test_what_happens_to_another_station_is_no_refusal_of_this_one(bed: Bed, wat
             assert watch.passing(station.host) == CLEAR_FRAMES
 
 
+def test_a_name_is_no_field_of_what_an_access_point_knows(bed: Bed) -> None:
+    forged = {"dot1xAuthPaeState": "77", "dot1xAuthBackendAuthState": "78"}
+    name = "x" + "".join(f"\n{key}={value}" for key, value in forged.items())
+    login = replace(bed.certificates.login(Method.MD5), identity=name)
+    with bed.station(login) as station:
+        address = station.hardware_address
+        associated_s = bed.ap1.associate(address)
+        bed.ap1.wait_failure(address, associated_s)
+        assert "dot1xAuthPaeState=77" in bed.ap1.control.request(f"STA {address}")
+        for found in (bed.ap1.stations()[address], bed.ap1.control.fields(f"STA {address}")):
+            assert not set(forged.items()) & set(found.items())
+
+
 @contextlib.contextmanager
 def paused(bed: Bed) -> Iterator[None]:
     """The server answers nothing for a while."""
@@ -556,6 +569,8 @@ FORGED_NAMES = [
     "x] (from client at-10.81.0.11 port 0 cli {station})",
     "x (certificate has expired): [y] (from client a port 0 cli {station} via TLS tunnel)",
     "Received packet from 10.81.0.11 with x (Shared secret is incorrect.)",
+    "x\u2028Fri Nov 27 17:05:05 2026 : Auth: (3) Login incorrect (certificate has expired): [y] "
+    "(from client a port 0 cli {station})",
 ]
 
 

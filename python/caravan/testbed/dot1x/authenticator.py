@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from caravan.testbed.capture import RADIUS_PORT
-from caravan.testbed.dot1x.control import Control, Event, Listener
+from caravan.testbed.dot1x.control import Control, Event, Listener, fields
 from caravan.testbed.dot1x.method import Method, ServerConfig, Tls
 from caravan.testbed.dot1x.ports import AuthenticatorPort
 from caravan.testbed.dot1x.quoting import hostapd_line, hostapd_name, hostapd_setting, octets
@@ -196,12 +196,11 @@ class Authenticator:
         """What hostapd knows of each station, by Ethernet address."""
         found: dict[str, dict[str, str]] = {}
         answer = self.control.request("STA-FIRST")
-        while len(found) < STATIONS_MAX and (lines := answer.splitlines()):
-            address, *rest = lines
+        while len(found) < STATIONS_MAX:
+            address = answer.partition("\n")[0]
             if not ETHERNET_ADDRESS.fullmatch(address) or address in found:
                 break
-            pairs = (line.partition("=") for line in rest)
-            found[address] = {key: value for key, is_field, value in pairs if is_field}
+            found[address] = fields(answer)
             answer = self.control.request(f"STA-NEXT {address}")
         return found
 
@@ -214,10 +213,10 @@ class Authenticator:
     def radius_counters(self) -> dict[str, int]:
         """hostapd's counters of RADIUS (RFC 4668), such as `AccessRequests`."""
         prefix = "radiusAuthClient"
-        fields = self.control.fields("MIB").items()
+        counters = self.control.fields("MIB").items()
         return {
             key.removeprefix(prefix): int(value)
-            for key, value in fields
+            for key, value in counters
             if key.startswith(prefix) and value.isdigit()
         }
 
@@ -308,10 +307,16 @@ class Authenticator:
         self._authorized.discard(hardware_address)
 
     def _shut_all(self) -> None:
-        """Shut every port that the kernel has open here, and raise the first fault at the end."""
-        faults = []
+        """Shut every port that the kernel or this process has open, and raise the first fault at
+        the end."""
+        faults: list[Exception] = []
         with self._changing:
-            for hardware_address in self._authorized | self._port.addresses():
+            found = set(self._authorized)
+            try:
+                found |= self._port.addresses()
+            except (NamespaceError, OSError) as fault:
+                faults.append(fault)
+            for hardware_address in found:
                 try:
                     self._shut_now(hardware_address)
                 except (NamespaceError, OSError) as fault:

@@ -173,7 +173,8 @@ class Witness:
         if self._server is None:
             return None
         own = self._authenticator.client
-        for line in self._server.log()[self._log_length :].splitlines():
+        # A name may have other characters that end a line for `splitlines`.
+        for line in self._server.log()[self._log_length :].split("\n"):
             found = LOG_LINE.fullmatch(line)
             if found is None:
                 continue

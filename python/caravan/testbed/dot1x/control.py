@@ -70,13 +70,23 @@ class Control:
 
     def fields(self, words: str) -> dict[str, str]:
         """The answer to a request as `key=value` lines; empty if the program refuses."""
-        pairs = (line.partition("=") for line in self.request(words).splitlines())
-        return {key: value for key, found, value in pairs if found}
+        return fields(self.request(words))
 
     def close(self) -> None:
         """Close it and remove its path."""
         self.socket.close()
         self._own.unlink(missing_ok=True)
+
+
+def fields(answer: str) -> dict[str, str]:
+    """The `key=value` lines of an answer. The first of a key counts: hostapd writes the name that a
+    station has given as it is, behind what it knows itself."""
+    found: dict[str, str] = {}
+    for line in answer.split("\n"):
+        key, is_field, value = line.partition("=")
+        if is_field:
+            found.setdefault(key, value)
+    return found
 
 
 class Listener:
