@@ -43,6 +43,9 @@ from caravan.threeways.sizes import POLICIES, wire_bytes
 FILE_BYTES = 4_000_000
 LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")
 POLL_S = 0.02
+MARKER = ".caravan-demo"
+"""The file that tells a folder of the demonstration."""
+MARKER_TEXT = "The demonstration of Caravan has made this folder. Each run empties it.\n"
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -56,9 +59,7 @@ def main(
     """Run a tunnel through a NAT and print what each policy costs."""
     enter()
     began = time.monotonic()
-    output = output.resolve()
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    output = own_folder(output.resolve())
     console.print("[bold]Caravan[/]: ms - nat - sg - server, IKEv1 (deprecated, RFC 9395)\n")
     keys = Keys.make(output / "pki")
     expected = make_file(output / "www/file", FILE_BYTES)
@@ -81,6 +82,30 @@ def main(
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
     console.print(f"\n{time.monotonic() - began:.0f} s in total; all figures come from this run.\n")
     say_next(output, capture, report, picture)
+
+
+def own_folder(path: Path) -> Path:
+    """A folder of the demonstration, without what an earlier one has left there.
+
+    `FileExistsError` if it holds anything and no demonstration has made it.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    marker = path / MARKER
+    left = [one for one in path.iterdir() if one != marker]
+    is_own = not marker.is_symlink() and marker.is_file() and marker.read_text() == MARKER_TEXT
+    if not is_own:
+        if left or marker.is_symlink() or marker.exists():
+            raise FileExistsError(
+                f"{path} holds files that no demonstration has made, and each empties its folder: "
+                "name another with --output"
+            )
+        marker.write_text(MARKER_TEXT)
+    for one in left:
+        if one.is_dir() and not one.is_symlink():
+            shutil.rmtree(one)
+        else:
+            one.unlink()
+    return path
 
 
 def show(
@@ -248,6 +273,6 @@ if __name__ == "__main__":
     app.command()(main)
     try:
         app()
-    except (NamespaceError, FileNotFoundError) as failure:
+    except (NamespaceError, FileNotFoundError, FileExistsError) as failure:
         console.print(f"demo: {failure}", style="red", markup=False)
         raise SystemExit(1) from None

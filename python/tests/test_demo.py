@@ -10,7 +10,14 @@ import pytest
 from rich.console import Console
 from sizes_by_hand import POLICIES, Policy
 
-from caravan.demo import cost_table, handshake_line, open_commands, wire_cell
+from caravan.demo import (
+    MARKER,
+    cost_table,
+    handshake_line,
+    open_commands,
+    own_folder,
+    wire_cell,
+)
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import PublicKey
@@ -133,3 +140,27 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     quick = ike[ike.index("Exchange type: Quick Mode") :]
     assert "Payload: Security Association" in quick
     assert "Encapsulation-Mode: UDP-Encapsulated" in quick
+
+
+def test_the_demonstration_empties_only_a_folder_that_one_has_made(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis.tex").write_text("all of it")
+    with pytest.raises(FileExistsError, match="no demonstration has made"):
+        own_folder(theirs)
+    # Nor by a marker that somebody else wrote, or a link to one.
+    (theirs / MARKER).write_text("")
+    with pytest.raises(FileExistsError):
+        own_folder(theirs)
+    own = own_folder(tmp_path / "a/b")
+    (theirs / MARKER).unlink()
+    (theirs / MARKER).symlink_to(own / MARKER)
+    with pytest.raises(FileExistsError):
+        own_folder(theirs)
+    assert (theirs / "thesis.tex").read_text() == "all of it"
+    (own / "logs/ms").mkdir(parents=True)
+    (own / "transport.pcapng").write_text("")
+    (own / "link").symlink_to(theirs)
+    own_folder(own)
+    assert [one.name for one in own.iterdir()] == [MARKER]
+    assert (theirs / "thesis.tex").exists()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ from caravan.testbed.dot1x.network import (
     STATION_INTERFACE,
     UPLINK,
 )
+from caravan.testbed.errors import NamespaceError
 from caravan.testbed.pki import Credentials
 from caravan.testbed.traffic import ping
 
@@ -484,3 +486,147 @@ def test_an_access_point_that_was_restarted_asks_everybody_again(bed: Bed, watch
         assert watch.passing(station.host) == 0
         meter.authenticate()
         assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_an_access_point_that_cannot_tell_of_a_station_shuts_every_port_and_says_why(
+    bed: Bed, watch: Watch
+) -> None:
+    """Its uplink is down while a station succeeds: nobody hears what hostapd says afterwards."""
+    ap2 = bed.access_point("ap2", bed.certificates.config())
+    with (
+        bed.station(bed.certificates.login(Method.MD5), "ap2") as former,
+        bed.station(bed.certificates.login(Method.TTLS), "ap2") as station,
+    ):
+        associated_s = ap2.associate(former.hardware_address)
+        ap2.wait_open(former.hardware_address, associated_s)
+        ap2.host.link_down(UPLINK)
+        ap2.associate(station.hardware_address)
+        station.wait_for("CTRL-EVENT-EAP-SUCCESS")
+        why = f"hostapd: .*: ap2, {UPLINK}: cannot tell of .*: Network is down"
+        with pytest.raises(NamespaceError, match=why):
+            ap2.wait_open(station.hardware_address, associated_s)
+        until = time.monotonic() + WAIT_S
+        while ap2.authorized():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        ap2.host.link_up(UPLINK)
+        for one in (former, station):
+            assert watch.passing(one.host) == 0
+        station.log_off()
+        with pytest.raises(NamespaceError, match=why):
+            ap2.close()
+        for one in (former, station):
+            assert watch.passing(one.host) == 0
+        assert not ap2.is_running()
+
+
+def test_what_happens_to_another_station_is_no_refusal_of_this_one(bed: Bed, watch: Watch) -> None:
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        bed.station(bed.certificates.login(Method.MD5)) as other,
+        bed.station(bed.certificates.login(Method.MD5)) as idle,
+        Meter(station, bed.ap1) as meter,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        witnesses = [Witness(one, bed.ap1, bed.radius) for one in (station, other, idle)]
+        meter.authenticate()
+        tap.read()
+        with paused(bed):
+            bed.ap1.associate(other.hardware_address)
+            (asked,) = wait_frames(tap, 1)
+            send_forged(bed, asked)
+            refusal = witnesses[1].wait()
+            assert refusal.cause is Cause.FORGED_ANSWER
+            assert [one.refusal() for one in (witnesses[0], witnesses[2])] == [None, None]
+            assert watch.passing(station.host) == CLEAR_FRAMES
+
+
+def test_a_name_is_no_field_of_what_an_access_point_knows(bed: Bed) -> None:
+    forged = {"dot1xAuthPaeState": "77", "dot1xAuthBackendAuthState": "78"}
+    name = "x" + "".join(f"\n{key}={value}" for key, value in forged.items())
+    login = replace(bed.certificates.login(Method.MD5), identity=name)
+    with bed.station(login) as station:
+        address = station.hardware_address
+        associated_s = bed.ap1.associate(address)
+        bed.ap1.wait_failure(address, associated_s)
+        assert "dot1xAuthPaeState=77" in bed.ap1.control.request(f"STA {address}")
+        for found in (bed.ap1.stations()[address], bed.ap1.control.fields(f"STA {address}")):
+            assert not set(forged.items()) & set(found.items())
+
+
+@contextlib.contextmanager
+def paused(bed: Bed) -> Iterator[None]:
+    """The server answers nothing for a while."""
+    bed.radius.pause()
+    try:
+        yield
+    finally:
+        bed.radius.resume()
+
+
+FORGED_NAMES = [
+    "x] (from client at-10.81.0.11 port 0 via TLS tunnel) [md5@bench] certificate has expired",
+    "x] (from client at-10.81.0.11 port 0 cli {station})",
+    "x (certificate has expired): [y] (from client a port 0 cli {station} via TLS tunnel)",
+    "Received packet from 10.81.0.11 with x (Shared secret is incorrect.)",
+    "x\u2028Fri Nov 27 17:05:05 2026 : Auth: (3) Login incorrect (certificate has expired): [y] "
+    "(from client a port 0 cli {station})",
+]
+
+
+@pytest.mark.parametrize("name", FORGED_NAMES)
+def test_no_name_of_a_stranger_is_a_refusal_of_another_station(name: str, bed: Bed) -> None:
+    """While the other station waits, and its own answer comes later."""
+    with bed.station(bed.certificates.login(Method.MD5)) as station:
+        own = station.hardware_address.upper().replace(":", "-")
+        login = replace(bed.certificates.login(Method.MD5), identity=name.format(station=own))
+        with bed.station(login) as stranger:
+            own_witness = Witness(station, bed.ap1, bed.radius)
+            witness = Witness(stranger, bed.ap1, bed.radius)
+            bed.ap1.associate(stranger.hardware_address)
+            assert witness.wait().cause is Cause.UNKNOWN_USER
+            assert name.split(" ", 1)[1].format(station=own) in bed.radius.log()
+            with paused(bed):
+                bed.ap1.associate(station.hardware_address)
+                time.sleep(QUIET_S)
+                found = own_witness.refusal()
+                assert found is None or found.cause is Cause.NO_ANSWER
+
+
+def test_frames_that_cannot_be_read_are_counted_and_change_no_measurement(bed: Bed) -> None:
+    """An EAPOL frame of 15 octets, one that says more than it has, and a datagram of nothing."""
+    with (
+        bed.station(bed.certificates.login(Method.MD5)) as station,
+        Meter(station, bed.ap1) as meter,
+        contextlib.closing(Tap(bed.ap1.host, UPLINK)) as tap,
+    ):
+        usual = meter.authenticate().exchange
+        assert usual.unreadable == 0
+        own = octets(station.hardware_address)
+        short = own + octets(bed.network.server.hardware_address("eth0")) + b"\x88\x8e"
+        frames = [short + b"\x01", short + b"\x01\x00\xff\xff\x03\x01"]
+        tap.read()
+        with paused(bed):
+            resumed = threading.Thread(target=interfere, args=(bed, tap, frames))
+            resumed.start()
+            found = meter.authenticate().exchange
+            resumed.join()
+        assert found.unreadable == len(frames) + 1
+        assert (found.rounds, found.eapol_bytes, found.radius_bytes) == (
+            usual.rounds,
+            usual.eapol_bytes,
+            usual.radius_bytes,
+        )
+
+
+def interfere(bed: Bed, tap: Tap, frames: list[bytes]) -> None:
+    """Send what cannot be read in the middle of an exchange."""
+    wait_frames(tap, 1)
+    send_frames(bed.ap1.host, frames, RADIO)
+    datagram = struct.pack("!HHHH", RADIUS_PORT, 40_000, 8, 0)
+    packet = ip(RADIUS_ADDRESS, ACCESS_POINT_ADDRESSES["ap1"], IPPROTO_UDP, datagram)
+    server = bed.network.server
+    ends = [bed.ap1.host.hardware_address("br0"), server.hardware_address("eth0")]
+    head = b"".join(map(octets, ends)) + struct.pack("!H", 0x0800)
+    send_frames(server, [head + packet], "eth0")
+    bed.radius.resume()

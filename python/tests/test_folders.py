@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from caravan.testbed.errors import NamespaceError
 from caravan.testbed.folders import LOCK, private_folder, remove_left, temporary_folder
 from caravan.testbed.folders import write_private as write
 from caravan.testbed.process import Process
@@ -88,3 +89,59 @@ def test_secrets_are_read_by_their_owner_alone(tmp_path: Path) -> None:
     assert mode(folder) == 0o700
     assert [mode(path) for path in files] == [0o600] * 4
     assert files[1].read_text() == "secret"
+
+
+def test_no_secret_goes_through_a_link_or_into_what_is_no_plain_file(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    victim.chmod(0o644)
+    (tmp_path / "link").symlink_to(victim)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    (tmp_path / "second name").hardlink_to(victim)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "dangling", "second name", "pipe"):
+        with pytest.raises(NamespaceError, match="is no file of its own"):
+            write(tmp_path / name, "secret")
+    # Nor do the logs of a program.
+    for name in ("link", "pipe"):
+        (tmp_path / name).rename(tmp_path / "log.out")
+        with pytest.raises(NamespaceError, match="is no file of its own"):
+            Process(["true"], tmp_path / "log")
+        (tmp_path / "log.out").unlink()
+    assert victim.read_text() == "untouched" and mode(victim) == 0o644
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_another_user_or_behind_a_link_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "file").touch()
+    for name in ("link", "file"):
+        with pytest.raises((NamespaceError, FileExistsError)):
+            private_folder(tmp_path / name)
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    with pytest.raises(NamespaceError, match="belongs to another user"):
+        private_folder(tmp_path / "there")
+    with pytest.raises(NamespaceError, match="is no file of its own"):
+        write(tmp_path / "there/old", "secret")
+    assert mode(tmp_path / "there") == 0o755
+
+
+REMOVING = f"""
+import sys, tempfile
+from pathlib import Path
+from caravan.testbed.folders import LOCK, remove_left
+for _ in range(150):
+    for _ in range(5):
+        (Path(tempfile.mkdtemp(prefix="{PREFIX}")) / LOCK).touch()
+    remove_left()
+"""
+
+
+def test_two_testbeds_remove_what_was_left_at_once(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", REMOVING]
+    with subprocess.Popen(argv) as one, subprocess.Popen(argv) as two:
+        assert (one.wait(), two.wait()) == (0, 0)

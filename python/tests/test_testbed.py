@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from caravan.testbed import CommandFailed, Host, Network, RemoteAccess, RemoteAccessConfig, sweep
 from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
 from caravan.testbed.caravan import read_message
-from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.testbed.owner import OWNER_VARIABLE, own_namespace
 from caravan.testbed.relay import Late, LinkConfig, Relay, software_checksums
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
@@ -333,27 +334,31 @@ def test_cpu_time_is_the_program_s_own(output: Path) -> None:
 
 
 CRASH = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from caravan.testbed import Network
 host = Network(Path(sys.argv[1])).host("one")
 attached = host.popen(["sleep", "1000"])
 detached = host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
-print(attached.pid, detached.stdout, flush=True)
+# A user namespace of one user has no other.
+is_root = "4294967295" in Path("/proc/self/uid_map").read_text()
+other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sleep", "1000"]
+changed = host.popen(other) if is_root else attached
+while is_root and Path(f"/proc/{changed.pid}/status").stat().st_uid != 65534:
+    time.sleep(0.01)
+print(attached.pid, detached.stdout, changed.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_crash_leaves_nothing_after_the_next_start(output: Path) -> None:
+def test_a_crash_leaves_nothing(output: Path) -> None:
+    """Not even what has detached, and what has another user by then."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", CRASH, str(output)]
     crashed = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     assert crashed.returncode == -signal.SIGKILL, crashed.stderr
-    attached, detached = (int(word) for word in crashed.stdout.split())
-    assert is_gone_soon(attached)
-    assert not is_gone(detached)
-    with Network(output):
-        assert is_gone_soon(detached)
+    pids = [int(word) for word in crashed.stdout.split()]
+    assert [is_gone_soon(pid) for pid in pids] == [True] * 3
 
 
 def is_gone(pid: int) -> bool:
@@ -375,17 +380,62 @@ def is_gone_soon(pid: int) -> bool:
 def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
     with subprocess.Popen(["true"]) as gone:
         pass
-    environment = {**os.environ, OWNER_VARIABLE: f"{gone.pid}:1"}
+    own = own_namespace()
     with (
-        subprocess.Popen(["sleep", "1000"], env=environment) as orphan,
+        marked(f"{gone.pid}:1:{own}") as orphan,
+        # That pid may be a living process's in the other namespace.
+        marked(f"{gone.pid}:1:{own + 1}") as elsewhere,
         subprocess.Popen(["sleep", "1000"]) as owned,
     ):
-        while b"sleep" not in Path(f"/proc/{orphan.pid}/cmdline").read_bytes():
-            time.sleep(0.01)
         assert sweep() == [orphan.pid]
         assert orphan.wait() == -signal.SIGKILL
-        assert owned.poll() is None
-        owned.kill()
+        for process in (elsewhere, owned):
+            assert process.poll() is None
+            process.kill()
+
+
+@pytest.mark.parametrize("mark", ["", "1", "1:1", "-1:1:1", "x:1:1", "٣:1:1", f"{'9' * 5000}:1:1"])
+def test_a_mark_that_is_none_is_ignored(mark: str) -> None:
+    with marked(mark) as process:
+        assert sweep() == []
+        assert process.poll() is None
+        process.kill()
+
+
+@contextlib.contextmanager
+def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in whose environment anybody has written this."""
+    environment = {**os.environ, OWNER_VARIABLE: mark}
+    with subprocess.Popen(["sleep", "1000"], env=environment) as process:
+        while b"sleep" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            time.sleep(0.01)
+        yield process
+
+
+INSIDE = """
+import subprocess, sys
+from caravan.testbed import enter
+enter()
+with subprocess.Popen(["sleep", "1000"]) as program:
+    print("running", flush=True)
+    sys.stdin.readline()
+    print(program.poll(), flush=True)
+    program.kill()
+"""
+
+
+def test_a_sweep_leaves_a_testbed_in_another_pid_namespace_alone() -> None:
+    kept = {key: it for key, it in os.environ.items() if key != OWNER_VARIABLE}
+    environment = {**kept, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", INSIDE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=environment, text=True, stdin=pipe, stdout=pipe) as testbed:
+        assert testbed.stdin is not None and testbed.stdout is not None
+        assert testbed.stdout.readline() == "running\n"
+        assert sweep() == []
+        testbed.stdin.write("\n")
+        testbed.stdin.flush()
+        assert testbed.stdout.readline() == "None\n"
 
 
 def test_a_logged_message_of_an_exchange_is_read_by_its_fields() -> None:

@@ -10,8 +10,9 @@ import json
 import re
 import shutil
 import struct
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ from wireless_study import request
 
 from caravan import files
 from caravan.document import plain
-from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT, read_pcap
-from caravan.testbed.dot1x.exchange import ACCESS_ACCEPT, ACCESS_REQUEST, Tap
+from caravan.testbed.capture import ETHER_TYPE_IPV4, IPPROTO_UDP, RADIUS_PORT, Frame, read_pcap
+from caravan.testbed.dot1x.exchange import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REQUEST, Tap
 from caravan.testbed.dot1x.measurement import Meter
 from caravan.testbed.dot1x.method import Method
 from caravan.testbed.dot1x.network import (
@@ -41,7 +42,14 @@ from caravan.testbed.dot1x.network import (
     STATION_INTERFACE,
     UPLINK,
 )
-from caravan.testbed.dot1x.radius_keys import RadiusReader, decrypt, is_genuine
+from caravan.testbed.dot1x.radius_keys import (
+    REQUESTS_MAX,
+    Ends,
+    RadiusKeys,
+    RadiusReader,
+    decrypt,
+    is_genuine,
+)
 from caravan.testbed.dot1x.wireless import (
     AIR_MTU_BYTES,
     LinkEnd,
@@ -61,6 +69,9 @@ from caravan.threeways.policies import Setting
 
 PINGS = 5
 FILE_BYTES = 200_000
+FLOOD_FRAMES = 20_000
+"""More than the buffer of a tap holds."""
+TAKEN_S = 10.0
 EAPOL_LLC = bytes.fromhex("aaaa03000000888e")
 
 
@@ -366,14 +377,16 @@ def test_only_the_secret_makes_a_genuine_answer() -> None:
         assert not is_genuine(answer[:size], ASKED, SECRET_OF_TEST)
 
 
-def radius_datagram(ports: tuple[int, int], code: int, attributes: bytes, secret: bytes) -> bytes:
-    """A datagram with a Message-Authenticator; an answer (code 2) is one to `ASKED`."""
+def radius_datagram(
+    ports: tuple[int, int], code: int, attributes: bytes, secret: bytes, asked: bytes = ASKED
+) -> bytes:
+    """A datagram with a Message-Authenticator; `asked`: the authenticator of the request."""
     attributes += bytes((80, 18)) + bytes(16)
     head = struct.pack("!BBH", code, 7, 20 + len(attributes))
-    own = hmac.digest(secret, head + ASKED + attributes, "md5")
+    own = hmac.digest(secret, head + asked + attributes, "md5")
     attributes = attributes[:-16] + own
-    whole = hashlib.md5(head + ASKED + attributes + secret).digest()
-    packet = head + (whole if code == ACCESS_ACCEPT else ASKED) + attributes
+    whole = hashlib.md5(head + asked + attributes + secret).digest()
+    packet = head + (asked if code == ACCESS_REQUEST else whole) + attributes
     return struct.pack("!HHHH", *ports, 8 + len(packet), 0) + packet
 
 
@@ -389,34 +402,142 @@ def key_attribute(kind: int, key: bytes) -> bytes:
     return struct.pack("!BBIBB", 26, 8 + len(value), 311, kind, 2 + len(value)) + value
 
 
+ENDS = Ends("10.81.0.11", "10.81.0.1")
+THERE, BACK = (40_000, RADIUS_PORT), (RADIUS_PORT, 40_000)
+STATION = bytes((31, 19)) + b"02-00-00-00-00-0A"
+HALVES = bytes(range(32)), bytes(range(32, 64))
+OLDER = bytes(16)
+
+
+def asking(station: bytes = STATION, secret: bytes = SECRET_OF_TEST, asked: bytes = ASKED) -> Frame:
+    datagram = radius_datagram(THERE, ACCESS_REQUEST, station, secret, asked)
+    return framed(datagram, ENDS.access_point, ENDS.server)
+
+
+def answering(
+    code: int = ACCESS_ACCEPT, secret: bytes = SECRET_OF_TEST, second: bytes = HALVES[1]
+) -> Frame:
+    keys = key_attribute(17, HALVES[0]) + key_attribute(16, second)
+    return framed(radius_datagram(BACK, code, keys, secret), ENDS.server, ENDS.access_point)
+
+
+def framed(datagram: bytes, source: str, destination: str) -> Frame:
+    head = bytes(12) + struct.pack("!H", ETHER_TYPE_IPV4)
+    return Frame(0.0, head + ip(source, destination, IPPROTO_UDP, datagram))
+
+
 def test_datagrams_that_are_no_radius_are_counted_and_nothing_more() -> None:
-    there, back = (40_000, RADIUS_PORT), (RADIUS_PORT, 40_000)
-    station = bytes((31, 19)) + b"02-00-00-00-00-0A"
-    asked = radius_datagram(there, ACCESS_REQUEST, station, SECRET_OF_TEST)
-    halves = bytes(range(32)), bytes(range(32, 64))
-    keys = key_attribute(17, halves[0]) + key_attribute(16, halves[1])
-    answer = radius_datagram(back, ACCESS_ACCEPT, keys, SECRET_OF_TEST)
-    reader = RadiusReader(SECRET_OF_TEST)
+    asked, answer = asking(), answering()
+    reader = RadiusReader(SECRET_OF_TEST, ENDS)
     # What anybody sends: nothing, pieces, and the same request in another station's name.
-    for size in range(len(asked)):
-        assert reader.read(asked[:size]) is None
-    assert reader.malformed == len(asked)
+    size = len(asked.payload)
+    for count in range(size):
+        piece = framed(asked.payload[:count], ENDS.access_point, ENDS.server)
+        assert reader.read(piece) is None
+    assert reader.malformed == size
+    # Pieces of frames, and an IP header that says it has no octets.
+    for count in range(14, len(asked.data)):
+        assert reader.read(Frame(0.0, asked.data[:count])) is None
+    empty = bytearray(asked.data)
+    empty[16:18] = bytes(2)
+    assert reader.read(Frame(0.0, bytes(empty))) is None
+    before = reader.malformed
+    assert before == size + len(asked.data) - 14 + 1
     assert reader.read(asked) is None
-    other = bytes((31, 19)) + b"02-00-00-00-00-66"
-    assert reader.read(radius_datagram(there, ACCESS_REQUEST, other, b"another")) is None
-    assert reader.read(radius_datagram(back, ACCESS_ACCEPT, keys, b"another")) is None
+    assert reader.read(asking(bytes((31, 19)) + b"02-00-00-00-00-66", b"another")) is None
+    assert reader.read(answering(secret=b"another")) is None
     assert reader.forged == 2
     # A key of another length, and a station that is no text, from who has the secret.
-    short = key_attribute(17, halves[0]) + key_attribute(16, b"short")
-    assert (
-        reader.read(radius_datagram(there, ACCESS_REQUEST, b"\x1f\x03\xff", SECRET_OF_TEST)) is None
-    )
-    assert reader.malformed == len(asked) + 1
-    assert reader.read(answer) == (halves[0] + halves[1], "02:00:00:00:00:0a")
+    assert reader.read(asking(b"\x1f\x03\xff")) is None
+    assert reader.malformed == before + 1
+    assert reader.read(answer) == (b"".join(HALVES), "02:00:00:00:00:0a")
     assert reader.read(answer) is None
+    assert reader.unasked == 1
     reader.read(asked)
-    assert reader.read(radius_datagram(back, ACCESS_ACCEPT, short, SECRET_OF_TEST)) is None
-    assert reader.malformed == len(asked) + 2
+    assert reader.read(answering(second=b"short")) is None
+    assert reader.malformed == before + 2
+
+
+def test_an_older_request_that_is_sent_again_takes_no_key_of_a_station() -> None:
+    """One that the secret has made, with the same port and identifier, before and after."""
+    older = asking(bytes((31, 19)) + b"02-00-00-00-00-66", asked=OLDER)
+    reader = RadiusReader(SECRET_OF_TEST, ENDS)
+    for frame in (older, asking(), older):
+        assert reader.read(frame) is None
+    assert reader.read(answering()) == (b"".join(HALVES), "02:00:00:00:00:0a")
+    assert (reader.forged, reader.unasked) == (0, 0)
+    assert reader.read(answering()) is None
+    assert reader.forged == 1
+
+
+def test_what_other_ends_say_to_each_other_gives_no_key() -> None:
+    reader = RadiusReader(SECRET_OF_TEST, ENDS)
+    own, other = asking(), "10.81.0.12"
+    assert reader.read(framed(own.payload, other, ENDS.server)) is None
+    assert reader.read(framed(own.payload, ENDS.server, ENDS.access_point)) is None
+    assert reader.read(answering()) is None
+    assert (reader.foreign, reader.unasked) == (2, 1)
+    reader.read(own)
+    assert reader.read(framed(answering().payload, ENDS.server, other)) is None
+    assert reader.read(framed(answering().payload, other, ENDS.access_point)) is None
+    assert reader.foreign == 4
+    assert reader.read(answering()) is not None
+
+
+def test_requests_that_wait_are_few_and_an_answer_ends_the_wait() -> None:
+    reader = RadiusReader(SECRET_OF_TEST, ENDS)
+    for number in range(REQUESTS_MAX):
+        reader.read(asking(asked=struct.pack("!QQ", 1, number)))
+    assert reader.displaced == 0
+    reader.read(asking())
+    assert reader.displaced == 1
+    # A challenge has no key, and ends the wait of its own request alone.
+    assert reader.read(answering(ACCESS_CHALLENGE)) is None
+    reader.read(asking())
+    assert (reader.displaced, reader.forged, reader.unasked) == (1, 0, 0)
+
+
+@pytest.mark.root
+def test_a_reader_of_keys_outlives_refusals_floods_and_a_link_that_is_down(output: Path) -> None:
+    taken: list[str] = []
+    going, is_refusing = threading.Event(), True
+
+    def give(key: bytes, station: str) -> None:
+        assert key == b"".join(HALVES)
+        going.wait(TAKEN_S)
+        if is_refusing:
+            raise NamespaceError("refused: the station has not joined")
+        taken.append(station)
+
+    with Network(output) as network:
+        point, server = network.host("point"), network.host("server")
+        point.connect("lan0", server, "eth0", 1500)
+        with RadiusKeys(point, "lan0", SECRET_OF_TEST.decode(), ENDS, give) as keys:
+            exchange = [asking().data, answering().data]
+            send_frames(server, exchange, "eth0")
+            # While it gives the key, nobody reads what comes.
+            noise = framed(radius_datagram(THERE, 1, bytes(1000), b""), "10.0.0.9", ENDS.server)
+            send_frames(server, [noise.data] * FLOOD_FRAMES, "eth0")
+            going.set()
+            wait_until(lambda: keys.refused == 1 and keys.lost > 0)
+            point.link_down("lan0")
+            point.link_up("lan0")
+            is_refusing = False
+            wait_until(lambda: point.is_up("lan0") and server.is_up("eth0"))
+            until = time.monotonic() + TAKEN_S
+            while not taken:
+                assert time.monotonic() < until and keys.is_reading
+                send_frames(server, exchange, "eth0")
+                time.sleep(0.05)
+            assert set(taken) == {"02:00:00:00:00:0a"}
+            assert keys.reader.foreign > 0
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + TAKEN_S
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_a_key_of_rfc_2548_is_decrypted() -> None:

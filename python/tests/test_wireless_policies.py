@@ -44,7 +44,7 @@ from caravan.testbed.dot1x.network import STATION_INTERFACE
 from caravan.testbed.dot1x.subnets import MN1, SECOND, Node, Subnet
 from caravan.testbed.dot1x.wireless import DEVICE, LinkSecurity
 from caravan.testbed.errors import NamespaceError
-from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.testbed.owner import OWNER_VARIABLE
 from caravan.testbed.relay import Late, lateness_s, waited_s
 from caravan.testbed.traffic_end import slope
 from caravan.threeways import policies

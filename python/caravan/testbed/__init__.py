@@ -8,8 +8,9 @@ Simulated links and clocks are elsewhere: everything here takes real time.
 
 from caravan.testbed.errors import NamespaceError, TimedOut
 from caravan.testbed.host import Host
-from caravan.testbed.isolation import IsolationError, enter, sweep
+from caravan.testbed.isolation import IsolationError, enter
 from caravan.testbed.network import Network
+from caravan.testbed.owner import sweep
 from caravan.testbed.process import CommandFailed, Completed, Process
 from caravan.testbed.remote_access import RemoteAccess, RemoteAccessConfig
 

@@ -8,12 +8,17 @@ processes that end.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from caravan.testbed.errors import NamespaceError
 
 PREFIXES = (
     "caravan-wireless-",
@@ -27,17 +32,52 @@ LOCK = "lock"
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder, and let only its owner in; its parents stay as they are."""
+    """Make a folder, and let only its owner in; its parents stay as they are.
+
+    `NamespaceError` if it is another user's, who could look in or put links there, or a link.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    try:
+        held = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as fault:
+        raise NamespaceError(f"{path} is no folder of its own: {fault.strerror}") from None
+    try:
+        if os.fstat(held).st_uid != os.geteuid():
+            raise NamespaceError(f"{path} belongs to another user: name another folder")
+        os.fchmod(held, 0o700)
+    finally:
+        os.close(held)
     return path
 
 
+def open_private(path: Path) -> BinaryIO:
+    """An empty file that only its owner reads.
+
+    `NamespaceError` if there is a link, another user's file, or no plain file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        held = os.open(path, flags, 0o600)
+    except OSError as fault:
+        # As for a link, and for a pipe that nobody reads.
+        if fault.errno in (errno.ELOOP, errno.ENXIO):
+            raise NamespaceError(f"{path} is no file of its own: {fault.strerror}") from None
+        raise
+    file = os.fdopen(held, "wb")
+    found = os.fstat(held)
+    is_own = found.st_uid == os.geteuid() and found.st_nlink == 1
+    if not stat.S_ISREG(found.st_mode) or not is_own:
+        file.close()
+        raise NamespaceError(f"{path} is no file of its own: another user's, or linked elsewhere")
+    os.fchmod(held, 0o600)
+    os.ftruncate(held, 0)
+    return file
+
+
 def write_private(path: Path, text: str) -> Path:
-    """Write a file that only its owner reads."""
-    path.touch(0o600)
-    path.chmod(0o600)
-    path.write_text(text)
+    """Write a file that only its owner reads, as `open_private` opens it."""
+    with open_private(path) as file:
+        file.write(text.encode())
     return path
 
 
@@ -67,7 +107,12 @@ def remove_left() -> list[Path]:
     removed = []
     for prefix in PREFIXES:
         for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-            if path.is_symlink() or path.lstat().st_uid != os.geteuid():
+            try:
+                found = path.lstat()
+            except FileNotFoundError:
+                # Another testbed is removing what was left, too.
+                continue
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
                 continue
             held = _locked(path / LOCK, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if held is not None:

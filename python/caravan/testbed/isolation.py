@@ -2,7 +2,8 @@
 
 It has its own `/run` (so network namespace names, control sockets and pid files of other programs
 are neither seen nor touched) and its own network (so nothing leaves on the machine's links). It
-disappears with its last process. Without root, a user namespace maps the caller to root inside.
+disappears with its last process; a guard ends those whose owner was killed (`owner.py`). Without
+root, a user namespace maps the caller to root inside.
 Left out: a pid namespace, because Python would have to be its init.
 """
 
@@ -10,13 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import threading
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
 from caravan.testbed.errors import NamespaceError
+from caravan.testbed.owner import OWNER_VARIABLE, Owner, start_guard
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUSER = 0x1000_0000
@@ -24,9 +25,6 @@ CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 0x4_0000
 PR_SET_CHILD_SUBREAPER = 36
-
-OWNER_VARIABLE = "CARAVAN_TESTBED_OWNER"
-"""Environment of every child: `PID:START`, the process that must outlive it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -62,16 +60,13 @@ def enter() -> None:
     with IPRoute() as links:
         links.link("set", index=1, state="up")
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    os.environ[OWNER_VARIABLE] = _own_mark()
+    os.environ[OWNER_VARIABLE] = str(Owner.own())
+    start_guard()
 
 
 def is_entered() -> bool:
     """Whether this process is in private namespaces."""
-    return os.environ.get(OWNER_VARIABLE) == _own_mark()
-
-
-def _own_mark() -> str:
-    return f"{os.getpid()}:{start_ticks(os.getpid())}"
+    return os.environ.get(OWNER_VARIABLE) == str(Owner.own())
 
 
 def _private_mounts() -> None:
@@ -92,54 +87,3 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"mount: {os.strerror(number)}", target)
-
-
-def start_ticks(pid: int) -> int:
-    """When a process started, in clock ticks since boot: tells a reused pid from its first owner.
-
-    Raises `OSError` if there is no such process.
-    """
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[19])
-
-
-def sweep() -> list[int]:
-    """Kill the processes of a crashed testbed, and return their pids.
-
-    Namespaces and mounts end with their last process, so only orphans can be left. Only processes
-    whose environment names a dead owner are touched.
-    """
-    killed = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        owner = _owner_of(entry)
-        if owner is None or _is_alive(owner):
-            continue
-        try:
-            os.kill(int(entry.name), signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
-        killed.append(int(entry.name))
-    return killed
-
-
-def _owner_of(process: Path) -> tuple[int, int] | None:
-    try:
-        environment = (process / "environ").read_bytes()
-    except OSError:
-        return None
-    prefix = OWNER_VARIABLE.encode() + b"="
-    for item in environment.split(b"\0"):
-        if item.startswith(prefix):
-            pid, _, ticks = item[len(prefix) :].partition(b":")
-            return (int(pid), int(ticks)) if pid.isdigit() and ticks.isdigit() else None
-    return None
-
-
-def _is_alive(owner: tuple[int, int]) -> bool:
-    pid, ticks = owner
-    try:
-        return start_ticks(pid) == ticks
-    except OSError:
-        return False

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from caravan.testbed.host import Host
-from caravan.testbed.isolation import enter, sweep
+from caravan.testbed.isolation import enter
+from caravan.testbed.owner import sweep
 
 _instances = itertools.count()
 

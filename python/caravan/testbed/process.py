@@ -1,7 +1,7 @@
 """Programs run by the testbed: output to files, CPU time from the kernel, no pipe that can fill up.
 
-Waits use pid file descriptors, so a time limit costs no polling. Only processes started here get
-signals.
+Only the owner reads the files, because some programs say their keys. Waits use pid file
+descriptors, so a time limit costs no polling. Only processes started here get signals.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.folders import open_private
 
 TERMINATE_GRACE_S = 5.0
 """How long a program may take to end after SIGTERM before it is killed."""
@@ -70,7 +71,7 @@ class Process:
         self._usage_cpu_s: float | None = None
         self._started = time.monotonic()
         self._ended: float | None = None
-        with _private(self.stdout_path) as out, _private(self.stderr_path) as err:
+        with open_private(self.stdout_path) as out, open_private(self.stderr_path) as err:
             self._popen = subprocess.Popen(
                 [*prefix, *argv],
                 stdin=subprocess.PIPE if is_told else subprocess.DEVNULL,
@@ -183,13 +184,6 @@ class Process:
             self._usage_cpu_s,
             self._ended - self._started,
         )
-
-
-def _private(path: Path) -> BinaryIO:
-    """An empty file that only its owner reads: some programs say their keys."""
-    path.touch(0o600)
-    path.chmod(0o600)
-    return path.open("wb")
 
 
 def stop_all(pids: Sequence[int], grace_s: float = TERMINATE_GRACE_S) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 
 from caravan.testbed.capture import RADIUS_PORT
 from caravan.testbed.dot1x.method import Account, Method, ServerConfig, legacy_openssl
+from caravan.testbed.dot1x.quoting import radius_name, radius_password, radius_setting
 from caravan.testbed.folders import private_folder, write_private
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
@@ -20,6 +22,9 @@ from caravan.testbed.process import Completed
 READY_S = 20.0
 FRAGMENT_BYTES = 1024
 SESSION_LIFETIME_H = 1
+OUTER, INNER, SESSIONS = "outer", "inner", "sessions"
+"""Its files of users, and the folder of TLS sessions."""
+TUNNELS = (Method.PEAP, Method.TTLS)
 UNKNOWN_USER = "unknown user"
 """What the server says of a user whom it does not know."""
 
@@ -75,30 +80,43 @@ class RadiusServer:
         )
 
     def _write(self) -> None:
-        private_folder(self.directory / "sessions")
+        private_folder(self.directory / SESSIONS)
         text = radiusd_conf(self.directory, self.address, self._clients, self._config)
         write_private(self.directory / "radiusd.conf", text)
-        for name, is_inner in (("outer", False), ("inner", True)):
-            users = _users(self._config.accounts, is_inner=is_inner)
+        for name, is_inner in ((OUTER, False), (INNER, True)):
+            users = radius_users(self._config.accounts, is_inner=is_inner)
             write_private(self.directory / name, users)
 
 
 def radiusd_conf(
     directory: Path, address: str, clients: Mapping[str, str], config: ServerConfig
 ) -> str:
-    """The text of radiusd.conf: one setting per line, as its parser requires."""
+    """The text of radiusd.conf: one setting per line, as its parser requires.
+
+    `ValueError` for a secret or a path that it cannot quote, and for what is no address.
+    """
     known = "".join(
-        _CLIENT.format(name=f"at-{client}", address=client, secret=secret)
+        _CLIENT.format(
+            address=ip_address(client),
+            secret=radius_setting(secret, f"the secret of {client}"),
+        )
         for client, secret in clients.items()
     )
+
+    def path(of: Path) -> str:
+        return radius_setting(str(of), f"the path {str(of)!r}")
+
     return known + _RADIUSD_CONF.format(
-        directory=directory,
-        address=address,
+        directory=path(directory),
+        outer=path(directory / OUTER),
+        inner=path(directory / INNER),
+        sessions=path(directory / SESSIONS),
+        address=ip_address(address),
         port=RADIUS_PORT,
         fragment=FRAGMENT_BYTES,
-        certificate=config.identity.credentials.certificate,
-        key=config.identity.credentials.key,
-        authority=config.identity.authority,
+        certificate=path(config.identity.credentials.certificate),
+        key=path(config.identity.credentials.key),
+        authority=path(config.identity.authority),
         tls=config.tls.value,
         cache="yes" if config.is_resuming else "no",
         lifetime=SESSION_LIFETIME_H,
@@ -106,22 +124,30 @@ def radiusd_conf(
     )
 
 
-def _users(accounts: Sequence[Account], *, is_inner: bool) -> str:
+def radius_users(accounts: Sequence[Account], *, is_inner: bool) -> str:
+    """FreeRADIUS's users, in its file's words: of all, or of those with a method in a tunnel.
+
+    `ValueError` for a name or a password that the file cannot quote.
+    """
     lines = []
     for account in accounts:
+        name = radius_name(account.identity)
+        if is_inner and account.method not in TUNNELS:
+            continue
         checks = []
         if not is_inner:
             # The method is offered at once: another offer would be refused, which costs a round.
             checks.append(f"EAP-Type := {account.method.name}")
         if is_inner or account.method is Method.MD5:
-            checks.append(f'Cleartext-Password := "{account.password}"')
-        lines.append(f'"{account.identity}" {", ".join(checks)}\n')
+            password = radius_password(account.password, account.identity)
+            checks.append(f"Cleartext-Password := {password}")
+        lines.append(f"{name} {', '.join(checks)}\n")
     return "".join(lines)
 
 
-_CLIENT = """client {name} {{
+_CLIENT = """client at-{address} {{
   ipaddr = {address}
-  secret = "{secret}"
+  secret = {secret}
 }}
 """
 
@@ -150,10 +176,10 @@ thread pool {{
 }}
 modules {{
   files outer {{
-    filename = {directory}/outer
+    filename = {outer}
   }}
   files inner {{
-    filename = {directory}/inner
+    filename = {inner}
   }}
   pap {{
   }}
@@ -172,7 +198,7 @@ modules {{
         enable = {cache}
         lifetime = {lifetime}
         name = caravan
-        persist_dir = {directory}/sessions
+        persist_dir = {sessions}
       }}
     }}
     md5 {{
@@ -224,6 +250,9 @@ server outer {{
 }}
 server inner {{
   authorize {{
+    update request {{
+      &Calling-Station-Id := &outer.request:Calling-Station-Id
+    }}
     inner
     eap
     pap

@@ -1,8 +1,9 @@
 """An access point: a bridge whose radio port is locked, and hostapd, which opens it (IEEE 802.1X).
 
 hostapd's wired driver enforces nothing: this process lets a station's frames pass when hostapd says
-that it is authorized, and shuts its port when hostapd says so or ends. EAPOL is for the access
-point itself and is not bridged, so it always reaches hostapd.
+that it is authorized, and shuts its port when hostapd says so or ends. It shuts every port, and
+says why, when it cannot hear hostapd any more. EAPOL is for the access point itself and is not
+bridged, so it always reaches hostapd.
 
 Left out: keys. Without MACsec, WEP or CCMP, whoever copies the address of an authorized station
 passes: 802.1X over a shared medium has this hole by design.
@@ -10,6 +11,7 @@ passes: 802.1X over a shared medium has this hole by design.
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 import threading
@@ -19,9 +21,10 @@ from pathlib import Path
 from typing import Self
 
 from caravan.testbed.capture import RADIUS_PORT
-from caravan.testbed.dot1x.control import Control, Event, Listener
+from caravan.testbed.dot1x.control import Control, Event, Listener, fields
 from caravan.testbed.dot1x.method import Method, ServerConfig, Tls
 from caravan.testbed.dot1x.ports import AuthenticatorPort
+from caravan.testbed.dot1x.quoting import hostapd_line, hostapd_name, hostapd_setting, octets
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
@@ -36,6 +39,9 @@ SUCCESSES = ("CTRL-EVENT-EAP-SUCCESS2", "CTRL-EVENT-EAP-SUCCESS")
 FAILURES = ("CTRL-EVENT-EAP-FAILURE2", "CTRL-EVENT-EAP-FAILURE")
 """The first of each pair with a RADIUS server, the second with hostapd's own."""
 SHUTS = ("AP-STA-DISCONNECTED", *FAILURES)
+STATIONS_MAX = 2007
+"""As many as hostapd takes: association identifiers of IEEE 802.11."""
+ETHERNET_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 BROADCAST = b"\xff" * 6
 LAYER_2_UPDATE = bytes((0, 1, 0xAF, 0x81, 1, 0))
 """An XID response of LLC (IEEE 802.2): what an access point sends for a station that has come, so
@@ -81,7 +87,8 @@ class Authenticator:
         with host.entered():
             self._announcer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self._announcer.bind((uplink, 0))
-        self.own_address = server.own_address if isinstance(server, RadiusClient) else None
+        self.client = server if isinstance(server, RadiusClient) else None
+        """How it asks RADIUS, if it does."""
         self._configuration = self._write(server)
         self._start()
 
@@ -185,6 +192,18 @@ class Authenticator:
                 return float(stamp)
         raise NamespaceError(f"hostapd has written of no success of {hardware_address}")
 
+    def stations(self) -> dict[str, dict[str, str]]:
+        """What hostapd knows of each station, by Ethernet address."""
+        found: dict[str, dict[str, str]] = {}
+        answer = self.control.request("STA-FIRST")
+        while len(found) < STATIONS_MAX:
+            address = answer.partition("\n")[0]
+            if not ETHERNET_ADDRESS.fullmatch(address) or address in found:
+                break
+            found[address] = fields(answer)
+            answer = self.control.request(f"STA-NEXT {address}")
+        return found
+
     def starts(self, hardware_address: str) -> int:
         """How many EAPOL-Starts of a station hostapd has read."""
         return int(self._station(hardware_address).get("dot1xAuthEapolStartFramesRx", 0))
@@ -194,10 +213,10 @@ class Authenticator:
     def radius_counters(self) -> dict[str, int]:
         """hostapd's counters of RADIUS (RFC 4668), such as `AccessRequests`."""
         prefix = "radiusAuthClient"
-        fields = self.control.fields("MIB").items()
+        counters = self.control.fields("MIB").items()
         return {
             key.removeprefix(prefix): int(value)
-            for key, value in fields
+            for key, value in counters
             if key.startswith(prefix) and value.isdigit()
         }
 
@@ -215,17 +234,22 @@ class Authenticator:
         self._listener.wait_until(lambda: self._listener.is_ended, "end of hostapd", READY_S)
 
     def stop(self) -> None:
-        """End hostapd; every port is shut."""
+        """End hostapd; every port is shut. What went wrong before that is raised here."""
         self.process.stop()
-        self.wait_end()
-        self._listener.close()
-        self.control.close()
+        try:
+            self.wait_end()
+        finally:
+            self._listener.close()
+            self.control.close()
+            self._shut_all()
 
     def close(self) -> None:
         """End it for good."""
-        self.stop()
-        self._port.close()
-        self._announcer.close()
+        try:
+            self.stop()
+        finally:
+            self._port.close()
+            self._announcer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -252,26 +276,53 @@ class Authenticator:
     def _open(self, hardware_address: str, heard_s: float) -> None:
         with self._changing:
             # Also if it is open: a frame from its address elsewhere has moved the entry there.
+            # Noted before, so that it is shut whatever goes wrong from here on.
+            self._authorized.add(hardware_address)
             self._port.open(hardware_address)
             opened_s = time.time()
-            self._announce(hardware_address)
-            self._authorized.add(hardware_address)
+            try:
+                self._announce(hardware_address)
+            except NamespaceError:
+                self._shut_now(hardware_address)
+                raise
             self._openings.append(Opening(hardware_address, heard_s, opened_s))
 
     def _announce(self, hardware_address: str) -> None:
         source = bytes.fromhex(hardware_address.replace(":", ""))
         length = struct.pack("!H", len(LAYER_2_UPDATE))
-        self._announcer.send(BROADCAST + source + length + LAYER_2_UPDATE)
+        try:
+            self._announcer.send(BROADCAST + source + length + LAYER_2_UPDATE)
+        except OSError as fault:
+            where = f"{self.host.role}, {self.uplink}"
+            said = f"{where}: cannot tell of {hardware_address}: {fault.strerror}"
+            raise NamespaceError(said) from None
 
     def _shut(self, hardware_address: str) -> None:
         with self._changing:
             if hardware_address in self._authorized:
-                self._port.shut(hardware_address)
-                self._authorized.remove(hardware_address)
+                self._shut_now(hardware_address)
+
+    def _shut_now(self, hardware_address: str) -> None:
+        self._port.shut(hardware_address)
+        self._authorized.discard(hardware_address)
 
     def _shut_all(self) -> None:
-        for hardware_address in list(self._authorized):
-            self._shut(hardware_address)
+        """Shut every port that the kernel or this process has open, and raise the first fault at
+        the end."""
+        faults: list[Exception] = []
+        with self._changing:
+            found = set(self._authorized)
+            try:
+                found |= self._port.addresses()
+            except (NamespaceError, OSError) as fault:
+                faults.append(fault)
+            for hardware_address in found:
+                try:
+                    self._shut_now(hardware_address)
+                except (NamespaceError, OSError) as fault:
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def _station(self, hardware_address: str) -> dict[str, str]:
         return self.control.fields(f"STA {hardware_address}")
@@ -311,7 +362,10 @@ class Authenticator:
             write_private(users, eap_users(server))
             settings |= eap_server(server) | {"eap_user_file": str(users)}
         path = directory / "hostapd.conf"
-        lines = (f"{key}={value}\n" for key, value in settings.items())
+        lines = (
+            f"{key}={hostapd_setting(value, f'the setting {key}')}\n"
+            for key, value in settings.items()
+        )
         return write_private(path, "".join(lines))
 
 
@@ -332,16 +386,20 @@ def eap_server(server: ServerConfig) -> dict[str, str]:
 
 
 def eap_users(server: ServerConfig) -> str:
-    """The users of hostapd's own EAP server, in its file's words."""
-    lines = []
+    """The users of hostapd's own EAP server, in its file's words.
+
+    `ValueError` for a name or a password that the file cannot quote.
+    """
+    text = ""
     for account in server.accounts:
-        name, password = f'"{account.identity}"', f'"{account.password}"'
+        name, password = hostapd_name(account.identity), octets(account.password)
         if account.method is Method.MD5:
-            lines.append(f"{name} MD5 {password}")
+            lines = [f"{name} MD5 {password}"]
         elif account.method is Method.TLS:
-            lines.append(f"{name} TLS")
+            lines = [f"{name} TLS"]
         elif account.method is Method.PEAP:
-            lines += [f"{name} PEAP", f"{name} MSCHAPV2 {password} [2]"]
+            lines = [f"{name} PEAP", f"{name} MSCHAPV2 {password} [2]"]
         else:
-            lines += [f"{name} TTLS", f"{name} TTLS-PAP {password} [2]"]
-    return "".join(f"{line}\n" for line in lines)
+            lines = [f"{name} TTLS", f"{name} TTLS-PAP {password} [2]"]
+        text += "".join(f"{hostapd_line(line, account.identity)}\n" for line in lines)
+    return text

@@ -1,8 +1,11 @@
 """Why a station has no access: one cause, and one sentence.
 
 The programs say it in different places: wpa_supplicant in its events, FreeRADIUS in its log,
-hostapd in its counters. A witness reads what is new in all of them since it was made. hostapd's own
-EAP server gives no reason, so of its refusals only those by the station are told apart.
+hostapd in its counters. A witness reads what is new in all of them since it was made, and of that
+only what is about its station: who has access has no refusal, a line of the log counts by the
+Ethernet address at its end, behind the name that the station has given, and a counter of the access
+point only while the station waits for the server. hostapd's own EAP server gives no reason, so of
+its refusals only those by the station are told apart.
 """
 
 from __future__ import annotations
@@ -70,10 +73,17 @@ SERVER_REASONS = (
     ("MS-CHAP2-Response is incorrect", Cause.WRONG_PASSWORD),
     ("Cleartext password does not match", Cause.WRONG_PASSWORD),
 )
-"""Words of FreeRADIUS's log."""
-NO_REASON = re.compile(r"Login incorrect: \[")
-"""It gives no reason for EAP-MD5, where only the password can be wrong."""
-SECRETS_DIFFER = "Shared secret is incorrect"
+"""Words of FreeRADIUS's reasons; for EAP-MD5, where only the password can be wrong, it has none."""
+LOG_LINE = re.compile(r"\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4} : (\w+): (.*)")
+LOGIN = re.compile(
+    r"\(\d+\) +(?:Login incorrect|Invalid user)(?: \((?P<reason>.*?)\))?: \[.*\] "
+    r"\(from client \S+ port \d+ cli (?P<station>[0-9A-F-]{17})(?: via TLS tunnel)?\)"
+)
+"""A refusal in FreeRADIUS's log. The name is the part that the station chooses: it is between the
+reason, which ends at the first `): [`, and the end of the line, so it can stand for neither."""
+SECRETS_DIFFER = re.compile(r"Received packet from (\S+) with .*\(Shared secret is incorrect\.\)")
+WAITS_FOR_SERVER = "2"
+"""`dot1xAuthBackendAuthState` while the server has to answer: `response` (IEEE 802.1X-2004)."""
 PATIENCE_S = 1.0
 WAIT_S = 10.0
 DROPPED_ANSWERS = ("BadAuthenticators", "MalformedAccessResponses", "PacketsDropped")
@@ -120,7 +130,7 @@ class Witness:
         return found
 
     def refusal(self) -> Refusal | None:
-        """Why the station has no access; None while an exchange goes on, and after a success.
+        """Why the station has no access; None while an exchange goes on, and if it has access.
 
         Silence is a cause after `PATIENCE_S`, and so is a failure without a reason.
         """
@@ -132,17 +142,22 @@ class Witness:
     def _cause(self) -> Cause | None:
         if not self._authenticator.is_running():
             return Cause.ACCESS_POINT_ENDED
+        station = self._supplicant.hardware_address
+        if self._supplicant.is_open and station in self._authenticator.authorized():
+            return None
         heard = [one for one in self._supplicant.events() if one.time_s >= self._since_s]
         for event in heard:
             if event.name == REFUSED_CERTIFICATE:
                 reason = re.search(r"reason=(\d+)", event.words)
                 assert reason is not None
                 return CERTIFICATE_REASONS.get(int(reason[1]), Cause.SERVER_CERTIFICATE)
-        said = self._server_cause()
+        waiting = self._waiting()
+        said = self._server_cause(station, is_waiting=station in waiting)
         if said is not None:
             return said
         counted = self._counted()
-        if any(counted[name] for name in DROPPED_ANSWERS):
+        # hostapd does not say whose answer it has dropped.
+        if waiting == {station} and any(counted[name] for name in DROPPED_ANSWERS):
             return Cause.FORGED_ANSWER
         names = {event.name for event in heard}
         # The programs do not say everything at once.
@@ -150,31 +165,43 @@ class Witness:
             return None
         if FAILURE in names or self._has_failed():
             return Cause.REFUSED
-        if counted["PendingRequests"] or counted["Timeouts"]:
+        if station in waiting:
             return Cause.NO_ANSWER
         return Cause.STATION_SILENT if self._waits_for_station() else None
 
-    def _server_cause(self) -> Cause | None:
+    def _server_cause(self, station: str, *, is_waiting: bool) -> Cause | None:
         if self._server is None:
             return None
-        identity, address = self._supplicant.login.identity, self._supplicant.hardware_address
-        station = address.upper().replace(":", "-")
-        for line in self._server.log()[self._log_length :].splitlines():
-            if SECRETS_DIFFER in line and self._authenticator.own_address in line.split():
-                return Cause.WRONG_SECRET
-            is_inner = f"[{identity}]" in line and "via TLS tunnel" in line
-            if not (is_inner or station in line):
+        own = self._authenticator.client
+        # A name may have other characters that end a line for `splitlines`.
+        for line in self._server.log()[self._log_length :].split("\n"):
+            found = LOG_LINE.fullmatch(line)
+            if found is None:
                 continue
-            for words, cause in SERVER_REASONS:
-                if words in line:
-                    return cause
-            if NO_REASON.search(line):
-                return Cause.WRONG_PASSWORD
+            kind, words = found.groups()
+            differ = SECRETS_DIFFER.search(words) if kind in ("Info", "Error") else None
+            if differ and is_waiting and own is not None and differ[1] == own.own_address:
+                return Cause.WRONG_SECRET
+            login = LOGIN.fullmatch(words) if kind == "Auth" else None
+            if login and login["station"].replace("-", ":").lower() == station:
+                if login["reason"] is None:
+                    return Cause.WRONG_PASSWORD
+                for part, cause in SERVER_REASONS:
+                    if part in login["reason"]:
+                        return cause
         return None
+
+    def _waiting(self) -> set[str]:
+        """The stations of the access point for which it waits for the server."""
+        return {
+            station
+            for station, fields in self._authenticator.stations().items()
+            if fields.get("dot1xAuthBackendAuthState") == WAITS_FOR_SERVER
+        }
 
     def _counted(self) -> dict[str, int]:
         """hostapd's counters since then; it may have been started again."""
-        found = {name: 0 for name in (*DROPPED_ANSWERS, "PendingRequests", "Timeouts")}
+        found = {name: 0 for name in DROPPED_ANSWERS}
         for name, count in self._authenticator.radius_counters().items():
             before = self._counters.get(name, 0)
             found[name] = count - before if count >= before else count

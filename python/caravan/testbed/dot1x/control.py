@@ -70,8 +70,7 @@ class Control:
 
     def fields(self, words: str) -> dict[str, str]:
         """The answer to a request as `key=value` lines; empty if the program refuses."""
-        pairs = (line.partition("=") for line in self.request(words).splitlines())
-        return {key: value for key, found, value in pairs if found}
+        return fields(self.request(words))
 
     def close(self) -> None:
         """Close it and remove its path."""
@@ -79,10 +78,22 @@ class Control:
         self._own.unlink(missing_ok=True)
 
 
+def fields(answer: str) -> dict[str, str]:
+    """The `key=value` lines of an answer. The first of a key counts: hostapd writes the name that a
+    station has given as it is, behind what it knows itself."""
+    found: dict[str, str] = {}
+    for line in answer.split("\n"):
+        key, is_field, value = line.partition("=")
+        if is_field:
+            found.setdefault(key, value)
+    return found
+
+
 class Listener:
     """A thread that reads a program's events and hands each to `hear` at once.
 
-    `ended` is called there when the program has ended, however that was.
+    `ended` is called there when nobody reads any more, whatever the reason: the program has ended,
+    the listener was closed, or something went wrong in the thread. What is open then must be shut.
     """
 
     def __init__(
@@ -92,6 +103,7 @@ class Listener:
         hear: Callable[[Event], None],
         ended: Callable[[], None],
     ) -> None:
+        self._program_name = process.argv[0]
         self._hear = hear
         self._ended = ended
         self._control = Control(path)
@@ -106,10 +118,12 @@ class Listener:
         self._thread.start()
 
     def events(self) -> list[Event]:
-        """All events so far; what went wrong in the thread is raised here."""
+        """All events so far; `NamespaceError` with the cause if something went wrong in the
+        thread."""
         with self._changed:
             if self._fault is not None:
-                raise self._fault
+                words = f"{self._program_name}: its events are read no more: {self._fault}"
+                raise NamespaceError(words) from self._fault
             return list(self._events)
 
     def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float) -> None:
@@ -139,11 +153,12 @@ class Listener:
         self._control.close()
 
     def _run(self) -> None:
-        try:
-            self._listen()
-        except BaseException as fault:
-            with self._changed:
-                self._fault = fault
+        for step in (self._listen, self._ended):
+            try:
+                step()
+            except BaseException as fault:
+                with self._changed:
+                    self._fault = self._fault or fault
         with self._changed:
             self.is_ended = True
             self._changed.notify_all()
@@ -157,10 +172,7 @@ class Listener:
             ready = {handle for handle, _ in poll.poll()}
             if heard in ready:
                 self._read()
-            elif self._program in ready:
-                self._ended()
-                return
-            elif self._stop in ready:
+            elif self._program in ready or self._stop in ready:
                 return
 
     def _read(self) -> None:

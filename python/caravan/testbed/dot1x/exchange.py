@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from caravan.testbed.capture import (
     ETHER_TYPE_EAPOL,
@@ -32,6 +33,8 @@ SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 BUFFER_BYTES = 4 << 20
 FRAME_BYTES = 1 << 16
+READ_FRAMES_MAX = 1 << 16
+"""More than the buffer holds: whoever sends as fast as a reader reads does not keep it for ever."""
 # EAPOL's packet types (IEEE 802.1X-2010 §11.3.2), and codes and types of EAP (RFC 3748 §4, §5).
 EAPOL_HEADER_BYTES = 4
 EAPOL_EAP, EAPOL_START, EAPOL_LOGOFF = 0, 1, 2
@@ -40,8 +43,10 @@ EAP_HEADER_BYTES = 4
 
 # Codes and attributes of RADIUS (RFC 2865 §3, §5).
 RADIUS_HEADER_BYTES = 20
-ACCESS_REQUEST, ACCESS_ACCEPT = 1, 2
+ACCESS_REQUEST, ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_CHALLENGE = 1, 2, 3, 11
 CALLING_STATION_ID = 31
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,8 @@ class Exchange:
     radius_bytes: int
     supplicant_s: float
     server_s: float
+    unreadable: int
+    """Frames of the two taps that say they are EAPOL or RADIUS and cannot be read: nobody's."""
 
 
 class Tap:
@@ -126,17 +133,32 @@ class Tap:
         return self._socket.fileno()
 
     def read(self) -> list[Frame]:
-        """The frames since the last call; `NamespaceError` if the buffer was too small."""
-        found = []
+        """The frames since the last call; `NamespaceError` if the buffer was too small, or they
+        are more than `READ_FRAMES_MAX`."""
+        found, lost = self.read_some(READ_FRAMES_MAX)
+        if lost:
+            raise NamespaceError(f"{self._name}: {lost} frames were not captured")
+        if len(found) == READ_FRAMES_MAX:
+            raise NamespaceError(f"{self._name}: a read has at most {READ_FRAMES_MAX} frames")
+        return found
+
+    def read_some(self, frames_max: int) -> tuple[list[Frame], int]:
+        """At most so many frames, and how many more the buffer had no room for since the last
+        call. A link that goes down is no fault: it may come up again."""
+        found: list[Frame] = []
         with contextlib.suppress(BlockingIOError):
-            while True:
-                data, ancillary, _, _ = self._socket.recvmsg(FRAME_BYTES, 64)
+            while len(found) < frames_max:
+                try:
+                    data, ancillary, _, _ = self._socket.recvmsg(FRAME_BYTES, 64)
+                except OSError as fault:
+                    # Reported once when the interface goes down.
+                    if fault.errno != errno.ENETDOWN:
+                        raise
+                    continue
                 found.append(Frame(_stamp(ancillary), data))
         counts = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         _, lost = struct.unpack("=II", counts)
-        if lost:
-            raise NamespaceError(f"{self._name}: {lost} frames were not captured")
-        return found
+        return found, int(lost)
 
     def _filter(self, port: int) -> None:
         statements = _filter(port)
@@ -203,13 +225,29 @@ def _stamp(ancillary: Sequence[tuple[int, int, bytes]]) -> float:
 
 
 def eapol(frames: Sequence[Frame]) -> list[Eapol]:
-    """The frames of EAPOL among these."""
-    return [_eapol(one) for one in frames if one.ether_type == ETHER_TYPE_EAPOL]
+    """The frames of EAPOL among these that can be read."""
+    found = (_read(_eapol, one) for one in frames if one.ether_type == ETHER_TYPE_EAPOL)
+    return [one for one in found if one is not None]
 
 
 def radius(frames: Sequence[Frame]) -> list[Radius]:
-    """The packets of RADIUS among these."""
-    return [_radius(one) for one in frames if one.ether_type == ETHER_TYPE_IPV4]
+    """The packets of RADIUS among these that can be read."""
+    found = (_read(_radius, one) for one in frames if one.ether_type == ETHER_TYPE_IPV4)
+    return [one for one in found if one is not None]
+
+
+def _read(reader: Callable[[Frame], Read], frame: Frame) -> Read | None:
+    """What is in a frame; None for one that is too short, or has what is no text."""
+    try:
+        return reader(frame)
+    except (ValueError, IndexError, struct.error):
+        return None
+
+
+def unreadable(frames: Sequence[Frame]) -> int:
+    """How many of these say that they are EAPOL or IPv4, and cannot be read."""
+    said = sum(one.ether_type in (ETHER_TYPE_EAPOL, ETHER_TYPE_IPV4) for one in frames)
+    return said - len(eapol(frames)) - len(radius(frames))
 
 
 def find_exchange(
@@ -242,6 +280,7 @@ def find_exchange(
         radius_bytes=sum(one.size_bytes for pair in during for one in pair),
         supplicant_s=sum(other.time_s - one.time_s for one, other in pairs),
         server_s=sum(answer.time_s - request.time_s for request, answer in during),
+        unreadable=unreadable(at_station) + unreadable(at_access_point),
     )
 
 
@@ -261,6 +300,8 @@ def _eapol(frame: Frame) -> Eapol:
     data = frame.data
     kind, length = struct.unpack_from("!xBH", data, ETHERNET_BYTES)
     start = ETHERNET_BYTES + EAPOL_HEADER_BYTES
+    if len(data) < start + length:
+        raise ValueError(f"a frame of {len(data)} octets has {length} of EAPOL")
     has_eap = kind == EAPOL_EAP and len(data) >= start + EAP_HEADER_BYTES
     code, identifier = data[start : start + 2] if has_eap else (0, 0)
     source, destination = data[6:12].hex(":"), data[:6].hex(":")

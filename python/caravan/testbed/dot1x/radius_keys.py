@@ -4,8 +4,8 @@ An Access-Accept has the two halves of EAP's key as MS-MPPE-Recv-Key and MS-MPPE
 with the secret that both share. hostapd's wired driver makes nothing of them, so they are read
 beside it, from the interface towards the server. As hostapd does, it takes keys only from an answer
 that the secret has made: its Response Authenticator (RFC 2865 §3) and its Message-Authenticator
-(RFC 3579 §3.2) are checked, and so is the request's. All others, and datagrams that are no RADIUS,
-are counted, and the request waits for its own answer.
+(RFC 3579 §3.2) are checked, and so are the request's and the addresses of both. All others, and
+datagrams that are no RADIUS, are counted, and the request waits for its own answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import select
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Self
 
 from caravan.testbed.capture import ETHER_TYPE_IPV4, RADIUS_PORT, Frame
 from caravan.testbed.dot1x.exchange import (
     ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
     ACCESS_REQUEST,
     CALLING_STATION_ID,
     RADIUS_HEADER_BYTES,
@@ -31,6 +34,7 @@ from caravan.testbed.dot1x.exchange import (
 from caravan.testbed.errors import NamespaceError
 from caravan.testbed.host import Host
 
+ANSWERS = (ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_CHALLENGE)
 VENDOR_SPECIFIC = 26
 MESSAGE_AUTHENTICATOR = 80
 AUTHENTICATOR = slice(4, 20)
@@ -40,81 +44,136 @@ SEND_KEY, RECV_KEY = 16, 17
 BLOCK_BYTES = 16
 SALT_BYTES = 2
 MSK_BYTES = 64
-REQUESTS_MAX = 256
-"""Requests that wait for an answer: as many as there are identifiers of one port."""
+REQUESTS_MAX = 1024
+"""Requests that wait for an answer: four times as many as there are identifiers of one port."""
+FRAMES_MAX = 256
+"""Frames of one read."""
 END_S = 5.0
 
 
-class RadiusReader:
-    """Reads datagrams of UDP for the keys in them, and counts those that bring none."""
+@dataclass(frozen=True)
+class Ends:
+    """The IPv4 addresses of an access point and of the server that it asks."""
 
-    def __init__(self, secret: bytes) -> None:
+    access_point: str
+    server: str
+
+
+class RadiusReader:
+    """Reads frames for the keys of EAP in them, and counts those that bring none.
+
+    A request is known by its port, identifier and authenticator: an older one that somebody sends
+    again waits beside the genuine one, and does not take its place.
+    """
+
+    def __init__(self, secret: bytes, ends: Ends) -> None:
         self._secret = secret
-        self._requests: dict[tuple[int, int], tuple[bytes, str]] = {}
+        self._ends = ends
+        self._requests: dict[tuple[int, int, bytes], str] = {}
         self.forged = 0
         """Requests, and answers to them, that the secret has not made."""
         self.malformed = 0
         """Datagrams that cannot be read."""
+        self.foreign = 0
+        """Datagrams between others than the two ends."""
+        self.unasked = 0
+        """Answers to requests that were not seen, or that have been answered."""
+        self.displaced = 0
+        """Requests without an answer that made room for later ones."""
 
-    def read(self, datagram: bytes) -> tuple[bytes, str] | None:
-        """The key (MSK) that a datagram brings, and the Ethernet address whose it is."""
+    def read(self, frame: Frame) -> tuple[bytes, str] | None:
+        """The key (MSK) that a frame brings, and the Ethernet address whose it is."""
         try:
-            return self._read(datagram)
+            return self._read(frame)
         except (ValueError, IndexError, struct.error, NamespaceError):
             self.malformed += 1
             return None
 
-    def _read(self, datagram: bytes) -> tuple[bytes, str] | None:
+    def _read(self, frame: Frame) -> tuple[bytes, str] | None:
+        datagram = frame.payload
         source, destination = struct.unpack_from("!HH", datagram)
         if RADIUS_PORT not in (source, destination):
             return None
+        ends = frame.source, frame.destination
+        is_request = destination == RADIUS_PORT
+        theirs = self._ends.access_point, self._ends.server
+        if ends != (theirs if is_request else theirs[::-1]):
+            self.foreign += 1
+            return None
         packet = radius_packet(datagram[8:])
-        code, identifier = packet[:2]
-        if code == ACCESS_REQUEST and destination == RADIUS_PORT:
-            if not is_signed(packet, packet[AUTHENTICATOR], self._secret):
-                self.forged += 1
-                return None
-            station = radius_attributes(packet).get(CALLING_STATION_ID)
-            if station is not None:
-                name = station.decode("ascii").replace("-", ":").lower()
-                self._wait(source, identifier, packet[AUTHENTICATOR], name)
-        elif code == ACCESS_ACCEPT and source == RADIUS_PORT:
-            asked = self._requests.get((destination, identifier))
-            if asked is None:
-                return None
-            authenticator, station_name = asked
-            if not is_genuine(packet, authenticator, self._secret):
-                self.forged += 1
-                return None
-            del self._requests[destination, identifier]
-            key = session_key(packet, authenticator, self._secret)
-            return None if key is None else (key, station_name)
+        if is_request and packet[0] == ACCESS_REQUEST:
+            self._ask(source, packet)
+        elif not is_request and packet[0] in ANSWERS:
+            return self._answer(destination, packet)
         return None
 
-    def _wait(self, port: int, identifier: int, authenticator: bytes, station: str) -> None:
+    def _ask(self, port: int, packet: bytes) -> None:
         """Note a request; the oldest one makes room."""
-        self._requests.pop((port, identifier), None)
+        authenticator = packet[AUTHENTICATOR]
+        if not is_signed(packet, authenticator, self._secret):
+            self.forged += 1
+            return
+        station = radius_attributes(packet).get(CALLING_STATION_ID)
+        if station is None:
+            return
+        name = station.decode("ascii").replace("-", ":").lower()
+        key = port, packet[1], authenticator
+        self._requests.pop(key, None)
         if len(self._requests) == REQUESTS_MAX:
             del self._requests[next(iter(self._requests))]
-        self._requests[port, identifier] = authenticator, station
+            self.displaced += 1
+        self._requests[key] = name
+
+    def _answer(self, port: int, packet: bytes) -> tuple[bytes, str] | None:
+        """The key in an answer, if it is genuine and has one; its request then waits no more."""
+        asked = [key for key in self._requests if key[:2] == (port, packet[1])]
+        if not asked:
+            self.unasked += 1
+            return None
+        for key in asked:
+            authenticator = key[2]
+            if is_genuine(packet, authenticator, self._secret):
+                station = self._requests.pop(key)
+                if packet[0] != ACCESS_ACCEPT:
+                    return None
+                found = session_key(packet, authenticator, self._secret)
+                return None if found is None else (found, station)
+        self.forged += 1
+        return None
 
 
 class RadiusKeys:
     """A thread that reads RADIUS on an interface of a host.
 
-    `give` gets each station's key (MSK) of 64 octets, with the station's Ethernet address.
+    `give` gets each station's key (MSK) of 64 octets, with the station's Ethernet address. Who can
+    send there can make frames get lost or a key be refused; this is counted, and the thread goes
+    on.
     """
 
     def __init__(
-        self, host: Host, interface: str, secret: str, give: Callable[[bytes, str], None]
+        self,
+        host: Host,
+        interface: str,
+        secret: str,
+        ends: Ends,
+        give: Callable[[bytes, str], None],
     ) -> None:
-        self.reader = RadiusReader(secret.encode())
+        self.reader = RadiusReader(secret.encode(), ends)
+        self.lost = 0
+        """Frames that the kernel's buffer had no room for."""
+        self.refused = 0
+        """Keys that were not taken, as of a station that has left meanwhile."""
         self._give = give
         self._tap = Tap(host, interface)
         self._stop, self._stopped = os.pipe()
         self._fault: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the thread goes on."""
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """Read no more; what went wrong in the thread is raised here."""
@@ -137,7 +196,10 @@ class RadiusKeys:
             poll.register(handle, select.POLLIN)
         try:
             while all(handle != self._stop for handle, _ in poll.poll()):
-                for frame in self._tap.read():
+                # A few at a time, so that a flood does not keep it from its end.
+                frames, lost = self._tap.read_some(FRAMES_MAX)
+                self.lost += lost
+                for frame in frames:
                     self._hear(frame)
         except BaseException as fault:
             self._fault = fault
@@ -145,9 +207,13 @@ class RadiusKeys:
     def _hear(self, frame: Frame) -> None:
         if frame.ether_type != ETHER_TYPE_IPV4:
             return
-        found = self.reader.read(frame.payload)
-        if found is not None:
+        found = self.reader.read(frame)
+        if found is None:
+            return
+        try:
             self._give(*found)
+        except (NamespaceError, OSError):
+            self.refused += 1
 
 
 def radius_packet(payload: bytes) -> bytes:

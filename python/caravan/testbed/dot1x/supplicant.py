@@ -16,6 +16,8 @@ from typing import Self
 from caravan.testbed.dot1x.control import Control, Event, Listener
 from caravan.testbed.dot1x.method import Login, Method, Tls, legacy_openssl
 from caravan.testbed.dot1x.ports import SupplicantPort
+from caravan.testbed.dot1x.quoting import octets, supplicant_setting
+from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
 
 READY_S = 10.0
@@ -135,33 +137,34 @@ class Supplicant:
     def _write(self) -> Path:
         directory = self.host.logs / "wpa_supplicant"
         directory.mkdir(exist_ok=True)
-        path = directory / "wpa_supplicant.conf"
-        path.touch(0o600)
         lines = [f"ctrl_interface={self._sockets}", "ap_scan=0", "fast_reauth=1", "network={"]
         lines += [f"    {key}={value}" for key, value in network_settings(self.login).items()]
-        path.write_text("\n".join([*lines, "}", ""]))
-        return path
+        return write_private(directory / "wpa_supplicant.conf", "\n".join([*lines, "}", ""]))
 
 
 def network_settings(login: Login) -> dict[str, str]:
-    """The settings of a network in wpa_supplicant's words."""
+    """The settings of a network in wpa_supplicant's words.
+
+    `ValueError` for a path or a server's name that its file cannot quote.
+    """
     settings = {
         "key_mgmt": "IEEE8021X",
         "eapol_flags": "0",
         "eap": login.method.name,
-        "identity": f'"{login.identity}"',
+        "identity": octets(login.identity),
     }
     if login.password:
-        settings["password"] = f'"{login.password}"'
+        settings["password"] = octets(login.password)
     if login.method is Method.MD5:
         return settings
-    settings["ca_cert"] = f'"{login.authority}"'
-    settings["domain_match"] = f'"{login.server_name}"'
+    quoted = {"ca_cert": str(login.authority), "domain_match": login.server_name}
     if login.tls is Tls.V1_3:
-        settings["phase1"] = '"tls_disable_tlsv1_3=0"'
+        quoted["phase1"] = "tls_disable_tlsv1_3=0"
     if login.credentials is not None:
-        settings["client_cert"] = f'"{login.credentials.certificate}"'
-        settings["private_key"] = f'"{login.credentials.key}"'
+        quoted["client_cert"] = str(login.credentials.certificate)
+        quoted["private_key"] = str(login.credentials.key)
     if login.method in INNER_METHODS:
-        settings["phase2"] = f'"{INNER_METHODS[login.method]}"'
-    return settings
+        quoted["phase2"] = INNER_METHODS[login.method]
+    return settings | {
+        key: supplicant_setting(value, f"the setting {key}") for key, value in quoted.items()
+    }

@@ -27,9 +27,10 @@ from caravan.testbed.binary import caravan_binary
 from caravan.testbed.dot1x.authenticator import Authenticator
 from caravan.testbed.dot1x.method import Login
 from caravan.testbed.dot1x.network import RADIO, STATION_INTERFACE, Airs
-from caravan.testbed.dot1x.radius_keys import RadiusKeys
+from caravan.testbed.dot1x.radius_keys import Ends, RadiusKeys
 from caravan.testbed.dot1x.supplicant import Supplicant
 from caravan.testbed.errors import NamespaceError, TimedOut
+from caravan.testbed.folders import write_private
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed
 
@@ -126,9 +127,7 @@ class LinkEnd:
             settings["relay"] = False
         settings |= security.settings()
         if security.secret:
-            path = directory / "secret"
-            path.touch(0o600)
-            path.write_text(security.secret)
+            path = write_private(directory / "secret", security.secret)
             settings["secret_file"] = str(path)
         config = directory / "wireless.toml"
         # JSON's booleans and basic strings are valid TOML.
@@ -277,14 +276,17 @@ class WirelessCipher:
         return Supplicant(host, DEVICE, login, take_key if self.security.is_of_eap else None)
 
     @contextlib.contextmanager
-    def keys(self, authenticator: Authenticator, secret: str) -> Iterator[None]:
+    def keys(self, authenticator: Authenticator, secret: str) -> Iterator[RadiusKeys | None]:
         """Give an access point the keys of its stations that RADIUS gives hostapd, for a while."""
-        if not self.security.is_of_eap:
-            yield
+        client = authenticator.client
+        if not self.security.is_of_eap or client is None:
+            yield None
             return
         end = self.ends[authenticator.host.role]
-        with RadiusKeys(authenticator.host, authenticator.uplink, secret, end.give_key):
-            yield
+        ends = Ends(client.own_address, client.server_address)
+        host, uplink = authenticator.host, authenticator.uplink
+        with RadiusKeys(host, uplink, secret, ends, end.give_key) as keys:
+            yield keys
 
     def status(self) -> Mapping[str, dict[str, Any]]:
         """The reports of all ends, by role."""
