@@ -16,7 +16,7 @@ import pytest
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.agents import SERVER_ADDRESS as AT_TARGET
 from caravan.testbed.agents import Agent, AgentNetwork, gateway, prepare
-from caravan.testbed.binary import TOP
+from caravan.testbed.binary import TOP, token_helper
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.inventory import Inventory
@@ -27,6 +27,7 @@ from caravan.threeways.measurement import Keys, tunnel_ends
 pytestmark = pytest.mark.root
 
 NOBODY = "65534:65534"
+SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 READY_S = 20.0
 FILE_BYTES = 1_000_000
 NAMED = """
@@ -162,6 +163,34 @@ def test_with_root_it_makes_its_device_there(
         # What the root file system lacks is said, and does not end it.
         assert "the program nft is not installed" in up.stderr()
         up.stop()
+
+
+def test_keys_on_a_token_need_the_helper_beside_it(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "caravan"
+    shutil.copy(program, own)
+    (tmp_path / "tokens").mkdir()
+    settings = tmp_path / "softhsm2.conf"
+    settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    init = ("softhsm2-util", "--init-token", "--free", "--label", "work")
+    assert said(*init, "--pin", "1234", "--so-pin", "5678")[0] == 0
+    (tmp_path / "pin").write_text("1234\n")
+
+    def make(label: str) -> tuple[int, str]:
+        at = ("--module", SOFTHSM, "--token", label, "--pin-file", tmp_path / "pin")
+        out = ("--out", tmp_path / "keys.txt", "--public", tmp_path / "keys.pub")
+        return said(own, "tunnel-agent", "make", "--count", "2", *out, *at)
+
+    code, text = make("work")
+    assert code == 1 and "keys on tokens cannot be used" in text
+    shutil.copy(token_helper(), tmp_path / "caravan-token")
+    code, text = make("another")
+    assert code == 1 and 'there are: "work"' in text
+    code, text = make("work")
+    assert code == 0, text
+    assert len((tmp_path / "keys.pub").read_text().splitlines()) == 2
 
 
 def test_a_guest_comes_in_with_the_static_file_alone(tmp_path: Path, root: Path) -> None:

@@ -20,8 +20,8 @@ SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 LABEL = "work"
 PIN = "1234"
 HANDLE, OTHER = bytes(range(16)), bytes(16)
-LIST, OPEN, MAKE, FIND, SIGN = range(1, 6)
-TOKENS, OPENED, PUBLIC, SIGNATURE, REFUSED, REMOVED = range(1, 7)
+LIST, OPEN, MAKE, FIND, SIGN, DESTROY = range(1, 7)
+TOKENS, OPENED, PUBLIC, SIGNATURE, REFUSED, REMOVED, DESTROYED = range(1, 8)
 NO_TOKEN, WRONG_PIN, NO_PIN, NO_KEY, SEVERAL_KEYS, NOT_OPEN, MALFORMED = 2, 3, 4, 6, 7, 9, 11
 
 pytestmark = pytest.mark.root
@@ -97,6 +97,12 @@ def test_a_key_is_made_on_the_token_and_signs_there(pin: Path) -> None:
         verify(public, signature, octets)
         with pytest.raises(InvalidSignature):
             verify(another, signature, octets)
+        # Its number of bytes is right, and no other key goes with it.
+        assert helper.ask(DESTROY, HANDLE[:-1]) == (REFUSED, bytes([MALFORMED]))
+        assert helper.ask(DESTROY, HANDLE) == (DESTROYED, b"")
+        assert helper.ask(SIGN, HANDLE + octets) == (REFUSED, bytes([NO_KEY]))
+        assert helper.ask(FIND, HANDLE) == (REFUSED, bytes([NO_KEY]))
+        assert helper.ask(FIND, OTHER) == (PUBLIC, another)
         assert helper.process.stdin is not None
         helper.process.stdin.close()
         assert helper.process.wait(10) == 0

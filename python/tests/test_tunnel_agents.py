@@ -399,7 +399,10 @@ def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
     with texts.client(1, *where) as one:
         key = one.wait_for("up").fields["key"]
     assert texts.state(key) == "used"
-    assert texts.client(1, *where).process.wait(30).code == 1
+    # The used key was destroyed on the token, so nobody asks Host a second time.
+    again = texts.client(1, *where).process
+    assert again.wait(30).code == 1
+    assert "no Ed25519 key with this handle" in again.stderr()
     with texts.client(2, *where) as two:
         two.wait_for("up")
         for part in tokens.iterdir():
