@@ -15,7 +15,7 @@ import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.agents import SERVER_ADDRESS as AT_TARGET
-from caravan.testbed.agents import Agent, AgentNetwork, gateway, prepare
+from caravan.testbed.agents import Agent, AgentNetwork, agent, gateway, prepare
 from caravan.testbed.binary import TOP, token_helper
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
@@ -165,11 +165,9 @@ def test_with_root_it_makes_its_device_there(
         up.stop()
 
 
-def test_keys_on_a_token_need_the_helper_beside_it(
-    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = tmp_path / "caravan"
-    shutil.copy(program, own)
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The options that name a token of SoftHSM."""
     (tmp_path / "tokens").mkdir()
     settings = tmp_path / "softhsm2.conf"
     settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
@@ -177,9 +175,17 @@ def test_keys_on_a_token_need_the_helper_beside_it(
     init = ("softhsm2-util", "--init-token", "--free", "--label", "work")
     assert said(*init, "--pin", "1234", "--so-pin", "5678")[0] == 0
     (tmp_path / "pin").write_text("1234\n")
+    return ("--module", SOFTHSM, "--token", "work", "--pin-file", str(tmp_path / "pin"))
+
+
+def test_keys_on_a_token_need_the_helper_beside_it(
+    program: Path, token: tuple[str, ...], tmp_path: Path
+) -> None:
+    own = tmp_path / "caravan"
+    shutil.copy(program, own)
 
     def make(label: str) -> tuple[int, str]:
-        at = ("--module", SOFTHSM, "--token", label, "--pin-file", tmp_path / "pin")
+        at = [label if word == "work" else word for word in token]
         out = ("--out", tmp_path / "keys.txt", "--public", tmp_path / "keys.pub")
         return said(own, "tunnel-agent", "make", "--count", "2", *out, *at)
 
@@ -191,6 +197,44 @@ def test_keys_on_a_token_need_the_helper_beside_it(
     code, text = make("work")
     assert code == 0, text
     assert len((tmp_path / "keys.pub").read_text().splitlines()) == 2
+
+
+def test_a_key_on_a_token_serves_the_static_file_once(
+    program: Path, token: tuple[str, ...], tmp_path: Path
+) -> None:
+    own, folder = tmp_path / "bin", tmp_path / "agents"
+    for made in (own, folder, folder / "client"):
+        made.mkdir()
+    shutil.copy(program, own / "caravan")
+    shutil.copy(token_helper(), own / "caravan-token")
+    (folder / "client.toml").write_text(
+        'role = "client"\n[back_end]\nkind = "files"\nwriter = "caravan"\nfolder = "client"\n'
+    )
+    instead = ("sh", "-c", f'shift; exec {own}/caravan "$@"', "sh")
+    with ExitStack() as stack:
+        network = stack.enter_context(AgentNetwork(tmp_path / "logs"))
+
+        def back_end() -> list[str]:
+            (folder / "target").mkdir(mode=0o700)
+            return ['kind = "files"', 'writer = "caravan"', 'folder = "target"']
+
+        prepare(network, folder, back_end)
+        out = ("--out", folder / "keys.txt", "--public", folder / "keys.pub")
+        code, text = said(own / "caravan", "tunnel-agent", "make", "--count", "1", *out, *token)
+        assert code == 0, text
+        words = ("--user", "alice", "--public", f"{folder}/keys.pub", "--out", f"{folder}/head.txt")
+        agent(network.keeper, "issue", "-c", f"{folder}/host.toml", *words).check()
+        sheet = (folder / "head.txt").read_text() + (folder / "keys.txt").read_text()
+        (folder / "sheet.txt").write_text(sheet)
+        for role, host in (("host", network.keeper), ("target", network.target)):
+            one = stack.enter_context(Agent(host, role, "-c", f"{folder}/{role}.toml"))
+            one.wait_ready()
+        asked = ("-c", f"{folder}/client.toml", "--user", "alice", *token)
+        asked += ("--sheet", f"{folder}/sheet.txt")
+        with Agent(network.client, "client", *asked, user=instead) as client:
+            client.wait_for("up")
+        again = Agent(network.client, "client", *asked, user=instead).process.wait(30)
+        assert again.code == 1 and "no Ed25519 key with this handle" in again.stderr
 
 
 def test_a_guest_comes_in_with_the_static_file_alone(tmp_path: Path, root: Path) -> None:

@@ -7,7 +7,6 @@
 
 pub mod helper;
 mod module;
-mod pin;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,7 +41,10 @@ pub enum TokenError {
     #[error("{PROGRAM} has ended without an answer")]
     Gone,
     /// No token has this label, or several have it; these are there.
-    #[error("no token has the label {0:?}, or several have it; there are: {}", labels(.1))]
+    #[error(
+        "no token has the label {0:?}, or several have it; there are: {there}",
+        there = labels(.1)
+    )]
     Label(String, Vec<Token>),
     /// The token was removed.
     #[error("the token was removed")]
