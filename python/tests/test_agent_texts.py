@@ -184,7 +184,8 @@ def tree(text: str) -> list[Directive]:
 RACOON = {
     "remote": {
         "exchange_mode", "my_identifier", "peers_identifier", "verify_identifier",
-        "certificate_type", "peers_certfile", "passive", "generate_policy", "proposal",
+        "certificate_type", "peers_certfile", "passive", "generate_policy", "lifetime",
+        "proposal",
     },
     "proposal": {"encryption_algorithm", "hash_algorithm", "authentication_method", "dh_group"},
     "sainfo": {
@@ -197,7 +198,7 @@ RACOON2 = {
     "ikev1": {
         "passive", "my_id", "peers_id", "peers_ipaddr", "exchange_mode", "kmp_auth_method",
         "my_public_key", "peers_public_key", "pre_shared_key", "kmp_enc_alg", "kmp_hash_alg",
-        "kmp_dh_group",
+        "kmp_dh_group", "kmp_sa_lifetime_time",
     },
     "selector": {"direction", "src", "dst", "upper_layer_protocol", "policy_index"},
     "policy": {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import signal
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -331,3 +334,42 @@ def two_hours_late(host: Host, *words: str) -> Process:
     wrong = (f"LD_PRELOAD={library}", "FAKETIME=-2h", "FAKETIME_DONT_FAKE_MONOTONIC=1")
     argv = ["env", *wrong, str(caravan_binary()), "tunnel-agent", *words]
     return host.popen(argv, environment(host), name="late")
+
+
+WITH_LIFETIME = [PLAIN, Pair("caravan", "strongswan")]
+LIFETIME_S = 60.0
+
+
+@pytest.mark.root
+def test_a_tunnel_ends_in_time_though_both_agents_are_gone(output: Path) -> None:
+    """Target's agent is killed and not started again, and Client's does nothing any more."""
+    with contextlib.ExitStack() as stack:
+        beds = [
+            stack.enter_context(contextlib.closing(Bed(output / str(pair), pair)))
+            for pair in WITH_LIFETIME
+        ]
+        frozen = []
+        for bed in beds:
+            client = bed.client(1, "--lifetime", "1m")
+            client.wait_for("up")
+            bed.wait_for_target("up", client.wait_for("up").fields["key"])
+            client.process.signal(signal.SIGSTOP)
+            bed.target.kill()
+            frozen.append(client)
+        began = time.monotonic()
+        time.sleep(LIFETIME_S - 10)
+        for bed in beds:
+            assert bed.fetch() == bed.digest, bed.pair
+        # Client asks again and again, and its certificate is over.
+        time.sleep(began + LIFETIME_S + 5 - time.monotonic())
+        for _ in range(3):
+            for bed in beds:
+                ping = ["ping", "-c", "1", "-W", "1", SERVER_ADDRESS]
+                done = bed.network.client.run(ping, check=False)
+                assert done.code != 0, bed.pair
+            time.sleep(2)
+        for bed, client in zip(beds, frozen, strict=True):
+            bed.target = bed.start("target")
+            client.process.signal(signal.SIGCONT)
+            client.process.wait(40)
+            bed.wait_idle(f"the end of {bed.pair}")
