@@ -20,6 +20,7 @@ mod issue;
 mod key_file;
 mod log;
 mod paper;
+mod post;
 mod sheet_file;
 pub mod socks;
 pub mod store;
