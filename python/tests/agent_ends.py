@@ -68,6 +68,7 @@ def end(
     names: Sequence[str] = (CLIENT_NAME, TARGET_NAME),
     tunnel: str = TUNNEL,
     lent: str = LENT,
+    lifetime_s: int = 3_600,
 ) -> dict[str, Any]:
     """One end, as `caravan tunnel-backend` reads it; an empty address: unknown."""
     ends = [
@@ -85,6 +86,7 @@ def end(
         "proposals": list(proposals),
         "networks": list(networks),
         "inner": "asked" if side == "client" else lent,
+        "lifetime_s": lifetime_s,
         "legacy": True,
     }
 

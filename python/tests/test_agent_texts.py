@@ -19,6 +19,7 @@ import tree_sitter
 import tree_sitter_powershell
 from agent_ends import (
     CLIENT_NAME,
+    MODERN,
     NAME,
     OLD,
     OPTIONS,
@@ -184,7 +185,8 @@ def tree(text: str) -> list[Directive]:
 RACOON = {
     "remote": {
         "exchange_mode", "my_identifier", "peers_identifier", "verify_identifier",
-        "certificate_type", "peers_certfile", "passive", "generate_policy", "proposal",
+        "certificate_type", "peers_certfile", "passive", "generate_policy", "lifetime",
+        "proposal",
     },
     "proposal": {"encryption_algorithm", "hash_algorithm", "authentication_method", "dh_group"},
     "sainfo": {
@@ -197,7 +199,7 @@ RACOON2 = {
     "ikev1": {
         "passive", "my_id", "peers_id", "peers_ipaddr", "exchange_mode", "kmp_auth_method",
         "my_public_key", "peers_public_key", "pre_shared_key", "kmp_enc_alg", "kmp_hash_alg",
-        "kmp_dh_group",
+        "kmp_dh_group", "kmp_sa_lifetime_time",
     },
     "selector": {"direction", "src", "dst", "upper_layer_protocol", "policy_index"},
     "policy": {
@@ -258,6 +260,23 @@ def test_racoon2_gets_a_file_of_its_grammar_whose_names_all_lead_somewhere(
             len([one for one in declared if one.endswith(("_ah", "_esp"))])
             == ({"Native": 0, "AH": 1, "ESP": 1, "AH+ESP": 2}[option])
         )
+
+
+LIFETIMES = {
+    "strongswan": 'reauth_time = "4321s"',
+    "libreswan": "ikelifetime=4321s",
+    "racoon": "lifetime time 4321 sec;",
+    "racoon2": "kmp_sa_lifetime_time 4321 sec;",
+    "caravan": 'rekey_time = "4321s"',
+}
+
+
+@pytest.mark.parametrize("kind", LIFETIMES)
+def test_ike_lives_as_long_as_the_tunnel_where_nobody_else_ends_it(kind: str) -> None:
+    proposals = OLD if kind == "racoon" else MODERN
+    made = texts(kind, end("target", "ESP", proposals=proposals, lifetime_s=4_321))
+    assert LIFETIMES[kind] in made.whole
+    assert "4321" not in texts(kind, end("target", "ESP", proposals=proposals)).whole
 
 
 # FreeS/WAN 2 (ipsec.conf(5)), whose form Libreswan has kept.

@@ -15,8 +15,8 @@ import pytest
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.agents import SERVER_ADDRESS as AT_TARGET
-from caravan.testbed.agents import Agent, AgentNetwork, gateway, prepare
-from caravan.testbed.binary import TOP
+from caravan.testbed.agents import Agent, AgentNetwork, agent, gateway, prepare
+from caravan.testbed.binary import TOP, token_helper
 from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.inventory import Inventory
@@ -27,6 +27,7 @@ from caravan.threeways.measurement import Keys, tunnel_ends
 pytestmark = pytest.mark.root
 
 NOBODY = "65534:65534"
+SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 READY_S = 20.0
 FILE_BYTES = 1_000_000
 NAMED = """
@@ -162,6 +163,78 @@ def test_with_root_it_makes_its_device_there(
         # What the root file system lacks is said, and does not end it.
         assert "the program nft is not installed" in up.stderr()
         up.stop()
+
+
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """The options that name a token of SoftHSM."""
+    (tmp_path / "tokens").mkdir()
+    settings = tmp_path / "softhsm2.conf"
+    settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
+    monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    init = ("softhsm2-util", "--init-token", "--free", "--label", "work")
+    assert said(*init, "--pin", "1234", "--so-pin", "5678")[0] == 0
+    (tmp_path / "pin").write_text("1234\n")
+    return ("--module", SOFTHSM, "--token", "work", "--pin-file", str(tmp_path / "pin"))
+
+
+def test_keys_on_a_token_need_the_helper_beside_it(
+    program: Path, token: tuple[str, ...], tmp_path: Path
+) -> None:
+    own = tmp_path / "caravan"
+    shutil.copy(program, own)
+
+    def make(label: str) -> tuple[int, str]:
+        at = [label if word == "work" else word for word in token]
+        out = ("--out", tmp_path / "keys.txt", "--public", tmp_path / "keys.pub")
+        return said(own, "tunnel-agent", "make", "--count", "2", *out, *at)
+
+    code, text = make("work")
+    assert code == 1 and "keys on tokens cannot be used" in text
+    shutil.copy(token_helper(), tmp_path / "caravan-token")
+    code, text = make("another")
+    assert code == 1 and 'there are: "work"' in text
+    code, text = make("work")
+    assert code == 0, text
+    assert len((tmp_path / "keys.pub").read_text().splitlines()) == 2
+
+
+def test_a_key_on_a_token_serves_the_static_file_once(
+    program: Path, token: tuple[str, ...], tmp_path: Path
+) -> None:
+    own, folder = tmp_path / "bin", tmp_path / "agents"
+    for made in (own, folder, folder / "client"):
+        made.mkdir()
+    shutil.copy(program, own / "caravan")
+    shutil.copy(token_helper(), own / "caravan-token")
+    (folder / "client.toml").write_text(
+        'role = "client"\n[back_end]\nkind = "files"\nwriter = "caravan"\nfolder = "client"\n'
+    )
+    instead = ("sh", "-c", f'shift; exec {own}/caravan "$@"', "sh")
+    with ExitStack() as stack:
+        network = stack.enter_context(AgentNetwork(tmp_path / "logs"))
+
+        def back_end() -> list[str]:
+            (folder / "target").mkdir(mode=0o700)
+            return ['kind = "files"', 'writer = "caravan"', 'folder = "target"']
+
+        prepare(network, folder, back_end)
+        out = ("--out", folder / "keys.txt", "--public", folder / "keys.pub")
+        code, text = said(own / "caravan", "tunnel-agent", "make", "--count", "1", *out, *token)
+        assert code == 0, text
+        words = ("--user", "alice", "--public", f"{folder}/keys.pub", "--out", f"{folder}/head.txt")
+        agent(network.keeper, "issue", "-c", f"{folder}/host.toml", *words).check()
+        sheet = (folder / "head.txt").read_text() + (folder / "keys.txt").read_text()
+        (folder / "sheet.txt").write_text(sheet)
+        for role, host in (("host", network.keeper), ("target", network.target)):
+            one = stack.enter_context(Agent(host, role, "-c", f"{folder}/{role}.toml"))
+            one.wait_ready()
+        asked = ("-c", f"{folder}/client.toml", "--user", "alice", *token)
+        asked += ("--sheet", f"{folder}/sheet.txt")
+        with Agent(network.client, "client", *asked, user=instead) as client:
+            client.wait_for("up")
+        again = Agent(network.client, "client", *asked, user=instead).process.wait(30)
+        assert again.code == 1 and "no Ed25519 key with this handle" in again.stderr
 
 
 def test_a_guest_comes_in_with_the_static_file_alone(tmp_path: Path, root: Path) -> None:

@@ -1,5 +1,5 @@
 """`caravan-token` with SoftHSM: keys are made on the token and sign there. A second implementation
-of its messages speaks over the pipe."""
+of its messages speaks over the pipe, and a PIN is typed on a terminal."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import os
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from caravan.testbed.binary import token_helper
+from caravan.testbed.binary import caravan_binary, token_helper
 
 SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
 LABEL = "work"
 PIN = "1234"
 HANDLE, OTHER = bytes(range(16)), bytes(16)
-LIST, OPEN, MAKE, FIND, SIGN = range(1, 6)
-TOKENS, OPENED, PUBLIC, SIGNATURE, REFUSED, REMOVED = range(1, 7)
+LIST, OPEN, MAKE, FIND, SIGN, DESTROY = range(1, 7)
+TOKENS, OPENED, PUBLIC, SIGNATURE, REFUSED, REMOVED, DESTROYED = range(1, 8)
 NO_TOKEN, WRONG_PIN, NO_PIN, NO_KEY, SEVERAL_KEYS, NOT_OPEN, MALFORMED = 2, 3, 4, 6, 7, 9, 11
 
 pytestmark = pytest.mark.root
@@ -97,6 +98,12 @@ def test_a_key_is_made_on_the_token_and_signs_there(pin: Path) -> None:
         verify(public, signature, octets)
         with pytest.raises(InvalidSignature):
             verify(another, signature, octets)
+        # Its number of bytes is right, and no other key goes with it.
+        assert helper.ask(DESTROY, HANDLE[:-1]) == (REFUSED, bytes([MALFORMED]))
+        assert helper.ask(DESTROY, HANDLE) == (DESTROYED, b"")
+        assert helper.ask(SIGN, HANDLE + octets) == (REFUSED, bytes([NO_KEY]))
+        assert helper.ask(FIND, HANDLE) == (REFUSED, bytes([NO_KEY]))
+        assert helper.ask(FIND, OTHER) == (PUBLIC, another)
         assert helper.process.stdin is not None
         helper.process.stdin.close()
         assert helper.process.wait(10) == 0
@@ -128,3 +135,81 @@ def test_the_removal_of_the_token_is_told(pin: Path, tmp_path: Path) -> None:
         (tmp_path / "tokens").mkdir()
         assert helper.hear() == (REMOVED, b"")
         assert helper.process.wait(10) == 0
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, argv: Sequence[str | Path], folder: Path) -> None:
+        own, other = os.openpty()
+        self._own = own
+        command = ["setsid", "--ctty", "--wait", *map(str, argv)]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=other, stdout=other, stderr=other
+        )
+        os.close(other)
+        os.set_blocking(own, False)
+        self.shown = ""
+
+    def read(self) -> str:
+        """All that it has shown."""
+        try:
+            while octets := os.read(self._own, 4096):
+                self.shown += octets.decode()
+        except (BlockingIOError, OSError):
+            # Nothing more at present, or for ever.
+            pass
+        return self.shown
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + 20
+        while text not in self.read():
+            assert time.monotonic() < deadline, self.shown
+            time.sleep(0.02)
+
+    def type(self, text: str) -> None:
+        os.write(self._own, text.encode())
+
+    def end(self) -> int:
+        code = self.process.wait(20)
+        self.read()
+        os.close(self._own)
+        return code
+
+
+MAKE_KEYS = (
+    *("tunnel-agent", "make", "--count", "2", "--out", "keys.txt", "--public", "keys.pub"),
+    *("--module", SOFTHSM, "--token", LABEL),
+)
+
+
+def test_the_pin_is_asked_on_the_terminal_and_not_shown(pin: Path, tmp_path: Path) -> None:
+    terminal = Terminal([caravan_binary(), *MAKE_KEYS], tmp_path)
+    terminal.wait_for("PIN of the token work: ")
+    terminal.type(f"{PIN}\n")
+    assert terminal.end() == 0, terminal.shown
+    assert PIN not in terminal.shown
+    assert len((tmp_path / "keys.pub").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("4321\n", "refuses the PIN"), ("\n", "needs a PIN"), ("12\x03\n", "needs a PIN")],
+)
+def test_a_pin_that_is_wrong_or_not_given_makes_no_key(
+    typed: str, said: str, pin: Path, tmp_path: Path
+) -> None:
+    terminal = Terminal([caravan_binary(), *MAKE_KEYS], tmp_path)
+    terminal.wait_for("PIN of the token work: ")
+    terminal.type(typed)
+    assert terminal.end() == 1
+    assert said in terminal.shown and typed.strip() not in terminal.shown.split()
+    assert not (tmp_path / "keys.txt").exists() and not (tmp_path / "keys.pub").exists()
+
+
+def test_without_a_terminal_and_a_file_nobody_is_asked(pin: Path, tmp_path: Path) -> None:
+    argv = ["setsid", "--wait", str(caravan_binary()), *MAKE_KEYS]
+    done = subprocess.run(
+        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and "needs a PIN" in done.stderr

@@ -5,12 +5,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import signal
 import sqlite3
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from agent_bed import (
+    CLIENT,
+    FILE_BYTES,
+    HOST,
+    PLAIN,
+    TARGET,
+    TEXTS,
+    Bed,
+    Pair,
+    Surroundings,
+    surroundings,
+)
 from doc_pages import DOCS, blocks
 
 from caravan.testbed.agents import (
@@ -20,156 +33,25 @@ from caravan.testbed.agents import (
     WITHOUT_RIGHTS,
     Agent,
     AgentNetwork,
-    Event,
     agent,
-    agent_json,
-    gateway,
-    prepare,
     read_events,
 )
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_TCP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import environment, order
-from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.inventory import Inventory
 from caravan.testbed.process import Process
-from caravan.testbed.strongswan import BareStrongSwan
-from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.testbed.traffic import make_file, serve_files
 
 SOFTHSM = "/usr/lib/softhsm/libsofthsm2.so"
-FILE_BYTES = 300_000
 ETHER_TYPE_IPV4 = 0x0800
-CLIENT = ["requested", "accepted", "up"]
-HOST = ["authenticated", "key-taken", "referred", "authorized", "key-used"]
-TARGET = ["admitted", "built", "authorized", "up"]
-"""The lines of each agent's log for one tunnel."""
-KEYS = 40
-
-
-@dataclass(frozen=True)
-class Pair:
-    """What builds the tunnel at each end."""
-
-    client: str
-    target: str
-    has_nat: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.client}-{self.target}{'-nat' if self.has_nat else ''}"
-
-
-PLAIN = Pair("caravan", "caravan")
 PAIRS = [
     Pair("caravan", "caravan", has_nat=True),
     Pair("caravan", "strongswan"),
     Pair("strongswan", "caravan", has_nat=True),
     Pair("strongswan", "strongswan"),
 ]
-
-
-class Bed:
-    """Agents that run, and what they build tunnels through."""
-
-    def __init__(self, output: Path, pair: Pair) -> None:
-        self.pair = pair
-        self.folder = output / "folder"
-        self.folder.mkdir(parents=True)
-        self.sheet = self.folder / "sheet.txt"
-        self._key = 0
-        self._ends = contextlib.ExitStack()
-        self.network = self._ends.enter_context(AgentNetwork(output, has_nat=pair.has_nat))
-        self.digest = make_file(output / "www/file", FILE_BYTES)
-        serve_files(self.network.server, output / "www", SERVER_ADDRESS)
-        self._prepare()
-        self.keeper = Agent(self.network.keeper, "host", "-c", f"{self.folder}/host.toml")
-        self.target = Agent(self.network.target, "target", "-c", f"{self.folder}/target.toml")
-        self.keeper.wait_ready()
-        self.target.wait_ready()
-        self.idle = self.surroundings()
-        """What there is without a tunnel: that of an earlier test may still be going down."""
-
-    def _prepare(self) -> None:
-        """Keys of agents, an authority for guests, Target's certificate, one member, his sheet."""
-        prepare(self.network, self.folder, self._target_end, keys=KEYS)
-        lines = self._client_end()
-        (self.folder / "client.toml").write_text("\n".join(['role = "client"', *lines, ""]))
-
-    def _texts(self, name: str) -> list[str]:
-        (self.folder / name).mkdir(mode=0o700)
-        return ['kind = "files"', 'writer = "caravan"', f'folder = "{name}"']
-
-    def _target_end(self) -> list[str]:
-        if self.pair.target == "files":
-            return self._texts("target")
-        if self.pair.target == "strongswan":
-            charon = self._ends.enter_context(BareStrongSwan(self.network.target))
-            return ['kind = "strongswan"', f'socket = "{charon.socket}"']
-        (self.folder / "tunnels").mkdir(mode=0o700)
-        self._ends.enter_context(gateway(self.network.target, self.folder))
-        return ['connection = "idle"', 'folder = "tunnels"']
-
-    def _client_end(self) -> list[str]:
-        if self.pair.client == "files":
-            return ["[back_end]", *self._texts("client")]
-        if self.pair.client == "strongswan":
-            charon = self._ends.enter_context(BareStrongSwan(self.network.client))
-            return ["[back_end]", 'kind = "strongswan"', f'socket = "{charon.socket}"']
-        return []
-
-    def next_key(self) -> int:
-        """The number of a key that is not used yet."""
-        self._key += 1
-        return self._key
-
-    def client(self, key: int, *options: str) -> Agent:
-        """Client's agent with a key of the sheet."""
-        words = ("-c", f"{self.folder}/client.toml", "--user", "alice", "--key", str(key))
-        sheet = ("--sheet", str(self.sheet))
-        return Agent(self.network.client, "client", *words, *sheet, *options)
-
-    def fetch(self) -> str:
-        """A file of the server, fetched by Client: its digest."""
-        return download(self.network.client, f"http://{SERVER_ADDRESS}/file", "file").sha256
-
-    def wait_for_target(self, step: str, key: str) -> None:
-        """Wait until Target has done a step with a key."""
-
-        def is_done() -> bool:
-            events = self.target.events()
-            return any(one.step == step and one.fields.get("key") == key for one in events)
-
-        self.target.process.wait_for(is_done, f"{step} at Target", 20)
-
-    def log(self, role: str, key: str) -> list[Event]:
-        """What the verified log of Host or Target says of a key."""
-        path = self.folder / f"{role}.log"
-        agent(self.network.net, "audit", str(path)).check()
-        return [event for event in read_events(path.read_text()) if event.fields["key"] == key]
-
-    def state(self, handle: str) -> str:
-        """The state of a key in Host's database."""
-        keys = agent_json(self.network.keeper, "keys", "-c", f"{self.folder}/host.toml")["keys"]
-        (state,) = [key["state"] for key in keys if key["handle"] == handle]
-        return str(state)
-
-    def surroundings(self) -> dict[str, list[str]]:
-        """What agents may change on each machine."""
-        return {host.role: surroundings(host) for host in self.network.hosts}
-
-    def close(self) -> None:
-        """End all."""
-        for one in (self.target, self.keeper):
-            one.stop()
-        self._ends.close()
-
-
-def surroundings(host: Host) -> list[str]:
-    """Links, addresses, routes, rules and tables of nft of a machine."""
-    commands = ["ip link", "ip address", "ip route show table all", "ip rule", "nft list ruleset"]
-    shown = [host.run(command.split(), check=False).stdout for command in commands]
-    # Lifetimes change by themselves.
-    return [line for text in shown for line in text.splitlines() if "valid_lft" not in line]
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=str)
@@ -182,7 +64,7 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.root
 def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
-    before = bed.surroundings()
+    before = Surroundings.of(bed.network)
     number = bed.next_key()
     capture = Capture(bed.network.net, "target0", bed.folder / f"{number}.pcap")
     with capture, bed.client(number, "--lifetime", "10m") as client:
@@ -209,7 +91,7 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
     assert done.code == 1 and "the key was used before" in done.stderr
     assert "up" not in again.steps()
     assert bed.state(key) == "used"
-    assert bed.surroundings() == before
+    assert before.changes(Surroundings.of(bed.network)) == []
 
 
 @pytest.mark.root
@@ -259,15 +141,13 @@ def test_objectives_choose_the_option_and_packets_pass_by_it(
 
 @pytest.mark.root
 def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
-    before = bed.idle
     for role, step in [*(("host", step) for step in HOST), *(("target", step) for step in TARGET)]:
         client = bed.client(bed.next_key(), "--lifetime", "1m")
         old = bed.keeper if role == "host" else bed.target
         count = len(old.steps())
         old.process.wait_for(lambda: step in old.steps()[count:], step, 30)  # noqa: B023
         old.kill()
-        machine = bed.network.keeper if role == "host" else bed.network.target
-        new = Agent(machine, role, "-c", f"{bed.folder}/{role}.toml").wait_ready()
+        new = bed.start(role)
         if role == "host":
             bed.keeper = new
         else:
@@ -275,13 +155,13 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
         key = client.wait_for("requested").fields["key"]
         client.stop()
         assert bed.state(key) in {"valid", "taken", "used", "failed"}, (role, step)
-    # An end in which nobody has come is taken down after 120 s; this one is told to end.
-    bed.target.stop()
-    target = ("target", "-c", f"{bed.folder}/target.toml")
-    bed.target = Agent(bed.network.target, *target).wait_ready()
-    with contextlib.suppress(TimedOut):
-        bed.target.process.wait_for(lambda: bed.surroundings() == before, "the end of all", 150)
-    assert bed.surroundings() == before
+        steps = bed.settled_steps(key, was_referred=role == "target" or step in HOST[2:])
+        # An end in which nobody has come is taken down after 120 s; this one is told to end.
+        if "built" in steps and not steps & {"up", "ended"}:
+            bed.restart_target()
+        bed.wait_idle(f"after {role} was killed at {step}")
+        if "up" in steps:
+            bed.wait_for_target("ended", key)
     for role in ("host", "target"):
         agent(bed.network.net, "audit", f"{bed.folder}/{role}.log").check()
 
@@ -371,7 +251,7 @@ def is_ready(host: Host, process: Process) -> bool:
 @pytest.fixture
 def texts(output: Path) -> Iterator[Bed]:
     """Agents whose back-ends only write texts."""
-    made = Bed(output, Pair("files", "files"))
+    made = Bed(output, TEXTS)
     yield made
     made.close()
 
@@ -399,7 +279,10 @@ def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
     with texts.client(1, *where) as one:
         key = one.wait_for("up").fields["key"]
     assert texts.state(key) == "used"
-    assert texts.client(1, *where).process.wait(30).code == 1
+    # The used key was destroyed on the token, so nobody asks Host a second time.
+    again = texts.client(1, *where).process
+    assert again.wait(30).code == 1
+    assert "no Ed25519 key with this handle" in again.stderr()
     with texts.client(2, *where) as two:
         two.wait_for("up")
         for part in tokens.iterdir():
@@ -451,3 +334,42 @@ def two_hours_late(host: Host, *words: str) -> Process:
     wrong = (f"LD_PRELOAD={library}", "FAKETIME=-2h", "FAKETIME_DONT_FAKE_MONOTONIC=1")
     argv = ["env", *wrong, str(caravan_binary()), "tunnel-agent", *words]
     return host.popen(argv, environment(host), name="late")
+
+
+WITH_LIFETIME = [PLAIN, Pair("caravan", "strongswan")]
+LIFETIME_S = 60.0
+
+
+@pytest.mark.root
+def test_a_tunnel_ends_in_time_though_both_agents_are_gone(output: Path) -> None:
+    """Target's agent is killed and not started again, and Client's does nothing any more."""
+    with contextlib.ExitStack() as stack:
+        beds = [
+            stack.enter_context(contextlib.closing(Bed(output / str(pair), pair)))
+            for pair in WITH_LIFETIME
+        ]
+        frozen = []
+        for bed in beds:
+            client = bed.client(1, "--lifetime", "1m")
+            client.wait_for("up")
+            bed.wait_for_target("up", client.wait_for("up").fields["key"])
+            client.process.signal(signal.SIGSTOP)
+            bed.target.kill()
+            frozen.append(client)
+        began = time.monotonic()
+        time.sleep(LIFETIME_S - 10)
+        for bed in beds:
+            assert bed.fetch() == bed.digest, bed.pair
+        # Client asks again and again, and its certificate is over.
+        time.sleep(began + LIFETIME_S + 5 - time.monotonic())
+        for _ in range(3):
+            for bed in beds:
+                ping = ["ping", "-c", "1", "-W", "1", SERVER_ADDRESS]
+                done = bed.network.client.run(ping, check=False)
+                assert done.code != 0, bed.pair
+            time.sleep(2)
+        for bed, client in zip(beds, frozen, strict=True):
+            bed.target = bed.start("target")
+            client.process.signal(signal.SIGCONT)
+            client.process.wait(40)
+            bed.wait_idle(f"the end of {bed.pair}")

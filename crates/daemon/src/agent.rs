@@ -20,6 +20,7 @@ mod issue;
 mod key_file;
 mod log;
 mod paper;
+mod post;
 mod sheet_file;
 pub mod socks;
 pub mod store;
@@ -136,7 +137,7 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
             let (config, folder) = host_of(&args.config)?;
             return wait(issue::issue(&args, &config, &folder));
         }
-        Command::Make(args) => return issue::make(&args),
+        Command::Make(args) => return wait(issue::make(&args)),
         Command::Keys(args) => {
             let (config, folder) = host_of(&args.config)?;
             return wait(administer::keys(&args, &config, &folder));

@@ -1,9 +1,10 @@
-//! A key on a PKCS #11 token: it is made there and never leaves it. A long-term key of SKIP agrees,
-//! a one-time key of a tunnel agent signs.
+//! A long-term key of SKIP on a PKCS #11 token: it is made there and never leaves it.
 //!
-//! Curve25519 alone: X25519 as an Edwards key with ECDH, which is how SoftHSM has it, and Ed25519.
-//! Left out: SKIP's own groups, because the safe interface to PKCS #11 has no name for their
-//! derivation.
+//! Curve25519 alone: X25519 as an Edwards key with ECDH, which is how SoftHSM has it. Left out:
+//! SKIP's own groups, because the safe interface to PKCS #11 has no name for their derivation, and
+//! one-time keys of tunnel agents (`agent::token`).
+
+pub(crate) mod pin;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,9 @@ use anyhow::{Context, bail};
 use crypto::dh::long_term::{Group, SHARED_LEN};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::mechanism::Mechanism;
-use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
 use cryptoki::mechanism::elliptic_curve::{EcKdf, Ecdh1DeriveParams};
 use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
 use cryptoki::session::{Session, UserType};
-use cryptoki::slot::Slot;
 use cryptoki::types::AuthPin;
 use nix::unistd::geteuid;
 use zeroize::Zeroizing;
@@ -29,25 +28,30 @@ const STICKY: u32 = 0o1000;
 #[derive(Clone, Debug, clap::Args)]
 pub struct TokenArgs {
     /// Keep the secret on a PKCS #11 token; the module's library
-    #[arg(long, value_name = "LIBRARY", requires_all = ["token", "pin_file"])]
-    module: Option<PathBuf>,
+    #[arg(long, value_name = "LIBRARY", requires = "token")]
+    pub(crate) module: Option<PathBuf>,
     /// Label of the token
     #[arg(long, value_name = "LABEL", requires = "module")]
-    token: Option<String>,
-    /// File with the user's PIN
+    pub(crate) token: Option<String>,
+    /// File whose first line is the user's PIN; without it, the PIN is asked on the terminal
     #[arg(long, value_name = "FILE", requires = "module")]
-    pin_file: Option<PathBuf>,
+    pub(crate) pin_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
     /// Logs in; none without a module.
     pub fn open(&self) -> anyhow::Result<Option<Token>> {
-        let (Some(module), Some(label), Some(file)) = (&self.module, &self.token, &self.pin_file)
-        else {
+        let (Some(module), Some(label)) = (&self.module, &self.token) else {
             return Ok(None);
         };
-        let pin = std::fs::read_to_string(file).map(Zeroizing::new);
-        let pin = &pin.with_context(|| format!("cannot read {}", file.display()))?;
+        let pin = match &self.pin_file {
+            Some(file) => {
+                let read = pin::read(file);
+                read.with_context(|| format!("cannot read a PIN from {}", file.display()))?
+            }
+            None => pin::ask(label).context("nobody has given a PIN: --pin-file names its file")?,
+        };
+        let pin = &pin;
         Token::open(Place { module, label, pin }).map(Some)
     }
 }
@@ -66,14 +70,10 @@ pub struct Place<'a> {
 /// A session with a token, logged in.
 pub struct Token {
     session: Session,
-    slot: Slot,
-    module: Pkcs11,
 }
 
 /// The object identifier of X25519, 1.3.101.110, in DER.
 const X25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x6e];
-/// That of Ed25519, 1.3.101.112.
-const ED25519: [u8; 5] = [0x06, 3, 0x2b, 0x65, 0x70];
 /// A DER OCTET STRING of 32 octets.
 const POINT_HEAD: [u8; 2] = [0x04, 32];
 
@@ -99,56 +99,18 @@ impl Token {
         session
             .login(UserType::User, Some(&AuthPin::from(place.pin.trim_end())))
             .with_context(|| format!("the token {label:?} refuses the PIN"))?;
-        Ok(Self {
-            session,
-            slot,
-            module: library,
-        })
+        Ok(Self { session })
     }
 
-    /// Whether the token is still in its slot.
-    pub fn is_there(&self) -> bool {
-        let slots = self.module.get_slots_with_token();
-        slots.is_ok_and(|slots| slots.contains(&self.slot))
-            && self.module.get_token_info(self.slot).is_ok()
-    }
-
-    /// Makes a key of this name that agrees. Returns its public value.
+    /// Makes a key of this name. Returns its public value.
     pub fn generate(&self, name: &str) -> anyhow::Result<Vec<u8>> {
-        self.make(name, &X25519, Attribute::Derive(true))
-    }
-
-    /// Makes a key of this name that signs by Ed25519. Returns its public value.
-    pub fn generate_signing(&self, name: &str) -> anyhow::Result<Vec<u8>> {
-        self.make(name, &ED25519, Attribute::Sign(true))
-    }
-
-    /// Signs by the key of this name (RFC 8032 §5.1).
-    pub fn sign(&self, name: &str, octets: &[u8]) -> anyhow::Result<Vec<u8>> {
-        let private = self.one(name, ObjectClass::PRIVATE_KEY)?;
-        let how = Mechanism::Eddsa(EddsaParams::new(EddsaSignatureScheme::Ed25519));
-        let signed = self.session.sign(&how, private, octets);
-        signed.with_context(|| format!("the token does not sign by the key {name:?}"))
-    }
-
-    /// Removes the key of this name, so that it can never sign again.
-    pub fn remove(&self, name: &str) -> anyhow::Result<()> {
-        for class in [ObjectClass::PRIVATE_KEY, ObjectClass::PUBLIC_KEY] {
-            for object in self.find(name, class)? {
-                self.session.destroy_object(object)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn make(&self, name: &str, curve: &[u8], may: Attribute) -> anyhow::Result<Vec<u8>> {
         if !self.find(name, ObjectClass::PRIVATE_KEY)?.is_empty() {
             bail!("the token has a key {name:?} already: remove it first");
         }
         let label = || Attribute::Label(name.as_bytes().to_vec());
         let public = [
             Attribute::Token(true),
-            Attribute::EcParams(curve.to_vec()),
+            Attribute::EcParams(X25519.to_vec()),
             label(),
         ];
         let private = [
@@ -156,7 +118,7 @@ impl Token {
             Attribute::Private(true),
             Attribute::Sensitive(true),
             Attribute::Extractable(false),
-            may,
+            Attribute::Derive(true),
             label(),
         ];
         let (public, _) = self

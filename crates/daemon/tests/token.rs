@@ -24,7 +24,7 @@ fn a_module_that_is_missing_is_refused_and_the_helper_goes_on() {
             let refused = helper.tokens().await.expect_err("no module");
             assert!(matches!(refused, TokenError::Refused(Refusal::Module)));
         }
-        let refused = helper.open("work").await.expect_err("no module");
+        let refused = helper.log_in("work").await.expect_err("no module");
         assert!(matches!(refused, TokenError::Refused(Refusal::Module)));
         let refused = helper.sign(HANDLE, b"octets").await.expect_err("no token");
         assert!(matches!(refused, TokenError::Refused(Refusal::NotOpen)));

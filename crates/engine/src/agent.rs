@@ -27,6 +27,7 @@ pub mod target;
 pub mod writers;
 
 use core::fmt;
+use std::net::SocketAddr;
 
 use crate::time::{Calendar, Duration, Instant};
 
@@ -84,6 +85,22 @@ impl Clock {
 /// Seconds of a message as calendar time.
 fn calendar(seconds: u64) -> Calendar {
     Calendar(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+/// What the owner of a [`host::Host`] or a [`target::Target`] must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output<A> {
+    /// Sends a message.
+    Send {
+        /// To this address.
+        to: SocketAddr,
+        /// The message.
+        payload: Vec<u8>,
+    },
+    /// Asks. The answer goes to `answered` with this number.
+    Ask(u64, A),
+    /// Writes a line of the log.
+    Audit(audit::Event),
 }
 
 impl TunnelId {

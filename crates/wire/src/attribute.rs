@@ -75,8 +75,16 @@ impl Attribute {
 
     /// Attributes up to the end of `r`.
     pub fn read_all(r: &mut Reader<'_>) -> Result<Vec<Self>, Malformed> {
+        Self::read_until(r, |r| r.is_empty())
+    }
+
+    /// Attributes until this is their end.
+    pub(super) fn read_until(
+        r: &mut Reader<'_>,
+        is_end: impl Fn(&Reader<'_>) -> bool,
+    ) -> Result<Vec<Self>, Malformed> {
         let mut attributes = Vec::new();
-        while !r.is_empty() {
+        while !is_end(r) {
             if attributes.len() == MAX_ATTRIBUTES {
                 return Err(Malformed::TooMany("attributes"));
             }

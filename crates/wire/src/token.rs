@@ -39,6 +39,8 @@ pub enum Ask {
     Find([u8; LABEL_LEN]),
     /// 5: sign these octets, [`SIGNED_MAX`] at most, with the key of this handle.
     Sign([u8; LABEL_LEN], Vec<u8>),
+    /// 6: destroy both halves of the key with this handle.
+    Destroy([u8; LABEL_LEN]),
 }
 
 /// What the helper says.
@@ -56,6 +58,8 @@ pub enum Say {
     Refused(Refusal),
     /// 6, unasked: the token was removed. The helper ends.
     Removed,
+    /// 7: the key is no more.
+    Destroyed,
 }
 
 /// A token.
@@ -141,6 +145,7 @@ impl Ask {
                     signed => Self::Sign(handle, signed.to_vec()),
                 }
             }
+            6 => Self::Destroy(reader.array("the handle")?),
             _ => return Err(Malformed::Value("the kind")),
         };
         reader.finish("a question")?;
@@ -170,6 +175,10 @@ impl Ask {
                     writer.bytes(handle);
                     writer.bytes(signed);
                 }
+                Self::Destroy(handle) => {
+                    writer.u8(6);
+                    writer.bytes(handle);
+                }
             }
             Some(())
         })
@@ -194,6 +203,7 @@ impl Say {
             4 => Self::Signature(reader.array("the signature")?),
             5 => Self::Refused(reader.u8("the refusal")?.into()),
             6 => Self::Removed,
+            7 => Self::Destroyed,
             _ => return Err(Malformed::Value("the kind")),
         };
         reader.finish("an answer")?;
@@ -223,6 +233,7 @@ impl Say {
                 }
                 Self::Refused(why) => writer.bytes(&[5, why.number()]),
                 Self::Removed => writer.u8(6),
+                Self::Destroyed => writer.u8(7),
             }
             Some(())
         })

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -137,11 +137,13 @@ class Agent:
         *options: str,
         lines: str | None = None,
         user: Sequence[str] = (),
+        more: Mapping[str, str] | None = None,
     ) -> None:
-        """`lines`: what is typed at its start. `user`: as `WITHOUT_RIGHTS`."""
+        """`lines`: what is typed at its start. `user`: as `WITHOUT_RIGHTS`. `more`: further
+        variables of its environment."""
         self.host = host
         argv = [*user, str(caravan_binary()), "tunnel-agent", role, *options]
-        own = environment(host)
+        own = environment(host) | dict(more or {})
         is_told = lines is not None
         self.process = host.popen(argv, own, name=f"agent-{role}", is_told=is_told)
         for line in (lines or "").splitlines():
@@ -199,16 +201,36 @@ def agent_json(host: Host, *arguments: str) -> Any:
     return json.loads(agent(host, *arguments, "--json").check().stdout)
 
 
-def write_host(folder: Path, *, database: str = "host.db", more: Sequence[str] = ()) -> Path:
-    """Host's file; Target's public keys are in the same folder."""
-    path = folder / "host.toml"
+@dataclass(frozen=True)
+class AgentFiles:
+    """What the files of Host and Target say."""
+
+    is_legacy: bool = False
+    pool: str = INNER_POOL
+    private: str = PRIVATE_NETWORK
+    host_addresses: Sequence[str] = (HOST_ADDRESS,)
+    """Each is that of a Host; they share keys."""
+    host_database: str = "host.db"
+    target_log: str = "target.log"
+
+    def legacy(self) -> list[str]:
+        """The line that allows the paper's own form."""
+        return ["legacy = true"] if self.is_legacy else []
+
+
+def write_host(folder: Path, files: AgentFiles, name: str = "host") -> Path:
+    """The file of Host, or of another one that shares its keys; Target's public keys are in the
+    same folder."""
+    path = folder / f"{name}.toml"
+    addresses = [f"{address}:{PORT}" for address in files.host_addresses]
     path.write_text(
         "\n".join(
             [
                 'role = "host"',
-                f'addresses = ["{HOST_ADDRESS}:{PORT}"]',
-                f'database = "{database}"',
-                *more,
+                f"addresses = {json.dumps(addresses)}",
+                f'database = "{files.host_database}"',
+                f'log_file = "{name}.log"',
+                *files.legacy(),
                 "[targets.office]",
                 'identity_file = "target.keys.pub"',
                 f'address = "{TARGET_ADDRESS}:{PORT}"',
@@ -219,9 +241,7 @@ def write_host(folder: Path, *, database: str = "host.db", more: Sequence[str] =
     return path
 
 
-def write_target(
-    folder: Path, back_end: Sequence[str], *, database: str = "target.db", more: Sequence[str] = ()
-) -> Path:
+def write_target(folder: Path, back_end: Sequence[str], files: AgentFiles) -> Path:
     """Target's file; Host's public keys, the authority `guests` and the certificate of
     `target.example` are in the same folder. `back_end`: lines of its table."""
     path = folder / "target.toml"
@@ -234,12 +254,12 @@ def write_target(
                 'certificate_file = "target.example.pem"',
                 'private_key_file = "target.example.key"',
                 'authority = "guests"',
-                f'pool = "{INNER_POOL}"',
-                f'database = "{database}"',
-                *more,
+                f'pool = "{files.pool}"',
+                f'log_file = "{files.target_log}"',
+                *files.legacy(),
                 "[hosts.home]",
                 'identity_file = "host.keys.pub"',
-                f'addresses = ["{HOST_ADDRESS}"]',
+                f"addresses = {json.dumps(list(files.host_addresses))}",
                 "[back_end]",
                 *back_end,
                 "",
@@ -250,7 +270,12 @@ def write_target(
 
 
 def prepare(
-    network: AgentNetwork, folder: Path, back_end: Callable[[], Sequence[str]], *, keys: int = 1
+    network: AgentNetwork,
+    folder: Path,
+    back_end: Callable[[], Sequence[str]],
+    *,
+    keys: int = 1,
+    files: AgentFiles | None = None,
 ) -> None:
     """Files of Host and Target, an authority for guests, and one member with a sheet, in `folder`.
 
@@ -258,17 +283,25 @@ def prepare(
     lines of its table.
     """
     target, host = network.target, network.keeper
+    files = files or AgentFiles()
     order(target, "pki", "ca", "--subject", "CN=Guests", "--out", f"{folder}/guests").check()
     words = ("--ca", f"{folder}/guests", "--name", "target.example", "--out", str(folder))
     order(target, "pki", "issue", *words).check()
     for role, where in (("host", host), ("target", target)):
         agent(where, "init", f"{folder}/{role}.keys").check()
-    write_host(folder)
-    write_target(folder, back_end())
-    what = ("--network", PRIVATE_NETWORK, "--options", "Native,AH,ESP,AH+ESP")
+    write_host(folder, files)
+    write_target(folder, back_end(), files)
+    what = ("--network", files.private, "--options", "Native,AH,ESP,AH+ESP")
     agent(target, "member", "-c", f"{folder}/target.toml", "add", "alice@home", *what).check()
-    words = ("--user", "alice", "--count", str(keys), "--out", f"{folder}/sheet.txt")
-    agent(host, "issue", "-c", f"{folder}/host.toml", *words).check()
+    issue(network, folder, keys, "--legacy" if files.is_legacy else "")
+
+
+def issue(network: AgentNetwork, folder: Path, count: int, *options: str) -> None:
+    """A sheet for the member, `sheet.txt`; one that was there is gone."""
+    (folder / "sheet.txt").unlink(missing_ok=True)
+    words = ["--user", "alice", "--count", str(count), "--out", f"{folder}/sheet.txt"]
+    words += [option for option in options if option]
+    agent(network.keeper, "issue", "-c", f"{folder}/host.toml", *words).check()
 
 
 def gateway(host: Host, folder: Path) -> Daemon:

@@ -261,6 +261,7 @@ pub(super) async fn member(
                 "{} networks: {NETWORKS_MAX} at most",
                 network.len()
             );
+            one_family(network, config.pool.as_deref())?;
             ensure!(
                 (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
                 "--lifetime: from 1 minute to 24 hours"
@@ -298,6 +299,23 @@ pub(super) async fn member(
         }
         MemberCommand::List { json } => Ok(members(&store.members().await?, *json)),
     }
+}
+
+/// A tunnel has one address inside, and it reaches networks of its family alone.
+fn one_family(networks: &[Network], pool: Option<&str>) -> anyhow::Result<()> {
+    let mut families = networks.iter().map(|it| it.address.is_ipv4());
+    let is_v4 = families.next().unwrap_or(true);
+    ensure!(
+        families.all(|other| other == is_v4),
+        "networks of IPv4 and of IPv6: a tunnel has one address inside, so name those of one family"
+    );
+    if let Some(pool) = pool {
+        ensure!(
+            pool.contains(':') != is_v4,
+            "the pool {pool} has addresses of the other family than these networks"
+        );
+    }
+    Ok(())
 }
 
 fn read_digests(path: &Path) -> anyhow::Result<Vec<Digest>> {

@@ -125,7 +125,10 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     }
     let pair = pair_of(&key.secret, &config)?;
     let handle = key.handle;
-    let signer = Signer::of(key, &args.token)?;
+    let signer = tokio::select! {
+        signer = Signer::of(key, &args.token) => signer?,
+        _ = signals.next() => bail!("there is no tunnel: it was given up"),
+    };
     let sockets = Sockets::open(&head.addresses).await?;
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
@@ -171,12 +174,9 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         ..
     } = serving;
     drop(orders);
-    let closing = tokio::task::spawn_blocking(move || {
-        ends.close();
-        signer.close();
-    });
+    let closing = tokio::task::spawn_blocking(move || ends.close());
     let hear = async { while reported.recv().await.is_some() {} };
-    let _ = tokio::join!(closing, hear);
+    let _ = tokio::join!(closing, signer.close(), hear);
     match outcome? {
         Outcome::Ended(_) => Ok(()),
         Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),

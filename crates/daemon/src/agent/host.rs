@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use engine::agent::host::{self, Answer, Ask, Host, Output, TargetEntry};
+use engine::agent::host::{self, Answer, Ask, Host, TargetEntry};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 
 use super::clock::{Times, calendar};
-use super::drops::Shown;
 use super::log::Log;
+use super::post::Post;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{hygiene, key_file};
@@ -63,10 +63,8 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     let random = key_file::seed()?.stream("host", 0);
     let mut serving = Serving {
         host: Host::new(machine, times.clock(), times.now(), random),
-        socket,
+        post: Post::new(socket, log),
         store,
-        log,
-        shown: Shown::default(),
     };
     info!("Host {fingerprint} serves {}", config.listen);
     let ended = serving.serve(&mut times, &mut signals, &mut answered).await;
@@ -95,10 +93,8 @@ async fn keep(
 
 struct Serving {
     host: Host,
-    socket: UdpSocket,
+    post: Post,
     store: Orders<(u64, Ask)>,
-    log: Log,
-    shown: Shown,
 }
 
 impl Serving {
@@ -118,7 +114,7 @@ impl Serving {
                     Signalled::Stop => return Ok(()),
                     Signalled::Reload => self.stand(),
                 },
-                received = self.socket.recv_from(&mut octets) => match received {
+                received = self.post.socket.recv_from(&mut octets) => match received {
                     Ok((len, from)) => self.host.handle(from, &octets[..len], times.now()),
                     // An earlier message has met a closed port.
                     Err(fault) => warn!("cannot receive: {fault}"),
@@ -128,7 +124,7 @@ impl Serving {
                     self.host.answered(number, answer, times.now());
                 },
                 () = times.sleep(deadline) => self.host.handle_timeout(times.now()),
-                _ = show.tick() => self.shown.show(self.host.drops()),
+                _ = show.tick() => self.post.show(self.host.drops()),
             }
             if let Some(clock) = times.was_set() {
                 self.host.set_clock(clock);
@@ -136,35 +132,22 @@ impl Serving {
         }
     }
 
-    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
     fn stand(&self) {
-        let head = self.log.head();
-        info!(
-            "{} requests in progress or remembered; the log ends at {}:{}; dropped: {}",
-            self.host.exchanges(),
-            head.lines,
-            head.former,
-            self.shown.text(self.host.drops())
+        let what = format!(
+            "{} requests in progress or remembered",
+            self.host.exchanges()
         );
+        self.post.stand(what, self.host.drops());
     }
 
     /// Does what the machine wants.
     async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
         while let Some(output) = self.host.poll() {
-            match output {
-                Output::Send { to, payload } => {
-                    // Machines repeat what is lost.
-                    if let Err(fault) = self.socket.send_to(&payload, to).await {
-                        self.shown.unsent += 1;
-                        tracing::debug!("cannot send to {to}: {fault}");
-                    }
-                }
-                Output::Ask(number, ask) => {
-                    if self.store.try_send((number, ask)).is_err() {
-                        self.host.answered(number, Answer::Unavailable, times.now());
-                    }
-                }
-                Output::Audit(event) => self.log.write(&event)?,
+            let asked = self.post.put(output).await?;
+            if let Some((number, ask)) = asked
+                && self.store.try_send((number, ask)).is_err()
+            {
+                self.host.answered(number, Answer::Unavailable, times.now());
             }
         }
         Ok(())

@@ -17,14 +17,14 @@ use engine::time::Calendar;
 use super::client::user_id;
 use super::clock::calendar;
 use super::paper::{Format, Sheet, day};
-use super::sheet_file::token_name;
 use super::store::{Database, Store, StoreRole};
+use super::token::TokenHelper;
 use super::{hygiene, key_file};
 use crate::config::agent::HostConfig;
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
 use crate::console;
-use crate::token::{Token, TokenArgs};
+use crate::token::TokenArgs;
 
 /// Keys of one command.
 const COUNT_MAX: u32 = 1_000;
@@ -120,8 +120,8 @@ pub(super) async fn issue(
     }
     let database = Database::parse(&config.database, folder)?;
     let mut store = Store::open(&database, StoreRole::Administrator).await?;
-    let token = args.token.open()?;
-    let (keys, halves) = keys_of(args, token.as_ref())?;
+    let mut token = TokenHelper::open(&args.token).await?;
+    let (keys, halves) = keys_of(args, token.as_mut()).await?;
     let records: Vec<(Handle, Record)> = halves
         .into_iter()
         .map(|(handle, half)| {
@@ -138,7 +138,11 @@ pub(super) async fn issue(
         head: &head,
         keys: &keys,
     };
-    key_file::write_new(&args.out, sheet.render(args.format)?.as_bytes())?;
+    let rendered = sheet.render(args.format)?;
+    if let Err(fault) = key_file::write_new(&args.out, rendered.as_bytes()) {
+        discard(token.as_mut(), &records).await;
+        return Err(fault);
+    }
     let issued = async {
         if let Some(path) = &args.digests {
             key_file::write_new(path, digests(&records).as_bytes())?;
@@ -148,7 +152,7 @@ pub(super) async fn issue(
     if let Err(fault) = issued.await {
         // A sheet of keys that do not exist would mislead.
         let _ = std::fs::remove_file(&args.out);
-        discard(token.as_ref(), &records);
+        discard(token.as_mut(), &records).await;
         return Err(fault);
     }
     Ok(format!(
@@ -212,9 +216,9 @@ fn target_of(args: &IssueArgs, config: &HostConfig) -> anyhow::Result<Fingerprin
 
 type Keys = (Vec<Key>, Vec<(Handle, Half)>);
 
-fn keys_of(args: &IssueArgs, token: Option<&Token>) -> anyhow::Result<Keys> {
+async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::Result<Keys> {
     let Some(path) = &args.public else {
-        return made(args.count, token, args.legacy);
+        return made(args.count, token, args.legacy).await;
     };
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;
@@ -240,25 +244,24 @@ fn public_of(line: &str) -> Option<(Handle, Half)> {
     Some((Handle(handle), Half::Public(VerifyKey(key))))
 }
 
-fn made(count: u32, token: Option<&Token>, is_legacy: bool) -> anyhow::Result<Keys> {
+async fn made(
+    count: u32,
+    mut token: Option<&mut TokenHelper>,
+    is_legacy: bool,
+) -> anyhow::Result<Keys> {
     let mut all = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let Made { key, half } = make_one(token, is_legacy)?;
+        let Made { key, half } = make_one(token.as_deref_mut(), is_legacy).await?;
         all.1.push((key.handle, half));
         all.0.push(key);
     }
     Ok(all)
 }
 
-fn make_one(token: Option<&Token>, is_legacy: bool) -> anyhow::Result<Made> {
+async fn make_one(token: Option<&mut TokenHelper>, is_legacy: bool) -> anyhow::Result<Made> {
     let handle = Handle(*key_file::random()?);
     let (secret, half) = match token {
-        Some(token) => {
-            let public = token.generate_signing(&token_name(handle))?;
-            let public = public.try_into().ok();
-            let public = public.context("the token's key is not one of Ed25519")?;
-            (Secret::OnToken, Half::Public(VerifyKey(public)))
-        }
+        Some(token) => (Secret::OnToken, Half::Public(token.make(handle).await?)),
         None => {
             let secret = key_file::random::<32>()?;
             match is_legacy {
@@ -276,11 +279,11 @@ fn make_one(token: Option<&Token>, is_legacy: bool) -> anyhow::Result<Made> {
     })
 }
 
-fn discard(token: Option<&Token>, records: &[(Handle, Record)]) {
+async fn discard(token: Option<&mut TokenHelper>, records: &[(Handle, Record)]) {
+    let Some(token) = token else { return };
     for (handle, _) in records {
-        if let Some(token) = token {
-            let _ = token.remove(&token_name(*handle));
-        }
+        // The fault that led here is told; a key without a record is of no use.
+        let _ = token.destroy(*handle).await;
     }
 }
 
@@ -301,10 +304,10 @@ fn hex(octets: &[u8]) -> String {
 }
 
 /// Makes keys where their user is. Returns the text to print.
-pub(super) fn make(args: &MakeArgs) -> anyhow::Result<String> {
+pub(super) async fn make(args: &MakeArgs) -> anyhow::Result<String> {
     hygiene::keep_private();
-    let token = args.token.open()?;
-    let (keys, halves) = made(args.count, token.as_ref(), false)?;
+    let mut token = TokenHelper::open(&args.token).await?;
+    let (keys, halves) = made(args.count, token.as_mut(), false).await?;
     let public: String = halves
         .iter()
         .filter_map(|(handle, half)| match half {
@@ -332,10 +335,11 @@ pub(super) fn make(args: &MakeArgs) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::wait;
 
     #[test]
     fn a_public_half_reads_back_and_belongs_to_its_secret() {
-        let Made { key, half } = make_one(None, false).unwrap();
+        let Made { key, half } = wait(make_one(None, false)).unwrap();
         let Half::Public(public) = &half else {
             panic!("Host has the public half alone");
         };
@@ -350,7 +354,7 @@ mod tests {
 
     #[test]
     fn handles_differ_and_a_digest_is_of_the_public_half() {
-        let (keys, halves) = made(20, None, false).unwrap();
+        let (keys, halves) = wait(made(20, None, false)).unwrap();
         let handles: std::collections::BTreeSet<_> = keys.iter().map(|it| it.handle).collect();
         assert_eq!(handles.len(), 20);
         let records: Vec<_> = halves

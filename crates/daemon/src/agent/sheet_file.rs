@@ -15,8 +15,8 @@ use crate::console;
 const LEN_MAX: u64 = 1 << 20;
 const START: &str = "CTA1:";
 
-/// The name of a one-time key on a token.
-pub(super) fn token_name(handle: Handle) -> String {
+/// The name of a one-time key on a token, for people.
+pub(in crate::agent) fn token_name(handle: Handle) -> String {
     format!("cta-{handle}")
 }
 

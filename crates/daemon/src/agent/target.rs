@@ -16,7 +16,7 @@ use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
 use engine::agent::identity::{AgentName, Identity, Keys};
 use engine::agent::objectives::Options;
-use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Output, Target};
+use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Target};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -26,9 +26,9 @@ use zeroize::Zeroizing;
 use super::certify::Guests;
 use super::choice::{self, End};
 use super::clock::{Times, calendar};
-use super::drops::Shown;
 use super::ends::{self, Ends, Order, Report};
 use super::log::Log;
+use super::post::Post;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{hygiene, key_file};
@@ -82,7 +82,7 @@ pub(super) async fn run(
     let (clock, now) = (times.clock(), times.now());
     let mut serving = Serving {
         target: Target::new(machine, former, clock, now, random),
-        socket,
+        post: Post::new(socket, log),
         workers: Workers {
             store,
             ends: ends.orders.clone(),
@@ -91,8 +91,6 @@ pub(super) async fn run(
         },
         own,
         pool: pool.transpose()?,
-        log,
-        shown: Shown::default(),
         is_ending: false,
     };
     info!("Target {fingerprint} serves {}", config.listen);
@@ -268,12 +266,10 @@ impl Workers {
 
 struct Serving {
     target: Target,
-    socket: UdpSocket,
+    post: Post,
     workers: Workers,
     own: OwnEnd,
     pool: Option<Pool>,
-    log: Log,
-    shown: Shown,
     is_ending: bool,
 }
 
@@ -312,7 +308,7 @@ impl Serving {
                     "{} tunnels could not be taken down; the next start tries again",
                     self.target.tunnels().count()
                 ),
-                received = self.socket.recv_from(&mut octets), if !self.is_ending => {
+                received = self.post.socket.recv_from(&mut octets), if !self.is_ending => {
                     match received {
                         Ok((len, from)) => self.target.handle(from, &octets[..len], times.now()),
                         Err(fault) => warn!("cannot receive: {fault}"),
@@ -327,7 +323,7 @@ impl Serving {
                     self.hear(report, times);
                 }
                 () = times.sleep(deadline) => self.target.handle_timeout(times.now()),
-                _ = show.tick() => self.shown.show(self.target.drops()),
+                _ = show.tick() => self.post.show(self.target.drops()),
             }
             if self.is_ending {
                 self.close_all(times);
@@ -357,35 +353,19 @@ impl Serving {
         }
     }
 
-    /// Says how it stands, at SIGHUP. A changed file is read at the next start.
     fn stand(&self) {
-        let head = self.log.head();
-        info!(
-            "{} tunnels; the log ends at {}:{}; dropped: {}",
-            self.target.tunnels().count(),
-            head.lines,
-            head.former,
-            self.shown.text(self.target.drops())
-        );
+        let what = format!("{} tunnels", self.target.tunnels().count());
+        self.post.stand(what, self.target.drops());
     }
 
     /// Does what the machine wants.
     async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
         while let Some(output) = self.target.poll() {
-            match output {
-                Output::Send { to, payload } => {
-                    // Host repeats what is lost.
-                    if let Err(fault) = self.socket.send_to(&payload, to).await {
-                        self.shown.unsent += 1;
-                        tracing::debug!("cannot send to {to}: {fault}");
-                    }
-                }
-                Output::Ask(number, ask) => {
-                    if !self.ask(number, ask) {
-                        self.target.answered(number, Answer::Failed, times.now());
-                    }
-                }
-                Output::Audit(event) => self.log.write(&event)?,
+            let asked = self.post.put(output).await?;
+            if let Some((number, ask)) = asked
+                && !self.ask(number, ask)
+            {
+                self.target.answered(number, Answer::Failed, times.now());
             }
         }
         Ok(())

@@ -7,7 +7,6 @@
 
 pub mod helper;
 mod module;
-mod pin;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,6 +21,7 @@ use wire::token::{Ask, Say, cut};
 pub use wire::token::{Refusal, SIGNED_MAX, Token};
 
 use crate::sys::tie;
+use crate::token::TokenArgs;
 
 /// The helper's file name, beside the agent's.
 pub const PROGRAM: &str = "caravan-token";
@@ -40,6 +40,12 @@ pub enum TokenError {
     /// The helper has ended, or says what it should not.
     #[error("{PROGRAM} has ended without an answer")]
     Gone,
+    /// No token has this label, or several have it; these are there.
+    #[error(
+        "no token has the label {0:?}, or several have it; there are: {there}",
+        there = labels(.1)
+    )]
+    Label(String, Vec<Token>),
     /// The token was removed.
     #[error("the token was removed")]
     Removed,
@@ -49,6 +55,14 @@ pub enum TokenError {
     /// More octets than a request has.
     #[error("a token signs at most {SIGNED_MAX} octets at once")]
     TooLong,
+}
+
+fn labels(tokens: &[Token]) -> String {
+    let each = tokens.iter().map(|token| format!("{:?}", token.label));
+    match each.len() {
+        0 => "none".to_owned(),
+        _ => each.collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// The sentence for a refusal.
@@ -80,6 +94,25 @@ pub struct TokenHelper {
 }
 
 impl TokenHelper {
+    /// Starts the helper beside this program and logs in; none without a module. It may wait for a
+    /// person who types a PIN.
+    pub async fn open(args: &TokenArgs) -> Result<Option<Self>, TokenError> {
+        let (Some(module), Some(label)) = (&args.module, &args.token) else {
+            return Ok(None);
+        };
+        let own = std::env::current_exe().map_err(TokenError::Start)?;
+        let program = own.with_file_name(PROGRAM);
+        let mut helper = Self::start(&program, module, args.pin_file.as_deref())?;
+        match helper.log_in(label).await {
+            Ok(()) => Ok(Some(helper)),
+            Err(TokenError::Refused(Refusal::NoToken)) => {
+                let there = helper.tokens().await?;
+                Err(TokenError::Label(label.clone(), there))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// Starts `program` for a module. The PIN is read from `pin`, a file such as `/dev/fd/3`, or
     /// asked on the terminal. Call it in the agent's main thread: the helper ends with the thread.
     pub fn start(program: &Path, module: &Path, pin: Option<&Path>) -> Result<Self, TokenError> {
@@ -113,7 +146,7 @@ impl TokenHelper {
     }
 
     /// Logs in to the token of this label. It may wait for a person who types a PIN.
-    pub async fn open(&mut self, label: &str) -> Result<(), TokenError> {
+    pub async fn log_in(&mut self, label: &str) -> Result<(), TokenError> {
         match self.ask(&Ask::Open(label.to_owned())).await? {
             Say::Open => Ok(()),
             _ => Err(TokenError::Gone),
@@ -134,6 +167,14 @@ impl TokenHelper {
     pub async fn sign(&mut self, handle: Handle, octets: &[u8]) -> Result<Signature, TokenError> {
         match self.ask(&Ask::Sign(handle.0, octets.to_vec())).await? {
             Say::Signature(signature) => Ok(Signature(signature)),
+            _ => Err(TokenError::Gone),
+        }
+    }
+
+    /// Destroys the key of this handle, so that it can never sign again.
+    pub async fn destroy(&mut self, handle: Handle) -> Result<(), TokenError> {
+        match self.ask(&Ask::Destroy(handle.0)).await? {
+            Say::Destroyed => Ok(()),
             _ => Err(TokenError::Gone),
         }
     }

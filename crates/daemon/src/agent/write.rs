@@ -6,17 +6,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use crypto::cert::{Certificate, SigningKey};
-use engine::agent::TunnelId;
 use engine::agent::description::{Credential, Description, End, Inner, Key, Name, Proposals, Side};
 use engine::agent::objectives::SecurityOption;
 use engine::agent::target::SessionKey;
 use engine::agent::writers::{Kind, Texts, write_in};
-use engine::time::Calendar;
+use engine::agent::{LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use wire::agent::Network;
 use zeroize::Zeroizing;
 
 use super::administer::{network, option};
 use super::key_file;
+use crate::config::values::Span;
 use crate::config::wireless::octets_of;
 
 /// Options of `caravan tunnel-agent write`.
@@ -70,6 +70,9 @@ pub struct WriteArgs {
     /// The other end's certificates, PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     peer_cert: Option<PathBuf>,
+    /// How long the tunnel lives, where the implementation ends it by itself
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
+    lifetime: Span,
     /// Allow weak algorithms
     #[arg(long)]
     legacy: bool,
@@ -123,6 +126,10 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
         !needed.is_empty(),
         "Target's addresses are needed: --remote at Client, --local at Target"
     );
+    ensure!(
+        (LIFETIME_MIN..=LIFETIME_MAX).contains(&args.lifetime.0),
+        "--lifetime: from 1 minute to 24 hours"
+    );
     let inner = match (side, args.inner) {
         (Side::Client, None) => Inner::Asked,
         (Side::Client, Some(_)) => bail!("--inner belongs to --side target: Client asks for one"),
@@ -145,8 +152,7 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
         proposals: Proposals::read(&args.proposals, args.legacy)?,
         networks: args.network.clone(),
         inner,
-        // Nobody ends it but whoever runs the second half.
-        until: Calendar(i64::MAX),
+        lifetime: args.lifetime.0,
         legacy: args.legacy,
     })
 }

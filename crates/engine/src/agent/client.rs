@@ -92,6 +92,8 @@ pub struct Tunnel {
     pub tunneling: Tunneling,
     /// The pre-shared key of the paper's own form.
     pub session_key: Option<SessionKey>,
+    /// How long it lives from now on.
+    pub lifetime: Duration,
 }
 
 /// Why a message was dropped.

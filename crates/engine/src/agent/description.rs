@@ -14,9 +14,9 @@ use zeroize::{ZeroizeOnDrop, Zeroizing};
 use super::client::Tunnel;
 use super::objectives::{Protocol, SecurityOption};
 use super::target::{Build, Credential as Asked, SessionKey};
-use super::{TunnelId, calendar, write_hex};
+use super::{TunnelId, write_hex};
 use crate::suite::{EspSuite, IkeSuite, Standing, SuiteFault};
-use crate::time::Calendar;
+use crate::time::Duration;
 
 /// Octets of a name.
 pub const NAME_MAX: usize = 128;
@@ -48,8 +48,8 @@ pub struct Description {
     pub networks: Vec<Network>,
     /// Client's address inside.
     pub inner: Inner,
-    /// When it ends.
-    pub until: Calendar,
+    /// How long it lives from now on, in whole seconds.
+    pub lifetime: Duration,
     /// Whether weak algorithms are allowed.
     pub legacy: bool,
 }
@@ -211,7 +211,7 @@ impl Description {
             proposals: Proposals::read(&own.proposals, own.legacy)?,
             networks: build.networks.clone(),
             inner: inner.map_or(Inner::Outer, Inner::Lent),
-            until: build.until,
+            lifetime: whole_seconds(build.lifetime),
             legacy: own.legacy,
         }
         .checked()
@@ -260,7 +260,7 @@ impl Description {
             proposals: Proposals::read(&tunnel.tunneling.proposals, legacy)?,
             networks: tunnel.tunneling.networks.clone(),
             inner: Inner::Asked,
-            until: calendar(tunnel.tunneling.until),
+            lifetime: whole_seconds(tunnel.lifetime),
             legacy,
         }
         .checked()
@@ -301,6 +301,12 @@ impl Description {
             false => Ipv4Addr::UNSPECIFIED.into(),
         }
     }
+}
+
+/// Not less: a tunnel has all of its time.
+fn whole_seconds(span: Duration) -> Duration {
+    let begun = u64::from(span.subsec_nanos() > 0);
+    Duration::from_secs(span.as_secs().saturating_add(begun))
 }
 
 fn is_v6(network: &Network) -> bool {

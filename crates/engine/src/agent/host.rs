@@ -63,21 +63,8 @@ pub struct Config {
     pub accepts_legacy: bool,
 }
 
-/// What the owner must do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Sends a message.
-    Send {
-        /// To this address.
-        to: SocketAddr,
-        /// The message.
-        payload: Vec<u8>,
-    },
-    /// Asks the database. The answer goes to [`Host::answered`] with this number.
-    Ask(u64, Ask),
-    /// Writes a line of the log.
-    Audit(Event),
-}
+/// What the owner must do. Questions are for the database.
+pub type Output = super::Output<Ask>;
 
 /// Why a message was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

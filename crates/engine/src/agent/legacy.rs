@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 pub const SESSION_KEY_LEN: usize = 32;
 
 /// What this form does not give. The default form has none of these.
-pub const WEAKNESSES: [&str; 6] = [
+pub const WEAKNESSES: [&str; 7] = [
     "Host knows the session key, so it can read the tunnel, change it and be either end of it",
     "Host holds the private keys, so it can make requests in the name of its users",
     "whoever prints the sheet, or copies Host's database, can do the same",
@@ -23,6 +23,8 @@ pub const WEAKNESSES: [&str; 6] = [
     "it is not forward secret: whoever has recorded the exchange and finds the sheet later learns \
      the session key, and with a weak IKE mode what was in the tunnel",
     "Target is not named on the sheet, so Host can lead Client to any machine",
+    "no certificate ends with the tunnel: while Target's agent is gone, whoever has the session \
+     key comes in again",
 ];
 
 /// A shared pair. Wiped on drop.

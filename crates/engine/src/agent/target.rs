@@ -79,20 +79,7 @@ pub struct Former {
 }
 
 /// What the owner must do.
-#[derive(Clone)]
-pub enum Output {
-    /// Sends a message.
-    Send {
-        /// To this address.
-        to: SocketAddr,
-        /// The message.
-        payload: Vec<u8>,
-    },
-    /// Asks. The answer goes to [`Target::answered`] with this number.
-    Ask(u64, Ask),
-    /// Writes a line of the log.
-    Audit(Event),
-}
+pub type Output = super::Output<Ask>;
 
 /// Why a message was dropped without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -58,11 +58,13 @@ impl ConfigAttributes {
     pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = r.u8("configuration message type")?.into();
         r.u8("reserved octet")?;
-        Ok(Self {
+        let found = Self {
             kind,
             identifier: r.u16("configuration identifier")?,
-            attributes: Attribute::read_all(r)?,
-        })
+            attributes: Attribute::read_until(r, is_padding)?,
+        };
+        r.rest();
+        Ok(found)
     }
 
     pub(super) fn write(&self, w: &mut Writer) {
@@ -72,6 +74,15 @@ impl ConfigAttributes {
         Attribute::write_all(&self.attributes, w);
     }
 }
+
+/// Whether nothing is left but octets that fill the payload up to a multiple of four. Padding is at
+/// the end of a message alone (RFC 2408 §3.6), but Libreswan has it here, too.
+fn is_padding(r: &Reader<'_>) -> bool {
+    r.len() < ALIGNMENT && r.clone().rest().iter().all(|octet| *octet == 0)
+}
+
+/// Octets to which payloads may be padded, and those of the shortest attribute.
+const ALIGNMENT: usize = 4;
 
 numbered!(ConfigType: u8 { Request = 1, Reply = 2, Set = 3, Ack = 4 });
 

@@ -330,6 +330,40 @@ fn attribute_values_are_numbers_in_either_form() {
     );
 }
 
+/// Libreswan 4 as a gateway: the network behind it is an attribute of 14 octets.
+#[test]
+fn attributes_of_mode_config_may_be_padded_to_four_octets() {
+    let attributes = [
+        &[2, 0, 0, 7][..],
+        &[0, 1, 0, 4, 10, 99, 0, 7],
+        &[
+            0x70, 4, 0, 14, 10, 10, 0, 0, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0,
+        ],
+    ]
+    .concat();
+    let read = |padding: &[u8]| {
+        let len = 4 + attributes.len() + padding.len();
+        let head = [0, 0, 0, u8::try_from(len).unwrap()];
+        let body = [&head[..], &attributes, padding].concat();
+        payloads(PayloadKind::Attributes, &body)
+    };
+    for padding in [&[][..], &[0], &[0, 0], &[0, 0, 0]] {
+        let found = read(padding).unwrap();
+        let Payload::Attributes(found) = &found[0].payload else {
+            panic!("one of attributes");
+        };
+        assert_eq!(found.attributes.len(), 2);
+        assert_eq!(found.attributes[0], Attribute::long(1, [10, 99, 0, 7]));
+        assert_eq!(found.attributes[1].kind, 0x7004);
+    }
+    assert!(read(&[0, 1]).is_err());
+    assert_eq!(
+        read(&[0; 4]).map(|it| it.len()),
+        Ok(1),
+        "an empty attribute"
+    );
+}
+
 #[test]
 fn numbers_and_names_agree() {
     for n in 0..=u8::MAX {

@@ -17,6 +17,7 @@ fn every_message_is_read_as_it_was_written_and_none_of_its_beginnings_is() {
         Ask::Make(HANDLE),
         Ask::Find(HANDLE),
         Ask::Sign(HANDLE, b"octets".to_vec()),
+        Ask::Destroy(HANDLE),
     ];
     for ask in asks {
         let octets = ask.to_vec().expect("within its limits");
@@ -43,6 +44,7 @@ fn every_message_is_read_as_it_was_written_and_none_of_its_beginnings_is() {
         Say::Refused(Refusal::PinLocked),
         Say::Refused(Refusal::Other(200)),
         Say::Removed,
+        Say::Destroyed,
     ];
     for say in says {
         let octets = say.to_vec().expect("within its limits");

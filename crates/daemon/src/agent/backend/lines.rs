@@ -6,6 +6,7 @@
 use std::io::{self, BufRead, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use crypto::cert::{Certificate, private_key_der};
@@ -16,7 +17,6 @@ use engine::agent::description::{
 use engine::agent::objectives::SecurityOption;
 use engine::agent::target::SessionKey;
 use engine::agent::writers::{Kind, Texts, write, write_in};
-use engine::time::Calendar;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wire::agent::Network;
@@ -30,6 +30,8 @@ use super::{Backend, State};
 
 /// Octets of a question.
 const LINE_MAX: u64 = 1 << 20;
+/// Seconds that an end lives if nothing else is said.
+const LIFETIME_S: u64 = 3_600;
 
 /// A question.
 #[derive(Deserialize)]
@@ -93,6 +95,7 @@ struct EndText {
     networks: Vec<String>,
     /// "asked", "outer", or the address that is lent.
     inner: String,
+    lifetime_s: Option<u64>,
     #[serde(default)]
     legacy: bool,
 }
@@ -236,7 +239,7 @@ impl EndText {
                 "outer" => Inner::Outer,
                 address => Inner::Lent(address.parse()?),
             },
-            until: Calendar(0),
+            lifetime: Duration::from_secs(self.lifetime_s.unwrap_or(LIFETIME_S)),
             legacy: self.legacy,
         })
     }

@@ -1,30 +1,29 @@
 //! Who has the one-time key: this process, from the sheet, or a token.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
-use std::time::Duration;
-
 use anyhow::Context as _;
 use crypto::ed25519::{Signature, SigningKey};
+use engine::agent::Handle;
 use engine::agent::sheet::Key;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::warn;
 
-use crate::agent::sheet_file::token_name;
-use crate::token::{Token, TokenArgs};
+use crate::agent::token::TokenHelper;
+use crate::token::TokenArgs;
 
-/// Pause between two looks whether the token is there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Orders and answers that wait: a Client signs one request at a time.
+const WAITING_MAX: usize = 4;
 
 /// The holder of the key.
 pub(super) enum Signer {
     /// This process.
     Here(Box<SigningKey>),
-    /// A token, on a thread of its own: it may ask its user.
+    /// A token, by a task of its own: it may ask its user.
     Token {
         /// Octets to sign.
-        orders: Sender<Vec<u8>>,
+        orders: mpsc::Sender<Vec<u8>>,
         /// Ends after the last order.
-        thread: thread::JoinHandle<()>,
+        task: JoinHandle<()>,
         /// What it says.
         told: mpsc::Receiver<Told>,
     },
@@ -32,7 +31,7 @@ pub(super) enum Signer {
     Gone,
 }
 
-/// What the token's thread says.
+/// What the token's task says.
 pub(super) enum Told {
     /// It has signed, or could not.
     Signed(Option<Signature>),
@@ -41,32 +40,27 @@ pub(super) enum Told {
 }
 
 impl Signer {
-    /// The holder of a key of the sheet.
-    pub(super) fn of(key: Key, token: &TokenArgs) -> anyhow::Result<Self> {
+    /// The holder of a key of the sheet. It may wait for a person who types a PIN.
+    pub(super) async fn of(key: Key, token: &TokenArgs) -> anyhow::Result<Self> {
         if let Some(signing) = key.signing() {
             return Ok(Self::Here(Box::new(signing)));
         }
-        let token = token.open()?.context(
+        let mut helper = TokenHelper::open(token).await?.context(
             "the secret of this key is on a token: --module, --token and --pin-file name it",
         )?;
-        let name = token_name(key.handle);
-        let (orders, ordered) = channel();
-        let (tell, told) = mpsc::channel(4);
-        let thread = thread::Builder::new()
-            .name("token".to_owned())
-            .spawn(move || serve(&token, &name, &ordered, &tell))?;
-        Ok(Self::Token {
-            orders,
-            thread,
-            told,
-        })
+        // It is asked before Host is: a key that is not there spends nothing.
+        helper.find(key.handle).await?;
+        let (orders, ordered) = mpsc::channel(WAITING_MAX);
+        let (tell, told) = mpsc::channel(WAITING_MAX);
+        let task = tokio::spawn(serve(helper, key.handle, ordered, tell));
+        Ok(Self::Token { orders, task, told })
     }
 
     /// Signs, now or later.
     pub(super) fn sign(&self, octets: Vec<u8>) -> Option<Told> {
         match self {
             Self::Here(key) => Some(Told::Signed(Some(key.sign(&[&octets])))),
-            Self::Token { orders, .. } => match orders.send(octets) {
+            Self::Token { orders, .. } => match orders.try_send(octets) {
                 Ok(()) => None,
                 Err(_) => Some(Told::Signed(None)),
             },
@@ -75,10 +69,10 @@ impl Signer {
     }
 
     /// Waits until the token is closed.
-    pub(super) fn close(self) {
-        if let Self::Token { orders, thread, .. } = self {
+    pub(super) async fn close(self) {
+        if let Self::Token { orders, task, .. } = self {
             drop(orders);
-            let _ = thread.join();
+            let _ = task.await;
         }
     }
 
@@ -91,30 +85,32 @@ impl Signer {
     }
 }
 
-fn serve(token: &Token, name: &str, ordered: &Receiver<Vec<u8>>, tell: &mpsc::Sender<Told>) {
+async fn serve(
+    mut helper: TokenHelper,
+    handle: Handle,
+    mut ordered: mpsc::Receiver<Vec<u8>>,
+    tell: mpsc::Sender<Told>,
+) {
     let mut has_signed = false;
     loop {
-        let told = match ordered.recv_timeout(LOOK_EVERY) {
-            Ok(octets) => {
-                let signed = token.sign(name, &octets);
-                let signed = signed.inspect_err(|fault| tracing::warn!("{fault:#}")).ok();
-                let octets = signed.and_then(|octets| octets.try_into().ok());
-                has_signed = true;
-                Told::Signed(octets.map(Signature))
-            }
-            Err(RecvTimeoutError::Timeout) if token.is_there() => continue,
-            Err(RecvTimeoutError::Timeout) => Told::Gone,
-            Err(RecvTimeoutError::Disconnected) => {
-                // It works once, so nobody needs it again.
-                if has_signed && let Err(fault) = token.remove(name) {
-                    tracing::warn!("the token keeps the used key {name}: {fault:#}");
-                }
+        let order = tokio::select! {
+            order = ordered.recv() => order,
+            why = helper.removed() => {
+                warn!("{why}");
+                let _ = tell.send(Told::Gone).await;
                 return;
             }
         };
-        let is_gone = matches!(told, Told::Gone);
-        if tell.blocking_send(told).is_err() || is_gone {
-            return;
+        let Some(octets) = order else { break };
+        let signed = helper.sign(handle, &octets).await;
+        let signed = signed.inspect_err(|why| warn!("{why}")).ok();
+        has_signed = true;
+        if tell.send(Told::Signed(signed)).await.is_err() {
+            break;
         }
+    }
+    // It works once, so nobody needs it again.
+    if has_signed && let Err(why) = helper.destroy(handle).await {
+        warn!("the token keeps the used key {handle}: {why}");
     }
 }

@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use wire::token::{Ask, MESSAGE_MAX, Refusal, Say, cut};
 
 use super::module::{Module, Opened};
-use super::pin;
 use crate::agent::hygiene;
+use crate::token::pin;
 
 /// How often the token is looked for.
 const LOOK_MS: u16 = 1_000;
@@ -121,6 +121,10 @@ impl Helper {
             Ask::Find(handle) => Ok(Say::Public(self.opened()?.find(handle)?.0)),
             Ask::Sign(handle, octets) => {
                 Ok(Say::Signature(self.opened()?.sign(handle, &octets)?.0))
+            }
+            Ask::Destroy(handle) => {
+                self.opened()?.destroy(handle)?;
+                Ok(Say::Destroyed)
             }
         }
     }

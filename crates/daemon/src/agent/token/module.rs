@@ -11,9 +11,11 @@ use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHan
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::Slot;
 use cryptoki::types::AuthPin;
+use engine::agent::Handle;
 use wire::agent::LABEL_LEN;
 use wire::token::{PUBLIC_LEN, Refusal, TOKENS_MAX, Token};
 
+use crate::agent::sheet_file::token_name;
 use crate::token::{demand_modules, trusted};
 
 /// The object identifier of Ed25519, 1.3.101.112, in DER (RFC 8410 §3).
@@ -116,11 +118,14 @@ impl Opened {
         if !self.all(handle, ObjectClass::PRIVATE_KEY)?.is_empty() {
             return Err(Refusal::SeveralKeys);
         }
+        // People who look at the token see it. Keys are found by their handle alone.
+        let label = token_name(Handle(handle));
         let public = [
             Attribute::Token(true),
             Attribute::Verify(true),
             Attribute::EcParams(ED25519.to_vec()),
             Attribute::Id(handle.to_vec()),
+            Attribute::Label(label.as_bytes().to_vec()),
         ];
         let private = [
             Attribute::Token(true),
@@ -129,6 +134,7 @@ impl Opened {
             Attribute::Extractable(false),
             Attribute::Sign(true),
             Attribute::Id(handle.to_vec()),
+            Attribute::Label(label.as_bytes().to_vec()),
         ];
         let how = Mechanism::EccEdwardsKeyPairGen;
         let made = self.session.generate_key_pair(&how, &public, &private);
@@ -148,6 +154,16 @@ impl Opened {
         let signature = self.session.sign(&how, key, octets).map_err(failed)?;
         let signature = signature.try_into().map_err(|_| Refusal::NoEd25519)?;
         Ok(Signature(signature))
+    }
+
+    /// Destroys both halves, so that it can never sign again.
+    pub(super) fn destroy(&self, handle: Id) -> Result<(), Refusal> {
+        for class in [ObjectClass::PRIVATE_KEY, ObjectClass::PUBLIC_KEY] {
+            for object in self.all(handle, class)? {
+                self.session.destroy_object(object).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     fn one(&self, handle: Id, class: ObjectClass) -> Result<ObjectHandle, Refusal> {

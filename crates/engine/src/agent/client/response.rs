@@ -111,6 +111,7 @@ impl Client {
             option: wanted,
             tunneling,
             session_key,
+            lifetime: left,
         })));
     }
 

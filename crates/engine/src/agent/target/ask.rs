@@ -105,8 +105,8 @@ pub struct Build {
     pub credential: Credential,
     /// What Client may reach.
     pub networks: Vec<Network>,
-    /// When it ends.
-    pub until: Calendar,
+    /// How long it lives from now on.
+    pub lifetime: Duration,
 }
 
 /// How Client proves itself in IKE.

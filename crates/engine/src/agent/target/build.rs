@@ -62,7 +62,7 @@ impl Target {
             client_identity: tunnel.spending.client_identity.clone(),
             credential,
             networks: referred.networks.clone(),
-            until: tunnel.spending.until,
+            lifetime: referred.ends - now,
         };
         if self.tunneling(id).is_none() {
             return self.refuse(id, Why::NoCertificate, now);

@@ -77,6 +77,11 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
     // Main mode finds a pre-shared key by the address alone (RFC 2409 §5.4).
     if is_shared {
         say("aggressive", "true".to_owned());
+        // A certificate ends its session by itself.
+        if it.side == Side::Target {
+            say("rekey_time", text(&format!("{}s", it.lifetime.as_secs())));
+            say("over_time", text("1s"));
+        }
     }
     if it.legacy || is_shared || is_native {
         say("legacy", "true".to_owned());

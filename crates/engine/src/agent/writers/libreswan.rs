@@ -194,7 +194,11 @@ fn common(it: &Description) -> Result<String, WriteFault> {
         }
         Inner::Outer => {}
     }
-    say("rekey", if it.side == Side::Client { "yes" } else { "no" });
+    // It lives as long as the tunnel, so nobody renews.
+    let lifetime = format!("{}s", it.lifetime.as_secs());
+    say("ikelifetime", &lifetime);
+    say("salifetime", &lifetime);
+    say("rekey", "no");
     Ok(lines.concat())
 }
 

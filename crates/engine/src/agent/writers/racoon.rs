@@ -77,6 +77,7 @@ fn configuration(it: &Description, file: &dyn Fn(&str) -> String) -> Result<Stri
     say(format!("\tmy_identifier {};", identifier(&it.local)?));
     say(format!("\tpeers_identifier {};", identifier(&it.remote)?));
     say("\tverify_identifier on;".to_owned());
+    say(lifetime(it));
     if let Credential::Certificates { .. } = &it.credential {
         let (own, key) = (quoted(&file(".pem"))?, quoted(&file(".key"))?);
         say(format!("\tcertificate_type x509 {own} {key};"));
@@ -123,11 +124,17 @@ fn association(it: &Description) -> Result<String, WriteFault> {
     let group = suites.filter_map(|suite| words::number(suite.pfs?)).next();
     let pfs = group.map_or(String::new(), |group| format!("\tpfs_group {group};\n"));
     Ok(format!(
-        "sainfo anonymous {{\n{pfs}\tlifetime time 1 hour;\n\tencryption_algorithm {};\n\
+        "sainfo anonymous {{\n{pfs}{}\n\tencryption_algorithm {};\n\
          \tauthentication_algorithm {};\n\tcompression_algorithm deflate;\n}}",
+        lifetime(it),
         ciphers.join(", "),
         hashes.join(", ")
     ))
+}
+
+/// Of both phases.
+fn lifetime(it: &Description) -> String {
+    format!("\tlifetime time {} sec;", it.lifetime.as_secs())
 }
 
 fn identifier(end: &End) -> Result<String, WriteFault> {

@@ -74,6 +74,8 @@ fn remote(
     say(format!("\t\tmy_id {};", identity(&it.local)?));
     say(format!("\t\tpeers_id {};", identity(&it.remote)?));
     say(format!("\t\tpeers_ipaddr \"{}\";", address(&it.remote)));
+    let lifetime_s = it.lifetime.as_secs();
+    say(format!("\t\tkmp_sa_lifetime_time {lifetime_s} sec;"));
     match &it.credential {
         Credential::Certificates { .. } => {
             let (own, key) = (quoted(file(".pem"))?, quoted(file(".key"))?);
@@ -207,7 +209,8 @@ fn associations(it: &Description, name: &str) -> Result<String, WriteFault> {
         }
     };
     Ok(format!(
-        "ipsec {name} {{\n\tipsec_sa_lifetime_time 1 hour;\n\tsa_index {names};\n}};\n{text}"
+        "ipsec {name} {{\n\tipsec_sa_lifetime_time {} sec;\n\tsa_index {names};\n}};\n{text}",
+        it.lifetime.as_secs()
     ))
 }
 

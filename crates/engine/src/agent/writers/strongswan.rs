@@ -135,6 +135,9 @@ fn connection(it: &Description, by: &Certificates<'_>) -> Result<Section, WriteF
         section = section.with_list("proposals", suites);
         // The other end renews; a NAT's timeout is far shorter.
         section = section.with("dpd_delay", "30s").with("encap", "yes");
+        if it.side == Side::Target {
+            section = lifetimes(it, section);
+        }
         section = match it.inner {
             Inner::Asked => section.with_list("vips", [it.any_address().to_string()]),
             Inner::Lent(_) => section.with_list("pools", [&name]),
@@ -151,6 +154,16 @@ fn connection(it: &Description, by: &Certificates<'_>) -> Result<Section, WriteF
         .with_section("local", own)
         .with_section("remote", peer)
         .with_section("children", children))
+}
+
+/// The IKE SA, and its children with it, end with the tunnel, whoever is there. At a Target, charon
+/// does not renew in IKEv1, but expects Client to, until `over_time` has passed.
+fn lifetimes(it: &Description, section: Section) -> Section {
+    section
+        .with("rekey_time", "0s")
+        .with("reauth_time", format!("{}s", it.lifetime.as_secs()))
+        .with("over_time", "1s")
+        .with("rand_time", "0s")
 }
 
 fn auth(it: &Description, by: &Certificates<'_>) -> [Section; 2] {

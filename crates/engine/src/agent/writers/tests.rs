@@ -12,7 +12,7 @@ use crate::agent::description::{
     Credential, Description, DescriptionFault, End, Inner, Key, Name, Proposals, Side,
 };
 use crate::agent::target::SessionKey;
-use crate::time::Calendar;
+use crate::time::Duration;
 
 fn name(text: &str) -> Name {
     Name::parse(text).expect("a name")
@@ -70,7 +70,7 @@ fn description(side: Side, option: SecurityOption, credential: Credential) -> De
             Side::Client => Inner::Asked,
             Side::Target => Inner::Lent("10.99.0.7".parse().expect("an address")),
         },
-        until: Calendar(1_795_000_600),
+        lifetime: Duration::from_secs(600),
         legacy: true,
     }
 }
@@ -249,6 +249,7 @@ fn told(client: &str, target: &str, proposal: &str) -> Result<Description, Descr
             client_chain: Vec::new(),
         },
         session_key: Some(SessionKey([0xab; 32])),
+        lifetime: Duration::from_secs(600),
     };
     let mut it = Description::of_client(&tunnel, &Key(Vec::new()), true)?;
     it.local.addresses = vec!["198.51.100.7".parse().expect("an address")];

@@ -13,12 +13,12 @@ const PIN_MAX: usize = 255;
 const CANCELS: [u8; 2] = [3, 4];
 
 /// The first line of a file.
-pub(super) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
+pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
     line(&mut File::open(path)?, |octet| octet == b'\n')
 }
 
 /// Asks on the terminal of this process, whatever its standard input is. Nothing is shown.
-pub(super) fn ask(label: &str) -> io::Result<Zeroizing<String>> {
+pub(crate) fn ask(label: &str) -> io::Result<Zeroizing<String>> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
     write!(terminal, "PIN of the token {label}: ")?;
     let silent = Silent::begin(terminal.try_clone()?)?;
