@@ -1,8 +1,8 @@
-//! The keys of one IKE SA in one direction, for the encrypted payload of IKEv2: SK and SKF (RFC 7296
-//! §3.14, RFC 5282, RFC 7634 §3, RFC 7383 §2.5).
+//! The keys of one IKE SA in one direction, for the encrypted payload of IKEv2: SK and SKF
+//! (RFC 7296 §3.14, RFC 5282, RFC 7634 §3, RFC 7383 §2.5).
 //!
-//! The caller finds the payload (`wire::ikev2`), chooses IVs, and reads the payloads within. Padding
-//! is done here.
+//! The caller finds the payload (`wire::ikev2`), chooses IVs, and reads the payloads within.
+//! Padding is done here.
 
 use core::ops::Range;
 

@@ -76,8 +76,8 @@ impl PrivateKey {
         self.0.sign_digest(hash, hash.digest(parts).as_ref())
     }
 
-    /// Signs the parts, one after the other, by PSS. The salt is random; panics unless it is as long
-    /// as the hash. `None` if the modulus is too short for both.
+    /// Signs the parts, one after the other, by PSS. The salt is random; panics unless it is as
+    /// long as the hash. `None` if the modulus is too short for both.
     pub fn sign_pss(&self, hash: Hash, parts: &[&[u8]], salt: &[u8]) -> Option<Vec<u8>> {
         assert_eq!(salt.len(), hash.len(), "a salt as long as the hash");
         let digest = hash.digest(parts);

@@ -153,8 +153,8 @@ impl ConfigAttribute {
         }
     }
 
-    /// Network and prefix length of a subnet or of an inner IPv6 address. `None` for other kinds, an
-    /// empty value, and a mask with a one after a zero.
+    /// Network and prefix length of a subnet or of an inner IPv6 address. `None` for other kinds,
+    /// an empty value, and a mask with a one after a zero.
     pub fn to_subnet(&self) -> Option<(IpAddr, u8)> {
         let (net, rest) = match self.kind {
             ConfigKind::InternalIp4Subnet => self.value.split_at_checked(4)?,

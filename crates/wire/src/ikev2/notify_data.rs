@@ -140,8 +140,8 @@ impl Notify {
         Ok(address)
     }
 
-    /// The hash of NAT_DETECTION_SOURCE_IP or NAT_DETECTION_DESTINATION_IP: SHA-1 over SPIs, address
-    /// and port (RFC 7296 §2.23).
+    /// The hash of NAT_DETECTION_SOURCE_IP or NAT_DETECTION_DESTINATION_IP: SHA-1 over SPIs,
+    /// address and port (RFC 7296 §2.23).
     pub fn to_nat_detection(&self) -> Result<[u8; 20], Malformed> {
         match self.kind {
             NotifyType::NatDetectionSourceIp | NotifyType::NatDetectionDestinationIp => {
