@@ -128,8 +128,8 @@ pub(super) fn methods(
     Ok(names)
 }
 
-/// The name that an exchange gives itself. A layer may name it by a path, which says nothing of what
-/// it is.
+/// The name that an exchange gives itself. A layer may name it by a path, which says nothing of
+/// what it is.
 fn own_name(entry: &Entry) -> Result<String, Fault> {
     let document = document::parse(&entry.file, &entry.text)?;
     Ok(document.table()?.need("name")?.text()?.to_owned())

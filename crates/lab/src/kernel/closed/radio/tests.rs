@@ -396,7 +396,8 @@ fn a_station_takes_its_own_work_and_its_part_of_the_gateways() {
     let alone = both("m5", "pn-3", &COMPUTE).0;
     let flow = |name: &str, from: &str| {
         format!(
-            "{{name = \"{name}\", from = \"{from}\", to = \"cn1\", model = \"tcp\", bytes = \"1 MB\"}}"
+            "{{name = \"{name}\", from = \"{from}\", to = \"cn1\", model = \"tcp\", \
+             bytes = \"1 MB\"}}"
         )
     };
     let flows = format!("flow=[{}, {}]", flow("data", "mn1"), flow("more", "mn2"));
