@@ -177,11 +177,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let speaker = Speaker::choose(args.user.as_deref())?;
     let (relays, commanders) = relays(args)?;
+    // Everything is open, and no thread has begun.
+    privileges::confine_speaker(&speaker, None)?;
     if let Some(text) = &speaker.warning {
         warn!("{text}");
     }
-    // Everything is open, and no thread has begun.
-    privileges::confine_speaker(&speaker, None)?;
     Ok(carry(args.control, relays, commanders, &stopping)?)
 }
 

@@ -8,8 +8,8 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 
 use crate::console::Answers;
 
-/// Standard output. The thread that answers waits for the reader, and the end does not wait for
-/// that thread.
+/// Standard output. The thread that answers waits for the reader, and the end of the link does not
+/// wait for that thread.
 #[derive(Clone)]
 pub(super) struct Output {
     to: Arc<OwnedFd>,

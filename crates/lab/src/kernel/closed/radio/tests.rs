@@ -394,8 +394,10 @@ fn a_node_that_moves_asks_the_next_access_point() {
 fn a_station_takes_its_own_work_and_its_part_of_the_gateways() {
     let alone = both("m5", "pn-3", &COMPUTE).0;
     let flow = |name: &str, from: &str| {
-        let ends = format!("name = \"{name}\", from = \"{from}\", to = \"cn1\"");
-        format!("{{{ends}, model = \"tcp\", bytes = \"1 MB\"}}")
+        format!(
+            "{{name = \"{name}\", from = \"{from}\", to = \"cn1\", model = \"tcp\", \
+             bytes = \"1 MB\"}}"
+        )
     };
     let flows = format!("flow=[{}, {}]", flow("data", "mn1"), flow("more", "mn2"));
     let edits = [&COMPUTE[..], &["policy=pn-3", &flows]].concat();
