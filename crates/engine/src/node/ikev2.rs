@@ -258,6 +258,7 @@ impl Node {
         let nat = session.ike.nat();
         let event = Event::IkeEstablished {
             connection: connection.name.clone(),
+            version: 2,
             peer: identity.to_string(),
             suite,
             path: session.path(),

@@ -322,6 +322,7 @@ impl Node {
         let nat = session.ike.nat();
         let event = Event::IkeEstablished {
             connection: connection.name.clone(),
+            version: session.ike.version(),
             peer: identity.to_string(),
             suite,
             path,

@@ -6,6 +6,7 @@ use super::Node;
 use super::children::{listed, protocol_name};
 use super::session::Session;
 use super::stations::{State, Station};
+use crate::config::Version;
 use crate::identity::Identity;
 use crate::ike::Role;
 use crate::sa::{Mode, Path};
@@ -30,6 +31,8 @@ pub struct Status {
 pub struct ConnectionStatus {
     /// Its key in the file.
     pub name: String,
+    /// Which versions of IKE it speaks.
+    pub version: Version,
     /// How far it is.
     pub state: ConnectionState,
     /// Whether the file permits insecure algorithms.
@@ -153,6 +156,7 @@ impl Node {
             let is_established = sessions.iter().any(|it| !it.children.is_empty());
             ConnectionStatus {
                 name: connection.name.clone(),
+                version: connection.version,
                 state: match (is_established, station) {
                     (true, _) => ConnectionState::Established,
                     (false, None) => ConnectionState::Listening,
