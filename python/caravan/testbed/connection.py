@@ -49,7 +49,7 @@ class Connection:
     `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
-    each program's default, which is UDP. `version`: of IKE; strongSwan alone has 2, with MOBIKE.
+    each program's default, which is UDP. `version`: of IKE; aggressive mode is only of 1.
     Times in seconds; None: the program's default.
     """
 
