@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crypto::cert::{Certificate, TrustStore};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 
 /// The pre-shared key of peers and gateway.
 pub const SECRET: &[u8] = b"a shared secret";

@@ -99,7 +99,7 @@ pub struct ConnectionStatus {
     pub name: String,
     /// How far it is.
     pub state: ConnectionState,
-    /// "IKEv1".
+    /// "IKEv1", "IKEv2", or "IKEv2 or IKEv1".
     pub version: String,
     /// The status of IKEv1: "deprecated, RFC 9395".
     pub deprecated: Option<String>,
@@ -155,6 +155,11 @@ pub enum ConnectionState {
     InClear,
 }
 
+/// What reports of processes before IKEv2 mean.
+fn ikev1() -> u8 {
+    1
+}
+
 /// An ISAKMP SA.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
@@ -166,7 +171,10 @@ pub struct SessionStatus {
     pub remote: Option<SocketAddr>,
     /// "initiator" or "responder".
     pub role: String,
-    /// Phase 1 in proposal words; none while half open.
+    /// Of IKE: 1 or 2.
+    #[serde(default = "ikev1")]
+    pub version: u8,
+    /// The IKE SA in proposal words; none while half open.
     pub suite: Option<String>,
     /// The status of IKEv1: "deprecated, RFC 9395".
     pub deprecated: Option<String>,

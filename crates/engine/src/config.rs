@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crypto::cert::{Certificate, TrustStore};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 
 use crate::identity::{Credential, Identity};
 use crate::sa::{Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
 use crate::site::is_unicast;
-use crate::suite::{EspSuite, IkeSuite};
+use crate::suite::{EspSuite, IkeSuite, Ikev2Suite};
 use crate::time::Duration;
 
 mod check;
@@ -42,10 +42,14 @@ pub struct Connection {
     pub local_addrs: Vec<IpAddr>,
     /// The peer's addresses; empty: we only respond.
     pub remote_addrs: Vec<SocketAddr>,
-    /// Aggressive mode; otherwise main mode.
+    /// Which version of IKE it speaks.
+    pub version: Version,
+    /// IKEv1: aggressive mode; otherwise main mode.
     pub is_aggressive: bool,
-    /// Phase 1, in order of preference.
+    /// IKEv1: phase 1, in order of preference.
     pub proposals: Vec<IkeSuite>,
+    /// IKEv2: the IKE SA, in order of preference.
+    pub ikev2_proposals: Vec<Ikev2Suite>,
     /// How we authenticate.
     pub local: LocalAuth,
     /// Which peers we accept and how they authenticate.
@@ -79,6 +83,29 @@ pub struct Connection {
     pub unique: Unique,
     /// How many peers may use a shared pre-shared key (`id = "*"`) at the same time.
     pub peers_max: usize,
+}
+
+/// Versions of IKE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// IKEv1 (RFC 2409), deprecated by RFC 9395.
+    V1,
+    /// IKEv2 (RFC 7296).
+    V2,
+    /// Either, as the peer begins. An initiator does not choose: it never falls back.
+    Either,
+}
+
+impl Version {
+    /// Whether IKEv1 is spoken.
+    pub const fn has_v1(self) -> bool {
+        matches!(self, Self::V1 | Self::Either)
+    }
+
+    /// Whether IKEv2 is spoken.
+    pub const fn has_v2(self) -> bool {
+        matches!(self, Self::V2 | Self::Either)
+    }
 }
 
 /// Families of inner address.
@@ -160,7 +187,7 @@ impl LocalAuth {
 
 /// Our credential.
 pub enum LocalMethod {
-    /// RSA signatures.
+    /// Signatures. IKEv1 takes only an RSA key.
     Signature {
         /// The private key.
         key: Arc<PrivateKey>,
@@ -181,7 +208,7 @@ pub struct RemoteAuth {
 
 /// The peer's credential.
 pub enum RemoteMethod {
-    /// RSA signatures by a certificate that this store trusts.
+    /// Signatures by a certificate that this store trusts.
     Signature(Arc<TrustStore>),
     /// A pre-shared key.
     PresharedKey(Arc<Secret>),
@@ -315,9 +342,11 @@ impl Connection {
             revision: 0,
             local_addrs: Vec::new(),
             remote_addrs: Vec::new(),
+            version: Version::V1,
             // Main mode hides identities, and costs a stranger more to start.
             is_aggressive: false,
             proposals,
+            ikev2_proposals: Vec::new(),
             local,
             remote,
             children,

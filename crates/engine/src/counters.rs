@@ -55,6 +55,7 @@ pub enum DropReason {
     UnusableAddress,
     UnsupportedVersion,
     OverQuota,
+    CookieAsked,
     // SKIP
     SkipUnsupported,
     SkipUnknownName,
@@ -124,6 +125,7 @@ impl DropReason {
         Self::UnusableAddress,
         Self::UnsupportedVersion,
         Self::OverQuota,
+        Self::CookieAsked,
         Self::SkipUnsupported,
         Self::SkipUnknownName,
         Self::SkipWrongAlgorithm,
@@ -188,6 +190,7 @@ impl DropReason {
             Self::UnusableAddress => "unusable-address",
             Self::UnsupportedVersion => "unsupported-version",
             Self::OverQuota => "over-quota",
+            Self::CookieAsked => "cookie-asked",
             Self::SkipUnsupported => "skip-unsupported",
             Self::SkipUnknownName => "skip-unknown-name",
             Self::SkipWrongAlgorithm => "skip-wrong-algorithm",

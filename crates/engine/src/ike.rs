@@ -1,11 +1,14 @@
 //! The parts that all versions of IKE share: outgoing messages and events ([`Outbox`]),
 //! retransmission ([`retransmit`]) with a timeout from the measured path ([`round_trip`]), the
-//! result of a message ([`Fact`]), and why an exchange fails ([`Fault`]).
+//! result of a message ([`Fact`]), who a peer is ([`auth`]), NATs ([`nat`]), and why an exchange
+//! fails ([`Fault`]).
 
+pub mod auth;
 mod child;
 mod fact;
 mod fault;
 mod lease;
+pub mod nat;
 mod notification;
 mod outbox;
 pub mod retransmit;
@@ -13,7 +16,7 @@ pub mod round_trip;
 mod step;
 mod unanswered;
 
-pub use child::{ChildOffer, ChildRequest, Groups, NegotiatedChild};
+pub use child::{ChildExchange, ChildOffer, ChildRequest, FirstChild, Groups, NegotiatedChild};
 pub use fact::{AgreedChild, Fact, Grant, RefusedChild, Remedy, Terms};
 pub use fault::{Fault, Refusal};
 pub use lease::{Lease, Wanted};

@@ -42,6 +42,7 @@ use wire::isakmp::{Cookies, Located, Payload, PayloadKind};
 
 use crate::identity::Peer;
 use crate::ike::Role;
+pub use crate::ike::nat::NatFinding;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
 use crate::time::Instant;
@@ -80,26 +81,6 @@ fn names_read(payloads: &[Located]) -> String {
 /// Names of the payloads of an outgoing message.
 pub fn names_of(payloads: &[Payload]) -> String {
     names(payloads.iter().map(Payload::kind))
-}
-
-/// The result of NAT detection (RFC 3947 §3.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NatFinding {
-    /// The peer supports RFC 3947.
-    pub is_supported: bool,
-    /// We are behind a NAT.
-    pub is_local: bool,
-    /// The peer is behind a NAT, or sent a wrong hash that is not Caravan's, so that we assume one.
-    pub is_remote: bool,
-    /// We sent a wrong hash, or the peer sent Caravan's and is not behind a NAT.
-    pub is_pretended: bool,
-}
-
-impl NatFinding {
-    /// Whether packets pass a NAT at either end, or must travel as if they did.
-    pub fn is_between(&self) -> bool {
-        self.is_local || self.is_remote || self.is_pretended
-    }
 }
 
 /// What the peer announced in vendor IDs.

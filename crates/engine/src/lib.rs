@@ -17,6 +17,7 @@ pub mod firewall;
 pub mod identity;
 pub mod ike;
 pub mod ikev1;
+pub mod ikev2;
 pub mod link;
 pub mod mip4;
 pub mod node;

@@ -3,9 +3,10 @@
 //! One thread owns a [`Node`]: give it an [`Input`], then drain [`Output`]s until `Wait`. It never
 //! sees a packet: `docs/design/control-and-packets.md` says why.
 //!
-//! A *session* is one ISAKMP SA, from its first message on (`session.rs`). A *child* is what one
-//! session protects for one pair of selectors, with its successors (`children.rs`). A *station* is
-//! a connection that we initiate and keep up (`stations.rs`).
+//! A *session* is one ISAKMP SA, or one IKE SA of IKEv2 with its successors, from its first message
+//! on (`session.rs`); `ike.rs` makes both versions alike. A *child* is what one session protects
+//! for one pair of selectors, with its successors (`children.rs`). A *station* is a connection that
+//! we initiate and keep up (`stations.rs`).
 
 mod accounts;
 mod children;
@@ -15,6 +16,8 @@ mod end_cause;
 mod event;
 mod half_open;
 mod hints;
+mod ike;
+mod ikev2;
 mod leases;
 mod liveness;
 mod messages;
@@ -57,6 +60,7 @@ use crate::counters::DropCounters;
 use crate::identity::Identity;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
+use crate::ikev2::cookie::Cookies;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::quotas::Quotas;
 use crate::sa::{ChildId, Path, Secret};
@@ -175,6 +179,8 @@ pub struct Node {
     versions: Versions,
     /// Keys for answers to unknown identities.
     decoys: Decoys,
+    /// Secrets of what IKEv2 asks for under load.
+    cookies: Cookies,
     reminders: Reminders,
     quotas: Quotas,
     drops: DropCounters,
@@ -207,6 +213,7 @@ impl Node {
             hints: Hints::default(),
             versions: Versions::default(),
             decoys: Decoys::new(seed),
+            cookies: Cookies::default(),
             reminders: Reminders::default(),
             quotas: Quotas::default(),
             drops: DropCounters::default(),

@@ -10,16 +10,19 @@ use core::str::FromStr;
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
+use crypto::key_exchange::Method;
 use crypto::packet::{Encryption, Integrity, Protection};
 
 use crate::sa::Protocol;
 
+mod ikev2;
 mod standing;
 mod words;
 
+pub use ikev2::Ikev2Suite;
 pub use standing::{Advice, Reason, Standing};
 use words::{Sort, Word};
-pub use words::{of_agreement, of_cipher, of_group, of_hash};
+pub use words::{of_agreement, of_cipher, of_encryption, of_group, of_hash, of_key, of_method};
 
 /// A suite of phase 1, such as `aes128-sha256-modp2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +73,7 @@ pub enum SuiteFault {
         proposal: String,
         /// The second word.
         word: String,
-        /// Cipher, hash, group or sequence numbers.
+        /// Cipher, hash, group, sequence numbers or prf.
         sort: &'static str,
     },
     /// A required sort of word is missing.
@@ -149,6 +152,8 @@ struct Found {
     integrity: Integrity,
     group: Option<Group>,
     esn: Option<bool>,
+    prf: Option<Hash>,
+    method: Option<Method>,
 }
 
 impl Found {
@@ -163,6 +168,8 @@ impl Found {
             integrity: Integrity::None,
             group: None,
             esn: None,
+            prf: None,
+            method: None,
         };
         for text in bare.split('-') {
             let word = words::find(table, text).map_err(|nearest| SuiteFault::Unknown {
@@ -189,6 +196,8 @@ impl Found {
             }
             Word::Group(new) => self.group.replace(new).is_some(),
             Word::Esn(new) => self.esn.replace(new).is_some(),
+            Word::Prf(new) => self.prf.replace(new).is_some(),
+            Word::Method(new) => self.method.replace(new).is_some(),
         };
         if is_second { Err(word.sort()) } else { Ok(()) }
     }

@@ -4,7 +4,9 @@
 use crypto::cipher::Cipher;
 use crypto::dh::{Group, long_term};
 use crypto::hash::Hash;
-use crypto::packet::Protection;
+use crypto::key_exchange::Method;
+use crypto::packet::{Encryption, Protection};
+use crypto::sign::KeyKind;
 use wire::skip::{CryptAlg, KijAlg, MacAlg};
 
 use crate::link::wireless::LinkCipher;
@@ -25,12 +27,21 @@ pub enum Task {
     KeyPair(Group),
     /// A shared secret computed.
     Agree(Group),
+    /// One end's part of a key exchange of IKEv2 that is none of those groups: its half, and the
+    /// secret.
+    KeyExchange(Method),
+    /// An ECDSA or Ed25519 signature made.
+    SignCurve(KeyKind),
+    /// An ECDSA or Ed25519 signature checked.
+    VerifyCurve(KeyKind),
     /// An RSA signature made, modulus in bits.
     Sign(u32),
     /// An RSA signature checked, modulus in bits.
     Verify(u32),
     /// An IKE message body encrypted or decrypted.
     MessageCipher(Cipher),
+    /// An IKE message sealed or opened by a cipher that brings its own integrity.
+    MessageAead(Encryption),
     /// A prf call of IKE or of a wireless link's handshake: HMAC with this hash.
     Prf(Hash),
     /// A value computed that long-term pairs share.

@@ -277,8 +277,8 @@ def _connection(connection: Connection, inner: str) -> str:
     name, child = connection.name, connection.child
     any_address = "::" if ":" in connection.remote_ts else "0.0.0.0"
     settings: dict[str, Any] = {
-        "version": 1,
-        "aggressive": connection.is_aggressive,
+        "version": connection.version,
+        "aggressive": connection.is_aggressive if connection.version == 1 else None,
         "proposals": [connection.proposals] if connection.proposals else None,
         "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
         "vips": [any_address] if connection.wants_address else None,

@@ -51,7 +51,7 @@ class Connection:
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
     each program's default, which is UDP. `is_layered`: AH around ESP in a second tunnel; it needs
     both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's. `version`: of IKE;
-    strongSwan alone has 2, with MOBIKE.
+    aggressive mode is only of 1.
     Times in seconds; None: the program's default.
     """
 

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use engine::config::{
     Child, ChildLayer, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity,
-    Unique,
+    Unique, Version,
 };
 use engine::sa::{Mode, Protocol};
 use engine::selector::TrafficSelector;
-use engine::suite::{EspSuite, IkeSuite, SuiteFault};
+use engine::suite::{EspSuite, IkeSuite, Ikev2Suite, SuiteFault};
 
 use crate::resolver;
 use crate::routes::full::FullTunnel;
@@ -32,6 +32,17 @@ use super::{ConfigError, KeyValues, Names, Origin};
 /// Proposals of a connection that names none. strongSwan's default comes first; peers that do not
 /// know its group skip its transform.
 const DEFAULT_IKE: [&str; 3] = [
+    "aes128-sha256-curve25519",
+    "aes128-sha256-modp2048",
+    "aes256-sha256-modp3072",
+];
+/// Proposals of a connection of IKEv2 that names none (RFC 8247 §2). Ciphers with their own
+/// integrity come first; the last two are what older gateways accept.
+const DEFAULT_IKEV2: [&str; 7] = [
+    "aes128gcm16-prfsha256-curve25519",
+    "aes256gcm16-prfsha384-ecp384",
+    "chacha20poly1305-prfsha256-curve25519",
+    "aes128gcm16-prfsha256-ecp256",
     "aes128-sha256-curve25519",
     "aes128-sha256-modp2048",
     "aes256-sha256-modp3072",
@@ -145,9 +156,6 @@ impl Builder<'_> {
         table: &ConnectionTable,
     ) -> Result<(), ConfigError> {
         let key = format!("connections.{name}");
-        if table.version != 1 {
-            return Err(self.value(&format!("{key}.version"), "only 1 is supported: IKEv1"));
-        }
         loaded.on_failure.push((name.to_owned(), table.on_failure));
         loaded.keys.insert(name.to_owned(), KeyValues::of(table));
         for (child, it) in &table.children {
@@ -220,11 +228,8 @@ impl Builder<'_> {
         remote_addrs: Vec<SocketAddr>,
     ) -> Result<Connection, ConfigError> {
         let key = |last: &str| format!("connections.{name}.{last}");
-        let proposals = match (table.proposals.is_empty(), table.aggressive) {
-            (true, false) => ours(DEFAULT_IKE),
-            (true, true) => ours(DEFAULT_IKE_AGGRESSIVE),
-            (false, _) => self.words::<IkeSuite>(&key("proposals"), &table.proposals)?,
-        };
+        let version = self.version(&key("version"), table)?;
+        let (proposals, ikev2_proposals) = self.proposals(&key("proposals"), table, version)?;
         let children = table
             .children
             .iter()
@@ -248,8 +253,10 @@ impl Builder<'_> {
             revision: KeyValues::of(table).revision(),
             local_addrs: table.local_addrs.clone(),
             remote_addrs,
+            version,
             is_aggressive: table.aggressive,
             proposals,
+            ikev2_proposals,
             local,
             remote,
             children,
@@ -281,6 +288,51 @@ impl Builder<'_> {
                 file::Unique::Keep => Unique::Keep,
             },
         })
+    }
+
+    fn version(&self, key: &str, table: &ConnectionTable) -> Result<Version, ConfigError> {
+        match table.version {
+            1 => Ok(Version::V1),
+            2 if table.aggressive => Err(self.value(
+                key,
+                "aggressive mode is IKEv1's: version = 1, or no aggressive",
+            )),
+            2 => Ok(Version::V2),
+            0 => Ok(Version::Either),
+            _ => Err(self.value(key, "1 is IKEv1, 2 is IKEv2, 0 takes either from a client")),
+        }
+    }
+
+    /// The proposals of each version. With both, a word belongs to every version that reads it.
+    fn proposals(
+        &self,
+        key: &str,
+        table: &ConnectionTable,
+        version: Version,
+    ) -> Result<(Vec<IkeSuite>, Vec<Ikev2Suite>), ConfigError> {
+        let words = &table.proposals;
+        match (version, words.is_empty()) {
+            (Version::V1, true) if table.aggressive => {
+                Ok((ours(DEFAULT_IKE_AGGRESSIVE), Vec::new()))
+            }
+            (Version::V1, true) => Ok((ours(DEFAULT_IKE), Vec::new())),
+            (Version::V1, false) => Ok((self.words(key, words)?, Vec::new())),
+            (Version::V2, true) => Ok((Vec::new(), ours(DEFAULT_IKEV2))),
+            (Version::V2, false) => Ok((Vec::new(), self.words(key, words)?)),
+            (Version::Either, true) => Ok((ours(DEFAULT_IKE), ours(DEFAULT_IKEV2))),
+            (Version::Either, false) => {
+                let (mut first, mut second) = (Vec::new(), Vec::new());
+                for word in words {
+                    let read = (word.parse::<IkeSuite>(), word.parse::<Ikev2Suite>());
+                    if let (Err(_), Err(fault)) = &read {
+                        return Err(self.value(key, &fault.to_string()));
+                    }
+                    first.extend(read.0);
+                    second.extend(read.1);
+                }
+                Ok((first, second))
+            }
+        }
     }
 
     /// The children of a table: one, or that of ESP and that of AH around it.

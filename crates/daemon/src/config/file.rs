@@ -173,7 +173,8 @@ impl ReadTable for DaemonTable {
 /// `[connections.NAME]`
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionTable {
-    /// IKE version; 1 is deprecated (RFC 9395).
+    /// IKE version: 1, which is deprecated (RFC 9395), or 2. A gateway takes either with 0, as the
+    /// client begins.
     pub version: u8,
     /// Aggressive mode: three messages, as in the UMTS paper.
     pub aggressive: bool,
@@ -184,7 +185,8 @@ pub struct ConnectionTable {
     pub remote_addrs: Vec<String>,
     /// UDP port of the gateway.
     pub remote_port: u16,
-    /// Phase 1 proposals, such as "aes128-sha256-modp2048". Default: "aes128-sha256-curve25519",
+    /// Proposals of the IKE SA. Of IKEv2, such as "aes128gcm16-prfsha256-curve25519"; of IKEv1,
+    /// such as "aes128-sha256-modp2048". Default with IKEv1: "aes128-sha256-curve25519",
     /// "aes128-sha256-modp2048", "aes256-sha256-modp3072". A client in aggressive mode offers only
     /// the group of its first proposal; in that mode the default has Curve25519 last.
     pub proposals: Vec<String>,

@@ -275,6 +275,7 @@ pub(super) fn log(event: &Event) {
         ),
         Event::IkeEstablished {
             connection,
+            version,
             peer,
             suite,
             path,
@@ -282,7 +283,11 @@ pub(super) fn log(event: &Event) {
         } => info!(
             connection, peer, suite, local = %path.local, remote = %path.remote,
             nat_local = nat.0, nat_remote = nat.1,
-            "IKEv1 established (deprecated, RFC 9395)"
+            "{}",
+            match version {
+                1 => "IKEv1 established (deprecated, RFC 9395)",
+                _ => "IKEv2 established",
+            }
         ),
         Event::ChildEstablished {
             connection,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use engine::config::Version;
 use engine::counters::{DropCounters, DropReason};
 use engine::ike::Role;
 use engine::node;
@@ -50,8 +51,8 @@ impl Traffic {
         ConnectionStatus {
             name: connection.name,
             state: connection.state.into(),
-            version: "IKEv1".to_owned(),
-            deprecated: Some(DEPRECATED.to_owned()),
+            version: version_of(connection.version).to_owned(),
+            deprecated: connection.version.has_v1().then(|| DEPRECATED.to_owned()),
             legacy: connection.is_legacy,
             blocks: false,
             clear: false,
@@ -80,7 +81,8 @@ impl Traffic {
             remote: Some(session.path.remote),
             role: role.to_owned(),
             suite: Some(session.suite).filter(|text| !text.is_empty()),
-            deprecated: Some(DEPRECATED.to_owned()),
+            version: session.version,
+            deprecated: (session.version == 1).then(|| DEPRECATED.to_owned()),
             legacy: session.is_legacy,
             nat: nat.to_owned(),
             age_s: session.age.map(|age| age.as_secs_f64()),
@@ -181,6 +183,14 @@ impl StatusReport {
     }
 }
 
+fn version_of(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "IKEv1",
+        Version::V2 => "IKEv2",
+        Version::Either => "IKEv2 or IKEv1",
+    }
+}
+
 fn seconds(span: Duration) -> f64 {
     span.as_secs_f64()
 }
@@ -197,6 +207,10 @@ fn task_name(task: Task) -> String {
         Task::Sign(bits) => format!("sign rsa-{bits}"),
         Task::Verify(bits) => format!("verify rsa-{bits}"),
         Task::MessageCipher(cipher) => format!("message-cipher {}", suite::of_cipher(cipher)),
+        Task::MessageAead(cipher) => format!("message-cipher {}", suite::of_encryption(cipher)),
+        Task::KeyExchange(method) => format!("key-exchange {}", suite::of_method(method)),
+        Task::SignCurve(kind) => format!("sign {}", suite::of_key(kind)),
+        Task::VerifyCurve(kind) => format!("verify {}", suite::of_key(kind)),
         Task::Prf(hash) => format!("prf {}", suite::of_hash(hash)),
         Task::AgreeLongTerm(group) => format!("agree long-term {}", skip::words::of_group(group)),
         Task::DeriveSkipKey(kij) => format!("derive-key {}", skip::words::of_kij(kij)),

@@ -157,6 +157,7 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         path,
         home: path,
         role: Role::Responder,
+        version: 1,
         suite: String::new(),
         is_legacy: false,
         nat: (false, false),
@@ -183,6 +184,7 @@ fn peers_that_chose_one_spi_have_their_own_traffic() {
     let status = node::Status {
         connections: vec![node::ConnectionStatus {
             name: "road".to_owned(),
+            version: engine::config::Version::V1,
             state: node::ConnectionState::Established,
             is_legacy: false,
             missing: Vec::new(),

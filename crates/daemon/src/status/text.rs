@@ -175,9 +175,19 @@ impl Display for SessionStatus {
         }
         writeln!(f, ", {}", self.role)?;
         if let Some(suite) = &self.suite {
-            write!(f, "    phase 1: {suite}{}", legacy(self.legacy))?;
-            let deprecated = self.deprecated.as_deref().unwrap_or_default();
-            write!(f, " (IKEv1 {deprecated})")?;
+            match &self.deprecated {
+                Some(deprecated) => write!(
+                    f,
+                    "    phase 1: {suite}{} (IKEv1 {deprecated})",
+                    legacy(self.legacy)
+                )?,
+                None => write!(
+                    f,
+                    "    IKEv{}: {suite}{}",
+                    self.version,
+                    legacy(self.legacy)
+                )?,
+            }
             let nat = match self.nat.as_str() {
                 "local" => "we are behind a NAT",
                 "remote" => "the peer is behind a NAT",

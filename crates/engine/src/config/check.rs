@@ -4,7 +4,11 @@
 use core::fmt;
 use std::net::IpAddr;
 
-use super::{Child, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod};
+use crypto::sign::KeyKind;
+
+use super::{
+    Child, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod, Version,
+};
 use crate::identity::{Breadth, Identity};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
@@ -38,8 +42,13 @@ impl Connection {
             is_legacy: self.is_legacy,
             all: Vec::new(),
         };
-        found.warning("IKEv1 is deprecated, RFC 9395".into());
-        self.check_phase1(&mut found);
+        if self.version.has_v1() {
+            found.warning("IKEv1 is deprecated, RFC 9395".into());
+            self.check_phase1(&mut found);
+        }
+        if self.version.has_v2() {
+            self.check_ikev2(&mut found);
+        }
         self.check_authentication(&mut found);
         if self.children.is_empty() {
             found.error("there is no child: nothing would be protected".into());
@@ -69,6 +78,25 @@ impl Connection {
         }
     }
 
+    fn check_ikev2(&self, found: &mut Findings) {
+        if self.ikev2_proposals.is_empty() {
+            found.error("there is no proposal for the IKE SA".into());
+        }
+        for suite in &self.ikev2_proposals {
+            let reasons = suite.legacy_reasons();
+            if !reasons.is_empty() {
+                let reasons = listed(&reasons);
+                found.legacy(format!("proposal {suite} ({reasons})"));
+            }
+        }
+        if self.version == Version::Either && self.begins() {
+            found.error(
+                "a connection that begins needs version = 1 or version = 2: it never falls back"
+                    .into(),
+            );
+        }
+    }
+
     fn check_authentication(&self, found: &mut Findings) {
         let is_preshared = matches!(self.local.method, LocalMethod::PresharedKey(_))
             || matches!(self.remote.method, RemoteMethod::PresharedKey(_));
@@ -77,7 +105,7 @@ impl Connection {
                         offline";
             found.legacy(text.into());
         }
-        if is_preshared && !self.is_aggressive && self.takes_many_peers() {
+        if is_preshared && self.version.has_v1() && !self.is_aggressive && self.takes_many_peers() {
             found.warning(
                 "a main-mode pre-shared key behind a NAT is a group key: each holder can pose as \
                  the gateway"
@@ -85,9 +113,16 @@ impl Connection {
             );
         }
         if let LocalMethod::Signature { key, .. } = &self.local.method {
-            let bits = key.public().bits();
-            if bits < MIN_RSA_BITS {
-                found.legacy(format!("an RSA key of {bits} bits"));
+            match key.kind() {
+                KeyKind::Rsa { bits } if bits < MIN_RSA_BITS => {
+                    found.legacy(format!("an RSA key of {bits} bits"));
+                }
+                KeyKind::Rsa { .. } => {}
+                KeyKind::Ecdsa(_) | KeyKind::Ed25519 if self.version.has_v1() => {
+                    found
+                        .error("IKEv1 signs with RSA keys only: version = 2 takes this one".into());
+                }
+                KeyKind::Ecdsa(_) | KeyKind::Ed25519 => {}
             }
         }
         if let RemoteMethod::Signature(store) = &self.remote.method

@@ -3,7 +3,7 @@
 use crypto::dh::Group;
 
 use crate::config::Child;
-use crate::sa::{Mode, OriginalAddresses, Secret};
+use crate::sa::{ChildId, Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 
@@ -13,10 +13,10 @@ pub struct ChildRequest<'a> {
     pub child: &'a Child,
     /// Our inbound SPI, the same for every proposal.
     pub spi: u32,
-    /// Our side's traffic. IKEv1 can send only one selector.
-    pub local: TrafficSelector,
-    /// The peer's side's traffic.
-    pub remote: TrafficSelector,
+    /// Our side's traffic, at least one selector. IKEv1 can send only one.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side's traffic, at least one selector.
+    pub remote: Vec<TrafficSelector>,
     /// It must be in UDP; otherwise there is no child.
     pub needs_udp: bool,
     /// Which PFS groups to offer first, and which not at all.
@@ -36,13 +36,15 @@ pub struct Groups<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildOffer {
     /// The peer's side's traffic, as it requests.
-    pub remote: TrafficSelector,
+    pub remote: Vec<TrafficSelector>,
     /// Our side's traffic, as the peer requests.
-    pub local: TrafficSelector,
+    pub local: Vec<TrafficSelector>,
     /// The mode of the first proposal.
     pub mode: Mode,
     /// NAT-OA of the peer, if it sent one.
     pub original: Option<OriginalAddresses>,
+    /// The child that it renews, where the peer says so; IKEv1 does not.
+    pub renews: Option<ChildId>,
 }
 
 /// The result: everything that a pair of SAs needs except policy.
@@ -63,13 +65,40 @@ pub struct NegotiatedChild {
     /// Encryption and integrity key, outbound.
     pub keys_out: (Secret, Secret),
     /// Our side's traffic.
-    pub local: TrafficSelector,
+    pub local: Vec<TrafficSelector>,
     /// The peer's side's traffic.
-    pub remote: TrafficSelector,
+    pub remote: Vec<TrafficSelector>,
     /// Addresses before NAT, transport mode only.
     pub original: Option<OriginalAddresses>,
     /// Agreed lifetime in seconds.
     pub lifetime_s: u64,
     /// Agreed lifetime in bytes, if any.
     pub lifetime_bytes: Option<u64>,
+}
+
+/// A child that an initiator asks for together with its authentication (RFC 7296 §1.2).
+pub struct FirstChild {
+    /// Its name in the node.
+    pub child: ChildId,
+    /// Index in the connection's children.
+    pub index: usize,
+    /// Our inbound SPI.
+    pub spi: u32,
+    /// Our side's traffic.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side's traffic.
+    pub remote: Vec<TrafficSelector>,
+}
+
+/// An exchange for a child, in progress or done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildExchange {
+    /// The child.
+    pub child: ChildId,
+    /// Our SPI in it.
+    pub spi: u32,
+    /// It is ours and unanswered.
+    pub is_asked: bool,
+    /// It has returned its SAs, and is kept only to answer duplicates.
+    pub is_done: bool,
 }

@@ -1,10 +1,13 @@
 //! What a session of IKE reports to the node, and what the node grants to a peer.
 
+use std::sync::Arc;
+
 use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notification, Wanted};
-use crate::config::{Child, InnerFamilies};
+use crate::config::{Child, Connection, InnerFamilies};
 use crate::counters::DropReason;
 use crate::sa::ChildId;
-use crate::time::Instant;
+use crate::selector::TrafficSelector;
+use crate::time::{Duration, Instant};
 
 /// The result of a message in an established session.
 ///
@@ -38,6 +41,18 @@ pub enum Fact {
     Unread(ChildId, u32),
     /// The peer sent notices, in an exchange of this number.
     Told(u32, Vec<Notification>),
+    /// The message is authentic and new, and says nothing else. IKEv2: the session has answered it.
+    Heard,
+    /// IKEv2: both ends have authenticated, and the peer is one of this connection.
+    Established(Arc<Connection>),
+    /// IKEv2: the IKE SA was renewed under the same session.
+    Renewed,
+    /// IKEv2: an exchange for a child is over, and other SAs stand in its place; or the peer is
+    /// busy, and the child can be tried again after this time. The child, and our SPI in the
+    /// exchange.
+    ChildPostponed(ChildId, u32, Option<Duration>),
+    /// IKEv2: the session ends.
+    Failed(Fault),
 }
 
 /// A pair of SAs that both ends have agreed to.
@@ -54,6 +69,9 @@ pub struct AgreedChild {
     pub renews: Option<u32>,
     /// The agreed SAs.
     pub negotiated: Box<NegotiatedChild>,
+    /// IKEv2: whether the peer's renewal of the same child stands in its place (RFC 7296 §2.8.1).
+    /// In IKEv1 the node decides.
+    pub is_redundant: Option<bool>,
 }
 
 /// A responder's grant to a peer that requests a child.
@@ -64,6 +82,10 @@ pub struct Grant<'a> {
     pub child: &'a Child,
     /// Our inbound SPI.
     pub spi: u32,
+    /// Our side's traffic, within what the peer requests.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side's traffic, within what it requests.
+    pub remote: Vec<TrafficSelector>,
     /// Our SPI of its current pair.
     pub renews: Option<u32>,
     /// The number of exchanges that a session keeps, including completed ones.

@@ -108,8 +108,10 @@ pub struct Rejection {
 pub struct Sent {
     /// Source and destination.
     pub path: Path,
-    /// The whole message.
+    /// The whole message, or its first fragment.
     pub message: Vec<u8>,
+    /// The other fragments, where the machine has split the message (RFC 7383).
+    pub more: Vec<Vec<u8>>,
     /// Its place in the exchange.
     pub step: Step,
     /// Names of its payloads, such as "SA KE NONCE ID".
@@ -119,6 +121,11 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Octets of the message, all its fragments together.
+    pub fn octets(&self) -> usize {
+        self.message.len() + self.more.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// The message's own ID (RFC 2408 §3.1, RFC 7296 §3.1); 0 in phase 1.
     pub fn message_id(&self) -> Option<u32> {
         let octets = self.message.get(20..24)?;

@@ -52,7 +52,7 @@ impl Retransmit {
     /// As [`Self::send`], given up after `patience`.
     pub fn send_within(patience: Duration, message: Sent, now: Instant, out: &mut Outbox) -> Self {
         out.messages.push(message.clone());
-        let timeout = out.round_trip().timeout(message.message.len());
+        let timeout = out.round_trip().timeout(message.octets());
         let mut sent = Self {
             message,
             attempts: 0,
@@ -84,7 +84,7 @@ impl Retransmit {
     /// The answer came: measures the path.
     pub fn answered(&self, now: Instant, out: &mut Outbox) {
         if self.attempts == 0 {
-            let octets = self.message.message.len();
+            let octets = self.message.octets();
             out.learn(|path| path.learn(now.since(self.sent_at), octets));
         } else {
             out.learn(|path| path.back_off(self.timeout));
@@ -97,6 +97,12 @@ impl Retransmit {
             at: self.next,
             why: "retransmit",
         }
+    }
+
+    /// It is not sent again.
+    #[cfg(test)]
+    pub(crate) fn is_last(&self) -> bool {
+        self.next >= self.end
     }
 
     /// Sends again if it is time; [`Fault::TimedOut`] at the end.
@@ -130,6 +136,12 @@ impl Retransmit {
         } else {
             next
         };
+    }
+
+    /// Sends it once more at once, as to a new address. Its timer goes on. Returns its octets.
+    pub fn again(&self, out: &mut Outbox) -> usize {
+        out.messages.push(self.message.clone());
+        self.message.octets()
     }
 
     /// How often it was sent.
@@ -225,6 +237,7 @@ mod tests {
         Sent {
             path: Path::udp(address, address),
             message: vec![1, 2, 3],
+            more: Vec::new(),
             step: Step::Quick(1),
             payloads: "HASH".into(),
             may_fragment: false,

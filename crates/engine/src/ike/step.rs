@@ -19,12 +19,20 @@ pub enum Step {
     ConfigAck,
     /// An informational exchange (RFC 2408 §4.8).
     Informational,
+    /// Of IKEv2's IKE_SA_INIT: 1 requests, 2 answers (RFC 7296 §1.2).
+    Init(u8),
+    /// Of IKE_AUTH (RFC 7296 §1.2).
+    Auth(u8),
+    /// Of CREATE_CHILD_SA (RFC 7296 §1.3).
+    Create(u8),
+    /// Of INFORMATIONAL (RFC 7296 §1.4).
+    Inform(u8),
 }
 
 impl Step {
     /// Whether the message comes before any answer of the peer.
     pub fn is_first(self) -> bool {
-        matches!(self, Self::Main(1) | Self::Aggressive(1))
+        matches!(self, Self::Main(1) | Self::Aggressive(1) | Self::Init(1))
     }
 
     /// Its exchange in words.
@@ -36,7 +44,10 @@ impl Step {
             Self::Config(_) => "config",
             Self::ConfigSet => "config set",
             Self::ConfigAck => "config ack",
-            Self::Informational => "informational",
+            Self::Informational | Self::Inform(_) => "informational",
+            Self::Init(_) => "init",
+            Self::Auth(_) => "auth",
+            Self::Create(_) => "create child",
         }
     }
 
@@ -46,7 +57,11 @@ impl Step {
             Self::Main(number)
             | Self::Aggressive(number)
             | Self::Quick(number)
-            | Self::Config(number) => Some(number),
+            | Self::Config(number)
+            | Self::Init(number)
+            | Self::Auth(number)
+            | Self::Create(number)
+            | Self::Inform(number) => Some(number),
             Self::ConfigSet | Self::ConfigAck | Self::Informational => None,
         }
     }

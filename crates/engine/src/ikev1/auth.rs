@@ -1,77 +1,44 @@
-//! Authentication of both ends: certificates, signatures, pre-shared keys, identities (RFC 2409
-//! §5.1, §5.4, RFC 4945).
+//! Authentication of both ends: signatures, pre-shared keys, ID payloads (RFC 2409 §5.1, §5.4, RFC
+//! 4945). [`crate::ike::auth`] finds connections and checks certificates.
 //!
 //! Left out: public key encryption (RFC 2409 §5.2, §5.3), PKCS #7 chains, CRLs in CERT payloads.
 
 use std::sync::Arc;
 
-use crypto::cert::{CertFault, Certificate, CertificatePath, CertificateVerified, Name};
+use crypto::cert::{Certificate, LeafKeys};
 use crypto::hash::{Digest, is_equal};
 use crypto::rsa::PublicKey;
+use crypto::sign::PrivateKey;
 use wire::isakmp::{Identification, Payload};
 
 use super::parts::{Parts, X509_SIGNATURE};
-use super::proposal::{Method, listed};
-use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
+use super::proposal::Method;
+use crate::config::{Connection, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
-use crate::identity::{Breadth, Identity, Peer};
+use crate::identity::Identity;
 use crate::ike::Fault;
-use crate::sa::Secret;
+use crate::ike::auth::{proven_by_key, trusted};
 use crate::time::Calendar;
 use crate::work::{Task, Work};
 
+pub(super) use crate::ike::auth::{Proven, accepting, is_same_key, unaccepted, wrong_key};
+
 /// Authorities named in certificate requests. With more, one empty request is sent.
 const MAX_REQUESTS_SENT: usize = 8;
-
-/// A peer that has proven its identity.
-pub(super) struct Proven {
-    pub(super) identity: Peer,
-    /// The closest candidate that accepts it and trusts its certificate's authority.
-    pub(super) connection: Arc<Connection>,
-    /// Its certificate, if it has one.
-    pub(super) certified: Option<Certified>,
-}
-
-/// The parts of a verified certificate that matter later.
-pub(super) struct Certified {
-    /// When it ends, seconds since 1970.
-    pub(super) not_after: i64,
-    /// The path, for checks against later revocation lists.
-    pub(super) path: CertificatePath,
-}
 
 impl Connection {
     /// The method of both ends; `None` if they differ, which IKEv1 cannot express.
     pub(super) fn method(&self) -> Option<Method> {
         match (&self.local.method, &self.remote.method) {
-            (LocalMethod::Signature { .. }, RemoteMethod::Signature(_)) => {
-                Some(Method::RsaSignatures)
+            (LocalMethod::Signature { key, .. }, RemoteMethod::Signature(_)) => {
+                let is_rsa = matches!(**key, PrivateKey::Rsa(_));
+                is_rsa.then_some(Method::RsaSignatures)
             }
             (LocalMethod::PresharedKey(_), RemoteMethod::PresharedKey(_)) => {
                 Some(Method::PresharedKey)
             }
             _ => None,
         }
-    }
-
-    /// The pre-shared key, if that is the method.
-    pub(super) fn preshared_key(&self) -> Option<&Secret> {
-        match &self.remote.method {
-            RemoteMethod::PresharedKey(key) => Some(key),
-            RemoteMethod::Signature(_) => None,
-        }
-    }
-
-    /// Whether we accept this identity.
-    pub(super) fn accepts(&self, identity: &Identity) -> bool {
-        self.closeness(identity).is_some()
-    }
-
-    /// How narrowly our patterns match an identity; `None` if none does.
-    fn closeness(&self, identity: &Identity) -> Option<Breadth> {
-        let patterns = self.remote.identities.iter();
-        let fitting = patterns.filter(|pattern| pattern.fits(identity));
-        fitting.map(IdentityPattern::breadth).min()
     }
 
     /// The proof of our identity: certificates and signature, or the hash itself. The chain ends
@@ -96,9 +63,12 @@ impl Connection {
                         body: certificate.der().to_vec(),
                     })
                     .collect();
-                let signature = key.sign_bare(hash.as_ref());
-                work.count(Task::Sign(8 * signature.len() as u32), 0);
-                all.push(Payload::Signature(signature));
+                // With another key there is no method, and no exchange.
+                if let PrivateKey::Rsa(key) = &**key {
+                    let signature = key.sign_bare(hash.as_ref());
+                    work.count(Task::Sign(8 * signature.len() as u32), 0);
+                    all.push(Payload::Signature(signature));
+                }
                 all
             }
         }
@@ -134,34 +104,6 @@ pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
     })
 }
 
-/// The candidates that accept an identity, the closest first: a connection for one peer comes
-/// before one for everybody, whatever their names and order.
-pub(super) fn accepting(
-    candidates: &[Arc<Connection>],
-    identity: &Identity,
-) -> Vec<Arc<Connection>> {
-    let close = |it: &Arc<Connection>| Some((it.closeness(identity)?, Arc::clone(it)));
-    let mut found: Vec<_> = candidates.iter().filter_map(close).collect();
-    found.sort_by_key(|(breadth, _)| *breadth);
-    found
-        .into_iter()
-        .map(|(_, connection)| connection)
-        .collect()
-}
-
-/// The error for an identity that no candidate accepts.
-pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) -> Fault {
-    let mut accepted: Vec<&IdentityPattern> = candidates
-        .iter()
-        .flat_map(|connection| &connection.remote.identities)
-        .collect();
-    accepted.dedup();
-    let accepted = listed(accepted.into_iter(), ToString::to_string);
-    Fault::Unauthenticated(format!(
-        "the peer identifies itself as {identity}; we accept {accepted}"
-    ))
-}
-
 /// Checks the peer's proof of its identity against `hash`, the HASH_I or HASH_R that we computed.
 /// All candidates have the same method and, if that is it, the same pre-shared key. Cheap checks
 /// come first.
@@ -178,128 +120,44 @@ pub(super) fn check(
     let first = accepting
         .first()
         .ok_or_else(|| unaccepted(&claimed, candidates))?;
-    let (connection, identity, certified) = match &first.remote.method {
+    match &first.remote.method {
         RemoteMethod::PresharedKey(_) => {
             if !is_equal(parts.hash.unwrap_or_default(), hash.as_ref()) {
                 return Err(wrong_key());
             }
-            let patterns = &first.remote.identities;
-            let peer = Peer::of_preshared_key(&first.name, &claimed, patterns);
-            (first, peer, None)
+            Ok(proven_by_key(first, &claimed))
         }
         RemoteMethod::Signature(_) => {
-            let (connection, names, certified) =
-                check_signature(&accepting, &claimed, parts, hash, calendar, work)?;
-            let peer = Peer::of_certificate(&connection.name, &claimed, &names);
-            let peer = peer.ok_or(DropReason::AuthenticationFailed)?;
-            (connection, peer, Some(certified))
+            check_signature(&accepting, &claimed, parts, hash, calendar, work)
         }
-    };
-    Ok(Proven {
-        identity,
-        connection: Arc::clone(connection),
-        certified,
-    })
-}
-
-/// Whether two connections would derive the same SKEYID.
-pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
-    match (a, b) {
-        (None, None) => true,
-        (Some(a), Some(b)) => crypto::hash::is_equal(&a.0, &b.0),
-        _ => false,
     }
 }
 
-/// The error for a wrong pre-shared key.
-pub(super) fn wrong_key() -> Fault {
-    Fault::Unauthenticated("the pre-shared key differs".into())
-}
-
-/// Names of a certificate in an error at most. A stranger chooses how many it has.
-const MAX_NAMES_TOLD: usize = 8;
-
-/// Checks certificate, then signature. Returns the connection whose authorities issued the
-/// certificate, the certificate's names, and the parts that matter later.
-fn check_signature<'a>(
-    accepting: &'a [Arc<Connection>],
+/// Checks certificate, then signature.
+fn check_signature(
+    accepting: &[Arc<Connection>],
     identity: &Identity,
     parts: &Parts<'_>,
     hash: &Digest,
     calendar: Calendar,
     work: &mut Work,
-) -> Result<(&'a Arc<Connection>, Vec<Name>, Certified), Fault> {
-    let refused = |fault: CertFault| Fault::Unauthenticated(fault.to_string());
+) -> Result<Proven, Fault> {
     let signature = parts
         .signature
         .ok_or_else(|| Fault::Unauthenticated("the peer sent no signature".into()))?;
-    let mut chain = parts
-        .certificates
-        .iter()
-        .map(|der| Certificate::from_der(der).map_err(refused))
-        .collect::<Result<Vec<_>, _>>()?;
-    if chain.is_empty() {
-        return Err(Fault::Unauthenticated(
-            "the peer sent no certificate".into(),
-        ));
-    }
-    // The leaf should come first, but no document requires that.
-    let named = chain
-        .iter()
-        .position(|certificate| identity.proven_by(&certificate.names()).is_some());
-    let leaf = chain.remove(named.unwrap_or(0));
-    if named.is_none() {
-        let subject = leaf.subject();
-        let mut names: Vec<String> = leaf.names().iter().map(ToString::to_string).collect();
-        let more = names.len().saturating_sub(MAX_NAMES_TOLD);
-        names.truncate(MAX_NAMES_TOLD);
-        let mut names = names.join(", ");
-        if more > 0 {
-            names.push_str(&format!(" and {more} more"));
-        }
-        return Err(Fault::Unauthenticated(format!(
-            "the peer identifies itself as {identity}, which its certificate {subject} does \
-             not name; it names {names}"
-        )));
-    }
-    let (connection, verified) = verify(accepting, &leaf, &chain, calendar).map_err(refused)?;
+    let trusted = trusted(
+        LeafKeys::RsaOnly,
+        accepting,
+        identity,
+        &parts.certificates,
+        calendar,
+    )?;
     let wrong = |fault: crypto::rsa::RsaFault| {
         Fault::Unauthenticated(format!("the signature of {identity} is wrong: {fault}"))
     };
-    let key = PublicKey::from_spki(&verified.spki).map_err(wrong)?;
+    let key = PublicKey::from_spki(&trusted.verified.spki).map_err(wrong)?;
     work.count(Task::Verify(key.bits()), 0);
     key.verify_bare(hash.as_ref(), signature).map_err(wrong)?;
-    let certified = Certified {
-        not_after: verified.not_after,
-        path: verified.path,
-    };
-    Ok((connection, verified.names, certified))
-}
-
-/// The first connection that trusts the issuer of a certificate. If one trusts the issuer but
-/// refuses the certificate, as revoked or expired, its error counts; if none trusts the issuer,
-/// that of the closest connection.
-fn verify<'a>(
-    accepting: &'a [Arc<Connection>],
-    leaf: &Certificate,
-    chain: &[Certificate],
-    calendar: Calendar,
-) -> Result<(&'a Arc<Connection>, CertificateVerified), CertFault> {
-    let mut stranger = None;
-    for connection in accepting {
-        let RemoteMethod::Signature(store) = &connection.remote.method else {
-            continue;
-        };
-        match store.verify(leaf, chain, calendar.0) {
-            Ok(verified) => return Ok((connection, verified)),
-            Err(
-                fault @ (CertFault::UnknownAuthority { .. }
-                | CertFault::BadSignature { .. }
-                | CertFault::NotPinned { .. }),
-            ) => drop(stranger.get_or_insert(fault)),
-            Err(fault) => return Err(fault),
-        }
-    }
-    let subject = leaf.subject();
-    Err(stranger.unwrap_or(CertFault::NotPinned { subject }))
+    let proven = trusted.proven(identity);
+    Ok(proven.ok_or(DropReason::AuthenticationFailed)?)
 }

@@ -473,6 +473,7 @@ impl Core {
         Sent {
             path: self.path,
             message,
+            more: Vec::new(),
             step,
             payloads,
             may_fragment: self.peer.fragmentation && self.connection().fragments,

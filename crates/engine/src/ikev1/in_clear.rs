@@ -139,6 +139,7 @@ pub(super) fn notification_in_clear(
         path,
         payloads: names_of(core::slice::from_ref(&notify)),
         message: write(cookies, notify, random.u32().max(1)),
+        more: Vec::new(),
         step: Step::Informational,
         may_fragment: false,
     }

@@ -3,9 +3,8 @@
 use wire::isakmp::{Identification, Located, Notify, Payload, SaPayload};
 
 use crate::counters::DropReason;
+use crate::ike::auth::MAX_CERTIFICATES;
 
-/// Certificates that are read at most.
-const MAX_CERTIFICATES: usize = 8;
 /// Certificate requests that are remembered at most.
 const MAX_REQUESTS: usize = 32;
 

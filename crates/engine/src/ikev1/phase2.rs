@@ -36,6 +36,7 @@ pub(super) fn sealed(
     Sent {
         path: sa.path,
         message,
+        more: Vec::new(),
         step: label.step,
         payloads: if names.is_empty() {
             "HASH".into()

@@ -14,6 +14,7 @@ use wire::isakmp::phase2::life;
 use wire::isakmp::{Attribute, Notify, Proposal, ProtocolId, SaPayload, Transform};
 
 use super::foreign;
+use crate::ike::auth::listed;
 use crate::ike::{Fault, Refusal};
 use crate::suite::IkeSuite;
 use crate::time::Duration;
@@ -40,8 +41,6 @@ pub(super) struct Choice {
     pub(super) reply: SaPayload,
 }
 
-/// Transforms, methods or identities that a failure text names at most.
-const MAX_NAMED: usize = 12;
 /// Shorter lifetimes are a misunderstanding.
 const MIN_LIFETIME_S: u64 = 60;
 
@@ -317,18 +316,6 @@ fn transform_words(transform: &Transform) -> String {
         (words, missing) if words.is_empty() => format!("a suite without {missing}"),
         (words, missing) => format!("{words} without {missing}"),
     }
-}
-
-/// "a, b, c and 4 more". Items beyond the limit are not converted to words.
-pub(super) fn listed<T>(mut all: impl Iterator<Item = T>, word: impl Fn(T) -> String) -> String {
-    let named: Vec<String> = all.by_ref().take(MAX_NAMED).map(word).collect();
-    let mut text = named.join(", ");
-    match all.count() {
-        0 if text.is_empty() => text.push_str("nothing"),
-        0 => {}
-        rest => text.push_str(&format!(" and {rest} more")),
-    }
-    text
 }
 
 const METHODS: [u16; 2] = [

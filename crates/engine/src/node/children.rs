@@ -4,6 +4,7 @@
 
 mod claims;
 mod crossing;
+mod first;
 mod negotiate;
 mod queue;
 mod refused;
@@ -28,6 +29,8 @@ use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
+use selectors::Traffic;
+pub(super) use selectors::listed;
 pub(super) use table::Children;
 use table::SpiUse;
 use takeover::Takeover;
@@ -48,9 +51,9 @@ pub(super) struct ChildEntry {
     pub(super) session: Option<SessionId>,
     /// We initiate and renew it; otherwise the peer does.
     pub(super) is_ours: bool,
-    /// The selector that we request; `None`: our inner or own address.
-    pub(super) local: Option<TrafficSelector>,
-    pub(super) remote: Option<TrafficSelector>,
+    /// The selectors that we request; none: our inner or own address.
+    pub(super) local: Vec<TrafficSelector>,
+    pub(super) remote: Vec<TrafficSelector>,
     pub(super) current: Option<Pair>,
     /// PFS groups that the peer has refused since the child was last agreed on.
     refused: Vec<Option<Group>>,
@@ -66,7 +69,7 @@ pub(super) struct ChildEntry {
 }
 
 /// A pair of SAs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) since: Instant,
     /// When its quick mode was started or answered, and who started it.
@@ -79,8 +82,8 @@ pub(super) struct Pair {
     pub(super) suite: EspSuite,
     pub(super) mode: Mode,
     pub(super) is_udp_encapsulated: bool,
-    pub(super) local: TrafficSelector,
-    pub(super) remote: TrafficSelector,
+    pub(super) local: Arc<[TrafficSelector]>,
+    pub(super) remote: Arc<[TrafficSelector]>,
 }
 
 impl ChildEntry {
@@ -88,10 +91,15 @@ impl ChildEntry {
         &self.connection.children[self.index]
     }
 
+    /// It is renewed then.
+    pub(super) fn renew_by(&mut self, at: Instant) {
+        self.rekey_at = Some(at);
+    }
+
     /// Every pair with SAs in the planes.
-    fn pairs(&self) -> impl Iterator<Item = Pair> {
-        let old = self.old.iter().map(|(pair, _)| *pair);
-        self.current.into_iter().chain(old)
+    fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        let old = self.old.iter().map(|(pair, _)| pair);
+        self.current.iter().chain(old)
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -125,9 +133,9 @@ impl Node {
         let entry = self.children.get(&child);
         let is_half_agreed = || {
             let mut exchanges = self.sessions.values().flat_map(|it| it.ike.exchanges());
-            exchanges.any(|it| !it.is_done() && (it.child(), it.spi()) == (child, spi))
+            exchanges.any(|it| !it.is_done && (it.child, it.spi) == (child, spi))
         };
-        entry.is_some_and(|entry| entry.pairs().any(|pair| is_in(&pair)))
+        entry.is_some_and(|entry| entry.pairs().any(is_in))
             || (direction == Direction::Inbound && is_half_agreed())
     }
 
@@ -136,7 +144,7 @@ impl Node {
         connection: &Arc<Connection>,
         index: usize,
         is_ours: bool,
-        selectors: (Option<TrafficSelector>, Option<TrafficSelector>),
+        selectors: Traffic,
     ) -> ChildId {
         self.children.add(|id| ChildEntry {
             id,
@@ -155,6 +163,10 @@ impl Node {
             expire_at: None,
             armed: None,
         })
+    }
+
+    fn is_v2(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|it| it.ike.is_v2())
     }
 
     /// Renews a child under its session, if that is established.
@@ -182,8 +194,10 @@ impl Node {
             self.take_over(child);
         }
         for (pair, _) in over {
-            if is_ours && let Some(session) = session {
-                self.send_delete(session, &pair);
+            if let Some(session) = session
+                && (is_ours || self.is_v2(session))
+            {
+                self.send_delete(session, &pair, now);
             }
             self.remove_pair(child, &pair);
         }
@@ -210,14 +224,17 @@ impl Node {
                 .old
                 .iter()
                 .filter(|p| is_old(p))
-                .map(|p| p.0)
+                .map(|p| p.0.clone())
                 .collect();
             entry.old.retain(|pair| !is_old(pair));
-            let current = entry.current;
+            let current = entry.current.as_ref();
             let is_current = current.is_some_and(|pair| spis.contains(&pair.spi_out));
             // strongSwan names our SPI if it could not install its SAs (RFC 2408 §3.15 says the
             // sender's), and would fail again at once.
-            let is_taken_back = current.is_some_and(|pair| spis.contains(&pair.spi_in));
+            let is_taken_back = entry
+                .current
+                .as_ref()
+                .is_some_and(|pair| spis.contains(&pair.spi_in));
             if !gone.is_empty() {
                 self.take_over(child);
                 self.arm_child(child);
@@ -291,7 +308,7 @@ impl Node {
         };
         for pair in &pairs {
             if let (true, Some(session)) = (tells_peer, session) {
-                self.send_delete(session, pair);
+                self.send_delete(session, pair, now);
             }
             self.remove_pair(child, pair);
         }
@@ -309,7 +326,7 @@ impl Node {
     }
 
     /// Removes a child with its last SA, unless a station waits for it.
-    fn drop_unused_child(&mut self, child: ChildId) {
+    pub(super) fn drop_unused_child(&mut self, child: ChildId) {
         if self.children.is_up(child) || self.stations.of_child(child).is_some() {
             return;
         }
@@ -333,7 +350,7 @@ impl Node {
         }
     }
 
-    fn send_delete(&mut self, id: SessionId, pair: &Pair) {
+    fn send_delete(&mut self, id: SessionId, pair: &Pair, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -341,13 +358,13 @@ impl Node {
         let mut out = Outbox::default();
         session
             .ike
-            .delete_child(protocol, pair.spi_in, random, &mut out);
+            .delete_child(protocol, pair.spi_in, random, now, &mut out);
         self.flush(Some(id), out);
     }
 
     /// Cleans up after a quick mode that failed. A responder's inbound SA was installed with
     /// message 2.
-    fn undo_exchange(&mut self, child: ChildId, spi: u32) {
+    pub(super) fn undo_exchange(&mut self, child: ChildId, spi: u32) {
         if self.stations.of_child(child).is_none() {
             self.outputs.outbound(OutboundChange::Forget(child));
         }
@@ -407,7 +424,7 @@ impl Node {
         }
     }
 
-    fn arm_child(&mut self, child: ChildId) {
+    pub(super) fn arm_child(&mut self, child: ChildId) {
         if let Some(entry) = self.children.get_mut(&child) {
             let deadline = entry.deadline();
             self.timers

@@ -96,7 +96,7 @@ impl Node {
         };
         let name = connection.name.clone();
         let mut out = Outbox::default();
-        session.ike.supersede(&mut self.random, &mut out);
+        session.ike.supersede(&mut self.random, now, &mut out);
         self.flush(Some(old), out);
         if self.duplicates.turn(&peer, places, now) {
             let has_certificate = peer.has_certificate();

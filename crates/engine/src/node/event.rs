@@ -34,6 +34,8 @@ pub enum Event {
     IkeEstablished {
         /// Connection.
         connection: String,
+        /// Of IKE: 1 or 2.
+        version: u8,
         /// Peer's identity as text.
         peer: String,
         /// Suite in proposal words.

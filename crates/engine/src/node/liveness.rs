@@ -3,12 +3,12 @@
 
 mod unheard;
 
+use super::ike::Ike;
 use super::proof::JUMP;
 use super::session_id::SessionId;
 use super::{EndCause, Node, Output};
 use crate::config::{Connection, Encapsulation};
 use crate::ike::Outbox;
-use crate::ikev1::session::Session as Ike;
 use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
 use unheard::Unheard;
@@ -215,7 +215,15 @@ impl Node {
         let number = liveness.next_number(first_number, gap);
         liveness.ask_at = Some(now + DPD_INTERVAL);
         let mut out = Outbox::default();
-        let octets = session.ike.probe(exchange, number, &mut out);
+        let numbers = (exchange, number);
+        let random = &mut self.random;
+        let Some((number, octets)) = session.ike.probe(numbers, random, now, &mut out) else {
+            // Another request is open: its answer is the sign of life.
+            liveness.unanswered_since.get_or_insert(now);
+            self.flush(Some(id), out);
+            self.arm_session(id);
+            return None;
+        };
         let may_go = match &mut session.unproven {
             Some(unproven) => unproven.may_ask(number, octets),
             None => true,

@@ -1,6 +1,7 @@
 //! Received datagrams: marker, fragments, their session, and the resulting facts.
 
 use super::half_open::{Room, Slot};
+use super::ike::Ike;
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{Session, Stage};
 use super::session_id::SessionId;
@@ -10,7 +11,7 @@ use crate::ike::{Complaint, Fact, Fault, Lease, Notification, Outbox, Terms, Wan
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
-use crate::ikev1::session::{About, Means, Session as Ike};
+use crate::ikev1::session::{About, Means, Session as Ikev1};
 use crate::sa::{Path, Via};
 use crate::time::Instant;
 use wire::esp::NON_ESP_MARKER;
@@ -25,7 +26,7 @@ impl Node {
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);
         };
-        if self.takes_later_version(path, message, now) {
+        if self.takes_ikev2(path, message, now) || self.takes_later_version(path, message, now) {
             return;
         }
         let message = match Message::parse(message) {
@@ -94,7 +95,8 @@ impl Node {
         if message.kind() == Kind::Unknown {
             return self.drops.count(DropReason::UnsupportedExchange);
         }
-        if !self.sessions[&id].ike.is_phase1(message) {
+        let ike = self.sessions[&id].ike.v1();
+        if !ike.is_some_and(|ike| ike.is_phase1(message)) {
             return self.on_fact(id, path, message, now);
         }
         if message.kind() == Kind::Informational && !is_established {
@@ -119,13 +121,14 @@ impl Node {
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
-        let candidates = self.config.between(path);
+        let mut candidates = self.config.between(path);
+        candidates.retain(|it| it.version.has_v1());
         if candidates.is_empty() || self.is_stopping {
             return self.drops.count(DropReason::NoConnection);
         }
         let mut out = Outbox::default();
         let (decoys, random) = (&self.decoys, &mut self.random);
-        let begun = Ike::respond(&candidates, decoys, path, message, random, now, &mut out);
+        let begun = Ikev1::respond(&candidates, decoys, path, message, random, now, &mut out);
         match begun {
             Ok(mut ike) => {
                 ike.give_up_at(now + self.config.limits.half_open_lifetime);
@@ -134,7 +137,7 @@ impl Node {
                 }
                 let slot = Slot::new(share, address, now);
                 let stage = Stage::HalfOpen(Box::new(slot));
-                let mut session = Session::new(ike, stage, now);
+                let mut session = Session::new(Ike::V1(ike), stage, now);
                 session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
                 let id = self.sessions.add(session);
                 self.half_open.begin(id, slot);
@@ -154,7 +157,7 @@ impl Node {
     }
 
     /// A half-open exchange is dropped for a newer one.
-    fn make_room(&mut self, oldest: SessionId, now: Instant) {
+    pub(super) fn make_room(&mut self, oldest: SessionId, now: Instant) {
         self.drops.count(DropReason::TooManyHalfOpen);
         self.close_session(oldest, EndCause::HalfOpenLimit, false, now);
     }
@@ -163,7 +166,9 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let ike = &mut session.ike;
+        let Some(ike) = session.ike.v1_mut() else {
+            return;
+        };
         let room = match &session.stage {
             Stage::HalfOpen(slot)
                 if ike.has_phase1() && !slot.is_proven() && !ike.is_aggressive() =>
@@ -225,7 +230,10 @@ impl Node {
             exchanges_max: self.config.limits.quick_modes,
         };
         let mut out = session.ike.outbox();
-        let fact = session.ike.on_message(path, message, terms, now, &mut out);
+        let Some(ike) = session.ike.v1_mut() else {
+            return;
+        };
+        let fact = ike.on_message(path, message, terms, now, &mut out);
         // When a child is agreed, the planes get it before our last message leaves.
         if !matches!(fact, Fact::Child(_)) {
             self.flush(Some(id), core::mem::take(&mut out));
@@ -259,13 +267,19 @@ impl Node {
             }
             Fact::Unread(child, spi) => self.wait_for_reader(child, spi, now),
             Fact::Told(exchange, notices) => self.on_notices(id, path, exchange, notices, now),
+            // Of IKEv2.
+            Fact::Heard
+            | Fact::Established(_)
+            | Fact::Renewed
+            | Fact::ChildPostponed(..)
+            | Fact::Failed(_) => {}
         }
         self.begin_waiting(id, now);
         self.arm_session(id);
     }
 
     /// The gateway has replied or pushed. Addresses that we already have change nothing.
-    fn take_lease(&mut self, id: SessionId, lease: Lease, now: Instant) {
+    pub(super) fn take_lease(&mut self, id: SessionId, lease: Lease, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -278,7 +292,13 @@ impl Node {
     }
 
     /// The peer gets its last address, one that another session of it has, or a free one.
-    fn on_asks_address(&mut self, id: SessionId, path: Path, wanted: &Wanted, now: Instant) {
+    pub(super) fn on_asks_address(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        wanted: &Wanted,
+        now: Instant,
+    ) {
         let session = &self.sessions[&id];
         let (Some(peer), Some(connection)) = (
             session.ike.identity().cloned(),
@@ -337,7 +357,7 @@ impl Node {
             [Notification::AreYouThere(_) | Notification::IAmHere(_)] => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
-            _ if session.ike.has_seen(exchange) => {
+            _ if session.ike.v1().is_some_and(|ike| ike.has_seen(exchange)) => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
             _ => self.remember(id, exchange),
@@ -363,12 +383,15 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if !session.ike.takes_complaint() {
+        let connection = session.connection_name();
+        let Some(ike) = session.ike.v1_mut() else {
+            return;
+        };
+        if !ike.takes_complaint() {
             return self.drops.count(DropReason::UnexpectedMessage);
         }
-        let connection = session.connection_name();
         let complaint = said.words();
-        let offered = session.ike.offered().filter(|_| said.is_about_us());
+        let offered = ike.offered().filter(|_| said.is_about_us());
         let complaint = match offered {
             Some(offered) => format!("{complaint}; {offered}"),
             None => complaint,
@@ -380,12 +403,15 @@ impl Node {
         });
     }
 
-    fn on_peer_notice(&mut self, id: SessionId, notice: Notification, now: Instant) {
+    pub(super) fn on_peer_notice(&mut self, id: SessionId, notice: Notification, now: Instant) {
         match notice {
             Notification::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
             Notification::DeletedIke => {
                 self.station_ousted(id, false, now);
-                self.hand_over(id, now);
+                // In IKEv2 the children end with their IKE SA (RFC 7296 §1.4.1).
+                if self.sessions.get(&id).is_some_and(|it| !it.ike.is_v2()) {
+                    self.hand_over(id, now);
+                }
                 self.close_session(id, EndCause::DeletedByPeer, false, now);
             }
             Notification::InitialContact => self.peer_restarted(id, now),
@@ -441,8 +467,9 @@ impl Node {
     /// Marks an exchange number of the peer as used.
     fn remember(&mut self, id: SessionId, exchange: u32) {
         let mut out = Outbox::default();
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.ike.remember(exchange, &mut out);
+        let session = self.sessions.get_mut(&id);
+        if let Some(ike) = session.and_then(|it| it.ike.v1_mut()) {
+            ike.remember(exchange, &mut out);
         }
         self.flush(Some(id), out);
     }

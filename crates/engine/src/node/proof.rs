@@ -207,7 +207,7 @@ impl Node {
             return;
         }
         let first = session.held.children.first().copied();
-        let begun: Vec<u32> = session.ike.own_exchanges().collect();
+        let begun: Vec<u32> = session.ike.own_exchanges();
         if let Some(child) = first.filter(|_| !is_asked) {
             self.rekey_child(child, now);
         }
@@ -216,6 +216,7 @@ impl Node {
             let new = session
                 .ike
                 .own_exchanges()
+                .into_iter()
                 .find(|exchange| !begun.contains(exchange));
             if let (Some(unproven), Some(new)) = (session.unproven.as_mut(), new) {
                 unproven.exchange = Some(new);

@@ -7,6 +7,7 @@ mod stage;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::ike::Ike;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
 use super::session_id::SessionId;
@@ -18,7 +19,6 @@ use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::{Fault, Lease, Outbox, Role, Spi, Wear};
 use crate::ikev1::fragments;
-use crate::ikev1::session::Session as Ike;
 use crate::sa::{ChildId, Path, Via};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
@@ -43,6 +43,10 @@ pub(super) struct Session {
     /// The peer has moved and has not yet answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
     pub(super) asked_small: Option<Box<SmallQuestion>>,
+    /// IKEv2: the child that we ask for with our authentication, and our SPI.
+    pub(super) first_child: Option<(ChildId, u32)>,
+    /// Our SPIs by which messages find it.
+    pub(super) spis: Vec<Spi>,
     armed: Option<Instant>,
 }
 
@@ -104,6 +108,8 @@ impl Session {
             liveness: Liveness::new(now),
             unproven: None,
             asked_small: None,
+            first_child: None,
+            spis: Vec::new(),
             armed: None,
         }
     }
@@ -193,6 +199,27 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Its lifetime, from now on.
+    fn tenure(&self, connection: &Connection, now: Instant) -> Tenure {
+        let lifetime = Duration::from_secs(self.ike.lifetime_s());
+        let (own, margin) = (connection.lifetime, connection.rekey_margin);
+        let rekey_at = now + renewal(lifetime, own, margin, self.ike.role());
+        Tenure {
+            rule: Rule::Current(Some(rekey_at)),
+            end: End::At(now + lifetime),
+        }
+    }
+
+    /// Its lifetime begins again.
+    pub(super) fn begin_tenure(&mut self, connection: &Connection, now: Instant) {
+        let new = self.tenure(connection, now);
+        if let Stage::Established(_, tenure) = &mut self.stage {
+            *tenure = new;
+        }
+    }
+}
+
 impl Node {
     /// Rearms the session's timer. Call it after every change of its deadlines.
     pub(super) fn arm_session(&mut self, id: SessionId) {
@@ -235,11 +262,12 @@ impl Node {
         for sent in outbox.messages {
             self.next_fragment_id = self.next_fragment_id.wrapping_add(1).max(1);
             let message_id = sent.message_id();
-            let parts = if sent.may_fragment {
+            let mut parts = if sent.may_fragment {
                 fragments::split(sent.message, self.next_fragment_id)
             } else {
                 vec![sent.message]
             };
+            parts.extend(sent.more);
             let datagrams: Vec<Vec<u8>> = parts
                 .into_iter()
                 .map(|part| with_marker(sent.path, part))
@@ -280,34 +308,27 @@ impl Node {
         if !connection.has_room_at(path.remote.ip()) {
             return self.refuse_address(id, &connection, now);
         }
-        let lifetime = core::time::Duration::from_secs(session.ike.lifetime_s());
-        let (own, margin) = (connection.lifetime, connection.rekey_margin);
-        let role = session.ike.role();
-        let rekey_at = now + renewal(lifetime, own, margin, role);
-        let tenure = Tenure {
-            rule: Rule::Current(Some(rekey_at)),
-            end: End::At(now + lifetime),
-        };
-        if role == Role::Responder {
+        let tenure = session.tenure(&connection, now);
+        if session.ike.role() == Role::Responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
         }
         session.liveness.establish(&connection, &session.ike, now);
-        let (Some(identity), Some(suite), Some(key)) = (
-            session.ike.identity().cloned(),
-            session.ike.suite(),
-            session.ike.cipher_key().cloned(),
-        ) else {
+        let key = session.ike.cipher_key().cloned();
+        let (Some(identity), Some((suite, _))) =
+            (session.ike.identity().cloned(), session.ike.suite())
+        else {
             return;
         };
         let nat = session.ike.nat();
         let event = Event::IkeEstablished {
             connection: connection.name.clone(),
+            version: session.ike.version(),
             peer: identity.to_string(),
-            suite: suite.to_string(),
+            suite,
             path,
             nat: (nat.is_local, nat.is_remote),
         };
-        let key = Output::IkeKey(session.ike.spis(), key);
+        let key = key.map(|key| Output::IkeKey(session.ike.spis(), key));
         let is_first_contact = session.ike.is_initial_contact();
         let before = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
         let purpose = match before {
@@ -322,7 +343,9 @@ impl Node {
         self.outputs.blame(Some(identity.clone()));
         self.sessions.enter(id, identity);
         self.outputs.tell(event);
-        self.outputs.push(key);
+        if let Some(key) = key {
+            self.outputs.push(key);
+        }
         self.settle_predecessors(id, purpose, is_first_contact, now);
         self.station_established(id, purpose, now);
         self.begin_waiting(id, now);
@@ -364,18 +387,21 @@ impl Node {
         for child in children {
             self.close_child(child, cause.clone(), tells_peer, now);
         }
-        let pending = self.sessions[&id].ike.exchanges().iter();
-        let pending: Vec<(ChildId, bool)> = pending.map(|it| (it.child(), it.is_asked())).collect();
+        let pending = self.sessions[&id].ike.exchanges().into_iter();
+        let pending: Vec<(ChildId, bool)> = pending.map(|it| (it.child, it.is_asked)).collect();
         for (child, _) in &pending {
             self.abandon_child(id, *child);
         }
+        self.abandon_first_child(id);
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
         let Some(mut session) = self.sessions.remove(id) else {
             return;
         };
         if tells_peer && session.ike.is_established() {
             let mut out = Outbox::default();
-            session.ike.delete(exchange, &mut out);
+            session
+                .ike
+                .delete(exchange, &mut self.random, now, &mut out);
             self.flush(None, out);
         }
         self.give_up(id, &session, now);
@@ -443,13 +469,14 @@ impl Node {
             return;
         };
         let mut out = Outbox::default();
-        let result = session.ike.on_deadline(now, &mut out);
+        let result = session.ike.on_deadline(&mut self.random, now, &mut out);
         self.flush(Some(id), out);
         match result {
             Ok(true) => self.sessions.forget_first_message(id),
             Ok(false) => {}
             Err(fault) => return self.fail_session(id, &fault, now),
         }
+        self.forget_overtaken(id, now);
         self.fire_children(id, now);
         self.begin_waiting(id, now);
         let Some(session) = self.sessions.get(&id) else {
@@ -465,6 +492,7 @@ impl Node {
         }
         self.check_proof(id, now);
         self.check_liveness(id, now);
+        self.sessions.rename(id);
         self.arm_session(id);
     }
 

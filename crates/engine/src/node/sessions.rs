@@ -24,14 +24,17 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn add(&mut self, session: Session) -> SessionId {
+    pub(super) fn add(&mut self, mut session: Session) -> SessionId {
         // Strangers start many sessions: numbers wrap around, and some are in use.
         while self.by_id.contains_key(&SessionId(self.next)) {
             self.next = self.next.wrapping_add(1);
         }
         let id = SessionId(self.next);
         self.next = self.next.wrapping_add(1);
-        self.by_spi.insert(session.ike.own_spi(), id);
+        session.spis = session.ike.own_spis();
+        for spi in &session.spis {
+            self.by_spi.insert(*spi, id);
+        }
         if let Some(first) = &session.first_message {
             self.by_first_message.insert(**first, id);
         }
@@ -42,7 +45,9 @@ impl Sessions {
     /// Removes a session and all its names.
     pub(super) fn remove(&mut self, id: SessionId) -> Option<Box<Session>> {
         let session = self.by_id.remove(&id)?;
-        self.by_spi.remove(&session.ike.own_spi());
+        for spi in &session.spis {
+            self.by_spi.remove(spi);
+        }
         if let Some(first) = &session.first_message {
             self.by_first_message.remove(&**first);
         }
@@ -94,11 +99,37 @@ impl Sessions {
         wanted.map(|(id, _)| id).collect()
     }
 
-    /// The session of a message, by our SPI in it.
+    /// Its IKE SA was renewed, or an old one is over: it is found by other SPIs.
+    pub(super) fn rename(&mut self, id: SessionId) {
+        let Some(session) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        if !session.ike.is_v2() {
+            return;
+        }
+        let spis = session.ike.own_spis();
+        if spis == session.spis {
+            return;
+        }
+        for former in core::mem::replace(&mut session.spis, spis) {
+            self.by_spi.remove(&former);
+        }
+        for spi in &session.spis {
+            self.by_spi.insert(*spi, id);
+        }
+    }
+
+    /// The session that has this SPI of ours.
+    pub(super) fn of_own_spi(&self, spi: Spi) -> Option<SessionId> {
+        self.by_spi.get(&spi).copied()
+    }
+
+    /// The session of a message of IKEv1, by our SPI in it.
     pub(super) fn named(&self, spis: Spis) -> Option<SessionId> {
         let by = |spi: &Spi, role: Role| {
             let id = *self.by_spi.get(spi)?;
-            (self.get(&id)?.ike.role() == role).then_some(id)
+            let ike = &self.get(&id)?.ike;
+            (ike.role() == role && !ike.is_v2()).then_some(id)
         };
         by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
     }

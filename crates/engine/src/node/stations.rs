@@ -13,19 +13,19 @@ mod table;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use self::children::selector_pairs;
+use self::children::selectors_of;
 use self::ousted::Ousted;
 use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
+use super::ike::{Ike, Start as Beginning};
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::ways::{Followed, Way};
 use super::{EndCause, Event, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
-use crate::ike::Lease;
-use crate::ikev1::session::{Exchange, Session as Ike};
+use crate::ike::{FirstChild, Lease, Outbox};
 use crate::plane::OutboundChange;
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
@@ -122,7 +122,7 @@ impl Node {
     pub(super) fn open_station(&mut self, connection: Arc<Connection>, now: Instant) {
         let mut children = Vec::new();
         for (index, child) in connection.children.iter().enumerate() {
-            for selectors in selector_pairs(child) {
+            for selectors in selectors_of(&connection, child) {
                 let id = self.add_child(&connection, index, true, selectors);
                 children.push(id);
                 self.expect(id);
@@ -225,6 +225,12 @@ impl Node {
             return;
         };
         session.stage.renew_at(None);
+        if let Some(ike) = session.ike.v2_mut() {
+            let mut out = Outbox::over(ike.round_trip());
+            ike.renew(&mut self.random, now, &mut out);
+            self.flush(Some(id), out);
+            return self.arm_session(id);
+        }
         if is_under_way {
             return;
         }
@@ -254,19 +260,44 @@ impl Node {
         let renewed = renewed.filter(|old| old.path().remote.ip() == path.remote.ip());
         let round_trip = renewed.map(|old| old.ike.round_trip()).unwrap_or_default();
         let is_first_contact = !is_renewal && !self.has_contact(&connection, path);
-        let (ike, out) = Ike::initiate(
-            connection.clone(),
+        let (had, child) = self.wishes(&connection, path);
+        let first_child = child.as_ref().map(|it| (it.child, it.spi));
+        let beginning = Beginning {
+            connection: connection.clone(),
             path,
             is_first_contact,
             round_trip,
-            &mut self.random,
-            now,
-        );
+            had,
+            child,
+        };
+        let (ike, out) = Ike::initiate(beginning, &mut self.random, now);
         let stage = Stage::Begun(connection, purpose);
-        let id = self.sessions.add(Session::new(ike, stage, now));
+        let mut session = Session::new(ike, stage, now);
+        session.first_child = first_child;
+        let id = self.sessions.add(session);
         self.flush(Some(id), out);
         self.arm_session(id);
         id
+    }
+
+    /// What a station of IKEv2 asks for with its authentication: its former addresses, and its
+    /// first child.
+    fn wishes(
+        &mut self,
+        connection: &Arc<Connection>,
+        path: Path,
+    ) -> (Vec<IpAddr>, Option<FirstChild>) {
+        if !connection.version.has_v2() {
+            return (Vec::new(), None);
+        }
+        let is_it = |it: &&Station| !it.is_retired && Arc::ptr_eq(&it.connection, connection);
+        let station = self.stations.iter().find(is_it);
+        let Some((had, first)) = station.map(|it| (it.had.clone(), it.children.first().copied()))
+        else {
+            return (Vec::new(), None);
+        };
+        let child = first.and_then(|first| self.first_child(connection, path, first));
+        (had, child)
     }
 
     /// Phase 1 of a session is done.
@@ -360,7 +391,7 @@ impl Node {
             return;
         };
         let is_under_way =
-            session.has_waiting() || session.ike.exchanges().iter().any(Exchange::is_asked);
+            session.has_waiting() || session.ike.exchanges().iter().any(|it| it.is_asked);
         let begins = begins_at_once(station.connection.start);
         match station.state {
             // Nothing is up: the session alone is useless.

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use super::Node;
-use super::children::protocol_name;
+use super::children::{listed, protocol_name};
 use super::session::Session;
 use super::stations::{State, Station};
+use crate::config::Version;
 use crate::identity::Identity;
 use crate::ike::Role;
 use crate::sa::{Mode, Path};
@@ -30,6 +31,8 @@ pub struct Status {
 pub struct ConnectionStatus {
     /// Its key in the file.
     pub name: String,
+    /// Which versions of IKE it speaks.
+    pub version: Version,
     /// How far it is.
     pub state: ConnectionState,
     /// Whether the file permits insecure algorithms.
@@ -75,6 +78,8 @@ pub struct SessionStatus {
     pub home: Path,
     /// Our role.
     pub role: Role,
+    /// Of IKE: 1 or 2.
+    pub version: u8,
     /// In proposal words; empty while half open.
     pub suite: String,
     /// Whether the suite is legacy.
@@ -151,6 +156,7 @@ impl Node {
             let is_established = sessions.iter().any(|it| !it.children.is_empty());
             ConnectionStatus {
                 name: connection.name.clone(),
+                version: connection.version,
                 state: match (is_established, station) {
                     (true, _) => ConnectionState::Established,
                     (false, None) => ConnectionState::Listening,
@@ -172,7 +178,7 @@ impl Node {
         Status {
             connections: connections.collect(),
             half_open: self.half_open.total(),
-            fragment_octets: self.assembly.octets(),
+            fragment_octets: self.assembly.octets() + self.fragments_of_ikev2(),
             pools: pools.collect(),
         }
     }
@@ -184,11 +190,19 @@ impl Node {
         let entries = children.filter_map(|child| self.children.get(child));
         let missing = entries.filter(|entry| entry.current.is_none());
         missing
-            .map(|entry| match entry.remote {
-                Some(remote) => format!("{} to {remote}", entry.child().name),
-                None => entry.child().name.clone(),
+            .map(|entry| match entry.remote.is_empty() {
+                false => format!("{} to {}", entry.child().name, listed(&entry.remote)),
+                true => entry.child().name.clone(),
             })
             .collect()
+    }
+
+    /// Octets of authentic fragments that wait for the rest of their message.
+    fn fragments_of_ikev2(&self) -> usize {
+        self.sessions
+            .values()
+            .map(|it| it.ike.fragment_octets())
+            .sum()
     }
 
     /// How many sessions are established.
@@ -203,7 +217,7 @@ impl Node {
         let (ike, nat) = (&session.ike, session.ike.nat());
         let children = session.held.children.iter().filter_map(|child| {
             let entry = self.children.get(child)?;
-            let pair = entry.current?;
+            let pair = entry.current.as_ref()?;
             Some(ChildStatus {
                 name: entry.child().name.clone(),
                 id: entry.id,
@@ -214,8 +228,8 @@ impl Node {
                 protocol: protocol_name(pair.suite.protocol),
                 mode: pair.mode,
                 is_udp_encapsulated: pair.is_udp_encapsulated,
-                local: pair.local.to_string(),
-                remote: pair.remote.to_string(),
+                local: listed(&pair.local),
+                remote: listed(&pair.remote),
                 pool_address: entry.pool_address,
                 age: now.since(pair.since),
             })
@@ -225,10 +239,11 @@ impl Node {
             path: session.path(),
             home: session.home(),
             role: ike.role(),
-            suite: ike.suite().map(|it| it.to_string()).unwrap_or_default(),
+            version: ike.version(),
+            suite: ike.suite().map(|(words, _)| words).unwrap_or_default(),
             is_legacy: ike
                 .suite()
-                .is_some_and(|it| it.standing() == Standing::Legacy),
+                .is_some_and(|(_, standing)| standing == Standing::Legacy),
             nat: (nat.is_local, nat.is_remote),
             age: ike.since().map(|since| now.since(since)),
             inner: session

@@ -11,6 +11,7 @@ mod follow;
 mod groups;
 mod heirs;
 mod identities;
+mod ikev2;
 mod layers;
 mod leases;
 mod moves;
@@ -365,8 +366,8 @@ fn an_answer_of_ours_that_the_peer_refuses_is_taken_back() {
     world.run(Duration::from_millis(100));
     assert_eq!(world.ends[1].seen.inbound.len(), 2);
     let session = world.ends[1].node.sessions.values().next().expect("one");
-    let pending = session.ike.exchanges().iter().find(|it| !it.is_done());
-    let spi = pending.expect("an exchange").spi();
+    let pending = session.ike.exchanges().into_iter().find(|it| !it.is_done);
+    let spi = pending.expect("an exchange").spi;
     let refuse = |world: &mut World, spi: u32, id: u32| {
         let session = world.ends[0].node.sessions.values().next().expect("one");
         let sa = session.ike.sa().expect("established");
@@ -843,7 +844,9 @@ fn renewed_by(world: &mut World, end: usize) -> (u32, u32) {
         world.ends[1 - end].count(|e| matches!(e, Event::ChildEstablished { is_rekey: true, .. }));
     assert_eq!(renewals, 1);
     let new = world.ends[end].node.children.values().next();
-    let new = new.and_then(|child| child.current).expect("a pair");
+    let new = new
+        .and_then(|child| child.current.as_ref())
+        .expect("a pair");
     (old, new.spi_in)
 }
 
@@ -855,7 +858,7 @@ fn who_answered_a_renewal_seals_anew_when_the_peer_has_done_so() {
         assert_eq!(world.sealing(1 - end), old);
         let entry = world.ends[1 - end].node.children.values().next();
         let entry = entry.expect("a child");
-        let (child, used) = (entry.id, entry.current.expect("a pair").spi_in);
+        let (child, used) = (entry.id, entry.current.as_ref().expect("a pair").spi_in);
         let spi = entry.old[0].0.spi_in;
         world.notice(1 - end, Notice::InboundUsed { child, spi });
         assert_eq!(world.sealing(1 - end), old);
@@ -877,7 +880,9 @@ fn who_began_a_renewal_seals_anew_once_the_peer_must_have_read_its_last_word() {
         renewed_by(&mut world, 0);
         assert_eq!(world.sealing(0), former);
         let entry = world.ends[0].node.children.values().next();
-        let (child, pair) = entry.map(|it| (it.id, it.current)).expect("a child");
+        let (child, pair) = entry
+            .map(|it| (it.id, it.current.as_ref()))
+            .expect("a child");
         let (spi, new) = pair.map(|it| (it.spi_in, it.spi_out)).expect("a pair");
         match is_heard {
             true => world.notice(0, Notice::InboundUsed { child, spi }),
@@ -1317,7 +1322,9 @@ fn config(is_station: bool, change: &Change) -> Config {
         } else {
             Vec::new()
         },
+        version: crate::config::Version::V1,
         is_aggressive: true,
+        ikev2_proposals: Vec::new(),
         proposals: vec!["aes128-sha256-modp2048".parse().unwrap()],
         local: LocalAuth {
             identity: fqdn(own),

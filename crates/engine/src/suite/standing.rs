@@ -41,7 +41,7 @@ pub enum Advice {
 }
 
 impl Reason {
-    const fn new(subject: &'static str, advice: Advice, section: &'static str) -> Self {
+    pub(super) const fn new(subject: &'static str, advice: Advice, section: &'static str) -> Self {
         Self {
             subject,
             advice,
@@ -67,7 +67,7 @@ impl fmt::Display for Reason {
 }
 
 impl Standing {
-    fn of(reasons: &[Reason]) -> Self {
+    pub(super) fn of(reasons: &[Reason]) -> Self {
         if reasons.is_empty() {
             Self::Current
         } else {
@@ -137,6 +137,14 @@ fn exchange_cipher_reason(cipher: Cipher) -> Option<Reason> {
         _ => return None,
     };
     Some(Reason::new(subject, advice, "RFC 8247 §2.1"))
+}
+
+/// The same for the cipher of an IKE SA of IKEv2, which may be an AEAD.
+pub(super) fn ikev2_cipher_reason(encryption: Encryption) -> Option<Reason> {
+    match encryption {
+        Encryption::Cbc(cipher) => exchange_cipher_reason(cipher),
+        _ => None,
+    }
 }
 
 fn group_reason(group: Group) -> Option<Reason> {

@@ -3,7 +3,9 @@
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
+use crypto::key_exchange::Method;
 use crypto::packet::Encryption;
+use crypto::sign::KeyKind;
 
 /// The meaning of one word.
 #[derive(Clone, Copy)]
@@ -11,7 +13,9 @@ pub(super) enum Word {
     Encryption(Encryption),
     Hash(Hash),
     Group(Group),
+    Method(Method),
     Esn(bool),
+    Prf(Hash),
 }
 
 /// Sorts of words: one of each in a proposal.
@@ -21,6 +25,7 @@ pub(super) enum Sort {
     Hash,
     Group,
     SequenceNumbers,
+    Prf,
 }
 
 impl Word {
@@ -28,8 +33,9 @@ impl Word {
         match self {
             Self::Encryption(_) => Sort::Encryption,
             Self::Hash(_) => Sort::Hash,
-            Self::Group(_) => Sort::Group,
+            Self::Group(_) | Self::Method(_) => Sort::Group,
             Self::Esn(_) => Sort::SequenceNumbers,
+            Self::Prf(_) => Sort::Prf,
         }
     }
 }
@@ -41,6 +47,7 @@ impl Sort {
             Self::Hash => "hash",
             Self::Group => "group",
             Self::SequenceNumbers => "word on sequence numbers",
+            Self::Prf => "prf",
         }
     }
 }
@@ -63,8 +70,8 @@ const CBC: &Table = &[
     ("aes192", cbc(Cipher::Aes192)),
     ("aes256", cbc(Cipher::Aes256)),
 ];
-const ESP_ONLY: &Table = &[
-    ("null", Word::Encryption(Encryption::Null)),
+const NULL: &Table = &[("null", Word::Encryption(Encryption::Null))];
+const AEADS: &Table = &[
     ("aes128gcm16", gcm(16)),
     ("aes128gcm128", gcm(16)),
     ("aes128gcm", gcm(16)),
@@ -99,10 +106,32 @@ const GROUPS: &Table = &[
     ("modp4096", Word::Group(Group::Modp4096)),
     ("curve25519", Word::Group(Group::Curve25519)),
 ];
+const METHODS: &Table = &[
+    ("modp2048", Word::Method(Method::Modp2048)),
+    ("modp3072", Word::Method(Method::Modp3072)),
+    ("modp4096", Word::Method(Method::Modp4096)),
+    ("modp6144", Word::Method(Method::Modp6144)),
+    ("modp8192", Word::Method(Method::Modp8192)),
+    ("ecp256", Word::Method(Method::Ecp256)),
+    ("ecp384", Word::Method(Method::Ecp384)),
+    ("ecp521", Word::Method(Method::Ecp521)),
+    ("curve25519", Word::Method(Method::Curve25519)),
+    ("x25519", Word::Method(Method::Curve25519)),
+    ("mlkem768", Word::Method(Method::MlKem768)),
+    ("mlkem1024", Word::Method(Method::MlKem1024)),
+];
+const PRFS: &Table = &[
+    ("prfmd5", Word::Prf(Hash::Md5)),
+    ("prfsha1", Word::Prf(Hash::Sha1)),
+    ("prfsha256", Word::Prf(Hash::Sha256)),
+    ("prfsha384", Word::Prf(Hash::Sha384)),
+    ("prfsha512", Word::Prf(Hash::Sha512)),
+];
 const SEQUENCE_NUMBERS: &Table = &[("esn", Word::Esn(true)), ("noesn", Word::Esn(false))];
 
 pub(super) const IKE: [&Table; 3] = [CBC, HASHES, GROUPS];
-pub(super) const ESP: [&Table; 5] = [ESP_ONLY, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
+pub(super) const IKEV2: [&Table; 5] = [AEADS, CBC, HASHES, PRFS, METHODS];
+pub(super) const ESP: [&Table; 6] = [NULL, AEADS, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
 pub(super) const AH: [&Table; 3] = [HASHES, GROUPS, SEQUENCE_NUMBERS];
 
 /// The meaning of a word in these tables, or the nearest valid one, if any is near.
@@ -180,7 +209,8 @@ fn distance(name: &str, symbols: &[char]) -> usize {
 
 const LONGEST_COMPARED: usize = 64;
 
-pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
+/// The word of a cipher of packets or messages, such as `aes128gcm16`.
+pub fn of_encryption(encryption: Encryption) -> &'static str {
     match encryption {
         Encryption::Null => "null",
         Encryption::Cbc(cipher) => of_cipher(cipher),
@@ -232,5 +262,31 @@ pub fn of_group(group: Group) -> &'static str {
         Group::Modp3072 => "modp3072",
         Group::Modp4096 => "modp4096",
         Group::Curve25519 => "curve25519",
+    }
+}
+
+/// The word of a key exchange method of IKEv2, such as `ecp256`.
+pub fn of_method(method: Method) -> &'static str {
+    match method {
+        Method::Modp2048 => "modp2048",
+        Method::Modp3072 => "modp3072",
+        Method::Modp4096 => "modp4096",
+        Method::Modp6144 => "modp6144",
+        Method::Modp8192 => "modp8192",
+        Method::Ecp256 => "ecp256",
+        Method::Ecp384 => "ecp384",
+        Method::Ecp521 => "ecp521",
+        Method::Curve25519 => "curve25519",
+        Method::MlKem768 => "mlkem768",
+        Method::MlKem1024 => "mlkem1024",
+    }
+}
+
+/// The word of a key that signs, such as `rsa-2048` or `ecp256`.
+pub fn of_key(kind: KeyKind) -> String {
+    match kind {
+        KeyKind::Rsa { bits } => format!("rsa-{bits}"),
+        KeyKind::Ecdsa(curve) => format!("ecdsa-{}", curve.bits()),
+        KeyKind::Ed25519 => "ed25519".to_owned(),
     }
 }

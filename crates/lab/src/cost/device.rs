@@ -369,6 +369,10 @@ impl Device {
                 cipher: names::of_cipher(cipher),
                 bytes,
             },
+            Task::MessageAead(cipher) => cell(names::of_encryption(cipher), "message"),
+            Task::KeyExchange(method) => cell(names::of_method(method), "agree"),
+            Task::SignCurve(kind) => cell(&names::of_key(kind), "sign"),
+            Task::VerifyCurve(kind) => cell(&names::of_key(kind), "verify"),
             Task::Prf(hash) => Each::Prf {
                 hash: names::of_hash(hash),
                 bytes,
@@ -510,6 +514,12 @@ fn in_words(task: Task) -> String {
         Task::Sign(bits) => format!("an RSA signature of {bits} bits"),
         Task::Verify(bits) => format!("the check of an RSA signature of {bits} bits"),
         Task::MessageCipher(cipher) => format!("IKE's messages under {}", names::of_cipher(cipher)),
+        Task::MessageAead(cipher) => {
+            format!("IKE's messages under {}", names::of_encryption(cipher))
+        }
+        Task::KeyExchange(method) => format!("a key exchange of {}", names::of_method(method)),
+        Task::SignCurve(kind) => format!("a signature of {}", names::of_key(kind)),
+        Task::VerifyCurve(kind) => format!("the check of a signature of {}", names::of_key(kind)),
         Task::Prf(hash) => format!("IKE's prf with {}", names::of_hash(hash)),
         Task::AgreeLongTerm(group) => {
             format!(

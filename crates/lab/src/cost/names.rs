@@ -1,7 +1,7 @@
 //! Names of algorithms in profiles, and words of values in files.
 
 use crypto::packet::Encryption;
-pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash};
+pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash, of_key, of_method};
 
 pub(super) const CBC: [&str; 5] = ["des", "3des", "aes128", "aes192", "aes256"];
 pub(super) const HASHES: [&str; 5] = ["md5", "sha1", "sha256", "sha384", "sha512"];

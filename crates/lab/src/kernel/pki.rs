@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crypto::cert::{Certificate, TrustStore};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 use engine::config::{LocalMethod, RemoteMethod};
 use engine::time::Calendar;
 

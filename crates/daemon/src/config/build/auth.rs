@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crypto::cert::{Certificate, RevocationList, RevocationRule, TrustStore, no_rsa_key};
-use crypto::rsa::PrivateKey;
+use crypto::rsa;
+use crypto::sign::PrivateKey;
 use engine::config::{IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod};
 use engine::identity::Identity;
 use engine::sa::Secret;
@@ -32,7 +33,8 @@ impl Builder<'_> {
         share(&local, &mut remote);
         share(&remote, &mut local);
         let key = format!("connections.{name}");
-        let local = self.local(&format!("{key}.local"), &local);
+        let is_rsa_only = table.version != 2;
+        let local = self.local(&format!("{key}.local"), &local, is_rsa_only);
         let remote = self.remote(&format!("{key}.remote"), &remote, table.legacy);
         match (local, remote) {
             (Ok(local), Ok(remote)) => Ok((local, remote)),
@@ -44,7 +46,12 @@ impl Builder<'_> {
         }
     }
 
-    fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
+    fn local(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        is_rsa_only: bool,
+    ) -> Result<LocalAuth, ConfigError> {
         let identity = table
             .id
             .as_ref()
@@ -64,13 +71,20 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
         };
         let text = Secret(self.read(&format!("{key}.key"), file)?.into_bytes());
-        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0)).map_err(|fault| {
-            let known = no_rsa_key(&String::from_utf8_lossy(&text.0));
-            let why = known.map_or_else(|| fault.to_string(), str::to_owned);
-            let text = format!("{}: not an RSA key in PEM: {why}", file.display());
-            self.value(&format!("{key}.key"), &text)
-        })?;
-        let public = leaf.public_key();
+        let pem = String::from_utf8_lossy(&text.0);
+        let private = match is_rsa_only {
+            true => rsa::PrivateKey::from_pem(&pem)
+                .map(PrivateKey::Rsa)
+                .map_err(|fault| {
+                    let why = no_rsa_key(&pem).map_or_else(|| fault.to_string(), str::to_owned);
+                    format!("{}: not an RSA key in PEM: {why}", file.display())
+                }),
+            false => {
+                PrivateKey::from_pem(&pem).map_err(|fault| format!("{}: {fault}", file.display()))
+            }
+        };
+        let private = private.map_err(|text| self.value(&format!("{key}.key"), &text))?;
+        let public = leaf.signature_key();
         if public.is_ok_and(|public| public != private.public()) {
             let text = format!("{} is not the key of {}", file.display(), leaf.subject());
             return Err(self.value(&format!("{key}.key"), &text));

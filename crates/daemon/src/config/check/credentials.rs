@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crypto::cert::{CertFault, Certificate, ListFault, RevocationRule, TrustStore};
+use crypto::cert::{CertFault, Certificate, LeafKeys, ListFault, RevocationRule, TrustStore};
 use engine::config::{Connection, LocalMethod, RemoteMethod};
 
 use super::super::Loaded;
@@ -36,7 +36,7 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
         });
     };
     if let LocalMethod::Signature { chain, .. } = &connection.local.method {
-        for fault in own_chain(chain, connection.is_legacy, now) {
+        for fault in own_chain(chain, connection, now) {
             let text = format!("no peer will accept this certificate: {fault}");
             say("local.certs", true, text);
         }
@@ -45,7 +45,8 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
         return all;
     };
     let pinned = store.pinned.iter();
-    let pinned = pinned.map(|one| one.check_as_own(now, connection.is_legacy).err());
+    let keys = kinds(connection);
+    let pinned = pinned.map(|one| one.check_as_own_with(keys, now, connection.is_legacy).err());
     let authorities = store
         .authorities
         .iter()
@@ -71,16 +72,26 @@ pub fn own_fault(connection: &Connection, now: i64) -> Option<CertFault> {
     let LocalMethod::Signature { chain, .. } = &connection.local.method else {
         return None;
     };
-    let faults = own_chain(chain, connection.is_legacy, now);
+    let faults = own_chain(chain, connection, now);
     faults.into_iter().next()
 }
 
-fn own_chain(chain: &[Certificate], accepts_legacy: bool, now: i64) -> Vec<CertFault> {
+/// The kinds of keys that the version of a connection signs with.
+fn kinds(connection: &Connection) -> LeafKeys {
+    match connection.version.has_v1() {
+        true => LeafKeys::RsaOnly,
+        false => LeafKeys::Any,
+    }
+}
+
+fn own_chain(chain: &[Certificate], connection: &Connection, now: i64) -> Vec<CertFault> {
     let Some((leaf, others)) = chain.split_first() else {
         return Vec::new();
     };
     let others = others.iter().map(|one| one.check_in_force(now));
-    let all = core::iter::once(leaf.check_as_own(now, accepts_legacy)).chain(others);
+    let all =
+        core::iter::once(leaf.check_as_own_with(kinds(connection), now, connection.is_legacy))
+            .chain(others);
     all.filter_map(Result::err).collect()
 }
 

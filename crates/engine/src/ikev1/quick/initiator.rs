@@ -49,6 +49,8 @@ impl Proposed {
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
         let child = request.child;
+        // RFC 2409 §5.5 has room for one selector of each side.
+        let (local, remote) = (request.local[0], request.remote[0]);
         let is_udp = sa.nat.is_between() || request.needs_udp;
         if is_udp && !sa.nat.is_supported {
             let what = "packets must travel in UDP, and the peer does not speak RFC 3947";
@@ -68,8 +70,8 @@ impl Proposed {
         if let Some(pair) = &pair {
             chain.push(Payload::KeyExchange(pair.public().to_vec()));
         }
-        chain.push(Payload::Identification(request.local.to_identification()));
-        chain.push(Payload::Identification(request.remote.to_identification()));
+        chain.push(Payload::Identification(local.to_identification()));
+        chain.push(Payload::Identification(remote.to_identification()));
         if child.mode == Mode::Transport && is_udp {
             chain.push(Payload::NatOriginalAddress(sa.path.local.ip()));
             chain.push(Payload::NatOriginalAddress(sa.path.remote.ip()));
@@ -83,8 +85,8 @@ impl Proposed {
             is_udp,
             life,
             spi: request.spi,
-            local: request.local,
-            remote: request.remote,
+            local,
+            remote,
             nonce,
             pair,
             has_more,

@@ -205,8 +205,8 @@ impl Agreed {
             spi_out: self.spi_out,
             keys_in,
             keys_out,
-            local: self.local,
-            remote: self.remote,
+            local: vec![self.local],
+            remote: vec![self.remote],
             original: self.original.filter(|_| needs_original),
             lifetime_s: life.seconds,
             lifetime_bytes: life

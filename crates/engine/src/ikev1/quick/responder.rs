@@ -63,10 +63,11 @@ impl Offered {
         let (peer, own) = (sa.path.remote.ip(), sa.path.local.ip());
         let (remote, local) = parts.selectors(peer, own)?;
         let offer = ChildOffer {
-            remote,
-            local,
+            remote: vec![remote],
+            local: vec![local],
             mode: first_mode(parts.offer),
             original: parts.original(Role::Responder, sa),
+            renews: None,
         };
         let offered = Self {
             request: message.to_vec(),
@@ -115,8 +116,8 @@ impl Offered {
             terms,
             spi_in: spi,
             spi_out,
-            local: self.offer.local,
-            remote: self.offer.remote,
+            local: self.offer.local[0],
+            remote: self.offer.remote[0],
             original: self.offer.original,
         };
         let child = agreed.with_keys(sa, shared.as_ref(), &self.nonce, &nonce, &mut out.work)?;
@@ -181,12 +182,8 @@ impl Offered {
     /// In tunnel mode each side must be within one of the child's selectors, if it has any. In
     /// transport mode behind a NAT we cannot judge the addresses, only the ports.
     fn check_selectors(&self, child: &Child) -> Result<(), Fault> {
-        let ChildOffer {
-            remote,
-            local,
-            mode,
-            ..
-        } = &self.offer;
+        let (local, remote) = (&self.offer.local[0], &self.offer.remote[0]);
+        let mode = &self.offer.mode;
         let holds = |own: &[TrafficSelector], offered: &TrafficSelector| {
             own.is_empty()
                 || own.iter().any(|own| match mode {

@@ -125,8 +125,8 @@ impl Pair {
         ChildRequest {
             child: &self.station_child,
             spi: SPI_I,
-            local: own(&self.station_child, self.station.path.local.ip()),
-            remote: peer(&self.station_child, self.station.path.remote.ip()),
+            local: vec![own(&self.station_child, self.station.path.local.ip())],
+            remote: vec![peer(&self.station_child, self.station.path.remote.ip())],
             needs_udp: false,
             groups: Groups::default(),
         }
@@ -556,7 +556,10 @@ fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_
     };
     let answer = seen_at(outside, gateway, [outside, gateway]);
     let (local, remote, original) = agreed(answered_to(behind(), answer));
-    assert_eq!((local, remote), (selector(own), selector(gateway)));
+    assert_eq!(
+        (local, remote),
+        (vec![selector(own)], vec![selector(gateway)])
+    );
     assert_eq!(original.map(|it| it.own), outside.parse().ok());
 
     // The gateway is behind a NAT as well, and names its own address.
@@ -565,7 +568,7 @@ fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_
     let inside = "172.16.0.1";
     let answer = seen_at(outside, inside, [outside, inside]);
     let (_, remote, original) = agreed(answered_to(both, answer));
-    assert_eq!(remote, selector(gateway));
+    assert_eq!(remote, [selector(gateway)]);
     assert_eq!(original.map(|it| it.peer), inside.parse().ok());
 
     // An address other than in its NAT-OA, another port, an end without a NAT.
@@ -940,7 +943,7 @@ fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
     }) else {
         panic!("a part was refused");
     };
-    assert_eq!(child.remote, inside);
+    assert_eq!(child.remote, [inside]);
     for more in ["0.0.0.0/0", "192.168.0.0/24", "::/0"] {
         let fault = remote(more).err().unwrap().to_string();
         assert!(fault.starts_with("selectors differ"), "{more}: {fault}");
@@ -1014,7 +1017,7 @@ fn without_identities_the_selectors_are_the_two_addresses() {
     let (_, offer) = read_offer(&pair.gateway, &message, &mut out).ok().unwrap();
     assert_eq!(
         offer.remote,
-        TrafficSelector::host(pair.gateway.path.remote.ip())
+        [TrafficSelector::host(pair.gateway.path.remote.ip())]
     );
     let (_, _, out) = pair.answer(&message).ok().unwrap();
     assert_eq!(out.messages[0].payloads, "HASH SA NONCE");

@@ -278,6 +278,7 @@ impl Established {
                 begun: exchange.begun,
                 renews: exchange.renews,
                 negotiated,
+                is_redundant: None,
             })),
             Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
                 Fact::Unproven(fault)

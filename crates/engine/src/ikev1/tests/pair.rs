@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::{Seed, Stream};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 
 use crate::config::{
     Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
@@ -85,7 +85,9 @@ impl Setup {
             revision: 0,
             local_addrs: Vec::new(),
             remote_addrs: Vec::new(),
+            version: crate::config::Version::V1,
             is_aggressive: self.is_aggressive,
+            ikev2_proposals: Vec::new(),
             proposals: self.suites.split(' ').map(|s| s.parse().unwrap()).collect(),
             local: LocalAuth {
                 identity: Identity::KeyId(Vec::new()),

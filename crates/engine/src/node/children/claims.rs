@@ -18,7 +18,6 @@ use super::super::session_id::SessionId;
 use super::ChildEntry;
 use crate::config::{Child, Config, Connection};
 use crate::identity::Peer;
-use crate::ike::ChildOffer;
 use crate::ike::Fault;
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
@@ -38,19 +37,34 @@ impl Node {
         id: SessionId,
         connection: &Arc<Connection>,
         child: &Child,
-        offer: &ChildOffer,
+        (local, remote): (&[TrafficSelector], &[TrafficSelector]),
+    ) -> Result<(), Fault> {
+        if child.mode != Mode::Tunnel || !connection.takes_many_peers() {
+            return Ok(());
+        }
+        for remote in remote {
+            for local in local {
+                self.check_one(id, connection, child, (local, remote))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_one(
+        &self,
+        id: SessionId,
+        connection: &Arc<Connection>,
+        child: &Child,
+        (local, remote): (&TrafficSelector, &TrafficSelector),
     ) -> Result<(), Fault> {
         let mut ranges = child.remote.iter();
-        let range = ranges.find(|range| range.contains(&offer.remote));
+        let range = ranges.find(|range| range.contains(remote));
         let (Some(range), Some(peer)) = (range, self.peer_of(id)) else {
             return Ok(());
         };
-        if offer.mode != Mode::Tunnel || !connection.takes_many_peers() {
-            return Ok(());
-        }
         let claim = Claim {
-            local: &offer.local,
-            remote: &offer.remote,
+            local,
+            remote,
             range,
         };
         let owner = (self.holder(peer, &claim))
@@ -74,9 +88,10 @@ impl Node {
     fn holder(&self, peer: &Peer, claim: &Claim<'_>) -> Option<String> {
         self.children.values().find_map(|entry| {
             let (local, remote) = entry.held()?;
-            if !claim.overlaps(Some(&local), &remote) {
-                return None;
-            }
+            let mut pairs = remote
+                .iter()
+                .flat_map(|it| local.iter().map(move |own| (own, it)));
+            let (_, remote) = pairs.find(|(own, it)| claim.overlaps(Some(own), it))?;
             let owner = self.peer_of(entry.session?)?;
             (owner != peer).then(|| {
                 let connection = &entry.connection.name;
@@ -139,12 +154,14 @@ impl Claim<'_> {
 
 impl ChildEntry {
     /// The traffic of a tunnel that stands, or that the peer has requested.
-    fn held(&self) -> Option<(TrafficSelector, TrafficSelector)> {
+    fn held(&self) -> Option<(&[TrafficSelector], &[TrafficSelector])> {
         if self.child().mode != Mode::Tunnel {
             return None;
         }
-        let asked = self.local.zip(self.remote).filter(|_| !self.is_ours);
-        let current = self.current.map(|pair| (pair.local, pair.remote));
+        let has_asked = !self.is_ours && !self.local.is_empty() && !self.remote.is_empty();
+        let asked = has_asked.then_some((&self.local[..], &self.remote[..]));
+        let current = self.current.as_ref();
+        let current = current.map(|pair| (&pair.local[..], &pair.remote[..]));
         current.or(asked)
     }
 }

@@ -32,8 +32,8 @@ impl Pair {
             suite: negotiated.suite,
             mode: negotiated.mode,
             is_udp_encapsulated: negotiated.is_udp_encapsulated,
-            local: negotiated.local,
-            remote: negotiated.remote,
+            local: negotiated.local.clone().into(),
+            remote: negotiated.remote.clone().into(),
         }
     }
 
@@ -48,17 +48,23 @@ impl Pair {
 }
 
 impl Node {
-    /// Whether a new pair that renews the one with our SPI `renews` loses against the current pair,
-    /// which has already renewed it.
-    pub(super) fn is_outdone(&self, child: ChildId, new: &Pair, renews: Option<u32>) -> bool {
-        let current = self.children.get(&child).and_then(|entry| entry.current);
+    /// Whether a new pair loses against the current one, which has already renewed the same pair.
+    /// In IKEv2 the session knows (RFC 7296 §2.8.1).
+    pub(super) fn is_outdone(&self, new: &Pair, agreed: &AgreedChild) -> bool {
+        if let Some(is_redundant) = agreed.is_redundant {
+            return is_redundant;
+        }
+        let renews = agreed.renews;
+        let current = self.children.get(&agreed.child);
+        let current = current.and_then(|entry| entry.current.as_ref());
         current.is_some_and(|it| Some(it.spi_in) != renews && it.outdoes(new))
     }
 
     /// Keeps a pair for receiving what the peer may seal with it.
     pub(super) fn keep_beside(&mut self, child: ChildId, pair: Pair) {
         if let Some(entry) = self.children.get_mut(&child) {
-            entry.old.push((pair, pair.since + OVERLAP * 4));
+            let until = pair.since + OVERLAP * 4;
+            entry.old.push((pair, until));
             self.arm_child(child);
         }
     }

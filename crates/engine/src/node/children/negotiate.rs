@@ -9,18 +9,20 @@ use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::crossing::overlap;
 use super::selectors::{
-    association, holds_local, holds_remote, is_renewal, mismatch, one_family, wanted_selectors,
+    Traffic, accepted, association, common, is_renewal, mismatch, one_family, wanted_selectors,
 };
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{Pair, REFUSED_RETRY};
 use crate::config::{Child, ChildLayer, Connection, Encapsulation};
 use crate::counters::DropReason;
 use crate::ike::{
-    AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Role,
+    AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Refusal,
+    Role,
 };
 use crate::ikev1::session::About;
 use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Direction, Mode, Path};
+use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 
 impl Node {
@@ -30,7 +32,8 @@ impl Node {
         let Some(session) = session.filter(|it| it.ike.is_established()) else {
             return;
         };
-        let is_begun = session.ike.under_way().any(|other| other == child);
+        let is_first = session.first_child.is_some_and(|(first, _)| first == child);
+        let is_begun = is_first || session.ike.under_way().contains(&child);
         let Some(entry) = self.children.get_mut(&child).filter(|_| !is_begun) else {
             return;
         };
@@ -45,13 +48,11 @@ impl Node {
         else {
             return;
         };
-        let remote = entry.remote;
-        let leads_to = |address: &&IpAddr| {
-            remote.is_none_or(|remote| remote.first.is_ipv4() == address.is_ipv4())
-        };
         let lease = session.held.lease.as_ref();
-        let inner = lease.and_then(|lease| lease.addresses.iter().find(leads_to).copied());
-        let (local, remote) = wanted_selectors(entry, session.path(), inner);
+        let inner = lease.map(|lease| inner_towards(&entry.remote, &lease.addresses));
+        let inner = inner.unwrap_or_default();
+        let (local, remote) = wanted_selectors(entry, session.path(), &inner);
+        let families = one_family(&local, &remote);
         let request = ChildRequest {
             child: entry.child(),
             spi,
@@ -60,18 +61,19 @@ impl Node {
             needs_udp: entry.connection.encapsulation == Encapsulation::Always
                 && entry.child().layer == ChildLayer::Alone,
             groups: Groups {
-                agreed: entry.current.map(|pair| pair.suite.pfs),
+                agreed: entry.current.as_ref().map(|pair| pair.suite.pfs),
                 refused: &entry.refused,
             },
         };
-        let renews = entry.current.map(|pair| pair.spi_in);
+        let renews = entry.current.as_ref().map(|pair| pair.spi_in);
         let mut out = session.ike.outbox();
         let (ike, random) = (&mut session.ike, &mut self.random);
-        let begun = one_family(&local, &remote)
-            .and_then(|()| ike.begin_child(child, request, renews, random, now, &mut out));
+        let begun =
+            families.and_then(|()| ike.begin_child(child, request, renews, random, now, &mut out));
         self.flush(Some(id), out);
         match begun {
             Ok(()) => {
+                self.forget_overtaken(id, now);
                 self.arm_session(id);
                 self.arm_child(child);
             }
@@ -85,7 +87,7 @@ impl Node {
         &mut self,
         id: SessionId,
         path: Path,
-        agreed: AgreedChild,
+        mut agreed: AgreedChild,
         out: Outbox,
         now: Instant,
     ) {
@@ -94,6 +96,7 @@ impl Node {
         if proves {
             self.prove(id);
         }
+        self.narrow_to_lease(id, &mut agreed);
         let (child, negotiated) = (agreed.child, &agreed.negotiated);
         if agreed.is_ours && self.children.contains_key(&child) {
             let home = self.home_of(id, child);
@@ -119,6 +122,9 @@ impl Node {
             // It will be repeated and served then. It is not remembered, and proves nothing about
             // where the peer is: it may be a replay.
             self.drops.count(excess.reason);
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.ike.postpone();
+            }
             if let Some(reason) = excess.line {
                 self.outputs.tell(Event::NegotiationFailed {
                     connection: Some(connection.name.clone()),
@@ -130,7 +136,7 @@ impl Node {
         }
         self.authentic_from(id, path, now);
         match self.child_for(id, &connection, offer) {
-            Ok(child) => self.grant_child(id, child, now),
+            Ok((child, traffic)) => self.grant_child(id, child, traffic, now),
             Err(fault) => {
                 self.drops.count(fault.drop_reason());
                 self.refuse(id, &fault, About::Question);
@@ -138,7 +144,59 @@ impl Node {
         }
     }
 
-    fn grant_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
+    /// What a renewal in IKEv2 may have: the traffic of the pair that it renews.
+    fn renewed_of(&self, child: ChildId, offer: &ChildOffer) -> Result<Traffic, Fault> {
+        let current = self
+            .children
+            .get(&child)
+            .and_then(|entry| entry.current.as_ref());
+        let pair = current.filter(|pair| pair.mode == offer.mode);
+        let traffic = pair.and_then(|pair| match pair.mode {
+            Mode::Tunnel => Some((
+                common(&offer.local, &pair.local),
+                common(&offer.remote, &pair.remote),
+            )),
+            // The peer's addresses, as it sees them (RFC 7296 §2.23.1).
+            Mode::Transport => {
+                is_renewal(pair, offer).then(|| (offer.local.clone(), offer.remote.clone()))
+            }
+        });
+        let traffic = traffic.filter(|(local, remote)| one_family(local, remote).is_ok());
+        traffic.ok_or_else(|| Fault::Incompatible {
+            what: "the peer renews a child with other traffic".into(),
+            refusal: Refusal::Selectors,
+        })
+    }
+
+    /// The peer has its child in IKEv2 with our answer, which leaves when the inbound SA is there.
+    fn granted(
+        &mut self,
+        id: SessionId,
+        (child, renews): (ChildId, Option<u32>),
+        negotiated: Box<NegotiatedChild>,
+        now: Instant,
+    ) {
+        self.conclude(id, now);
+        let agreed = AgreedChild {
+            child,
+            exchange: 0,
+            is_ours: false,
+            begun: now,
+            renews,
+            negotiated,
+            is_redundant: Some(false),
+        };
+        self.child_complete(id, &agreed, now);
+        self.arm_session(id);
+    }
+
+    fn grant_child(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        (local, remote): Traffic,
+        now: Instant,
+    ) {
         let spi = self.children.take_spi(&mut self.random);
         let heir = self.sessions.heir_of(id);
         let (Some(session), Some(entry)) =
@@ -151,9 +209,12 @@ impl Node {
             id: child,
             child: entry.child(),
             spi,
-            renews: entry.current.map(|pair| pair.spi_in),
+            local,
+            remote,
+            renews: entry.current.as_ref().map(|pair| pair.spi_in),
             exchanges_max: self.config.limits.quick_modes,
         };
+        let renews = grant.renews;
         let mut out = session.ike.outbox();
         let granted = session
             .ike
@@ -168,6 +229,9 @@ impl Node {
                 // The peer may send as soon as it reads message 2: install the inbound SA first.
                 let home = self.home_of(id, child);
                 self.install(home, child, &negotiated, Direction::Inbound);
+                if self.sessions.get(&id).is_some_and(|it| it.ike.is_v2()) {
+                    return self.granted(id, (child, renews), negotiated, now);
+                }
                 self.expect_answers(home, child, &negotiated);
                 self.flush(Some(id), out);
                 self.arm_session(id);
@@ -189,26 +253,30 @@ impl Node {
         id: SessionId,
         connection: &Arc<Connection>,
         offer: &ChildOffer,
-    ) -> Result<ChildId, Fault> {
+    ) -> Result<(ChildId, Traffic), Fault> {
         one_family(&offer.local, &offer.remote)?;
         let session = &self.sessions[&id];
         let held = &self.sessions[&self.sessions.heir_of(id)].held.children;
         let renewed = held.iter().copied().find(|child| {
-            let current = self.children.get(child).and_then(|entry| entry.current);
-            current.is_some_and(|pair| is_renewal(&pair, offer))
+            let entry = self.children.get(child);
+            let current = entry.and_then(|entry| entry.current.as_ref());
+            current.is_some_and(|pair| is_renewal(pair, offer))
         });
-        if let Some(child) = renewed {
-            return Ok(child);
+        if let Some(child) = offer.renews {
+            return self
+                .renewed_of(child, offer)
+                .map(|traffic| (child, traffic));
         }
-        let path = session.path();
+        if let Some(child) = renewed {
+            return Ok((child, (offer.local.clone(), offer.remote.clone())));
+        }
+        let (path, narrows) = (session.path(), session.ike.is_v2());
         let inner = self.lease_of(id).map(|lease| lease.addresses);
         let inner: Vec<IpAddr> = inner.unwrap_or_default();
-        let fits = |child: &Child| {
-            child.mode == offer.mode
-                && holds_local(child, &offer.local, path)
-                && holds_remote(child, &offer.remote, path, &inner)
-        };
-        let Some(index) = connection.children.iter().position(fits) else {
+        let accepts = |child: &Child| accepted(child, offer, (path, &inner), narrows);
+        let mut children = connection.children.iter().enumerate();
+        let found = children.find_map(|(index, child)| Some((index, accepts(child)?)));
+        let Some((index, (local, remote))) = found else {
             return Err(mismatch(connection, offer, &inner));
         };
         // A peer with several sessions may have as many children as one with a single session.
@@ -218,17 +286,18 @@ impl Node {
         if session.held.children.len() + held >= self.config.limits.children {
             return Err(DropReason::TooManyExchanges.into());
         }
-        self.check_claim(id, connection, &connection.children[index], offer)?;
+        let claimed = (&local[..], &remote[..]);
+        self.check_claim(id, connection, &connection.children[index], claimed)?;
         let stand_in = match offer.mode {
             Mode::Transport => self.stand_in(id, connection)?,
             Mode::Tunnel => None,
         };
-        let selectors = (Some(offer.local), Some(offer.remote));
-        let child = self.add_child(connection, index, false, selectors);
+        let traffic = (local, remote);
+        let child = self.add_child(connection, index, false, traffic.clone());
         if let Some(entry) = self.children.get_mut(&child) {
             entry.pool_address = stand_in;
         }
-        Ok(child)
+        Ok((child, traffic))
     }
 
     /// The planes may send on a new pair, now or when the peer is ready for it.
@@ -244,13 +313,15 @@ impl Node {
             return self.child_failed(id, child, negotiated.spi_in, &Fault::Misbehaved(what), now);
         }
         let mut new = Pair::agreed(agreed, now);
-        if self.is_outdone(child, &new, agreed.renews) {
+        if self.is_outdone(&new, agreed) {
             return self.keep_beside(child, new);
         }
         if self.children.is_up(child) {
-            let latest = match agreed.is_ours {
-                true => READING_TIME,
-                false => TAKEOVER_DELAY,
+            let latest = match (agreed.is_ours, agreed.is_redundant) {
+                // The answer of IKEv2 says that the peer has installed it (RFC 7296 §2.8).
+                (true, Some(_)) => Duration::ZERO,
+                (true, None) => READING_TIME,
+                (false, _) => TAKEOVER_DELAY,
             };
             self.take_over_later(home, child, negotiated.clone(), now + latest);
         } else {
@@ -315,15 +386,14 @@ impl Node {
             return;
         }
         let path = session.home();
-        let (local, remote) = match negotiated.mode {
-            Mode::Tunnel => (negotiated.local, negotiated.remote),
-            Mode::Transport => {
-                let peer = entry.pool_address.unwrap_or(path.remote.ip());
-                let own = path.local.ip();
-                (negotiated.local.at(own), negotiated.remote.at(peer))
-            }
-        };
-        let expect = OutboundChange::Expect(child, vec![local], vec![remote]);
+        let (mut local, mut remote) = (negotiated.local.clone(), negotiated.remote.clone());
+        if negotiated.mode == Mode::Transport {
+            let peer = entry.pool_address.unwrap_or(path.remote.ip());
+            let own = path.local.ip();
+            local.iter_mut().for_each(|it| *it = it.at(own));
+            remote.iter_mut().for_each(|it| *it = it.at(peer));
+        }
+        let expect = OutboundChange::Expect(child, local, remote);
         self.outputs.outbound(expect);
     }
 
@@ -339,8 +409,9 @@ impl Node {
         };
         let (is_ours, now) = (new.is_ours, new.since);
         let is_rekey = entry.current.is_some();
+        let until = now + overlap(&new);
         if let Some(old) = entry.current.replace(new) {
-            entry.old.push((old, now + overlap(&new)));
+            entry.old.push((old, until));
         }
         let lifetime = Duration::from_secs(negotiated.lifetime_s);
         let role = if is_ours {
@@ -362,7 +433,7 @@ impl Node {
         };
         self.outputs.tell(event);
         if is_ours && !is_rekey {
-            self.tell_narrowed(id, child, new);
+            self.tell_narrowed(id, child);
         }
         if let Some(session) = self.sessions.get_mut(&id)
             && !session.held.children.contains(&child)
@@ -372,27 +443,6 @@ impl Node {
         self.arm_child(child);
         self.tell_stay(id, now);
         self.station_child_up(id, now);
-    }
-
-    /// The peer protects only a part of what we requested: the rest is refused.
-    fn tell_narrowed(&mut self, id: SessionId, child: ChildId, pair: Pair) {
-        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
-        else {
-            return;
-        };
-        let is_tunnel = pair.mode == Mode::Tunnel;
-        let asked = entry.remote.filter(|it| is_tunnel && *it != pair.remote);
-        let asked = asked.or_else(|| entry.local.filter(|it| is_tunnel && *it != pair.local));
-        let Some(asked) = asked else { return };
-        let event = Event::PeerComplains {
-            connection: Some(entry.connection.name.clone()),
-            path: session.path(),
-            complaint: format!(
-                "it protects only {} === {}, not all of {asked}; nothing else passes",
-                pair.local, pair.remote
-            ),
-        };
-        self.outputs.tell(event);
     }
 
     /// A quick mode ended without SAs. The caller starts the next one.
@@ -456,4 +506,16 @@ impl Node {
         self.flush(Some(id), out);
         self.outputs.tell(event);
     }
+}
+
+/// Our inner addresses of the families that a child leads to: the first one, if that is not known.
+fn inner_towards(remote: &[TrafficSelector], inner: &[IpAddr]) -> Vec<IpAddr> {
+    if remote.is_empty() {
+        return inner.first().copied().into_iter().collect();
+    }
+    let leads_there = |it: &&IpAddr| {
+        let mut all = remote.iter();
+        all.any(|remote| remote.first.is_ipv4() == it.is_ipv4())
+    };
+    inner.iter().filter(leads_there).copied().collect()
 }

@@ -11,30 +11,44 @@ use crate::ike::{Fault, Refusal};
 use crate::sa::{Direction, Ipsec, Keys, Layer, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 
-/// The selectors that quick mode requests: in transport mode our own address and the peer's, with
-/// the configured protocol and port; in tunnel mode the configured ones, otherwise our inner
-/// address.
-pub(super) fn wanted_selectors(
-    entry: &ChildEntry,
-    path: Path,
-    inner: Option<IpAddr>,
-) -> (TrafficSelector, TrafficSelector) {
-    let host = |address: IpAddr, like: Option<TrafficSelector>| TrafficSelector {
+/// Selectors of one side of a pair at most. Each costs every packet a comparison.
+const MAX_SELECTORS: usize = 32;
+
+/// Our side's traffic and the peer's.
+pub(super) type Traffic = (Vec<TrafficSelector>, Vec<TrafficSelector>);
+
+/// The selectors that a child requests: in transport mode our own address and the peer's, with the
+/// configured protocol and port; in tunnel mode the configured ones, otherwise our inner addresses.
+pub(super) fn wanted_selectors(entry: &ChildEntry, path: Path, inner: &[IpAddr]) -> Traffic {
+    let host = |address: IpAddr, like: Option<&TrafficSelector>| TrafficSelector {
         protocol: like.map_or(0, |selector| selector.protocol),
         port: like.map_or(0, |selector| selector.port),
         ..TrafficSelector::host(address)
     };
     let (own, peer) = (path.local.ip(), path.remote.ip());
     if entry.child().layer == ChildLayer::Around {
-        return (sealed_at(own), sealed_at(peer));
+        return (vec![sealed_at(own)], vec![sealed_at(peer)]);
     }
+    let (local, remote) = (&entry.local, &entry.remote);
     match entry.child().mode {
-        Mode::Transport => (host(own, entry.local), host(peer, entry.remote)),
+        Mode::Transport => (
+            vec![host(own, local.first())],
+            vec![host(peer, remote.first())],
+        ),
         Mode::Tunnel => {
-            let local = entry
-                .local
-                .unwrap_or_else(|| host(inner.unwrap_or(own), None));
-            let remote = entry.remote.unwrap_or_else(|| host(peer, None));
+            let dynamic = || match inner {
+                [] => vec![host(own, None)],
+                some => some.iter().map(|address| host(*address, None)).collect(),
+            };
+            let local = if local.is_empty() {
+                dynamic()
+            } else {
+                local.clone()
+            };
+            let remote = match remote.is_empty() {
+                true => vec![host(peer, None)],
+                false => remote.clone(),
+            };
             (local, remote)
         }
     }
@@ -48,7 +62,54 @@ fn sealed_at(end: IpAddr) -> TrafficSelector {
     }
 }
 
-pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
+/// What of an offer a child protects; `None`: nothing. In IKEv1 an offer is taken whole or not at
+/// all; in IKEv2 it is narrowed (RFC 7296 §2.9).
+pub(super) fn accepted(
+    child: &Child,
+    offer: &ChildOffer,
+    (path, inner): (Path, &[IpAddr]),
+    narrows: bool,
+) -> Option<Traffic> {
+    let is_narrowed = narrows && child.layer != ChildLayer::Around && child.mode == Mode::Tunnel;
+    if child.mode != offer.mode {
+        return None;
+    }
+    if !is_narrowed {
+        let (local, remote) = (offer.local.first()?, offer.remote.first()?);
+        let holds = holds_local(child, local, path) && holds_remote(child, remote, path, inner);
+        return holds.then(|| (vec![*local], vec![*remote]));
+    }
+    let own = match child.local.is_empty() {
+        true => vec![TrafficSelector::host(path.local.ip())],
+        false => child.local.clone(),
+    };
+    let peers = match child.remote.is_empty() {
+        true => inner.iter().map(|it| TrafficSelector::host(*it)).collect(),
+        false => child.remote.clone(),
+    };
+    let local = common(&offer.local, &own);
+    let remote = common(&offer.remote, &peers);
+    one_family(&local, &remote).ok()?;
+    Some((local, remote))
+}
+
+/// What matches a selector of both sides, without repetitions.
+pub(super) fn common(offered: &[TrafficSelector], own: &[TrafficSelector]) -> Vec<TrafficSelector> {
+    let mut found: Vec<TrafficSelector> = Vec::new();
+    for both in own
+        .iter()
+        .flat_map(|own| offered.iter().filter_map(|it| it.intersection(own)))
+    {
+        let is_held = found.iter().any(|it| it.contains(&both));
+        if !is_held && found.len() < MAX_SELECTORS {
+            found.retain(|it| !both.contains(it));
+            found.push(both);
+        }
+    }
+    found
+}
+
+fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
     if child.layer == ChildLayer::Around {
         return *offered == sealed_at(path.local.ip());
     }
@@ -62,12 +123,7 @@ pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) 
     child.local.iter().any(|own| own.contains(offered))
 }
 
-pub(super) fn holds_remote(
-    child: &Child,
-    offered: &TrafficSelector,
-    path: Path,
-    inner: &[IpAddr],
-) -> bool {
+fn holds_remote(child: &Child, offered: &TrafficSelector, path: Path, inner: &[IpAddr]) -> bool {
     if child.layer == ChildLayer::Around {
         return *offered == sealed_at(path.remote.ip());
     }
@@ -89,21 +145,39 @@ pub(super) fn is_renewal(pair: &Pair, offer: &ChildOffer) -> bool {
         Mode::Tunnel => own == offered,
         Mode::Transport => (own.protocol, own.port) == (offered.protocol, offered.port),
     };
-    let (local, remote) = (&pair.local, &pair.remote);
-    pair.mode == offer.mode && is_same(local, &offer.local) && is_same(remote, &offer.remote)
+    let are_same = |own: &[TrafficSelector], offered: &[TrafficSelector]| {
+        own.len() == offered.len() && own.iter().zip(offered).all(|(a, b)| is_same(a, b))
+    };
+    pair.mode == offer.mode
+        && are_same(&pair.local, &offer.local)
+        && are_same(&pair.remote, &offer.remote)
 }
 
 /// Refuses selectors that no packet matches because their addresses have different families.
-pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> Result<(), Fault> {
-    if local.is_of_family(remote) {
+pub(super) fn one_family(
+    local: &[TrafficSelector],
+    remote: &[TrafficSelector],
+) -> Result<(), Fault> {
+    let mut pairs = local
+        .iter()
+        .flat_map(|own| remote.iter().map(move |it| (own, it)));
+    if pairs.any(|(own, peers)| own.is_of_family(peers)) {
         return Ok(());
     }
     Err(Fault::Incompatible {
         what: format!(
-            "{local} === {remote} mixes IPv4 and IPv6: no packet goes from one to the other"
+            "{} === {} mixes IPv4 and IPv6: no packet goes from one to the other",
+            listed(local),
+            listed(remote)
         ),
         refusal: Refusal::Selectors,
     })
+}
+
+/// Selectors in a sentence.
+pub(in crate::node) fn listed(selectors: &[TrafficSelector]) -> String {
+    let words: Vec<String> = selectors.iter().map(ToString::to_string).collect();
+    words.join(",")
 }
 
 pub(super) fn mismatch(connection: &Connection, offer: &ChildOffer, inner: &[IpAddr]) -> Fault {
@@ -113,11 +187,7 @@ pub(super) fn mismatch(connection: &Connection, offer: &ChildOffer, inner: &[IpA
         .map(|child| {
             let list = |selectors: &[TrafficSelector], dynamic: &str| match selectors {
                 [] => dynamic.to_owned(),
-                some => some
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()
-                    .join(","),
+                some => listed(some),
             };
             let lent = inner
                 .first()
@@ -133,8 +203,8 @@ pub(super) fn mismatch(connection: &Connection, offer: &ChildOffer, inner: &[IpA
         what: format!(
             "no selector in common: the peer asks for {} {} === {}; we protect {}",
             offer.mode,
-            offer.local,
-            offer.remote,
+            listed(&offer.local),
+            listed(&offer.remote),
             ours.join(" or ")
         ),
         refusal: Refusal::Selectors,
@@ -157,12 +227,13 @@ pub(super) fn association(
         &negotiated.keys_out
     };
     let (local, remote) = match negotiated.mode {
-        Mode::Tunnel => (negotiated.local, negotiated.remote),
+        Mode::Tunnel => (negotiated.local.clone(), negotiated.remote.clone()),
         Mode::Transport => {
             let peer = entry.pool_address.unwrap_or(home.remote.ip());
+            let own = path.local.ip();
             (
-                negotiated.local.at(path.local.ip()),
-                negotiated.remote.at(peer),
+                negotiated.local.iter().map(|it| it.at(own)).collect(),
+                negotiated.remote.iter().map(|it| it.at(peer)).collect(),
             )
         }
     };
@@ -195,8 +266,8 @@ pub(super) fn association(
             0
         },
         path,
-        local: vec![local],
-        remote: vec![remote],
+        local,
+        remote,
         original: negotiated.original,
         pool_address: entry.pool_address,
         soft_packets: child.lifetime_packets,

@@ -56,7 +56,10 @@ impl Node {
         }
         let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
         for (old, is_replaced) in earlier {
-            if is_first_contact && old.is_before(id) {
+            // IKEv2 renews an IKE SA under the same session, and takes no child from one to
+            // another.
+            let is_anew = is_first_contact || self.sessions[&id].ike.is_v2();
+            if is_anew && old.is_before(id) {
                 self.close_restarted(old, id, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
@@ -188,7 +191,7 @@ impl Node {
         let held = core::mem::take(&mut from.held);
         let was_unproven = from.unproven.take().is_some();
         let path = from.path();
-        let under_way: Vec<ChildId> = from.ike.under_way().collect();
+        let under_way: Vec<ChildId> = from.ike.under_way();
         let children = held.children.clone();
         for child in children.iter().chain(&under_way) {
             if let Some(entry) = self.children.get_mut(child) {

@@ -6,9 +6,9 @@ use crate::node::session::Purpose;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
-/// The message after which silence means this: the peer has answered the first message and has not
-/// yet committed to anything. Later silence may mean that it cannot decrypt.
-const FORGOTTEN: Step = Step::Main(3);
+/// The messages after which silence means this: the peer has answered the first message and has not
+/// yet committed to anything. In main mode, later silence may mean that it cannot decrypt.
+const FORGOTTEN: [Step; 2] = [Step::Main(3), Step::Auth(1)];
 /// Restarts per attempt, so that it lasts as long as one whose first message gets no answer.
 const RESTARTS: u32 = 5;
 
@@ -16,7 +16,7 @@ impl Node {
     /// Replaces this session at its station by a new exchange, if its fault is that silence. The
     /// caller closes the old one.
     pub(in crate::node) fn begin_again(&mut self, id: SessionId, fault: &Fault, now: Instant) {
-        if !matches!(fault, Fault::TimedOut(asked) if asked.step == FORGOTTEN) {
+        if !matches!(fault, Fault::TimedOut(asked) if FORGOTTEN.contains(&asked.step)) {
             return;
         }
         let Some(index) = self.stations.of_racer(id) else {

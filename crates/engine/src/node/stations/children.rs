@@ -12,30 +12,46 @@ impl Node {
         let Some(entry) = self.children.get(&child) else {
             return;
         };
-        let selectors = (entry.local, entry.remote);
+        let selectors = (&entry.local[..], &entry.remote[..]);
         let (local, remote) = expected(&entry.connection, entry.child(), selectors);
         self.outputs
             .outbound(OutboundChange::Expect(child, local, remote));
     }
 }
 
+/// The children of one configured child: IKEv2 carries all its selectors in one.
+pub(super) fn selectors_of(
+    connection: &Connection,
+    child: &Child,
+) -> Vec<(Vec<TrafficSelector>, Vec<TrafficSelector>)> {
+    match connection.version.has_v1() {
+        true => selector_pairs(child),
+        false => vec![(child.local.clone(), child.remote.clone())],
+    }
+}
+
 /// IKEv1's quick mode carries one selector per side: a child with several becomes as many pairs,
 /// each of one family.
-pub(super) fn selector_pairs(
-    child: &Child,
-) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
+fn selector_pairs(child: &Child) -> Vec<(Vec<TrafficSelector>, Vec<TrafficSelector>)> {
     let or_dynamic = |selectors: &[TrafficSelector]| match selectors {
-        [] => vec![None],
-        some => some.iter().copied().map(Some).collect(),
+        [] => vec![Vec::new()],
+        some => some.iter().map(|one| vec![*one]).collect(),
     };
-    let is_one_family = |pair: &(Option<TrafficSelector>, Option<TrafficSelector>)| match pair {
-        (Some(local), Some(remote)) => local.is_of_family(remote),
+    let is_one_family = |(local, remote): &(Vec<TrafficSelector>, Vec<TrafficSelector>)| match (
+        &local[..],
+        &remote[..],
+    ) {
+        ([local], [remote]) => local.is_of_family(remote),
         _ => true,
     };
     let remotes = or_dynamic(&child.remote);
     or_dynamic(&child.local)
         .into_iter()
-        .flat_map(|local| remotes.iter().map(move |remote| (local, *remote)))
+        .flat_map(|local| {
+            remotes
+                .iter()
+                .map(move |remote| (local.clone(), remote.clone()))
+        })
         .filter(is_one_family)
         .collect()
 }
@@ -45,19 +61,20 @@ pub(super) fn selector_pairs(
 fn expected(
     connection: &Connection,
     child: &Child,
-    (local, remote): (Option<TrafficSelector>, Option<TrafficSelector>),
+    (local, remote): (&[TrafficSelector], &[TrafficSelector]),
 ) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
     let peers = connection.remote_addrs.iter().map(|address| {
         let host = TrafficSelector::host(address.ip());
-        remote.map_or(host, |remote| remote.at(address.ip()))
+        let first = remote.first();
+        first.map_or(host, |remote| remote.at(address.ip()))
     });
     let remotes: Vec<TrafficSelector> = match (child.mode, remote) {
-        (Mode::Tunnel, Some(remote)) => vec![remote],
+        (Mode::Tunnel, [_, ..]) => remote.to_vec(),
         _ => peers.collect(),
     };
     let from_anywhere = |remote: &TrafficSelector| TrafficSelector::everything(remote.first);
     let locals = match local {
-        Some(local) if child.mode == Mode::Tunnel => vec![local],
+        [_, ..] if child.mode == Mode::Tunnel => local.to_vec(),
         _ => remotes.iter().map(from_anywhere).collect(),
     };
     (locals, remotes)

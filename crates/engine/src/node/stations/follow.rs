@@ -114,7 +114,10 @@ impl Node {
         };
         let path = session.path();
         let follows = session.held.children.iter().all(|child| {
-            let pair = self.children.get(child).and_then(|entry| entry.current);
+            let pair = self
+                .children
+                .get(child)
+                .and_then(|entry| entry.current.as_ref());
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
         });
         let may_move = match self.stations[index].state {

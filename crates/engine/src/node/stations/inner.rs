@@ -49,10 +49,11 @@ impl Node {
         let (Some(lease), Some(entry)) = (lease, self.children.get(&child)) else {
             return true;
         };
-        let takes_one = entry.child().mode == Mode::Tunnel && entry.local.is_none();
-        let is_v4 = entry.remote.map(|remote| remote.first.is_ipv4());
-        let mut lent = lease.addresses.iter();
-        is_v4.is_none_or(|is_v4| !takes_one || lent.any(|it| it.is_ipv4() == is_v4))
+        let takes_one = entry.child().mode == Mode::Tunnel && entry.local.is_empty();
+        let is_lent = |is_v4| lease.addresses.iter().any(|it| it.is_ipv4() == is_v4);
+        let mut remotes = entry.remote.iter();
+        let leads_there = remotes.any(|remote| is_lent(remote.first.is_ipv4()));
+        !takes_one || entry.remote.is_empty() || leads_there
     }
 
     /// Reports once per session why one of its children is not started.
@@ -61,7 +62,9 @@ impl Node {
         else {
             return;
         };
-        let Some(remote) = entry.remote else { return };
+        let Some(remote) = entry.remote.first().copied() else {
+            return;
+        };
         let family = if remote.first.is_ipv4() {
             "IPv4"
         } else {

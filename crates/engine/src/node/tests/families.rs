@@ -28,9 +28,14 @@ fn world(seed: u8, lends_both: bool) -> World {
 
 fn pairs(world: &World) -> Vec<(IpAddr, String)> {
     let children = world.ends[0].node.children.values();
-    let current = children.filter_map(|entry| entry.current);
+    let current = children.filter_map(|entry| entry.current.as_ref());
     current
-        .map(|pair| (pair.local.first, pair.remote.to_string()))
+        .map(|pair| {
+            (
+                pair.local[0].first,
+                crate::node::children::listed(&pair.remote),
+            )
+        })
         .collect()
 }
 
@@ -110,8 +115,8 @@ fn a_gateway_refuses_a_child_of_two_families() {
     let request = ChildRequest {
         child: &child,
         spi: 0x1234_5678,
-        local: inner,
-        remote: V6.parse().unwrap(),
+        local: vec![inner],
+        remote: vec![V6.parse().unwrap()],
         needs_udp: true,
         groups: Groups::default(),
     };

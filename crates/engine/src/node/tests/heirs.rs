@@ -80,8 +80,9 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
-    let (id, pending) = (id, session.ike.exchanges().first().expect("a quick mode"));
-    let (child, spi) = (pending.child(), pending.spi());
+    let (id, all) = (id, session.ike.exchanges());
+    let pending = all.first().expect("a quick mode");
+    let (child, spi) = (pending.child, pending.spi);
     let refused = Fault::Refused("no".into());
     node.handle(Input::Wake, now);
     node.child_failed(id, child, spi, &refused, now);
@@ -114,7 +115,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
         let inner = TrafficSelector::host(inner.expect("a lease").addresses[0]);
         for host in 0..4 {
             let remote = format!("10.10.0.{}/32", 100 + round * 4 + host);
-            let selectors = (Some(inner), Some(remote.parse().expect("a host")));
+            let selectors = (vec![inner], vec![remote.parse().expect("a host")]);
             let child = node.add_child(&connection, 0, true, selectors);
             node.begin_child(old, child, now);
         }
@@ -150,7 +151,7 @@ fn a_neighbour_of_the_same_identity_deletes_nothing_of_ours() {
         .children
         .values()
         .find(|it| it.connection.name == "road1");
-    let pair = stranger.and_then(|it| it.current).expect("a pair");
+    let pair = stranger.and_then(|it| it.current.as_ref()).expect("a pair");
     let old = of("road0");
     let sa = old.ike.sa().expect("established");
     let delete = informational::delete_children(crate::sa::Protocol::Esp, &[pair.spi_in]);
@@ -199,9 +200,9 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
-    let mut open = session.ike.exchanges().iter().filter(|it| !it.is_done());
+    let mut open = session.ike.exchanges().into_iter().filter(|it| !it.is_done);
     let (id, pending) = (id, open.next().expect("a quick mode"));
-    let (child, spi) = (pending.child(), pending.spi());
+    let (child, spi) = (pending.child, pending.spi);
     node.handle(Input::Wake, now);
     node.child_failed(id, child, spi, &Fault::Refused("no".into()), now);
     world.settle(0);

@@ -9,7 +9,7 @@ mod names;
 mod transport;
 
 use crypto::cert::{Authority, Certificate, KeyMaterial, Request, SigningKey, TrustStore};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 
 use super::*;
 use crate::endpoint::Effect;

@@ -116,7 +116,7 @@ fn without_the_layer_around_nothing_leaves() {
         let mut all = world.ends[0].node.children.values();
         let around = all.find(|entry| entry.child().layer == ChildLayer::Around);
         let around = around.expect("a child");
-        (around.id, around.current.expect("a pair").spi_out)
+        (around.id, around.current.as_ref().expect("a pair").spi_out)
     };
     let removed = crate::plane::OutboundChange::Remove(around, spi);
     let now = world.now;

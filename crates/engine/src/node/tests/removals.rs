@@ -73,7 +73,7 @@ fn an_sa_in_its_overlap_outlives_the_session_under_which_it_was_renewed() {
     let mut out = Outbox::default();
     let (_, session) = world.ends[0].node.sessions.iter_mut().next().expect("one");
     let path = session.path();
-    session.ike.delete(0x53, &mut out);
+    session.ike.v1_mut().expect("IKEv1").delete(0x53, &mut out);
     let message = super::super::session::with_marker(path, out.messages[0].message.clone());
     let path = world.ends[1].path();
     world.deliver(1, path, &message);
@@ -93,7 +93,7 @@ fn a_peer_cannot_use_one_spi_for_two_sas_of_a_child() {
     let (id, session) = node.sessions.iter().next().expect("one");
     let path = session.path();
     let entry = node.children.values().next().expect("one");
-    let (child, pair) = (entry.id, entry.current.expect("a pair"));
+    let (child, pair) = (entry.id, entry.current.clone().expect("a pair"));
     let keys = || (Secret(vec![1; 20]), Secret(Vec::new()));
     let negotiated = NegotiatedChild {
         suite: pair.suite,
@@ -103,8 +103,8 @@ fn a_peer_cannot_use_one_spi_for_two_sas_of_a_child() {
         spi_out: pair.spi_out,
         keys_in: keys(),
         keys_out: keys(),
-        local: pair.local,
-        remote: pair.remote,
+        local: pair.local.to_vec(),
+        remote: pair.remote.to_vec(),
         original: None,
         lifetime_s: 3_600,
         lifetime_bytes: None,
@@ -116,6 +116,7 @@ fn a_peer_cannot_use_one_spi_for_two_sas_of_a_child() {
         begun: now,
         renews: Some(pair.spi_in),
         negotiated: Box::new(negotiated),
+        is_redundant: None,
     };
     node.handle(Input::Wake, now);
     node.child_agreed(id, path, agreed, Outbox::default(), now);

@@ -2,6 +2,7 @@
 //! under an SA that its receiver lacks.
 
 use super::*;
+use crate::config::Version;
 
 /// Packets in flight: when they arrive, at which end, under which SPI.
 struct Traffic {
@@ -83,9 +84,18 @@ fn renew(world: &mut World, who: &[(usize, bool)]) {
 
 #[test]
 fn no_packet_is_lost_whoever_renews_what() {
+    renews_without_loss(|_, _| {});
+}
+
+#[test]
+fn no_packet_is_lost_whoever_renews_what_in_ikev2() {
+    renews_without_loss(|connection, _| super::ikev2::speaks(connection, Version::V2));
+}
+
+fn renews_without_loss(change: fn(&mut Connection, bool)) {
     for ways in [[true, true], [true, false], [false, true]] {
         for delay in [0, 5, 20, 60] {
-            let mut world = World::new(61, |_, _| {});
+            let mut world = World::new(61, change);
             world.run(Duration::from_secs(2));
             let mut traffic = Traffic::new(ways, Duration::from_millis(delay));
             for who in RENEWALS {

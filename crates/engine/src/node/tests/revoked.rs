@@ -2,7 +2,7 @@ use crypto::cert::{
     Authority, Certificate, KeyMaterial, Request, RevocationList, RevokedEntry, SigningKey,
     TrustStore,
 };
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 
 use super::*;
 use crate::time::Calendar;

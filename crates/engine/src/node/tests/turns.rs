@@ -22,7 +22,7 @@ pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) 
 fn asking(world: &World) -> usize {
     let sessions = world.ends[0].node.sessions.values();
     let quicks = sessions.flat_map(|session| session.ike.exchanges());
-    quicks.filter(|it| it.is_asked()).count()
+    quicks.filter(|it| it.is_asked).count()
 }
 
 #[test]
@@ -125,7 +125,8 @@ fn as_many_children_as_one_likes_may_have_nothing_to_offer() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let connection = ah.connections[0].clone();
-    let children = (0..20_000).map(|_| node.add_child(&connection, 0, true, (None, None)));
+    let children =
+        (0..20_000).map(|_| node.add_child(&connection, 0, true, (Vec::new(), Vec::new())));
     let children: Vec<ChildId> = children.collect();
     let (id, session) = node.sessions.iter_mut().next().expect("one");
     session.held.waiting = children;

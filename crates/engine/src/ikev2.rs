@@ -1,0 +1,58 @@
+//! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
+//! cookies, fragments (RFC 7383), signatures (RFC 7427), and every collision of renewals and
+//! deletes.
+//!
+//! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
+//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: EAP, MOBIKE (RFC
+//! 4555), additional key exchanges (RFC 9370), session resumption (RFC 5723), redirect (RFC 5685).
+
+mod auth;
+mod authenticate;
+mod child;
+mod children;
+mod configuration;
+pub mod cookie;
+mod established;
+mod exchange;
+mod inform;
+mod init;
+mod keys;
+pub mod message;
+mod offers;
+mod parts;
+mod proposal;
+mod rekey;
+mod seal;
+mod selectors;
+pub mod session;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use wire::ikev2::{HashAlgorithm, NotifyType};
+
+use parts::Parts;
+
+/// What the peer has announced in IKE_SA_INIT and IKE_AUTH.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// It reads fragments (RFC 7383 §2.3).
+    pub(crate) fragmentation: bool,
+    /// It checks signatures of method 14 with these hashes; `None`: it knows none (RFC 7427 §4).
+    pub(crate) hashes: Option<Vec<HashAlgorithm>>,
+    /// It moves its addresses by MOBIKE (RFC 4555 §3.1).
+    pub(crate) mobike: bool,
+}
+
+impl Abilities {
+    /// What a message of IKE_SA_INIT announces.
+    fn announced(parts: &Parts<'_>) -> Self {
+        let hashes = parts.notice(NotifyType::SignatureHashAlgorithms);
+        Self {
+            fragmentation: parts.has(NotifyType::Ikev2FragmentationSupported),
+            hashes: hashes.and_then(|it| it.to_hash_algorithms().ok()),
+            mobike: false,
+        }
+    }
+}

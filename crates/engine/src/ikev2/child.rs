@@ -1,0 +1,577 @@
+//! CREATE_CHILD_SA for children, new and renewed, in both roles (RFC 7296 §1.3.1, §1.3.3).
+//!
+//! ```text
+//! initiator                                       responder
+//! [N(REKEY_SA)], SA, Ni, [KEi], TSi, TSr -->
+//!                                             <-- SA, Nr, [KEr], TSi, TSr
+//! ```
+//!
+//! If both ends renew a pair at once, each answers the other, and the exchange with the lowest of
+//! the four nonces makes what is redundant (RFC 7296 §2.8.1). The end that made it deletes it; the
+//! other one deletes the old pair.
+
+use crypto::dh::SharedSecret;
+use crypto::key_exchange::Method;
+use crypto::rand::Stream;
+use wire::ikev2::{Exchange, KeyExchange, Notify, NotifyType, Payload};
+use zeroize::Zeroizing;
+
+use super::children::{ChildSa, ChildState, DELETE_DELAY};
+use super::established::{Established, Question, Subject};
+use super::exchange::{self, method_of};
+use super::keys::{self, Nonces};
+use super::offers::{bad_value, not_in_udp, offer_of, other_method, refused};
+use super::parts::{Parts, notify};
+use super::proposal::{self, child_protocol, child_spi, wire_protocol};
+use super::selectors::{are_within, read, write};
+use super::tasks::{AskedChild, Awaited, ChildTask, Collision, Task, usable, without_pfs};
+use super::window::{At, Opened};
+use crate::counters::DropReason;
+use crate::ike::{AgreedChild, ChildOffer, Fact, Fault, Grant, NegotiatedChild};
+use crate::sa::{Mode, OriginalAddresses, Path, Protocol, Via};
+use crate::selector::TrafficSelector;
+use crate::suite::EspSuite;
+use crate::time::Duration;
+
+/// Octets of our nonces.
+pub(super) const NONCE_LEN: usize = 32;
+/// A peer that is busy is asked again after this time, and up to as long again.
+const BUSY_RETRY: Duration = Duration::from_secs(5);
+
+/// A nonce, which is sent encrypted, except in IKE_SA_INIT.
+pub(super) fn fresh_nonce(random: &mut Stream) -> Zeroizing<Vec<u8>> {
+    let mut nonce = Zeroizing::new(vec![0; NONCE_LEN]);
+    random.fill(&mut nonce);
+    nonce
+}
+
+/// What a request for a child holds besides notifications and nonces.
+pub(super) fn request_payloads(task: &ChildTask) -> (Payload, Vec<Payload>) {
+    let spi = task.spi.to_be_bytes();
+    let sa = Payload::SecurityAssociation(proposal::offer(&task.suites, &spi));
+    let mut rest = vec![
+        Payload::TrafficSelectorsInitiator(write(&task.local)),
+        Payload::TrafficSelectorsResponder(write(&task.remote)),
+    ];
+    if task.mode == Mode::Transport {
+        rest.push(notify(NotifyType::UseTransportMode));
+    }
+    (sa, rest)
+}
+
+/// Whether a child's packets travel in UDP: through a NAT they must; otherwise either end may, and
+/// takes both forms (RFC 7296 §2.23).
+pub(super) fn is_in_udp(
+    suite: &EspSuite,
+    path: Path,
+    (is_natted, prefers_udp): (bool, bool),
+    may_be_udp: bool,
+) -> bool {
+    suite.protocol == Protocol::Esp
+        && path.via == Via::UdpWithMarker
+        && (is_natted || prefers_udp)
+        && may_be_udp
+}
+
+/// What an answer says of the traffic.
+fn granted_payloads(grant: &Grant<'_>) -> Vec<Payload> {
+    let mut payloads = vec![
+        Payload::TrafficSelectorsInitiator(write(&grant.remote)),
+        Payload::TrafficSelectorsResponder(write(&grant.local)),
+    ];
+    if grant.child.mode == Mode::Transport {
+        payloads.push(notify(NotifyType::UseTransportMode));
+    }
+    payloads
+}
+
+/// Our public value and the shared secret, where a child has PFS.
+fn answer_exchange(
+    method: Option<Method>,
+    theirs: Option<&KeyExchange>,
+    at: &mut At<'_>,
+) -> Result<Option<(Payload, SharedSecret)>, Fault> {
+    match (method, theirs) {
+        (None, _) => Ok(None),
+        (Some(method), Some(theirs)) if theirs.method == method.number() => {
+            let (random, work) = (&mut *at.random, &mut at.out.work);
+            let answered = exchange::respond(method, theirs, random, work);
+            answered.map(Some).map_err(bad_value)
+        }
+        (Some(method), _) => Err(other_method(method)),
+    }
+}
+
+impl Established {
+    /// Sends the request for a child. One that renews a pair that is gone or replaced meanwhile is
+    /// not sent.
+    pub(super) fn ask_child(&mut self, task: ChildTask, at: &mut At<'_>) {
+        let renewed = task.renews.map(|spi| self.children.of_own(spi));
+        let is_stale =
+            renewed.is_some_and(|old| old.is_none_or(|old| old.state != ChildState::Installed));
+        if is_stale {
+            self.overtaken.push((task.child, task.spi));
+            return;
+        }
+        let nonce = fresh_nonce(at.random);
+        let half = task.method();
+        let half = half.map(|it| exchange::generate(it, at.random, &mut at.out.work));
+        let (sa, rest) = request_payloads(&task);
+        let mut chain = Vec::new();
+        if let Some(old) = task.renews.and_then(|spi| self.children.of_own(spi)) {
+            let protocol = wire_protocol(old.protocol);
+            let notice = Notify::of_child(NotifyType::RekeySa, protocol, old.spi_in);
+            chain.push(Payload::Notify(notice));
+        }
+        chain.push(sa);
+        chain.push(Payload::Nonce(nonce.to_vec()));
+        chain.extend(half.as_ref().map(exchange::payload));
+        chain.extend(rest);
+        let asked = AskedChild {
+            task,
+            nonce,
+            half,
+            begun: at.now,
+            collision: None,
+            gone: Vec::new(),
+            is_abandoned: false,
+        };
+        let awaited = Awaited::Child(Box::new(asked));
+        self.current()
+            .ask(Exchange::CreateChildSa, &chain, awaited, None, at);
+    }
+
+    /// The peer requests a child.
+    pub(super) fn on_child_request(
+        &mut self,
+        index: usize,
+        opened: Opened,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        let offer = match opened.parts() {
+            Ok(parts) => self.read_offer(index, &parts),
+            Err(_) => Err(notify(NotifyType::InvalidSyntax)),
+        };
+        match offer {
+            Ok((offer, renews)) => {
+                self.question = Some(Box::new(Question {
+                    own_spi: self.sas[index].own_spi(),
+                    opened,
+                    subject: Subject::Child { renews },
+                    answer: Vec::new(),
+                    method: None,
+                    is_refused: false,
+                }));
+                vec![Fact::AsksChild(offer)]
+            }
+            Err(notice) => {
+                self.sas[index].answer(&opened, &[notice], at);
+                vec![Fact::Heard]
+            }
+        }
+    }
+
+    /// The peer's offer, and our SPI of the pair that it renews; or what to tell it instead.
+    fn read_offer(
+        &self,
+        index: usize,
+        parts: &Parts<'_>,
+    ) -> Result<(ChildOffer, Option<u32>), Payload> {
+        // RFC 7296 §2.25.2: while the IKE SA is renewed, nothing new begins.
+        if self.is_renewing(index) {
+            return Err(notify(NotifyType::TemporaryFailure));
+        }
+        let mut renewed = None;
+        if let Some((protocol, spi)) = parts.notice(NotifyType::RekeySa).and_then(Notify::to_child)
+        {
+            let old = child_protocol(protocol);
+            let old = old.and_then(|it| self.children.of_peer(it, spi));
+            let Some(old) = old else {
+                let notice = Notify::of_child(NotifyType::ChildSaNotFound, protocol, spi);
+                return Err(Payload::Notify(notice));
+            };
+            // RFC 7296 §2.25.1: we are about to close it.
+            if old.state != ChildState::Installed {
+                return Err(notify(NotifyType::TemporaryFailure));
+            }
+            renewed = Some(old);
+        } else if parts.has(NotifyType::RekeySa) {
+            return Err(notify(NotifyType::InvalidSyntax));
+        }
+        let has_all = parts.sa.is_some() && parts.nonce.is_some();
+        let offer = offer_of(parts, renewed).filter(|_| has_all);
+        let offer = offer.ok_or_else(|| notify(NotifyType::InvalidSyntax))?;
+        Ok((offer, renewed.map(|old| old.spi_in)))
+    }
+
+    /// Grants the child of the peer's request, and puts it into the answer.
+    pub(super) fn grant_child(
+        &mut self,
+        grant: &Grant<'_>,
+        at: &mut At<'_>,
+    ) -> Result<Box<NegotiatedChild>, Fault> {
+        let Some(mut question) = self.question.take() else {
+            return Err(DropReason::UnexpectedMessage.into());
+        };
+        let granted = self.grant(&mut question, grant, at);
+        self.question = Some(question);
+        granted
+    }
+
+    fn grant(
+        &mut self,
+        question: &mut Question,
+        grant: &Grant<'_>,
+        at: &mut At<'_>,
+    ) -> Result<Box<NegotiatedChild>, Fault> {
+        let parts = question.opened.parts()?;
+        let offered = parts.sa.unwrap_or_default();
+        let is_first = matches!(question.subject, Subject::Auth { .. });
+        let suites = match is_first {
+            true => without_pfs(&grant.child.proposals),
+            false => usable(&grant.child.proposals),
+        };
+        let chosen = proposal::choose(&suites, offered)
+            .ok_or_else(|| proposal::nothing_in_common(&suites, offered))?;
+        let spi_out = child_spi(chosen.proposal)?;
+        let suite = chosen.suite;
+        let is_udp = self.udp_of(&suite, grant.child.layer, at.path)?;
+        let method = suite.pfs.and_then(method_of);
+        let is_other = |it: &Method| parts.exchange.is_none_or(|they| they.method != it.number());
+        question.method = method.filter(is_other);
+        let answered = answer_exchange(method, parts.exchange, at)?;
+        let fresh = fresh_nonce(at.random);
+        let (theirs, ours) = match &question.subject {
+            Subject::Auth { nonces, .. } => (&nonces.0[..], &nonces.1[..]),
+            Subject::Child { .. } => (parts.nonce.unwrap_or_default(), &fresh[..]),
+        };
+        let nonces = Nonces {
+            initiator: theirs,
+            responder: ours,
+        };
+        let shared = answered.as_ref().map(|(_, shared)| shared.as_ref());
+        let sa = self
+            .sa_of(question.own_spi)
+            .ok_or(DropReason::UnknownCookies)?;
+        let prf = (sa.suite.prf, &sa.d);
+        let [keys_in, keys_out] =
+            keys::of_child(prf, suite.protection, shared, nonces, &mut at.out.work)?;
+        let spi = grant.spi.to_be_bytes();
+        let answer = vec![proposal::answer(&chosen, &spi)];
+        question.answer.push(Payload::SecurityAssociation(answer));
+        if !is_first {
+            question.answer.push(Payload::Nonce(ours.to_vec()));
+            let value = answered.map(|(payload, _)| payload);
+            question.answer.extend(value);
+        }
+        question.answer.extend(granted_payloads(grant));
+        let lowest = nonces.lowest();
+        let negotiated = NegotiatedChild {
+            suite,
+            mode: grant.child.mode,
+            is_udp_encapsulated: is_udp,
+            spi_in: grant.spi,
+            spi_out,
+            keys_in,
+            keys_out,
+            local: grant.local.clone(),
+            remote: grant.remote.clone(),
+            original: self.original(grant.child.mode, (&grant.remote, &grant.local)),
+            lifetime_s: grant.child.lifetime.as_secs(),
+            lifetime_bytes: None,
+        };
+        let renews = match question.subject {
+            Subject::Child { renews } => renews,
+            Subject::Auth { .. } => None,
+        };
+        self.note_granted(grant, &negotiated, (renews, lowest));
+        Ok(Box::new(negotiated))
+    }
+
+    /// Remembers a pair that the peer has initiated, and what it renews.
+    fn note_granted(
+        &mut self,
+        grant: &Grant<'_>,
+        negotiated: &NegotiatedChild,
+        (renews, lowest): (Option<u32>, Vec<u8>),
+    ) {
+        self.children.add(ChildSa {
+            child: grant.id,
+            protocol: negotiated.suite.protocol,
+            spi_in: negotiated.spi_in,
+            spi_out: negotiated.spi_out,
+            state: ChildState::Installed,
+        });
+        let Some(old) = renews else { return };
+        self.children.set(old, ChildState::Replaced(None));
+        if let Some(asked) = self.asked_child().filter(|it| it.task.renews == Some(old)) {
+            asked.collision = Some(Collision {
+                spi: negotiated.spi_in,
+                lowest,
+            });
+        }
+    }
+
+    /// Whether a child is in UDP; an error if it must be and cannot.
+    fn udp_of(
+        &self,
+        suite: &EspSuite,
+        layer: crate::config::ChildLayer,
+        path: Path,
+    ) -> Result<bool, Fault> {
+        let may = layer == crate::config::ChildLayer::Alone;
+        let wishes = (self.nat.is_between(), self.connection.prefers_udp());
+        let is_udp = is_in_udp(suite, path, wishes, may);
+        let must = self.connection.encapsulation == crate::config::Encapsulation::Always && may;
+        match must && !is_udp {
+            true => Err(not_in_udp()),
+            false => Ok(is_udp),
+        }
+    }
+
+    /// Transport mode through a NAT: the addresses before translation are in the selectors (RFC
+    /// 7296 §2.23.1).
+    fn original(
+        &self,
+        mode: Mode,
+        (peer, own): (&[TrafficSelector], &[TrafficSelector]),
+    ) -> Option<OriginalAddresses> {
+        let is_translated = mode == Mode::Transport && self.nat.is_between();
+        let (peer, own) = (peer.first()?, own.first()?);
+        is_translated.then_some(OriginalAddresses {
+            peer: peer.first,
+            own: own.first,
+        })
+    }
+
+    /// The answer to our request for a child.
+    pub(super) fn on_child_answer(
+        &mut self,
+        asked: AskedChild,
+        opened: &Opened,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        let (child, spi) = (asked.task.child, asked.task.spi);
+        let parts = match opened.parts() {
+            Ok(parts) => parts,
+            Err(reason) => return vec![Fact::ChildFailed(child, spi, reason.into())],
+        };
+        if let Some(error) = parts.error()
+            && parts.sa.is_none()
+        {
+            return self.on_child_refused(asked, error, at);
+        }
+        match self.agree_child(&asked, &parts, None, at) {
+            Ok(negotiated) => self.child_agreed(asked, negotiated, &parts, at),
+            Err(fault) => {
+                // The peer has it and must be told.
+                self.delete_unknown(&asked, at);
+                match asked.is_abandoned {
+                    true => vec![Fact::Heard],
+                    false => vec![Fact::ChildFailed(child, spi, fault)],
+                }
+            }
+        }
+    }
+
+    /// The SAs of an answer. `nonces`: those of IKE_SA_INIT, for the child of IKE_AUTH.
+    pub(super) fn agree_child(
+        &self,
+        asked: &AskedChild,
+        parts: &Parts<'_>,
+        nonces: Option<Nonces<'_>>,
+        at: &mut At<'_>,
+    ) -> Result<Box<NegotiatedChild>, Fault> {
+        let task = &asked.task;
+        let missing =
+            || Fault::Misbehaved("an answer without SA, nonce or traffic selectors".into());
+        let answer = parts.sa.ok_or_else(missing)?;
+        let chosen = proposal::chosen(&task.suites, answer)?;
+        let (suite, spi_out) = (chosen.suite, child_spi(chosen.proposal)?);
+        let local = read(parts.traffic_i.ok_or_else(missing)?);
+        let remote = read(parts.traffic_r.ok_or_else(missing)?);
+        if !are_within(&local, &task.local) || !are_within(&remote, &task.remote) {
+            return Err(Fault::Misbehaved(
+                "the peer answers with traffic selectors that we did not ask for".into(),
+            ));
+        }
+        let mode = match parts.has(NotifyType::UseTransportMode) {
+            true => Mode::Transport,
+            false => Mode::Tunnel,
+        };
+        if mode != task.mode {
+            return Err(Fault::Misbehaved(format!(
+                "we asked for {}, and the peer answers with {mode}",
+                task.mode
+            )));
+        }
+        let shared = match (suite.pfs.and_then(method_of), &asked.half, parts.exchange) {
+            (None, ..) => None,
+            (Some(method), Some(half), Some(theirs)) if half.method() == method => {
+                let work = &mut at.out.work;
+                Some(exchange::finish(half, theirs, work).map_err(bad_value)?)
+            }
+            (Some(method), ..) => return Err(other_method(method)),
+        };
+        let nonces = match nonces {
+            Some(nonces) => nonces,
+            None => Nonces {
+                initiator: &asked.nonce,
+                responder: parts.nonce.ok_or_else(missing)?,
+            },
+        };
+        let wishes = (self.nat.is_between(), self.connection.prefers_udp());
+        let is_udp = is_in_udp(&suite, at.path, wishes, task.may_be_udp);
+        if task.must_be_udp && !is_udp {
+            return Err(not_in_udp());
+        }
+        let prf = (self.sas[0].suite.prf, &self.sas[0].d);
+        let shared = shared.as_ref().map(AsRef::as_ref);
+        let [keys_out, keys_in] =
+            keys::of_child(prf, suite.protection, shared, nonces, &mut at.out.work)?;
+        Ok(Box::new(NegotiatedChild {
+            suite,
+            mode,
+            is_udp_encapsulated: is_udp,
+            spi_in: task.spi,
+            spi_out,
+            keys_in,
+            keys_out,
+            original: self.original(mode, (&remote, &local)),
+            local,
+            remote,
+            lifetime_s: task.lifetime.as_secs(),
+            lifetime_bytes: None,
+        }))
+    }
+
+    fn child_agreed(
+        &mut self,
+        asked: AskedChild,
+        negotiated: Box<NegotiatedChild>,
+        parts: &Parts<'_>,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        if asked.gone.contains(&negotiated.spi_out) {
+            // Its delete has overtaken the answer.
+            let (child, spi) = (asked.task.child, asked.task.spi);
+            return vec![Fact::ChildPostponed(child, spi, Some(BUSY_RETRY))];
+        }
+        let nonces = Nonces {
+            initiator: &asked.nonce,
+            responder: parts.nonce.unwrap_or_default(),
+        };
+        let lowest = nonces.lowest();
+        let collision = asked.collision.as_ref();
+        let is_redundant = collision.is_some_and(|it| it.outdoes(&lowest));
+        let state = match is_redundant || asked.is_abandoned {
+            true => ChildState::Deleting,
+            false => ChildState::Installed,
+        };
+        let (spi_in, protocol) = (negotiated.spi_in, negotiated.suite.protocol);
+        self.children.add(ChildSa {
+            child: asked.task.child,
+            protocol,
+            spi_in,
+            spi_out: negotiated.spi_out,
+            state,
+        });
+        if state == ChildState::Deleting {
+            // RFC 7296 §2.8.1: the end that made it closes it.
+            self.add_task(Task::DeleteChild { protocol, spi_in }, at);
+        } else if let Some(old) = asked.task.renews
+            && self
+                .children
+                .of_own(old)
+                .is_some_and(|it| it.state != ChildState::Deleting)
+        {
+            let replaced = ChildState::Replaced(Some(at.now + DELETE_DELAY));
+            self.children.set(old, replaced);
+        }
+        if asked.is_abandoned {
+            return vec![Fact::Heard];
+        }
+        vec![Fact::Child(Box::new(AgreedChild {
+            child: asked.task.child,
+            exchange: 0,
+            is_ours: true,
+            begun: asked.begun,
+            renews: asked.task.renews,
+            negotiated,
+            is_redundant: Some(is_redundant),
+        }))]
+    }
+
+    /// The peer has refused a child.
+    fn on_child_refused(
+        &mut self,
+        asked: AskedChild,
+        error: &Notify,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
+        let (child, spi) = (asked.task.child, asked.task.spi);
+        if asked.is_abandoned {
+            return vec![Fact::Heard];
+        }
+        let is_replaced = asked.collision.is_some();
+        let old = asked.task.renews.and_then(|old| self.children.of_own(old));
+        match error.kind {
+            _ if is_replaced => vec![Fact::ChildPostponed(child, spi, None)],
+            NotifyType::TemporaryFailure => {
+                let more = BUSY_RETRY.mul_f64(f64::from(at.random.u32() >> 16) / 65536.0);
+                vec![Fact::ChildPostponed(child, spi, Some(BUSY_RETRY + more))]
+            }
+            // It is gone at the peer, and its delete is lost or on the way: RFC 7296 §2.25.
+            NotifyType::ChildSaNotFound => {
+                let gone = old.map(|old| (old.spi_in, old.spi_out));
+                let mut facts = vec![Fact::ChildPostponed(child, spi, None)];
+                if let Some((spi_in, spi_out)) = gone {
+                    self.children.remove(spi_in);
+                    let gone = crate::ike::Notification::DeletedChildren(vec![spi_out]);
+                    facts.push(Fact::Told(0, vec![gone]));
+                }
+                facts
+            }
+            NotifyType::InvalidKePayload => {
+                let named = error.to_method().ok().and_then(Method::of_number);
+                let methods = asked.task.suites.iter();
+                let mut methods = methods.filter_map(|suite| method_of(suite.pfs?));
+                let is_new = |it: &Method| asked.task.method() != Some(*it);
+                let named = named.filter(|it| methods.any(|own| own == *it));
+                match named.filter(is_new) {
+                    Some(method) if asked.task.named.is_none() => {
+                        let task = ChildTask {
+                            named: Some(method),
+                            ..asked.task
+                        };
+                        self.queue.add_first(Task::Child(Box::new(task)));
+                        vec![Fact::Heard]
+                    }
+                    _ => vec![Fact::ChildFailed(child, spi, refused(&asked.task, error))],
+                }
+            }
+            _ => vec![Fact::ChildFailed(child, spi, refused(&asked.task, error))],
+        }
+    }
+
+    /// The peer has a pair that we do not take: its end is told (RFC 7296 §1.4.1).
+    pub(super) fn delete_unknown(&mut self, asked: &AskedChild, at: &mut At<'_>) {
+        let Some(suite) = asked.task.suites.first() else {
+            return;
+        };
+        let delete = Task::DeleteChild {
+            protocol: suite.protocol,
+            spi_in: asked.task.spi,
+        };
+        self.add_task(delete, at);
+    }
+
+    /// Our open request for a child.
+    pub(super) fn asked_child(&mut self) -> Option<&mut AskedChild> {
+        let mut all = self.sas.iter_mut().filter_map(|sa| sa.asked.as_mut());
+        all.find_map(|asked| match &mut asked.awaited {
+            Awaited::Child(asked) => Some(&mut **asked),
+            _ => None,
+        })
+    }
+}

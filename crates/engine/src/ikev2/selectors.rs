@@ -1,0 +1,121 @@
+//! Traffic selectors in IKEv2's form (RFC 7296 §2.9, §3.13).
+//!
+//! Our selectors have one port or any. A range of ports, ICMP types and OPAQUE have no such form:
+//! as a responder we narrow them away, and as an initiator we never ask for them.
+
+use wire::ikev2::{AddressSelector, TrafficSelector as Wire};
+
+use crate::selector::TrafficSelector;
+
+/// Selectors of one side that are read.
+pub(super) const MAX_READ: usize = 32;
+
+impl TrafficSelector {
+    /// Reads a selector of IKEv2; `None` for one without a form of ours.
+    pub fn from_ikev2(selector: &AddressSelector) -> Option<Self> {
+        let port = match selector {
+            _ if selector.is_any_port() => 0,
+            AddressSelector {
+                first_port,
+                last_port,
+                protocol,
+                ..
+            } if first_port == last_port && *first_port != 0 && *protocol != 0 => *first_port,
+            _ => return None,
+        };
+        Some(Self {
+            first: selector.first,
+            last: selector.last,
+            protocol: selector.protocol,
+            port,
+        })
+    }
+
+    /// Writes it as a selector of IKEv2.
+    pub fn to_ikev2(&self) -> AddressSelector {
+        let (first_port, last_port) = match self.port {
+            0 => (0, u16::MAX),
+            port => (port, port),
+        };
+        AddressSelector {
+            protocol: self.protocol,
+            first_port,
+            last_port,
+            first: self.first,
+            last: self.last,
+        }
+    }
+}
+
+/// The selectors of a payload that have a form of ours, in their order.
+pub(super) fn read(selectors: &[Wire]) -> Vec<TrafficSelector> {
+    let ours = selectors.iter().filter_map(|one| match one {
+        Wire::Addresses(range) => TrafficSelector::from_ikev2(range),
+        Wire::Other { .. } => None,
+    });
+    ours.take(MAX_READ).collect()
+}
+
+/// A payload's selectors.
+pub(super) fn write(selectors: &[TrafficSelector]) -> Vec<Wire> {
+    let ranges = selectors.iter().map(TrafficSelector::to_ikev2);
+    ranges.map(Wire::Addresses).collect()
+}
+
+/// Whether every selector of an answer lies within one that was requested.
+pub(super) fn are_within(answer: &[TrafficSelector], requested: &[TrafficSelector]) -> bool {
+    let is_within = |it: &TrafficSelector| requested.iter().any(|all| all.contains(it));
+    !answer.is_empty() && answer.iter().all(is_within)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_and_read_back() {
+        for text in [
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "192.0.2.1-192.0.2.9[udp]",
+            "2001:db8::/32[tcp/443]",
+        ] {
+            let selector: TrafficSelector = text.parse().unwrap();
+            let read = TrafficSelector::from_ikev2(&selector.to_ikev2());
+            assert_eq!(read, Some(selector), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_ports_and_opaque_have_no_form_of_ours() {
+        let tcp: TrafficSelector = "10.0.0.0/8[tcp]".parse().unwrap();
+        let with = |first_port, last_port| AddressSelector {
+            first_port,
+            last_port,
+            ..tcp.to_ikev2()
+        };
+        for selector in [with(1, 2), with(0, 0), with(u16::MAX, 0), with(1, u16::MAX)] {
+            assert_eq!(TrafficSelector::from_ikev2(&selector), None);
+        }
+        assert!(TrafficSelector::from_ikev2(&with(0, u16::MAX)).is_some());
+        let any = AddressSelector {
+            protocol: 0,
+            ..with(80, 80)
+        };
+        assert_eq!(TrafficSelector::from_ikev2(&any), None);
+    }
+
+    #[test]
+    fn an_answer_must_lie_within_what_was_requested() {
+        let list = |texts: &[&str]| -> Vec<TrafficSelector> {
+            texts.iter().map(|it| it.parse().unwrap()).collect()
+        };
+        let asked = list(&["10.0.0.0/8", "192.0.2.0/24[tcp]"]);
+        assert!(are_within(
+            &list(&["10.1.0.0/16", "192.0.2.5[tcp/80]"]),
+            &asked
+        ));
+        assert!(!are_within(&list(&["10.1.0.0/16", "192.0.2.5"]), &asked));
+        assert!(!are_within(&[], &asked));
+    }
+}

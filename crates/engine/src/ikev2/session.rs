@@ -1,0 +1,543 @@
+//! A session of IKEv2: the IKE SA of one peer from its first message on, with its successors by
+//! rekey, and the exchanges under them.
+//!
+//! It owns its keys, its exchanges and their timers. Inputs are messages, deadlines and commands.
+//! Outgoing messages go to an [`Outbox`], results are [`Fact`]s. A peer's request is also a fact:
+//! the node grants or refuses what it holds, then [`Session::conclude`] sends the one answer.
+
+mod requests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crypto::cert::CertificatePath;
+use crypto::rand::Stream;
+use wire::ikev2::Exchange;
+
+use super::authenticate::{self, Authenticating, Checks, Wishes};
+use super::cookie::Cookies;
+use super::established::Established;
+use super::init::{Answering, Asking};
+use super::message::Message;
+use super::parts::notify;
+use super::window::{At, Read};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::identity::Peer;
+use crate::ike::nat::NatFinding;
+use crate::ike::retransmit::Duplicate;
+use crate::ike::round_trip::RoundTrip;
+use crate::ike::{Fact, Fault, FirstChild, Outbox, Role, Spi, Spis};
+use crate::quotas::Quotas;
+use crate::sa::Path;
+use crate::suite::Ikev2Suite;
+use crate::time::{Calendar, Deadline, Duration, Instant};
+
+/// Why an initiator begins, and what it asks for.
+pub struct Beginning {
+    /// With whom.
+    pub connection: Arc<Connection>,
+    /// Where.
+    pub path: Path,
+    /// We have no other SA with the peer, and say so (RFC 7296 §2.4).
+    pub is_first_contact: bool,
+    /// The measurements of an earlier session.
+    pub round_trip: RoundTrip,
+    /// Our former inner addresses.
+    pub had: Vec<IpAddr>,
+    /// The first child.
+    pub child: Option<FirstChild>,
+}
+
+/// The resources for processing a message.
+pub struct Means<'a> {
+    /// For SPIs, nonces and private values.
+    pub random: &'a mut Stream,
+    /// The quotas of peers; `None`: no limit.
+    pub quotas: Option<&'a mut Quotas>,
+    /// The date for checking certificates.
+    pub calendar: Calendar,
+}
+
+/// One peer's IKE SA.
+pub struct Session {
+    role: Role,
+    /// Our SPI of the first IKE SA, by which a half-open session is known.
+    first_spi: Spi,
+    path: Path,
+    /// The measurements of the path to the peer.
+    round_trip: RoundTrip,
+    /// A responder gives up then.
+    expires: Option<Instant>,
+    state: State,
+}
+
+enum State {
+    Asking(Box<(Asking, Wishes)>),
+    Answering(Box<Answering>),
+    Authenticating(Box<Authenticating>),
+    Established(Box<Established>),
+    /// A fault has ended it.
+    Over,
+}
+
+impl Session {
+    /// Begins with the connection's peer.
+    pub fn initiate(beginning: Beginning, random: &mut Stream, now: Instant) -> (Self, Outbox) {
+        let mut out = Outbox::over(beginning.round_trip);
+        let (connection, path) = (beginning.connection, beginning.path);
+        let asking = Asking::begin(connection, path, random, now, &mut out);
+        let wishes = Wishes {
+            is_first_contact: beginning.is_first_contact,
+            had: beginning.had,
+            child: beginning.child,
+        };
+        let session = Self {
+            role: Role::Initiator,
+            first_spi: asking.spi,
+            path,
+            round_trip: beginning.round_trip,
+            expires: None,
+            state: State::Asking(Box::new((asking, wishes))),
+        };
+        (session, out)
+    }
+
+    /// Answers a first message. `cookies`: the load is high, and only a sender that has shown that
+    /// it receives is served.
+    pub fn respond(
+        candidates: &[Arc<Connection>],
+        path: Path,
+        message: &Message<'_>,
+        cookies: Option<&mut Cookies>,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<Self, Fault> {
+        let answering = Answering::begin(candidates, path, message, cookies, random, now, out)?;
+        Ok(Self {
+            role: Role::Responder,
+            first_spi: answering.sa.own_spi(),
+            path,
+            round_trip: RoundTrip::default(),
+            expires: None,
+            state: State::Answering(Box::new(answering)),
+        })
+    }
+
+    /// A responder waits until this time for IKE_AUTH.
+    pub fn give_up_at(&mut self, at: Instant) {
+        self.expires = Some(at);
+    }
+
+    /// Our role in its first exchange.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Our own SPI of the current IKE SA.
+    pub fn own_spi(&self) -> Spi {
+        self.own_spis().first().copied().unwrap_or(self.first_spi)
+    }
+
+    /// Our own SPIs of all its IKE SAs, the current one first.
+    pub fn own_spis(&self) -> Vec<Spi> {
+        match &self.state {
+            State::Established(it) => it.sas.iter().map(|sa| sa.own_spi()).collect(),
+            _ => vec![self.first_spi],
+        }
+    }
+
+    /// The SPIs of the current IKE SA. The responder's is zero until known.
+    pub fn spis(&self) -> Spis {
+        match &self.state {
+            State::Answering(it) => it.sa.spis,
+            State::Authenticating(it) => it.sa.spis,
+            State::Established(it) => it.sas[0].spis,
+            State::Asking(_) | State::Over => Spis {
+                initiator: self.first_spi,
+                responder: Spi([0; 8]),
+            },
+        }
+    }
+
+    /// An outbox for its next messages.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::over(self.round_trip)
+    }
+
+    /// Takes over the measurements after an answer.
+    pub fn learn(&mut self, out: &Outbox) {
+        self.round_trip = out.learned().unwrap_or(self.round_trip);
+    }
+
+    /// The measurements of the path.
+    pub fn round_trip(&self) -> RoundTrip {
+        self.round_trip
+    }
+
+    /// The path to the peer. It moves to port 4500 behind a NAT (RFC 7296 §2.23).
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Moves the peer to another path, and discards the measurements of the old one.
+    pub fn move_to(&mut self, path: Path) {
+        self.round_trip = RoundTrip::default();
+        self.path = path;
+        if let Some(it) = self.established_mut() {
+            it.move_to(path);
+        }
+    }
+
+    /// Whether both ends have authenticated.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established(_))
+    }
+
+    /// The proven identity of the peer.
+    pub fn identity(&self) -> Option<&Peer> {
+        self.established().map(|it| &it.identity)
+    }
+
+    /// Its certificate, if it has one.
+    pub fn certificate(&self) -> Option<&CertificatePath> {
+        self.established()?.certificate.as_deref()
+    }
+
+    /// When the peer authenticated.
+    pub fn since(&self) -> Option<Instant> {
+        self.established().map(|it| it.since)
+    }
+
+    /// The suite of the current IKE SA.
+    pub fn suite(&self) -> Option<Ikev2Suite> {
+        self.established().map(|it| it.sas[0].suite)
+    }
+
+    /// NATs between us and the peer.
+    pub fn nat(&self) -> NatFinding {
+        self.established().map(|it| it.nat).unwrap_or_default()
+    }
+
+    /// Seconds until the current IKE SA must be renewed or end.
+    pub fn lifetime_s(&self) -> u64 {
+        self.established().map_or(0, |it| it.lifetime().as_secs())
+    }
+
+    /// Whether the peer said that it has no other SA with us (RFC 7296 §2.4).
+    pub fn is_initial_contact(&self) -> bool {
+        self.established().is_some_and(|it| it.is_initial_contact)
+    }
+
+    /// We have authenticated, and the peer may consider the IKE SA established.
+    pub fn has_proven(&self) -> bool {
+        let has_asked = matches!(self.state, State::Authenticating(_));
+        self.role == Role::Initiator && (has_asked || self.is_established())
+    }
+
+    /// Another SA with the peer was established: we must not announce a first contact any more.
+    pub fn forget_first_contact(&mut self) {
+        if let State::Asking(asking) = &mut self.state {
+            asking.1.is_first_contact = false;
+        }
+    }
+
+    /// Our offer in the configuration's words; `None` if the peer makes the offer.
+    pub fn offered(&self) -> Option<String> {
+        match &self.state {
+            State::Asking(asking) => Some(asking.0.offered()),
+            _ => None,
+        }
+    }
+
+    /// Octets of fragments that wait for the rest of their message.
+    pub fn fragment_octets(&self) -> usize {
+        match &self.state {
+            State::Answering(it) => it.sa.fragment_octets(),
+            State::Authenticating(it) => it.sa.fragment_octets(),
+            State::Established(it) => it.sas.iter().map(|sa| sa.fragment_octets()).sum(),
+            State::Asking(_) | State::Over => 0,
+        }
+    }
+
+    fn established(&self) -> Option<&Established> {
+        match &self.state {
+            State::Established(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    fn established_mut(&mut self) -> Option<&mut Established> {
+        match &mut self.state {
+            State::Established(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// Runs a step of the established session.
+    fn with<T>(
+        &mut self,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+        step: impl FnOnce(&mut Established, &mut At<'_>) -> T,
+    ) -> Option<T> {
+        let path = self.path;
+        let it = self.established_mut()?;
+        let mut at = At {
+            path,
+            random,
+            now,
+            out,
+        };
+        Some(step(it, &mut at))
+    }
+}
+
+/// Messages.
+impl Session {
+    /// Handles a message that names one of its IKE SAs. [`Fact::Failed`] ends the session.
+    pub fn on_message(
+        &mut self,
+        path: Path,
+        message: &Message<'_>,
+        means: Means<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Vec<Fact> {
+        let state = core::mem::replace(&mut self.state, State::Over);
+        let own = self.path;
+        let (state, facts) = match state {
+            State::Asking(asking) => self.on_init(*asking, message, means, now, out),
+            State::Answering(it) => self.on_auth_request(*it, path, message, means, now, out),
+            State::Authenticating(it) => self.on_auth_answer(*it, message, means, now, out),
+            State::Established(mut it) => {
+                let mut at = At {
+                    path: own,
+                    random: means.random,
+                    now,
+                    out,
+                };
+                let facts = it.on_message(message, &mut at);
+                (State::Established(it), facts)
+            }
+            State::Over => (
+                State::Over,
+                vec![Fact::Dropped(DropReason::UnexpectedMessage)],
+            ),
+        };
+        self.state = state;
+        out.answer_repetition_at(path, Role::Responder);
+        facts
+    }
+
+    fn on_init(
+        &mut self,
+        (mut asking, wishes): (Asking, Wishes),
+        message: &Message<'_>,
+        means: Means<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> (State, Vec<Fact>) {
+        let made = match asking.on_message(message, means.random, now, out) {
+            Ok(Some(made)) => made,
+            Ok(None) => {
+                let again = State::Asking(Box::new((asking, wishes)));
+                return (again, vec![Fact::Pending]);
+            }
+            Err(reason) => {
+                let again = State::Asking(Box::new((asking, wishes)));
+                return (again, vec![Fact::Dropped(reason)]);
+            }
+        };
+        let mut at = At {
+            path: self.path,
+            random: means.random,
+            now,
+            out,
+        };
+        match Authenticating::begin(&asking, made, wishes, &mut at) {
+            Ok(authenticating) => {
+                self.path = authenticating.path;
+                let state = State::Authenticating(Box::new(authenticating));
+                (state, vec![Fact::Pending])
+            }
+            Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
+        }
+    }
+
+    fn on_auth_answer(
+        &mut self,
+        mut authenticating: Authenticating,
+        message: &Message<'_>,
+        means: Means<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> (State, Vec<Fact>) {
+        let again = |it: Authenticating, fact| (State::Authenticating(Box::new(it)), vec![fact]);
+        let opened = match authenticating.sa.read(message, out) {
+            Ok(Read::New(opened)) if opened.is_response => opened,
+            Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
+            Ok(Read::Unreadable(_)) => {
+                let reason = DropReason::MalformedMessage;
+                return (State::Over, vec![Fact::Failed(reason.into())]);
+            }
+            Err(reason) => return again(authenticating, Fact::Dropped(reason)),
+        };
+        let mut at = At {
+            path: self.path,
+            random: means.random,
+            now,
+            out,
+        };
+        match authenticating.on_answer(&opened, means.calendar, &mut at) {
+            Ok((established, facts)) => (State::Established(Box::new(established)), facts),
+            Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
+        }
+    }
+
+    fn on_auth_request(
+        &mut self,
+        mut answering: Answering,
+        path: Path,
+        message: &Message<'_>,
+        means: Means<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> (State, Vec<Fact>) {
+        let again = |it: Answering, fact| (State::Answering(Box::new(it)), vec![fact]);
+        if message.exchange() == Exchange::IkeSaInit {
+            let repeated = answering.answered.take_duplicate(message.octets(), out);
+            return match repeated {
+                Some(Duplicate::Answered | Duplicate::Ignored) => again(answering, Fact::Pending),
+                None => {
+                    let reason = DropReason::UnexpectedMessage;
+                    again(answering, Fact::Dropped(reason))
+                }
+            };
+        }
+        let read = answering.sa.read(message, out);
+        // Who sends what is authentic has our answer, and is where it comes from.
+        let mut at = At {
+            path,
+            random: means.random,
+            now,
+            out,
+        };
+        let opened = match read {
+            Ok(Read::New(opened))
+                if opened.exchange == Exchange::IkeAuth && !opened.is_response =>
+            {
+                opened
+            }
+            Ok(Read::New(opened)) => {
+                let notice = [notify(wire::ikev2::NotifyType::InvalidSyntax)];
+                answering.sa.answer(&opened, &notice, &mut at);
+                return again(answering, Fact::Pending);
+            }
+            Ok(Read::Unreadable(unreadable)) => {
+                answering.sa.answer_unreadable(&unreadable, &mut at);
+                return again(answering, Fact::Pending);
+            }
+            Ok(Read::Nothing) => return again(answering, Fact::Pending),
+            Err(reason) => return again(answering, Fact::Dropped(reason)),
+        };
+        let checks = Checks {
+            quotas: means.quotas,
+            calendar: means.calendar,
+        };
+        match authenticate::on_request(answering, opened, checks, &mut at) {
+            Ok((established, facts)) => {
+                self.path = path;
+                self.expires = None;
+                (State::Established(Box::new(established)), facts)
+            }
+            Err(failed) => match *failed {
+                (Some(answering), fault) => again(answering, Fact::Dropped(fault.drop_reason())),
+                (None, fault) => (State::Over, vec![Fact::Failed(fault)]),
+            },
+        }
+    }
+}
+
+/// Time.
+impl Session {
+    /// Its next timer.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let expiry = self.expires.map(|at| Deadline {
+            at,
+            why: "the half-open exchange expires",
+        });
+        let own = match &self.state {
+            State::Asking(asking) => asking.0.deadline(),
+            State::Authenticating(it) => it.sa.deadline(),
+            State::Established(it) => it.deadline(),
+            State::Answering(_) | State::Over => None,
+        };
+        [expiry, own].into_iter().flatten().min()
+    }
+
+    /// A message sent at `began` left only `now`.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        match &mut self.state {
+            State::Asking(asking) => asking.0.departed(began, now),
+            State::Authenticating(it) => it.sa.departed(began, now),
+            State::Established(it) => it.departed(began, now),
+            State::Answering(_) | State::Over => {}
+        }
+    }
+
+    /// Runs its timers. A fault ends the session.
+    pub fn on_deadline(
+        &mut self,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        if self.expires.take_if(|at| *at <= now).is_some() {
+            return Err(Fault::Dropped(DropReason::IncompleteMessage));
+        }
+        let path = self.path;
+        match &mut self.state {
+            State::Asking(asking) => asking.0.on_deadline(now, out),
+            State::Authenticating(it) => {
+                let moved_from = it.moved_from;
+                it.sa.fire(now, out).map_err(|fault| match fault {
+                    Fault::TimedOut(asked) => Fault::TimedOut(crate::ike::Unanswered {
+                        moved_from,
+                        ..asked
+                    }),
+                    other => other,
+                })
+            }
+            State::Established(it) => {
+                let mut at = At {
+                    path,
+                    random,
+                    now,
+                    out,
+                };
+                it.on_deadline(&mut at)
+            }
+            State::Answering(_) | State::Over => Ok(()),
+        }
+    }
+
+    /// Exchanges for children that were not begun, because others stand in their place.
+    pub fn take_overtaken(&mut self) -> Vec<Fact> {
+        self.established_mut()
+            .map_or(Vec::new(), Established::take_overtaken)
+    }
+
+    /// How long the session may last before it is renewed.
+    pub fn lifetime(&self) -> Duration {
+        self.established()
+            .map_or(Duration::ZERO, Established::lifetime)
+    }
+
+    #[cfg(test)]
+    pub(super) fn inside(&mut self) -> &mut Established {
+        self.established_mut().expect("established")
+    }
+}

@@ -1,0 +1,252 @@
+//! What a session wants to ask its peer, one request at a time, and what an open request waits for.
+
+use std::collections::VecDeque;
+
+use crypto::key_exchange::{Initiator, Method};
+use wire::ikev2::Payload;
+use zeroize::Zeroizing;
+
+use super::exchange::method_of;
+use crate::ike::{FirstChild, Spi};
+use crate::sa::{ChildId, Mode, Protocol};
+use crate::selector::TrafficSelector;
+use crate::suite::{EspSuite, Ikev2Suite};
+use crate::time::{Duration, Instant};
+
+/// Requests that wait for the window at most, so that nothing that a peer does makes us keep more.
+pub(super) const MAX_TASKS: usize = 256;
+
+/// A request that is not sent yet.
+pub(super) enum Task {
+    /// A child, new or renewed.
+    Child(Box<ChildTask>),
+    /// A new IKE SA in place of this one, with this method first.
+    RekeyIke(Option<Method>),
+    /// A child's SAs are over.
+    DeleteChild {
+        /// Their protocol.
+        protocol: Protocol,
+        /// Our inbound SPI.
+        spi_in: u32,
+    },
+    /// Is the peer there?
+    Probe(u32),
+    /// A notification.
+    Tell(Payload),
+}
+
+/// A child that we ask for.
+pub(super) struct ChildTask {
+    pub(super) child: ChildId,
+    pub(super) mode: Mode,
+    /// In order of preference.
+    pub(super) suites: Vec<EspSuite>,
+    /// Our inbound SPI.
+    pub(super) spi: u32,
+    pub(super) local: Vec<TrafficSelector>,
+    pub(super) remote: Vec<TrafficSelector>,
+    /// Our SPI of the pair that it renews.
+    pub(super) renews: Option<u32>,
+    pub(super) must_be_udp: bool,
+    /// Whether it is the only one of its packets' layers, so that it may be in UDP.
+    pub(super) may_be_udp: bool,
+    pub(super) lifetime: Duration,
+    /// The method whose public value is sent: the peer has named it in INVALID_KE_PAYLOAD.
+    pub(super) named: Option<Method>,
+}
+
+impl ChildTask {
+    /// The method whose public value goes with the request.
+    pub(super) fn method(&self) -> Option<Method> {
+        let mut methods = self.suites.iter().filter_map(|suite| method_of(suite.pfs?));
+        self.named.or_else(|| methods.next())
+    }
+}
+
+/// What an open request waits for.
+pub(super) enum Awaited {
+    /// IKE_AUTH.
+    Auth,
+    /// A child.
+    Child(Box<AskedChild>),
+    /// A new IKE SA.
+    Rekey(Box<AskedRekey>),
+    /// The other half of a child's end.
+    DeletedChild {
+        /// Our inbound SPI.
+        spi_in: u32,
+    },
+    /// The end of the IKE SA.
+    DeletedIke,
+    /// A sign of life.
+    Probe {
+        /// Its number in the node.
+        number: u32,
+        /// What must come back (RFC 4555 §3.7).
+        cookie: Vec<u8>,
+    },
+    /// That the peer has read it.
+    Read,
+}
+
+/// A child that we have asked for.
+pub(super) struct AskedChild {
+    pub(super) task: ChildTask,
+    pub(super) nonce: Zeroizing<Vec<u8>>,
+    pub(super) half: Option<Initiator>,
+    pub(super) begun: Instant,
+    /// The peer has renewed the same pair meanwhile.
+    pub(super) collision: Option<Collision<u32>>,
+    /// SPIs that the peer has deleted meanwhile and that we do not know: one of them may be the
+    /// answer's, which is late.
+    pub(super) gone: Vec<u32>,
+    /// Nobody wants it any more: if it is agreed, it is deleted.
+    pub(super) is_abandoned: bool,
+}
+
+/// A new IKE SA that we have asked for.
+pub(super) struct AskedRekey {
+    pub(super) spi: Spi,
+    pub(super) suites: Vec<Ikev2Suite>,
+    pub(super) nonce: Zeroizing<Vec<u8>>,
+    pub(super) half: Initiator,
+    /// The peer has renewed the same IKE SA meanwhile.
+    pub(super) collision: Option<Collision<Spi>>,
+}
+
+/// What the peer has made in the exchange that crosses ours.
+pub(super) struct Collision<S> {
+    /// Our SPI in it.
+    pub(super) spi: S,
+    /// The lower of its two nonces.
+    pub(super) lowest: Vec<u8>,
+}
+
+impl<S> Collision<S> {
+    /// Whether the exchange with this lower nonce makes what is redundant (RFC 7296 §2.8.1).
+    pub(super) fn outdoes(&self, ours: &[u8]) -> bool {
+        *ours < *self.lowest
+    }
+}
+
+/// Requests that wait.
+#[derive(Default)]
+pub(super) struct Queue(VecDeque<Task>);
+
+impl Queue {
+    /// Adds a request at the end. Returns it if there are too many.
+    pub(super) fn add(&mut self, task: Task) -> Result<(), Task> {
+        if self.0.len() >= MAX_TASKS {
+            return Err(task);
+        }
+        self.0.push_back(task);
+        Ok(())
+    }
+
+    /// Adds one that was refused and is asked again at once.
+    pub(super) fn add_first(&mut self, task: Task) {
+        self.0.push_front(task);
+    }
+
+    pub(super) fn next(&mut self) -> Option<Task> {
+        self.0.pop_front()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The children that wait.
+    pub(super) fn children(&self) -> impl Iterator<Item = &ChildTask> {
+        self.0.iter().filter_map(|task| match task {
+            Task::Child(child) => Some(&**child),
+            _ => None,
+        })
+    }
+
+    /// Removes children that are not wanted. Returns our SPIs in them.
+    pub(super) fn remove_children(&mut self, is_unwanted: impl Fn(&ChildTask) -> bool) -> Vec<u32> {
+        let mut removed = Vec::new();
+        self.0.retain(|task| match task {
+            Task::Child(child) if is_unwanted(child) => {
+                removed.push(child.spi);
+                false
+            }
+            _ => true,
+        });
+        removed
+    }
+
+    /// Whether a renewal of the IKE SA waits.
+    pub(super) fn has_rekey(&self) -> bool {
+        self.0.iter().any(|task| matches!(task, Task::RekeyIke(_)))
+    }
+
+    /// Whether the end of this child waits.
+    pub(super) fn has_delete(&self, spi: u32) -> bool {
+        self.0
+            .iter()
+            .any(|task| matches!(task, Task::DeleteChild { spi_in, .. } if *spi_in == spi))
+    }
+
+    /// The end of this child need not be told any more.
+    pub(super) fn remove_delete(&mut self, spi: u32) {
+        self.0
+            .retain(|task| !matches!(task, Task::DeleteChild { spi_in, .. } if *spi_in == spi));
+    }
+
+    /// Whether a probe waits.
+    pub(super) fn has_probe(&self) -> bool {
+        self.0.iter().any(|task| matches!(task, Task::Probe(_)))
+    }
+
+    /// Removes renewals of the IKE SA: another one has renewed it.
+    pub(super) fn remove_rekeys(&mut self) {
+        self.0.retain(|task| !matches!(task, Task::RekeyIke(_)));
+    }
+}
+
+/// The suites of a child that is asked for with IKE_AUTH: it has no key exchange of its own (RFC
+/// 7296 §1.2).
+pub(super) fn without_pfs(suites: &[EspSuite]) -> Vec<EspSuite> {
+    let mut all: Vec<EspSuite> = Vec::new();
+    for suite in suites {
+        let bare = EspSuite {
+            pfs: None,
+            ..*suite
+        };
+        if !all.contains(&bare) {
+            all.push(bare);
+        }
+    }
+    all
+}
+
+impl FirstChild {
+    /// The request that goes with IKE_AUTH.
+    pub(super) fn into_task(self, connection: &crate::config::Connection) -> Option<ChildTask> {
+        let child = connection.children.get(self.index)?;
+        let is_alone = child.layer == crate::config::ChildLayer::Alone;
+        Some(ChildTask {
+            child: self.child,
+            mode: child.mode,
+            suites: without_pfs(&child.proposals),
+            spi: self.spi,
+            local: self.local,
+            remote: self.remote,
+            renews: None,
+            must_be_udp: connection.encapsulation == crate::config::Encapsulation::Always
+                && is_alone,
+            may_be_udp: is_alone,
+            lifetime: child.lifetime,
+            named: None,
+        })
+    }
+}
+
+/// The suites that IKEv2 can negotiate: PFS with groups below 2048 bits is IKEv1's.
+pub(super) fn usable(suites: &[EspSuite]) -> Vec<EspSuite> {
+    let is_usable = |it: &&EspSuite| it.pfs.is_none_or(|group| method_of(group).is_some());
+    suites.iter().filter(is_usable).copied().collect()
+}

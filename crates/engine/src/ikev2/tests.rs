@@ -1,0 +1,9 @@
+//! Two ends of IKEv2 in virtual time.
+
+mod authentication;
+mod child_collisions;
+mod hostile;
+mod ike_collisions;
+mod init;
+mod storm;
+mod world;

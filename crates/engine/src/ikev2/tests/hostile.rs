@@ -1,0 +1,256 @@
+//! What strangers and a hostile peer send.
+
+use proptest::prelude::*;
+
+use super::world::{Setup, Who, World};
+use crate::counters::DropReason;
+use Who::{Gateway, Station};
+
+/// What must not change: the IKE SAs and children of both ends.
+fn state(world: &mut World) -> Vec<String> {
+    let mut all = Vec::new();
+    for who in Who::BOTH {
+        let end = world.end(who);
+        let pairs: Vec<u32> = end.pairs.iter().map(|it| it.negotiated.spi_in).collect();
+        let session = end.session.as_mut().map(|it| {
+            let inside = it.inside();
+            let sas: Vec<_> = inside
+                .sas
+                .iter()
+                .map(|sa| (sa.spis, sa.is_replaced))
+                .collect();
+            format!("{sas:?} {:?}", inside.children.all())
+        });
+        all.push(format!("{pairs:?} {session:?}"));
+    }
+    all
+}
+
+#[test]
+fn a_changed_octet_anywhere_changes_nothing() {
+    let mut world = Setup::default().established();
+    world.rekey_child(Station);
+    let asked = world.hold(Gateway).remove(0);
+    let before = state(&mut world);
+    for at in 0..asked.octets.len() {
+        let mut changed = asked.clone();
+        changed.octets[at] ^= 0x20;
+        world.receive(Gateway, &changed);
+        assert!(world.to_station.is_empty(), "octet {at} was answered");
+        assert_eq!(state(&mut world), before, "octet {at}");
+    }
+    for len in 0..asked.octets.len() {
+        let mut cut = asked.clone();
+        cut.octets.truncate(len);
+        world.receive(Gateway, &cut);
+    }
+    assert_eq!(state(&mut world), before);
+    world.release(Gateway, vec![asked]);
+    world.pass(5);
+    world.assert_agreed(1);
+}
+
+#[test]
+fn unencrypted_messages_change_nothing_once_there_are_keys() {
+    let mut world = Setup::default().established();
+    let before = state(&mut world);
+    let spis = world.station.session.as_ref().unwrap().spis();
+    for exchange in [
+        wire::ikev2::Exchange::IkeAuth,
+        wire::ikev2::Exchange::CreateChildSa,
+        wire::ikev2::Exchange::Informational,
+        wire::ikev2::Exchange::Other(200),
+    ] {
+        for is_response in [false, true] {
+            for id in 0..4 {
+                let chain = [wire::ikev2::Payload::Delete(wire::ikev2::Delete::IkeSa)];
+                let (next_payload, body) = wire::ikev2::write_payloads(&chain);
+                let header = wire::ikev2::Header {
+                    spis: spis.into(),
+                    next_payload,
+                    minor_version: 0,
+                    exchange,
+                    flags: wire::ikev2::Flags::of(true, is_response),
+                    message_id: id,
+                };
+                let (_, first) = world.history[0].clone();
+                let mut forged = first;
+                forged.octets = header.write(&body);
+                world.receive(Gateway, &forged);
+            }
+        }
+    }
+    assert_eq!(state(&mut world), before);
+    assert!(world.to_station.is_empty());
+}
+
+#[test]
+fn a_repeated_request_is_answered_ten_times_and_no_more() {
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let asked = world.hold(Gateway).remove(0);
+    for number in 0..30 {
+        world.receive(Gateway, &asked);
+        let answers = world.hold(Station).len();
+        assert_eq!(answers, usize::from(number <= 10), "{number}");
+    }
+    let repeated = world.gateway.drops.of(DropReason::RetransmittedMessage);
+    assert_eq!(repeated, 29);
+}
+
+#[test]
+fn a_request_outside_the_window_is_dropped() {
+    let mut world = Setup::default().established();
+    world.probe(Station, 1);
+    let skipped = world.hold(Gateway).remove(0);
+    // The next request of a peer that does not wait for the answer.
+    let session = world.station.session.as_mut().unwrap();
+    session.inside().sas[0].asked = None;
+    world.probe(Station, 2);
+    let early = world.hold(Gateway).remove(0);
+    world.receive(Gateway, &early);
+    assert!(world.to_station.is_empty());
+    assert_eq!(world.gateway.drops.of(DropReason::UnexpectedMessage), 1);
+    world.receive(Gateway, &skipped);
+    world.receive(Gateway, &early);
+    assert_eq!(world.hold(Station).len(), 2);
+}
+
+#[test]
+fn a_fragment_is_kept_only_if_it_is_authentic() {
+    use super::world::Proof;
+    let setup = Setup {
+        station: Proof::Certificate,
+        gateway: Proof::Certificate,
+        ..Setup::default()
+    };
+    let mut world = setup.world();
+    assert!(world.deliver(Gateway) && world.deliver(Station));
+    let fragments = world.hold(Gateway);
+    assert_eq!(fragments.len(), 2);
+    for at in [20, 30, 33, 35, 60, 400] {
+        let mut forged = fragments[0].clone();
+        forged.octets[at] ^= 1;
+        world.receive(Gateway, &forged);
+        assert_eq!(world.gateway.session.as_ref().unwrap().fragment_octets(), 0);
+    }
+    // The last comes first, each comes twice.
+    for fragment in [&fragments[1], &fragments[1], &fragments[0], &fragments[0]] {
+        world.receive(Gateway, fragment);
+    }
+    world.run();
+    world.assert_agreed(1);
+    assert_eq!(world.gateway.session.as_ref().unwrap().fragment_octets(), 0);
+}
+
+#[test]
+fn an_unknown_critical_payload_and_broken_syntax_are_answered_and_end_nothing() {
+    use wire::ikev2::{Exchange, Payload};
+    let mut world = Setup::default().established();
+    world.step(Station, |session, random, now, out| {
+        let path = session.path();
+        let mut at = crate::ikev2::window::At {
+            path,
+            random,
+            now,
+            out,
+        };
+        // A renewal of a child without anything that it needs.
+        let chain = [Payload::Nonce(vec![1; 32])];
+        let awaited = crate::ikev2::tasks::Awaited::Read;
+        let sa = session.inside().current();
+        sa.ask(Exchange::CreateChildSa, &chain, awaited, None, &mut at);
+    });
+    world.run();
+    assert_eq!(
+        world.gateway.arrows.last().unwrap(),
+        "create child 2: N(INVALID_SYNTAX)"
+    );
+    world.assert_agreed(1);
+    world.step(Station, |session, random, now, out| {
+        let path = session.path();
+        let mut at = crate::ikev2::window::At {
+            path,
+            random,
+            now,
+            out,
+        };
+        let chain = [Payload::Nonce(vec![1; 32]), Payload::Nonce(vec![2; 32])];
+        let awaited = crate::ikev2::tasks::Awaited::Read;
+        let sa = session.inside().current();
+        sa.ask(Exchange::Informational, &chain, awaited, None, &mut at);
+    });
+    world.run();
+    assert_eq!(
+        world.gateway.arrows.last().unwrap(),
+        "informational 2: N(INVALID_SYNTAX)"
+    );
+    world.assert_agreed(1);
+}
+
+#[test]
+fn a_renewal_of_a_child_that_never_was_is_told() {
+    use wire::ikev2::{Exchange, Notify, NotifyType, Payload, Protocol};
+    let mut world = Setup::default().established();
+    world.step(Station, |session, random, now, out| {
+        let path = session.path();
+        let mut at = crate::ikev2::window::At {
+            path,
+            random,
+            now,
+            out,
+        };
+        let notice = Notify::of_child(NotifyType::RekeySa, Protocol::Esp, 0x0bad_0bad);
+        let chain = [Payload::Notify(notice)];
+        let awaited = crate::ikev2::tasks::Awaited::Read;
+        let sa = session.inside().current();
+        sa.ask(Exchange::CreateChildSa, &chain, awaited, None, &mut at);
+    });
+    world.run();
+    let last = world.gateway.arrows.last().unwrap();
+    assert_eq!(last, "create child 2: N(CHILD_SA_NOT_FOUND)");
+    world.assert_agreed(1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_octets_never_move_an_established_session(
+        octets in proptest::collection::vec(any::<u8>(), 0..400),
+        to_station in any::<bool>(),
+    ) {
+        let mut world = Setup::default().established();
+        let before = state(&mut world);
+        let (_, mut flight) = world.history[0].clone();
+        let spis = world.station.session.as_ref().unwrap().spis();
+        flight.octets = octets;
+        // With the right SPIs, version and length it comes as far as it can.
+        if flight.octets.len() >= 28 {
+            flight.octets[..8].copy_from_slice(&spis.initiator.0);
+            flight.octets[8..16].copy_from_slice(&spis.responder.0);
+            flight.octets[17] = 0x20;
+            let len = flight.octets.len() as u32;
+            flight.octets[24..28].copy_from_slice(&len.to_be_bytes());
+        }
+        let to = if to_station { Station } else { Gateway };
+        world.receive(to, &flight);
+        prop_assert_eq!(state(&mut world), before);
+        prop_assert!(world.to_station.is_empty() && world.to_gateway.is_empty());
+    }
+
+    #[test]
+    fn a_random_first_message_makes_no_session_that_stays(
+        octets in proptest::collection::vec(any::<u8>(), 28..400),
+    ) {
+        let mut world = Setup::default().world();
+        let mut flight = world.hold(Gateway).remove(0);
+        let head = flight.octets[..28].to_vec();
+        flight.octets = octets;
+        flight.octets[..28].copy_from_slice(&head);
+        let len = flight.octets.len() as u32;
+        flight.octets[24..28].copy_from_slice(&len.to_be_bytes());
+        world.receive(Gateway, &flight);
+        prop_assert!(world.gateway.session.is_none());
+    }
+}

@@ -1,0 +1,443 @@
+//! One IKE SA: its keys, and its two windows of one message each (RFC 7296 §2.1, §2.2, §2.3).
+//!
+//! We have one request of ours open at a time and repeat it until it is answered. The peer's next
+//! request has the next message ID; the last one is answered again from memory, a bounded number of
+//! times. Everything else is dropped. Nothing changes before a message is authentic.
+
+use crypto::rand::Stream;
+use wire::ikev2::{
+    self as wire2, Exchange, Flags, Header, Located, NotifyType, Payload, PayloadKind,
+    first_unknown_critical, payloads, write_payloads,
+};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::keys::Keys;
+use super::message::Message;
+use super::parts::{Parts, names, names_read, notify, notify_with};
+use super::seal::{Assembly, Clear, Sealer, Taken};
+use super::tasks::Awaited;
+use crate::counters::DropReason;
+use crate::ike::retransmit::{Answered, Retransmit};
+use crate::ike::{Fault, Outbox, Role, Sent, Size, Spi, Spis, Step};
+use crate::sa::{Path, Secret};
+use crate::suite::Ikev2Suite;
+use crate::time::{Deadline, Duration, Instant};
+
+/// What making a message takes.
+pub(super) struct At<'a> {
+    pub(super) path: Path,
+    pub(super) random: &'a mut Stream,
+    pub(super) now: Instant,
+    pub(super) out: &'a mut Outbox,
+}
+
+/// An IKE SA.
+pub(super) struct IkeSa {
+    pub(super) spis: Spis,
+    /// Our role in the exchange that made it.
+    pub(super) role: Role,
+    pub(super) suite: Ikev2Suite,
+    /// SK_d.
+    pub(super) d: Secret,
+    outbound: Sealer,
+    inbound: Sealer,
+    /// The peer reads fragments.
+    may_fragment: bool,
+    /// The message ID of our next request.
+    next_id: u32,
+    /// Our open request.
+    pub(super) asked: Option<Asked>,
+    /// The message ID of the peer's next request.
+    expected: u32,
+    answered: Option<Answered>,
+    requests: Assembly,
+    responses: Assembly,
+    /// Another IKE SA stands in its place, or will: nothing new begins under it.
+    pub(super) is_replaced: bool,
+    /// It is forgotten then.
+    pub(super) until: Option<Instant>,
+}
+
+/// An open request of ours.
+pub(super) struct Asked {
+    id: u32,
+    retransmit: Retransmit,
+    pub(super) awaited: Awaited,
+}
+
+#[cfg(test)]
+impl Asked {
+    /// The request is not sent again.
+    pub(super) fn is_last(&self) -> bool {
+        self.retransmit.is_last()
+    }
+}
+
+/// An authentic message that is new.
+pub(super) struct Opened {
+    pub(super) exchange: Exchange,
+    pub(super) is_response: bool,
+    body: Zeroizing<Vec<u8>>,
+    chain: Vec<Located>,
+    /// What the peer sends again if it does not get our answer.
+    request: Vec<u8>,
+}
+
+impl Opened {
+    pub(super) fn parts(&self) -> Result<Parts<'_>, DropReason> {
+        Parts::sort(&self.body, &self.chain)
+    }
+}
+
+/// Nonces are secret in these messages.
+impl Drop for Opened {
+    fn drop(&mut self) {
+        for located in &mut self.chain {
+            if let Payload::Nonce(nonce) = &mut located.payload {
+                nonce.zeroize();
+            }
+        }
+    }
+}
+
+/// A request that is authentic and that we cannot read: the peer is told (RFC 7296 §2.21.3).
+pub(super) struct Unreadable {
+    exchange: Exchange,
+    is_response: bool,
+    notice: Payload,
+    request: Vec<u8>,
+}
+
+/// What became of a message.
+pub(super) enum Read {
+    /// It is authentic and new.
+    New(Opened),
+    /// It is authentic and malformed.
+    Unreadable(Unreadable),
+    /// It repeats the last request, which was answered again; or fragments are missing.
+    Nothing,
+}
+
+impl IkeSa {
+    pub(super) fn new(
+        spis: Spis,
+        role: Role,
+        suite: Ikev2Suite,
+        keys: &Keys,
+        may_fragment: bool,
+    ) -> Self {
+        let peer = match role {
+            Role::Initiator => Role::Responder,
+            Role::Responder => Role::Initiator,
+        };
+        Self {
+            spis,
+            role,
+            suite,
+            d: keys.d.clone(),
+            outbound: Sealer::new(suite.protection, keys.of(role)),
+            inbound: Sealer::new(suite.protection, keys.of(peer)),
+            may_fragment,
+            next_id: 0,
+            asked: None,
+            expected: 0,
+            answered: None,
+            requests: Assembly::default(),
+            responses: Assembly::default(),
+            is_replaced: false,
+            until: None,
+        }
+    }
+
+    /// The first IKE SA of a session: message ID 0 was IKE_SA_INIT's.
+    pub(super) fn after_init(mut self) -> Self {
+        match self.role {
+            Role::Initiator => self.next_id = 1,
+            Role::Responder => self.expected = 1,
+        }
+        self
+    }
+
+    /// Our own SPI.
+    pub(super) fn own_spi(&self) -> Spi {
+        match self.role {
+            Role::Initiator => self.spis.initiator,
+            Role::Responder => self.spis.responder,
+        }
+    }
+
+    /// Reads a message, if it is due and authentic.
+    pub(super) fn read(
+        &mut self,
+        message: &Message<'_>,
+        out: &mut Outbox,
+    ) -> Result<Read, DropReason> {
+        if message.spis() != self.spis || message.our_role() != self.role {
+            return Err(DropReason::UnknownCookies);
+        }
+        if message.is_response() {
+            let is_due = |asked: &Asked| asked.id == message.id();
+            if !self.asked.as_ref().is_some_and(is_due) {
+                return Err(DropReason::RetransmittedMessage);
+            }
+        } else if message.id() != self.expected {
+            return self.repeat(message, out);
+        }
+        let found = message.read()?;
+        let protected = found.protected.ok_or(DropReason::UnexpectedMessage)?;
+        let clear = self
+            .inbound
+            .open(message.octets(), &protected, &mut out.work);
+        let clear = clear.ok_or(DropReason::UndecryptableMessage)?;
+        let whole = match protected.fragment {
+            None => Clear {
+                first: protected.first,
+                body: clear,
+                datagrams: 1,
+                head: message.octets().to_vec(),
+            },
+            Some(numbers) => {
+                let assembly = match message.is_response() {
+                    true => &mut self.responses,
+                    false => &mut self.requests,
+                };
+                let part = (protected.first, clear, message.octets());
+                match assembly.take(message.id(), numbers, part) {
+                    Taken::Whole(whole) => whole,
+                    Taken::Kept => return Ok(Read::Nothing),
+                    Taken::Useless => return Err(DropReason::RetransmittedMessage),
+                    Taken::TooLong => return Err(DropReason::TooManyFragments),
+                }
+            }
+        };
+        Ok(self.parse(message, whole, out))
+    }
+
+    fn parse(&self, message: &Message<'_>, whole: Clear, out: &mut Outbox) -> Read {
+        let (exchange, is_response) = (message.exchange(), message.is_response());
+        let unreadable = |notice, request| {
+            Read::Unreadable(Unreadable {
+                exchange,
+                is_response,
+                notice,
+                request,
+            })
+        };
+        let Ok(chain) = payloads(whole.first, &whole.body) else {
+            return unreadable(notify(NotifyType::InvalidSyntax), whole.head);
+        };
+        let size = Size {
+            bytes: message.size().bytes.max(whole.body.len()),
+            datagrams: whole.datagrams,
+        };
+        let number = if is_response { 2 } else { 1 };
+        out.heard(step(exchange, number), size, names_read(&chain));
+        if let Some(kind) = first_unknown_critical(&chain) {
+            let kind = vec![kind];
+            let notice = notify_with(NotifyType::UnsupportedCriticalPayload, kind);
+            return unreadable(notice, whole.head);
+        }
+        if Parts::sort(&whole.body, &chain).is_err() {
+            return unreadable(notify(NotifyType::InvalidSyntax), whole.head);
+        }
+        Read::New(Opened {
+            exchange,
+            is_response,
+            body: whole.body,
+            chain,
+            request: whole.head,
+        })
+    }
+
+    /// The peer's last request again, or one that is not due.
+    fn repeat(&mut self, message: &Message<'_>, out: &mut Outbox) -> Result<Read, DropReason> {
+        if message.id().wrapping_add(1) != self.expected {
+            return Err(DropReason::UnexpectedMessage);
+        }
+        let answered = self.answered.as_mut();
+        let repeated = answered.and_then(|it| it.take_duplicate(message.octets(), out));
+        match repeated {
+            Some(_) => Ok(Read::Nothing),
+            None => Err(DropReason::RetransmittedMessage),
+        }
+    }
+
+    /// Sends a request. The window must be free.
+    pub(super) fn ask(
+        &mut self,
+        exchange: Exchange,
+        chain: &[Payload],
+        awaited: Awaited,
+        patience: Option<Duration>,
+        at: &mut At<'_>,
+    ) {
+        debug_assert!(self.asked.is_none(), "a window of one");
+        let id = self.next_id;
+        let sent = self.message(exchange, (id, false), chain, at);
+        self.next_id += 1;
+        let retransmit = match patience {
+            Some(patience) => Retransmit::send_within(patience, sent, at.now, at.out),
+            None => Retransmit::send(sent, at.now, at.out),
+        };
+        self.asked = Some(Asked {
+            id,
+            retransmit,
+            awaited,
+        });
+    }
+
+    /// Sends a request whose answer nobody waits for: the session ends. Returns its octets.
+    pub(super) fn tell(&mut self, exchange: Exchange, chain: &[Payload], at: &mut At<'_>) {
+        let sent = self.message(exchange, (self.next_id, false), chain, at);
+        self.next_id += 1;
+        at.out.messages.push(sent);
+    }
+
+    /// Our open request was answered: what it waited for.
+    pub(super) fn answered(&mut self, now: Instant, out: &mut Outbox) -> Option<Awaited> {
+        let asked = self.asked.take()?;
+        asked.retransmit.answered(now, out);
+        Some(asked.awaited)
+    }
+
+    /// Answers a request, which is then the peer's last one.
+    pub(super) fn answer(&mut self, opened: &Opened, chain: &[Payload], at: &mut At<'_>) {
+        self.answer_to(opened.exchange, &opened.request, chain, at);
+    }
+
+    /// The same for one that we cannot read. A response that we cannot read is dropped.
+    pub(super) fn answer_unreadable(&mut self, unreadable: &Unreadable, at: &mut At<'_>) {
+        at.out.drops.count(DropReason::MalformedMessage);
+        if !unreadable.is_response {
+            let chain = core::slice::from_ref(&unreadable.notice);
+            self.answer_to(unreadable.exchange, &unreadable.request, chain, at);
+        }
+    }
+
+    fn answer_to(
+        &mut self,
+        exchange: Exchange,
+        request: &[u8],
+        chain: &[Payload],
+        at: &mut At<'_>,
+    ) {
+        let sent = self.message(exchange, (self.expected, true), chain, at);
+        self.expected += 1;
+        self.answered = Some(Answered::send(request, Some(sent), at.out));
+    }
+
+    fn message(
+        &mut self,
+        exchange: Exchange,
+        (message_id, is_response): (u32, bool),
+        chain: &[Payload],
+        at: &mut At<'_>,
+    ) -> Sent {
+        let header = Header {
+            spis: self.spis.into(),
+            next_payload: PayloadKind::None,
+            minor_version: 0,
+            exchange,
+            flags: Flags::of(self.role == Role::Initiator, is_response),
+            message_id,
+        };
+        let (first, body) = write_payloads(chain);
+        let body = Zeroizing::new(body);
+        let (random, work) = (&mut *at.random, &mut at.out.work);
+        let mut parts = match self.may_fragment {
+            true => self
+                .outbound
+                .seal_in_fragments(&header, (first, &body), random, work),
+            false => vec![self.outbound.seal(&header, (first, &body), random, work)],
+        };
+        let message = parts.remove(0);
+        Sent {
+            path: at.path,
+            message,
+            more: parts,
+            step: step(exchange, if is_response { 2 } else { 1 }),
+            payloads: names(chain.iter()),
+            may_fragment: false,
+        }
+    }
+
+    /// Repetitions take this path.
+    pub(super) fn move_to(&mut self, path: Path) {
+        if let Some(asked) = &mut self.asked {
+            asked.retransmit.move_to(path);
+        }
+        if let Some(answered) = &mut self.answered {
+            answered.move_to(path);
+        }
+    }
+
+    /// A message sent at `began` left only `now`.
+    pub(super) fn departed(&mut self, began: Instant, now: Instant) {
+        if let Some(asked) = &mut self.asked {
+            asked.retransmit.departed(began, now);
+        }
+    }
+
+    /// When to call [`Self::fire`].
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.asked.as_ref().map(|asked| asked.retransmit.deadline())
+    }
+
+    /// Repeats our open request if it is time; [`Fault::TimedOut`] at the end.
+    pub(super) fn fire(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
+        match &mut self.asked {
+            Some(asked) => asked.retransmit.fire(now, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends our open request at once again, as to a new address. Returns its octets.
+    pub(super) fn ask_again(&mut self, out: &mut Outbox) -> usize {
+        match &self.asked {
+            Some(asked) => asked.retransmit.again(out),
+            None => 0,
+        }
+    }
+
+    /// Octets of fragments that wait for the rest of their message.
+    pub(super) fn fragment_octets(&self) -> usize {
+        self.requests.octets() + self.responses.octets()
+    }
+}
+
+/// The place of a message in its exchange.
+pub(super) const fn step(exchange: Exchange, number: u8) -> Step {
+    match exchange {
+        Exchange::IkeSaInit => Step::Init(number),
+        Exchange::IkeAuth => Step::Auth(number),
+        Exchange::CreateChildSa => Step::Create(number),
+        _ => Step::Inform(number),
+    }
+}
+
+/// A message in clear, of IKE_SA_INIT.
+pub(super) fn clear_message(
+    spis: Spis,
+    is_initiator: bool,
+    is_response: bool,
+    chain: &[Payload],
+    path: Path,
+) -> Sent {
+    let (next_payload, body) = write_payloads(chain);
+    let header = Header {
+        spis: wire2::Spis::from(spis),
+        next_payload,
+        minor_version: 0,
+        exchange: Exchange::IkeSaInit,
+        flags: Flags::of(is_initiator, is_response),
+        message_id: 0,
+    };
+    Sent {
+        path,
+        message: header.write(&body),
+        more: Vec::new(),
+        step: Step::Init(if is_response { 2 } else { 1 }),
+        payloads: names(chain.iter()),
+        may_fragment: false,
+    }
+}

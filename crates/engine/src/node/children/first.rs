@@ -1,0 +1,111 @@
+//! IKEv2: the child that a station asks for together with its authentication, and what a gateway
+//! leaves of the traffic that was asked for.
+
+use super::super::session_id::SessionId;
+use super::super::{Event, Node};
+use super::selectors::{common, listed, wanted_selectors};
+use crate::config::Connection;
+use crate::ike::{AgreedChild, FirstChild};
+use crate::sa::{ChildId, Mode, Path};
+use crate::selector::TrafficSelector;
+
+impl Node {
+    /// A gateway may not narrow what we asked for before we knew our inner addresses.
+    pub(super) fn narrow_to_lease(&self, id: SessionId, agreed: &mut AgreedChild) {
+        let (Some(session), Some(entry)) =
+            (self.sessions.get(&id), self.children.get(&agreed.child))
+        else {
+            return;
+        };
+        let lease = session.held.lease.as_ref();
+        let Some(lease) = lease.filter(|_| agreed.is_ours && entry.local.is_empty()) else {
+            return;
+        };
+        let inner: Vec<TrafficSelector> = lease
+            .addresses
+            .iter()
+            .map(|it| TrafficSelector::host(*it))
+            .collect();
+        let local = common(&agreed.negotiated.local, &inner);
+        if agreed.negotiated.mode == Mode::Tunnel && !local.is_empty() {
+            agreed.negotiated.local = local;
+        }
+    }
+
+    /// The session ends before its first child was agreed or refused.
+    pub(in super::super) fn abandon_first_child(&mut self, id: SessionId) {
+        let session = self.sessions.get_mut(&id);
+        if let Some((child, spi)) = session.and_then(|it| it.first_child.take()) {
+            self.undo_exchange(child, spi);
+            self.drop_unused_child(child);
+        }
+    }
+
+    /// The child that a station asks for together with its authentication.
+    pub(in super::super) fn first_child(
+        &mut self,
+        connection: &Connection,
+        path: Path,
+        child: ChildId,
+    ) -> Option<FirstChild> {
+        let entry = self.children.get(&child)?;
+        let (mut local, remote) = wanted_selectors(entry, path, &[]);
+        let is_dynamic = entry.local.is_empty() && entry.child().mode == Mode::Tunnel;
+        if is_dynamic && connection.wants_inner.is_any() {
+            local = everything_towards(&remote);
+        }
+        let index = entry.index;
+        let spi = self.children.take_spi(&mut self.random);
+        Some(FirstChild {
+            child,
+            index,
+            spi,
+            local,
+            remote,
+        })
+    }
+
+    /// The peer protects only a part of what we requested: the rest is refused.
+    pub(super) fn tell_narrowed(&mut self, id: SessionId, child: ChildId) {
+        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
+        else {
+            return;
+        };
+        let Some(pair) = entry.current.as_ref().filter(|it| it.mode == Mode::Tunnel) else {
+            return;
+        };
+        let (local, remote) = (&entry.local[..], &entry.remote[..]);
+        let is_less = |asked: &[TrafficSelector], got: &[TrafficSelector]| {
+            let mut lost = asked.iter().filter(|it| !got.contains(it));
+            lost.next().is_some()
+        };
+        let asked = match (is_less(remote, &pair.remote), is_less(local, &pair.local)) {
+            (true, _) => remote,
+            (false, true) => local,
+            (false, false) => return,
+        };
+        let event = Event::PeerComplains {
+            connection: Some(entry.connection.name.clone()),
+            path: session.path(),
+            complaint: format!(
+                "it protects only {} === {}, not all of {}; nothing else passes",
+                listed(&pair.local),
+                listed(&pair.remote),
+                listed(asked)
+            ),
+        };
+        self.outputs.tell(event);
+    }
+}
+
+/// Every address of the families that a child leads to: the gateway narrows it to what it lends.
+fn everything_towards(remote: &[TrafficSelector]) -> Vec<TrafficSelector> {
+    let mut all: Vec<TrafficSelector> = Vec::new();
+    for one in remote {
+        let everything = TrafficSelector::everything(one.first);
+        if !all.contains(&everything) {
+            all.push(everything);
+        }
+    }
+    all
+}

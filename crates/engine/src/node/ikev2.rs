@@ -1,0 +1,292 @@
+//! Messages of IKEv2: their session, and the resulting facts.
+
+use std::sync::Arc;
+
+use super::half_open::{Room, Slot};
+use super::ike::Ike;
+use super::session::{Session, Stage};
+use super::session_id::SessionId;
+use super::{Event, Node};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::ike::{Fact, Fault, Notification, Outbox, Role};
+use crate::ikev2::message::{Message, is_of_this_version};
+use crate::ikev2::session::{Means, Session as Ikev2};
+use crate::sa::{ChildId, Path};
+use crate::time::{Duration, Instant};
+
+/// From this many half-open exchanges on, a first message needs a cookie (RFC 7296 §2.6). Without
+/// load a cookie would cost every client a round trip.
+pub(super) const COOKIE_THRESHOLD: usize = 100;
+
+impl Node {
+    /// Handles a message of IKEv2. Returns whether it was one that a connection here may have.
+    pub(super) fn takes_ikev2(&mut self, path: Path, octets: &[u8], now: Instant) -> bool {
+        if !is_of_this_version(octets) {
+            return false;
+        }
+        let speaks = |it: &Arc<Connection>| it.version.has_v2();
+        if !self.config.connections.iter().any(speaks) {
+            return false;
+        }
+        let message = match Message::parse(octets) {
+            Ok(message) => message,
+            Err(reason) => {
+                self.drops.count(reason);
+                return true;
+            }
+        };
+        let known = match message.is_first() {
+            true => self
+                .sessions
+                .begun_by((path.remote, message.spis().initiator)),
+            false => self.sessions.of_own_spi(message.own_spi()),
+        };
+        match known {
+            Some(id) if self.sessions[&id].ike.is_v2() => {
+                self.on_ikev2(id, path, &message, now);
+                true
+            }
+            None if message.is_first() => self.on_first_of_ikev2(path, &message, now),
+            _ => {
+                self.drops.count(DropReason::UnknownCookies);
+                true
+            }
+        }
+    }
+
+    fn on_first_of_ikev2(&mut self, path: Path, message: &Message<'_>, now: Instant) -> bool {
+        let mut candidates = self.config.between(path);
+        candidates.retain(|it| it.version.has_v2());
+        if candidates.is_empty() {
+            // IKEv1 may be spoken with this peer, which is then told so.
+            return false;
+        }
+        // An exchange with ourselves: an attacker who relays our messages between both ends of it
+        // would make us authenticate ourselves.
+        if self.sessions.has_spi(message.spis().initiator) {
+            self.drops.count(DropReason::Reflected);
+            return true;
+        }
+        if self.is_stopping {
+            self.drops.count(DropReason::NoConnection);
+            return true;
+        }
+        let address = path.remote.ip();
+        let (familiar, limits) = (&self.familiar, &self.config.limits);
+        let random = &mut self.random;
+        let (share, room) = self
+            .half_open
+            .room(false, address, familiar, limits, random, now);
+        let is_loaded = self.half_open.total() >= COOKIE_THRESHOLD || room != Room::Free;
+        let mut out = Outbox::default();
+        let cookies = is_loaded.then_some(&mut self.cookies);
+        let random = &mut self.random;
+        let begun = Ikev2::respond(&candidates, path, message, cookies, random, now, &mut out);
+        match begun {
+            Ok(_) if room == Room::None => self.drops.count(DropReason::TooManyHalfOpen),
+            Ok(mut ike) => {
+                ike.give_up_at(now + self.config.limits.half_open_lifetime);
+                if let Room::Of(oldest, _) = room {
+                    self.make_room(oldest, now);
+                }
+                let slot = Slot::new(share, address, now);
+                let stage = Stage::HalfOpen(Box::new(slot));
+                let mut session = Session::new(Ike::V2(Box::new(ike)), stage, now);
+                session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
+                let id = self.sessions.add(session);
+                self.half_open.begin(id, slot);
+                self.flush(Some(id), out);
+                self.arm_session(id);
+            }
+            Err(fault) => {
+                self.flush(None, out);
+                self.drops.count(fault.drop_reason());
+                if !matches!(fault, Fault::Dropped(_)) {
+                    self.outputs.tell(Event::NegotiationFailed {
+                        connection: None,
+                        path,
+                        reason: fault.to_string(),
+                    });
+                }
+            }
+        }
+        true
+    }
+
+    fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
+        self.hear(id);
+        let calendar = self.calendar.0.at(self.calendar.1, now);
+        let has_quotas = self.config.limits.has_quotas;
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let mut out = session.ike.outbox();
+        let Some(ike) = session.ike.v2_mut() else {
+            return;
+        };
+        let was_proven = ike.has_proven();
+        let means = Means {
+            random: &mut self.random,
+            quotas: has_quotas.then_some(&mut self.quotas),
+            calendar,
+        };
+        let facts = ike.on_message(path, message, means, now, &mut out);
+        let is_answered = ike.role() == Role::Initiator && ike.has_proven() && !was_proven;
+        self.flush(Some(id), out);
+        if is_answered {
+            self.racer_heard(id, now);
+        }
+        for fact in facts {
+            // The previous fact may have ended the session.
+            if self.sessions.contains_key(&id) {
+                self.on_ikev2_fact(id, path, fact, now);
+            }
+        }
+        self.conclude(id, now);
+        self.sessions.rename(id);
+        self.arm_session(id);
+    }
+
+    /// Sends the answer to the peer's request, with what was granted.
+    pub(super) fn conclude(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let mut out = session.ike.outbox();
+        session.ike.conclude(&mut self.random, now, &mut out);
+        self.flush(Some(id), out);
+    }
+
+    fn on_ikev2_fact(&mut self, id: SessionId, path: Path, fact: Fact, now: Instant) {
+        match fact {
+            Fact::Pending => {}
+            Fact::Heard => self.authentic_from(id, path, now),
+            Fact::Dropped(reason) => self.drops.count(reason),
+            Fact::Unproven(fault) | Fact::Unreadable(fault) => {
+                self.drops.count(fault.drop_reason());
+            }
+            Fact::Unfit(fault) | Fact::Failed(fault) => {
+                self.drops.count(fault.drop_reason());
+                self.fail_session(id, &fault, now);
+            }
+            Fact::Established(connection) => self.establish(id, &connection, now),
+            Fact::Renewed => self.ike_sa_renewed(id, path, now),
+            Fact::AsksAddress(wanted) => self.on_asks_address(id, path, &wanted, now),
+            Fact::Lease(lease) => {
+                self.authentic_from(id, path, now);
+                self.take_lease(id, lease.unwrap_or_default(), now);
+            }
+            Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
+            Fact::Child(agreed) => {
+                self.first_child_done(id, agreed.child);
+                self.child_agreed(id, path, *agreed, Outbox::default(), now);
+            }
+            Fact::ChildFailed(child, spi, fault) => {
+                self.first_child_done(id, child);
+                self.drops.count(fault.drop_reason());
+                self.child_failed(id, child, spi, &fault, now);
+            }
+            Fact::ChildPostponed(child, spi, after) => {
+                self.authentic_from(id, path, now);
+                self.child_postponed(child, spi, after, now);
+            }
+            Fact::Told(_, notices) => self.on_told(id, path, notices, now),
+            Fact::Unread(..) => {}
+        }
+    }
+
+    /// What a peer said in an exchange that the session has answered.
+    fn on_told(&mut self, id: SessionId, path: Path, notices: Vec<Notification>, now: Instant) {
+        let proves = match notices[..] {
+            [Notification::IAmHere(number)] => self.proves(id, path, number),
+            _ => false,
+        };
+        self.authentic_from(id, path, now);
+        if proves {
+            self.prove(id);
+        }
+        for notice in notices {
+            // The previous notice may have ended the session.
+            if self.sessions.contains_key(&id) {
+                self.on_peer_notice(id, notice, now);
+            }
+        }
+    }
+
+    /// Some exchanges for children were not begun, because others stand in their place.
+    pub(super) fn forget_overtaken(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        for fact in session.ike.take_overtaken() {
+            if let Fact::ChildPostponed(child, spi, after) = fact {
+                self.child_postponed(child, spi, after, now);
+            }
+        }
+    }
+
+    /// The child that was asked for together with the authentication is agreed or refused.
+    fn first_child_done(&mut self, id: SessionId, child: ChildId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if session
+            .first_child
+            .take_if(|(own, _)| *own == child)
+            .is_some()
+            && let Some(entry) = self.children.get_mut(&child)
+        {
+            entry.session = Some(id);
+        }
+    }
+
+    /// The IKE SA was renewed: its lifetime begins again.
+    fn ike_sa_renewed(&mut self, id: SessionId, path: Path, now: Instant) {
+        self.authentic_from(id, path, now);
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(connection) = session.connection().cloned() else {
+            return;
+        };
+        session.begin_tenure(&connection, now);
+        let (Some(identity), Some((suite, _))) = (session.ike.identity(), session.ike.suite())
+        else {
+            return;
+        };
+        let nat = session.ike.nat();
+        let event = Event::IkeEstablished {
+            connection: connection.name.clone(),
+            version: 2,
+            peer: identity.to_string(),
+            suite,
+            path: session.path(),
+            nat: (nat.is_local, nat.is_remote),
+        };
+        self.outputs.tell(event);
+    }
+
+    /// An exchange for a child is over without SAs of its own: others stand in their place, or it
+    /// is tried again later.
+    fn child_postponed(&mut self, child: ChildId, spi: u32, after: Option<Duration>, now: Instant) {
+        self.undo_exchange(child, spi);
+        let Some(entry) = self.children.get_mut(&child) else {
+            return;
+        };
+        match (after, entry.current.is_some()) {
+            (Some(after), true) => {
+                entry.renew_by(now + after);
+                self.arm_child(child);
+            }
+            (Some(after), false) => {
+                let session = entry.session;
+                if let Some(session) = session {
+                    self.station_child_down(session, child, after, now);
+                }
+                self.drop_unused_child(child);
+            }
+            (None, _) => {}
+        }
+    }
+}
