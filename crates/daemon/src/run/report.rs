@@ -258,6 +258,14 @@ pub(super) fn line_limit(event: &Event) -> LineLimit {
     }
 }
 
+/// The words for a new IKE SA.
+fn established(version: u8) -> &'static str {
+    match version {
+        1 => "IKEv1 established (deprecated, RFC 9395)",
+        _ => "IKEv2 established",
+    }
+}
+
 /// Logs one event as one line, without secrets.
 pub(super) fn log(event: &Event) {
     match event {
@@ -283,11 +291,7 @@ pub(super) fn log(event: &Event) {
         } => info!(
             connection, peer, suite, local = %path.local, remote = %path.remote,
             nat_local = nat.0, nat_remote = nat.1,
-            "{}",
-            match version {
-                1 => "IKEv1 established (deprecated, RFC 9395)",
-                _ => "IKEv2 established",
-            }
+            "{}", established(*version)
         ),
         Event::ChildEstablished {
             connection,

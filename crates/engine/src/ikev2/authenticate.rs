@@ -240,6 +240,9 @@ pub(super) struct Checks<'a> {
     pub(super) calendar: Calendar,
 }
 
+/// Why a request does not establish the session, and what waits for a better one.
+type Unproven = Box<(Option<Answering>, Fault)>;
+
 /// The request, authentic under the keys of IKE_SA_INIT. The answer waits for what the node grants.
 /// A fault ends the session, except one that is dropped: then the request may come again.
 pub(super) fn on_request(
@@ -247,7 +250,7 @@ pub(super) fn on_request(
     opened: Opened,
     checks: Checks<'_>,
     at: &mut At<'_>,
-) -> Result<(Established, Vec<Fact>), Box<(Option<Answering>, Fault)>> {
+) -> Result<(Established, Vec<Fact>), Unproven> {
     let Answering {
         candidates,
         path,
