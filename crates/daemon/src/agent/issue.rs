@@ -225,7 +225,13 @@ async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::R
     let halves = text.lines().map(|line| {
         let (handle, half) = public_of(line)
             .with_context(|| format!("{}: {line:?} is not HANDLE:KEY", path.display()))?;
-        Ok((handle, half))
+        ensure!(
+            half.is_sound(),
+            "{}: anybody could sign with the key of {handle}: it is of low order, or not written \
+             as RFC 8032 says",
+            path.display()
+        );
+        Ok((handle, Half::Public(half)))
     });
     let halves: Vec<(Handle, Half)> = halves.collect::<anyhow::Result<_>>()?;
     ensure!(
@@ -237,11 +243,11 @@ async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::R
     Ok((Vec::new(), halves))
 }
 
-fn public_of(line: &str) -> Option<(Handle, Half)> {
+fn public_of(line: &str) -> Option<(Handle, VerifyKey)> {
     let (handle, key) = line.trim().split_once(':')?;
     let handle = octets_of(handle)?.as_slice().try_into().ok()?;
     let key = octets_of(key)?.as_slice().try_into().ok()?;
-    Some((Handle(handle), Half::Public(VerifyKey(key))))
+    Some((Handle(handle), VerifyKey(key)))
 }
 
 async fn made(
