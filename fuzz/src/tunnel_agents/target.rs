@@ -35,6 +35,7 @@ impl Default for Stage {
             name: "host.example".into(),
             identity,
             addresses: vec![address(HOST).ip()],
+            accepts_legacy: true,
         };
         let config = Config {
             keys: target_keys(),
@@ -44,7 +45,6 @@ impl Default for Stage {
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
             chain: Vec::new(),
-            accepts_legacy: true,
         };
         let now = Instant(0);
         Self {

@@ -188,12 +188,12 @@ impl Store {
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
-    /// What a user of a Host may with the key of this digest.
+    /// What a user of a Host may with the key of this digest. None: with a shared pair.
     pub async fn standing(
         &mut self,
         user: &str,
         host: &str,
-        key: &Digest,
+        key: Option<&Digest>,
     ) -> Result<Standing, StoreError> {
         let work = self.within_transaction(Access::Reads, async |link| {
             members::standing(link, user, host, key).await

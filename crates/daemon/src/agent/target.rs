@@ -14,7 +14,7 @@ use crypto::cert::SigningKey;
 use engine::agent::TunnelId;
 use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
-use engine::agent::identity::{AgentName, Identity, Keys};
+use engine::agent::identity::{AgentName, Keys};
 use engine::agent::objectives::Options;
 use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Target};
 use tokio::net::UdpSocket;
@@ -32,7 +32,7 @@ use super::post::Post;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{hygiene, key_file};
-use crate::config::agent::{BackEndKind, TargetConfig};
+use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
 use crate::service::{self, Signalled, Signals};
 use pool::Pool;
 
@@ -118,7 +118,6 @@ fn machine_of(config: &TargetConfig, keys: Keys, options: Options, own: &OwnEnd)
         proposals: config.proposals.clone(),
         identity: config.identity.clone(),
         chain: own.chain.clone(),
-        accepts_legacy: config.is_legacy,
     }
 }
 
@@ -139,15 +138,14 @@ async fn close(
     let _ = tokio::join!(closing, hear, also);
 }
 
-fn host_entry(
-    (name, (identity, addresses)): (&String, &(Identity, Vec<IpAddr>)),
-) -> (AgentName, HostEntry) {
+fn host_entry((name, known): (&String, &HostPeer)) -> (AgentName, HostEntry) {
     let entry = HostEntry {
         name: name.clone(),
-        identity: *identity,
-        addresses: addresses.clone(),
+        identity: known.identity,
+        addresses: known.addresses.clone(),
+        accepts_legacy: known.is_legacy,
     };
-    (identity.name(), entry)
+    (known.identity.name(), entry)
 }
 
 /// What is the same in all of our ends.
@@ -201,7 +199,7 @@ async fn answer(
     while let Some((number, ask)) = queue.recv().await {
         let answer = match ask {
             Ask::Standing { user, host, key } => {
-                let standing = store.standing(&user, &host, &key).await;
+                let standing = store.standing(&user, &host, key.as_ref()).await;
                 standing.map(Answer::Standing)
             }
             Ask::Spend(spending) => {

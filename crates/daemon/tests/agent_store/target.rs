@@ -118,7 +118,10 @@ fn members_and_their_keys() {
             .expect("set");
         let is_member = Standing::Member(alice.access.clone());
         let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
-            store.standing(user, host, &key).await.expect("a standing")
+            store
+                .standing(user, host, Some(&key))
+                .await
+                .expect("a standing")
         };
         assert_eq!(of(&mut store, "alice", "home", key).await, is_member);
         for (user, host) in [
@@ -165,7 +168,10 @@ fn a_member_that_is_written_anew_or_removed_keeps_nothing() {
             .await
             .expect("enrolled");
         let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
-            store.standing(user, host, &key).await.expect("a standing")
+            store
+                .standing(user, host, Some(&key))
+                .await
+                .expect("a standing")
         };
         // Written anew, a member has what is written, and nothing of before.
         let mut again = alice.clone();

@@ -47,6 +47,9 @@ pub struct HostEntry {
     pub identity: Identity,
     /// Where its messages come from.
     pub addresses: Vec<IpAddr>,
+    /// Whether its users may use shared pairs ([`super::legacy`]): then it comes in as every user
+    /// of its own whose keys are not enrolled, and no signature shows who it was.
+    pub accepts_legacy: bool,
 }
 
 /// What Target is and allows.
@@ -65,8 +68,6 @@ pub struct Config {
     pub identity: String,
     /// Our certificates, our own first, DER.
     pub chain: Vec<Vec<u8>>,
-    /// Whether shared pairs are served ([`super::legacy`]).
-    pub accepts_legacy: bool,
 }
 
 /// A tunnel of a former agent.

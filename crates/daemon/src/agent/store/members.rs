@@ -26,12 +26,12 @@ pub struct Member {
     pub enrolled: Option<BTreeSet<Digest>>,
 }
 
-/// What a user may with this key.
+/// What a user may with this key. None: with a shared pair, which nobody can enrol.
 pub(super) async fn standing(
     link: &mut Link,
     user: &str,
     host: &str,
-    key: &Digest,
+    key: Option<&Digest>,
 ) -> Result<Standing, StoreError> {
     // No member has such a name, and PostgreSQL has no such text.
     if user.contains('\0') || host.contains('\0') {
@@ -41,7 +41,9 @@ pub(super) async fn standing(
                  (SELECT count(*) FROM agent_enrolled e WHERE e.user_id = m.user_id \
                  AND e.host = m.host AND e.key_digest = $1) \
                  FROM agent_members m WHERE m.user_id = $2 AND m.host = $3";
-    let values = [Value::octets(&key.0), user.into(), host.into()];
+    // A shared pair has no digest, and nothing is equal to NULL.
+    let key = key.map(|it| Value::octets(&it.0));
+    let values = [key.into(), user.into(), host.into()];
     let rows = link.rows(query, &values).await?;
     let Some(mut row) = rows.into_iter().next() else {
         return Ok(Standing::Stranger);

@@ -88,6 +88,7 @@ impl Target {
         let why = self.why_not(&host, signed, &request, option, now);
         let user = request.user_id.clone();
         let key = digest(&[&referral.key]);
+        let proven = request.fresh.is_some().then_some(key);
         let tunnel = Tunnel {
             spending: Spending {
                 key,
@@ -114,7 +115,7 @@ impl Target {
         if let Some(why) = why {
             return self.refuse(id, why, now);
         }
-        let host = host.name;
+        let (host, key) = (host.name, proven);
         self.ask(id, Ask::Standing { user, host, key });
     }
 
@@ -130,7 +131,7 @@ impl Target {
         let handle = Handle(referral.handle);
         match &request.fresh {
             // The pair's sealing key is no business of ours, and Host could sign too.
-            None if !self.config.accepts_legacy => return Some(Why::LegacyRefused),
+            None if !host.accepts_legacy => return Some(Why::LegacyRefused),
             None => {}
             Some(_) if !evidence.holds(handle, host.identity.sealing) => {
                 return Some(Why::WrongSignature);

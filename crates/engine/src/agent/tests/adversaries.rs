@@ -288,6 +288,29 @@ fn a_lying_host_cannot_make_a_second_tunnel_with_a_key() {
     assert_eq!(tunnels, 1);
 }
 
+/// It says that an enrolled key is a shared pair, so that nobody asks for the user's signature.
+#[test]
+fn a_lying_host_cannot_void_enrolment_by_the_papers_form() {
+    for is_enrolled in [true, false] {
+        let (mut world, heard) = waiting();
+        world.accepts_legacy = true;
+        world.boot();
+        world.hosts = vec![None, None];
+        if is_enrolled {
+            world.enrolled = Some([key_digest(&one_time(1))].into());
+        }
+        let request = Request {
+            fresh: None,
+            ..heard.request
+        };
+        refer(&mut world, &one_time(1), &request, &one_time(200));
+        // Without enrolment Host comes in, as the weaknesses of the form say.
+        assert_eq!(world.ends.len(), usize::from(!is_enrolled));
+        let refused = world.told(Step::Refused, Why::KeyNotEnrolled);
+        assert_eq!(refused, usize::from(is_enrolled));
+    }
+}
+
 /// The issuer has kept a copy of the secret. It can use the key, and the user finds it used; it can
 /// read nothing of what the user has done with it.
 #[test]

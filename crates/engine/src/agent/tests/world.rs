@@ -264,6 +264,7 @@ impl World {
             name: "host.example".into(),
             identity: host,
             addresses: vec![address(Node::Host(0)).ip(), address(Node::Host(1)).ip()],
+            accepts_legacy: self.accepts_legacy,
         };
         target::Config {
             keys: target_keys(),
@@ -273,7 +274,6 @@ impl World {
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
             chain: vec![b"target's certificate".to_vec()],
-            accepts_legacy: self.accepts_legacy,
         }
     }
 
@@ -647,7 +647,9 @@ impl World {
     fn back_end(&mut self, ask: Ask) -> Option<Answer> {
         Some(match ask {
             Ask::Standing { user, key, .. } => {
-                let is_enrolled = self.enrolled.as_ref().is_none_or(|it| it.contains(&key));
+                let enrolled = self.enrolled.as_ref();
+                let is_enrolled =
+                    enrolled.is_none_or(|it| key.is_some_and(|key| it.contains(&key)));
                 Answer::Standing(match &self.access {
                     Some(_) if user != USER => Standing::Stranger,
                     Some(_) if !is_enrolled => Standing::KeyNotEnrolled,
