@@ -48,7 +48,7 @@ pub enum Step {
     StillUp,
     /// A key that was taken has made no tunnel.
     KeyFailed,
-    /// A request was refused.
+    /// A request was refused. Without a key: only the refusals that were left out are told.
     Refused,
     /// A torn line was cut off the log.
     LogTorn,
@@ -87,6 +87,8 @@ pub enum Why {
     NotAllowed,
     /// The request was served before a restart, or the key by another request.
     Replayed,
+    /// Host has refused this very request before, and its key is not spent.
+    RefusedBefore,
     /// The paper's own form, which is not allowed here.
     LegacyRefused,
     /// The database does not answer, is locked, full or gone.
@@ -142,6 +144,8 @@ pub struct Event {
     pub until: Option<Calendar>,
     /// Why.
     pub why: Option<Why>,
+    /// Refusals before this that have no line, because there were too many.
+    pub unlogged: u64,
 }
 
 impl Event {
@@ -159,6 +163,7 @@ impl Event {
             option: None,
             until: None,
             why: None,
+            unlogged: 0,
         }
     }
 }
@@ -182,7 +187,9 @@ impl fmt::Display for Event {
         let until = self.until.map(|it| it.0);
         put("until", until.as_ref().map(|it| it as _))?;
         let why = self.why.as_ref().map(Dashed);
-        put("why", why.as_ref().map(|it| it as _))
+        put("why", why.as_ref().map(|it| it as _))?;
+        let unlogged = (self.unlogged > 0).then_some(self.unlogged);
+        put("unlogged", unlogged.as_ref().map(|it| it as _))
     }
 }
 

@@ -100,7 +100,7 @@ impl Door {
         Gate::Cookie(self.cookie(from, label, slot))
     }
 
-    /// A look-up has found a key, and its signature was right: the look-up is given back.
+    /// A look-up has led to a tunnel's referral: it is given back.
     pub(super) fn is_proven(&mut self) {
         self.all.0 = Instant(self.all.0.0.saturating_sub(ALL.every.as_nanos() as u64));
     }

@@ -52,12 +52,8 @@ fn handle(number: u8) -> Handle {
 }
 
 fn record() -> Record {
-    Record {
-        half: Half::Public(VerifyKey([9; 32])),
-        user: "alice".into(),
-        not_after: Calendar(1_000),
-        state: State::Valid,
-    }
+    let half = Half::Public(VerifyKey([9; 32]));
+    Record::new(half, "alice".into(), Calendar(1_000))
 }
 
 fn take(number: u8) -> Ask {

@@ -146,6 +146,8 @@ impl Host {
 
     /// The key is taken: Target is told.
     pub(super) fn refer(&mut self, id: Digest, now: Instant) {
+        // A key gives its look-up back once, so its holder has no more of them than a stranger.
+        self.door.is_proven();
         let event = self.event_of(id, Step::KeyTaken, None, now);
         self.outputs.push_back(Output::Audit(event));
         let Some(exchange) = self.exchanges.get(&id) else {

@@ -198,12 +198,7 @@ impl World {
     }
 
     pub(super) fn issue(&mut self, number: u8, half: Half) {
-        let record = Record {
-            half,
-            user: USER.into(),
-            not_after: Calendar(TODAY.0 + 86_400),
-            state: State::Valid,
-        };
+        let record = Record::new(half, USER.into(), Calendar(TODAY.0 + 86_400));
         self.keys.insert(handle(number), record);
     }
 
@@ -598,6 +593,7 @@ impl World {
         let handle = match ask {
             host::Ask::Find(handle)
             | host::Ask::Take { handle, .. }
+            | host::Ask::Refuse { handle, .. }
             | host::Ask::Finish { handle, .. } => handle,
             host::Ask::Sweep { .. } => {
                 let mut swept = Vec::new();
