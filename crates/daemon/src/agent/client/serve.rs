@@ -182,6 +182,12 @@ impl Serving {
                 }
                 Output::Build(tunnel) => self.build(&tunnel, times),
                 Output::Destroy => self.destroy(times),
+                Output::ClockDiffers { ours, told } => console::complain(format!(
+                    "warning: this machine's clock shows {}, your Host's {}: the request is signed \
+                     for your Host's time",
+                    day(ours),
+                    day(told)
+                )),
                 Output::Audit(event) => self.audit(&event)?,
                 Output::Over(outcome) => return Ok(Some(outcome)),
             }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use wire::agent::Verdict;
+use wire::agent::{Message, Request, Verdict};
 
 use super::world::*;
 use crate::agent::audit::{Step, Why};
 use crate::agent::client::{Config, Outcome};
+use crate::agent::envelope;
 use crate::agent::host::{self, State};
 use crate::agent::objectives::{Options, SecurityOption};
 use crate::agent::target;
@@ -117,6 +118,12 @@ fn a_client_with_a_wrong_clock_is_told_the_time_and_comes_in() {
         world.run(Duration::from_secs(5));
         assert!(world.seats[seat].was_up, "{ahead}");
         assert_eq!(world.told(Step::Refused, Why::ClocksApart), 1);
+        let told: Vec<i64> = world
+            .told_times
+            .iter()
+            .map(|(ours, told)| ours.0 - told.0)
+            .collect();
+        assert_eq!(told, [ahead]);
         world.run(LIFETIME);
         assert_eq!(world.seats[seat].tunnel, None);
         assert!(world.ends.is_empty());
@@ -128,6 +135,39 @@ fn a_client_with_a_wrong_clock_is_told_the_time_and_comes_in() {
     world.run(Duration::from_secs(5));
     assert!(world.seats[seat].was_up);
     assert_eq!(world.told(Step::Refused, Why::ClocksApart), 0);
+}
+
+/// The time that Host tells is too far ahead, or after the keys: nothing is signed for it.
+#[test]
+fn no_request_is_signed_for_a_far_day() {
+    let signed_for = |world: &World| -> Vec<i64> {
+        let sent = world
+            .sent
+            .iter()
+            .filter(|(from, ..)| *from == Node::Client(0));
+        let times = sent.filter_map(|(.., payload)| {
+            let Ok(Message::Sealed(sealed)) = Message::parse(payload) else {
+                return None;
+            };
+            let opened = envelope::open(&sealed, &host_keys().sealing).ok()?;
+            Some(Request::parse(&opened.body).ok()?.time as i64 - TODAY.0)
+        });
+        times.collect()
+    };
+    // Client's clock is behind by more than a day.
+    let (world, refused_by, is_valid) = outcome(|world| world.ahead[0] = -86_500, |_| {});
+    assert_eq!(refused_by, refused(Why::HostRefused, Verdict::ClocksApart));
+    assert!(is_valid && world.told_times.is_empty());
+    assert!(signed_for(&world).iter().all(|time| *time < -86_000));
+    // Host's is after the keys' last time, and so is Client's: still nothing is signed for it.
+    for ahead in [[-80_000, 7_000, 7_000], [100_000, 7_000, 7_000]] {
+        let (world, _, is_valid) = outcome(
+            |world| world.ahead = ahead,
+            |config| config.head.not_after = Calendar(TODAY.0 + 5_000),
+        );
+        assert!(is_valid && world.told_times.is_empty(), "{ahead:?}");
+        assert!(signed_for(&world).iter().all(|time| *time <= 5_000));
+    }
 }
 
 /// Target does not hear a Host of another time, not even its inquiry: no key is spent.

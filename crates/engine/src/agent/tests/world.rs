@@ -81,6 +81,8 @@ pub(super) struct World {
     /// Keys that Target has enrolled. None: it does not ask for it.
     pub(super) enrolled: Option<BTreeSet<Digest>>,
     pub(super) log: Vec<Event>,
+    /// What users were told about clocks: their machine's, and Host's.
+    pub(super) told_times: Vec<(Calendar, Calendar)>,
     pub(super) sent: Vec<(Node, SocketAddr, Vec<u8>)>,
     /// Of 256.
     pub(super) loss: u32,
@@ -175,6 +177,7 @@ impl World {
             }),
             enrolled: None,
             log: Vec::new(),
+            told_times: Vec::new(),
             sent: Vec::new(),
             loss: 0,
             duplicates: 0,
@@ -557,6 +560,7 @@ impl World {
                 }
                 self.later(Duration::from_millis(50), Coming::Destroyed(seat));
             }
+            client::Output::ClockDiffers { ours, told } => self.told_times.push((ours, told)),
             client::Output::Audit(event) => self.log.push(event),
             client::Output::Over(outcome) => self.seats[seat].outcome = Some(outcome),
         }
