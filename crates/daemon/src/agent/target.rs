@@ -54,6 +54,7 @@ pub(super) async fn run(
     let keys = key_file::load(&config.keys_file)?;
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
