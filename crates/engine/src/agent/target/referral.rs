@@ -12,18 +12,12 @@ use super::{
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
-use crate::agent::flood::Rate;
+use crate::agent::flood::PEER;
 use crate::agent::identity::{AgentName, digest};
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
 use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
 
-/// Messages of one Host that are opened: at once, and time until there is one more. Anybody can
-/// write its name and forge its address.
-const RATE: Rate = Rate {
-    burst: 128,
-    every: Duration::from_millis(10),
-};
 /// How often an authorization is repeated.
 const REPEATS_MAX: u32 = 8;
 /// How long an offer holds.
@@ -218,7 +212,7 @@ impl Target {
             .rates
             .entry(name)
             .or_default()
-            .take(&RATE, RATE.burst, now)
+            .take(&PEER, PEER.burst, now)
         {
             self.count(Discard::OverRate);
             return None;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wire::agent::{Message, Request, Verdict};
+use wire::agent::{Kind, Message, Request, Verdict};
 
 use super::world::*;
 use crate::agent::audit::{Step, Why};
@@ -212,6 +212,46 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
     let host = world.hosts[0].as_ref().unwrap();
     assert!(host.drops()[&host::Discard::NeedsCookie] > 20_000);
     assert!(host.exchanges() < 200, "{}", host.exchanges());
+}
+
+/// Somebody writes Target's name and forges its address while Host waits for it.
+#[test]
+fn messages_in_targets_name_are_opened_at_a_rate() {
+    let mut world = World::new(47);
+    world.boot();
+    world.target = None;
+    world.sit(1, |config| config.head.addresses.truncate(1));
+    world.run(Duration::from_millis(500));
+    let mut junk = vec![0; 200];
+    world.chance.fill(&mut junk);
+    let name = target_keys().identity().name().0;
+    junk[..6].copy_from_slice(&[b'C', b'T', b'A', 1, Kind::Offer.number(), 0]);
+    junk[6..22].copy_from_slice(&name);
+    for number in 0..1_000_u16 {
+        junk[60..62].copy_from_slice(&number.to_be_bytes());
+        world.deliver(Node::Host(0), address(Node::Target), &junk);
+    }
+    let drops = world.hosts[0].as_ref().unwrap().drops();
+    assert!(drops[&host::Discard::OverRate] > 850, "{drops:?}");
+    assert!(drops[&host::Discard::NotProven] >= 1_000, "{drops:?}");
+}
+
+/// A token's key is destroyed only if Host says that it is used.
+#[test]
+fn a_key_is_spent_when_host_says_so() {
+    let is_spent = |world: &World| world.seats[0].client.as_ref().unwrap().is_key_spent();
+    let (world, _, is_valid) = outcome(|world| world.options = esp_alone(), |_| {});
+    assert!(is_valid && !is_spent(&world));
+    let (world, ..) = outcome(|world| world.keys.clear(), |_| {});
+    assert!(!is_spent(&world));
+    let mut world = World::new(48);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(is_spent(&world));
+    let again = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[again].client.as_ref().unwrap().is_key_spent());
 }
 
 /// Found by the fuzz target `agent_client`.
