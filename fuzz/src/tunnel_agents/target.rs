@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crypto::rand::Stream;
 use engine::agent::objectives::Options;
-use engine::agent::target::{Access, Answer, Ask, Config, HostEntry, Output, Standing, Target};
+use engine::agent::target::{Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target};
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
 use wire::agent::{Authorization, Inquiry, Kind, Referral, Verdict};
@@ -94,7 +94,7 @@ impl Stage {
                 let id = self.built.iter().nth(at % self.built.len().max(1)).copied();
                 match (id, script.octet() % 3) {
                     (None, _) => {}
-                    (Some(id), 0) => self.target.arrived(id, self.now),
+                    (Some(id), 0) => self.target.arrived(id, Came::Seen(None), self.now),
                     (Some(id), 1) => self.target.closed(id, self.now),
                     (Some(id), _) => self.target.close(id, self.now),
                 }

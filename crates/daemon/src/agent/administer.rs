@@ -95,7 +95,7 @@ enum MemberCommand {
         #[arg(long, conflicts_with = "enrolled")]
         any_key: bool,
     },
-    /// Let a user in no more; tunnels that are up go on until their end
+    /// Let a user in no more; his tunnels end within half a minute
     Remove {
         /// USER@HOST
         #[arg(value_parser = user_at_host)]

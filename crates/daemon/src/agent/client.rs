@@ -223,8 +223,8 @@ fn sentence(why: Why, verdict: Option<Verdict>) -> String {
         (_, Some(Verdict::KeyRevoked)) => "the key was revoked: ask for new ones",
         (_, Some(Verdict::KeyExpired)) => "the key has expired: ask for new ones",
         (_, Some(Verdict::ClocksApart)) => {
-            "the clock of this machine, of your Host or of Target is wrong: set this machine's, and \
-             ask again; the key is not spent"
+            "the clock of this machine, of your Host or of Target is wrong: set this machine's, \
+             and ask again; the key is not spent"
         }
         (_, Some(Verdict::OptionUnavailable)) => {
             "Target cannot do this option: ask for other objectives; the key is not spent"

@@ -253,7 +253,7 @@ impl Store {
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
-    /// Whether there was such a member. Tunnels that are up are not ended.
+    /// Whether there was such a member. Target's agent notices, and ends his tunnels.
     pub async fn remove_member(&mut self, user: &str, host: &str) -> Result<bool, StoreError> {
         let work = self.within_transaction(Access::Writes, async |link| {
             members::remove(link, user, host).await

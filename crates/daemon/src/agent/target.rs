@@ -3,7 +3,6 @@
 
 mod pool;
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
 use engine::agent::identity::{AgentName, Keys};
 use engine::agent::objectives::Options;
-use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Target};
+use engine::agent::target::{self, Answer, Ask, Build, Came, Former, HostEntry, Target};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -54,8 +53,8 @@ pub(super) async fn run(
     let keys = key_file::load(&config.keys_file)?;
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();
-    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let guests = Guests::load(&config.authority)?;
@@ -345,7 +344,8 @@ impl Serving {
         match report {
             Report::Done(number, true) => self.target.answered(number, Answer::Done, now),
             Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
-            Report::Up(id) => self.target.arrived(id, now),
+            Report::Up(id, peer) => self.target.arrived(id, Came::Seen(peer), now),
+            Report::Open(id) => self.target.arrived(id, Came::Unseen, now),
             Report::Lost(id) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.
             Report::Failed => {}
@@ -405,6 +405,9 @@ impl Serving {
     fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {
         let inner = self.pool.as_mut().map(|it| it.lend(build.tunnel));
         let described = inner.transpose().and_then(|inner| {
+            if let Some(inner) = inner {
+                self.target.lent(build.tunnel, inner);
+            }
             let described = Description::of_target(build, &self.own, inner);
             Ok(described?)
         });

@@ -120,11 +120,9 @@ fn members_and_their_keys() {
         set(&mut store, &alice, Enrolment::Kept).await;
         set(&mut store, &member("alice", "away"), Enrolment::Kept).await;
         let is_member = Standing::Member(alice.access.clone());
-        let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
-            store
-                .standing(user, host, Some(&key))
-                .await
-                .expect("a standing")
+        let of = async |store: &mut Store, user, host, key| {
+            let standing = store.standing(user, host, Some(&key)).await;
+            standing.expect("a standing")
         };
         assert_eq!(of(&mut store, "alice", "home", key).await, is_member);
         for (user, host) in [

@@ -159,7 +159,7 @@ impl Serving {
             Report::Done(BUILD, true) => {}
             Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
             Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
-            Report::Up(_) => self.client.built(true, now),
+            Report::Up(..) | Report::Open(_) => self.client.built(true, now),
             Report::Lost(_) => self.client.closed(now),
         }
     }

@@ -135,8 +135,8 @@ async fn add_keys(
     Ok(())
 }
 
-/// Whether there was such a member. His keys are forgotten with him; tunnels that are up are not
-/// ended.
+/// Whether there was such a member. His keys are forgotten with him; Target's agent notices, and
+/// ends his tunnels.
 pub(super) async fn remove(link: &mut Link, user: &str, host: &str) -> Result<bool, StoreError> {
     let sql = "DELETE FROM agent_members WHERE user_id = $1 AND host = $2";
     Ok(link.change(sql, &[user.into(), host.into()]).await? > 0)

@@ -8,7 +8,7 @@ use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
 
 use super::{
     ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred,
-    Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
+    STANDING_EVERY, Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
@@ -82,7 +82,6 @@ impl Target {
         let why = self.why_not(&host, signed, &request, option, now);
         let user = request.user_id.clone();
         let key = digest(&[&referral.key]);
-        let proven = request.fresh.is_some().then_some(key);
         let tunnel = Tunnel {
             spending: Spending {
                 key,
@@ -93,7 +92,7 @@ impl Target {
                 evidence,
             },
             host: host.name.clone(),
-            user: user.clone(),
+            user,
             option,
             referral: Some(Box::new(Referred::new(
                 name,
@@ -103,14 +102,19 @@ impl Target {
                 now,
             ))),
             answer: None,
+            networks: Vec::new(),
+            inner: None,
+            peer: None,
+            next_standing: now + STANDING_EVERY,
             stage: Stage::Asking(Question::Standing, now + ASK_MAX),
         };
         self.tunnels.insert(id, tunnel);
         if let Some(why) = why {
             return self.refuse(id, why, now);
         }
-        let (host, key) = (host.name, proven);
-        self.ask(id, Ask::Standing { user, host, key });
+        if let Some(ask) = self.tunnels.get(&id).map(Tunnel::standing) {
+            self.ask(id, ask);
+        }
     }
 
     /// What is wrong with a referral, whoever the user is.
@@ -168,6 +172,7 @@ impl Target {
         };
         let lifetime = referred.asked_lifetime.min(access.lifetime);
         let lifetime = lifetime.clamp(LIFETIME_MIN, LIFETIME_MAX);
+        tunnel.networks.clone_from(&access.networks);
         referred.networks = access.networks;
         referred.ends = now + lifetime;
         let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);

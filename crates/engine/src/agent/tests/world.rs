@@ -17,8 +17,8 @@ use crate::agent::legacy::Pair;
 use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
 use crate::agent::sheet::{self, Key, Secret};
 use crate::agent::target::{
-    self, Access, Answer, Ask, Build, Credential, Former, HostEntry, Progress, Spending, Standing,
-    Target,
+    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Spending,
+    Standing, Target,
 };
 use crate::agent::{Clock, Digest, Handle, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
@@ -26,6 +26,8 @@ use crate::time::{Calendar, Duration, Instant};
 pub(super) const TODAY: Calendar = Calendar(1_795_000_000);
 pub(super) const USER: &str = "alice";
 pub(super) const LIFETIME: Duration = Duration::from_secs(600);
+/// What every tunnel is lent.
+pub(super) const INNER: [u8; 4] = [10, 77, 0, 1];
 /// IKE's time to detect a dead peer.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
@@ -470,7 +472,8 @@ impl World {
         if let Some(target) = &mut self.target
             && is_good
         {
-            target.arrived(id, self.now);
+            let peer = address(Node::Client(seat)).ip();
+            target.arrived(id, Came::Seen(Some(peer)), self.now);
         }
     }
 
@@ -674,6 +677,9 @@ impl World {
                 let spending = &self.noted[&id].0;
                 self.ever.entry(spending.key).or_default().insert(id);
                 self.ends.insert(id, *build);
+                if let Some(target) = &mut self.target {
+                    target.lent(id, INNER.into());
+                }
                 Answer::Done
             }
             Ask::Destroy(id) => {
