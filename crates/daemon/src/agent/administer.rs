@@ -271,11 +271,7 @@ pub(super) async fn member(
                 (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
                 "--lifetime: from 1 minute to 24 hours"
             );
-            let enrolment = match (enrolled, any_key) {
-                (true, _) => Enrolment::Demanded,
-                (_, true) => Enrolment::Void,
-                _ => Enrolment::Kept,
-            };
+            let enrolment = enrolment_of(*enrolled, *any_key);
             let access = Access {
                 options: options.iter().copied().collect::<Options>(),
                 networks: network.clone(),
@@ -333,6 +329,14 @@ fn read_digests(path: &Path) -> anyhow::Result<Vec<Digest>> {
         digest(line).with_context(|| format!("{}: {line:?} is no digest", path.display()))
     });
     keys.collect()
+}
+
+fn enrolment_of(enrolled: bool, any_key: bool) -> Enrolment {
+    match (enrolled, any_key) {
+        (true, _) => Enrolment::Demanded,
+        (_, true) => Enrolment::Void,
+        _ => Enrolment::Kept,
+    }
 }
 
 /// The keys that serve a member.
