@@ -224,14 +224,16 @@ fn sentence(why: Why, verdict: Option<Verdict>) -> String {
         (_, Some(Verdict::KeyExpired)) => "the key has expired: ask for new ones",
         (_, Some(Verdict::ClocksApart)) => {
             "the clock of this machine, of your Host or of Target is wrong: set this machine's, \
-             and ask again; the key is not spent"
+             and ask again"
         }
         (_, Some(Verdict::OptionUnavailable)) => {
             "Target cannot do this option: ask for other objectives; the key is not spent"
         }
-        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target",
+        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target; the key is not spent",
         (_, Some(Verdict::StoreUnavailable)) => "a database does not answer",
-        (_, Some(Verdict::NotBuilt)) => "Target could not build its end; the key is spent",
+        (_, Some(Verdict::NotBuilt)) => {
+            "Target could not build its end, or has not answered any more; the key is spent"
+        }
         (_, Some(Verdict::Busy)) => "too much is going on: try again later",
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",

@@ -408,7 +408,12 @@ impl Host {
                 answer,
             },
         );
-        self.refuse(id, why, now);
+        // Client takes "not reached" for a key that is not spent; this one is.
+        let verdict = match why {
+            Why::NoAnswer => Verdict::NotBuilt,
+            why => verdict_of(why),
+        };
+        self.refuse_with(id, verdict, why, now);
     }
 
     fn ask(&mut self, id: Option<Digest>, ask: Ask) {

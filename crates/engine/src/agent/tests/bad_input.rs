@@ -236,6 +236,30 @@ fn messages_in_targets_name_are_opened_at_a_rate() {
     assert!(drops[&host::Discard::NotProven] >= 1_000, "{drops:?}");
 }
 
+/// The answer says whether a Target that is not there has cost a key.
+#[test]
+fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
+    let (_, never_there, is_valid) = outcome(
+        |world| {
+            world.crash_at = Some((Node::Target, 1));
+            world.comes_back = false;
+        },
+        |_| {},
+    );
+    let unreachable = refused(Why::HostRefused, Verdict::TargetUnreachable);
+    assert_eq!((never_there, is_valid), (unreachable, true));
+    let (world, gone, is_valid) = outcome(
+        |world| {
+            world.crash_at = Some((Node::Target, 2));
+            world.comes_back = false;
+        },
+        |_| {},
+    );
+    let not_built = refused(Why::HostRefused, Verdict::NotBuilt);
+    assert_eq!((gone, is_valid), (not_built, false));
+    assert_eq!(world.told(Step::KeyFailed, Why::NoAnswer), 1);
+}
+
 /// A token's key is destroyed only if Host says that it is used.
 #[test]
 fn a_key_is_spent_when_host_says_so() {
