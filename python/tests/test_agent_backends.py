@@ -168,7 +168,8 @@ def test_each_option_carries_packets_between_two_caravans_and_leaves_nothing(
                 network.open_clear_route()
             client.build(end("client", option, ends["client"], **ENDS))
             client.wait_for("up")
-            target.wait_for("up")
+            # Without IKE the gateway cannot see who comes.
+            target.wait_for("open" if option == "Native" else "up")
             if option == "Native":
                 assert ping(network.ms, SERVER_ADDRESS).received > 0
                 network.close_clear_route()

@@ -68,13 +68,56 @@ impl SigningKey {
     }
 }
 
+/// The prime of the field, 2^255 - 19, little-endian.
+const PRIME: [u8; PUBLIC_LEN] = {
+    let mut octets = [0xff; PUBLIC_LEN];
+    octets[0] = 0xed;
+    octets[PUBLIC_LEN - 1] = 0x7f;
+    octets
+};
+
+/// The least y of a point of order 8, little-endian. The other is its negative.
+const OF_ORDER_8: [u8; PUBLIC_LEN] = [
+    0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0,
+    0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+];
+
 impl VerifyKey {
-    /// Checks a signature over the parts, one after the other.
+    /// Whether a signature says anything about a secret: the point is written in its one form
+    /// (RFC 8032 §5.1.3), and its order is not 8 or less. With a point of such an order everybody
+    /// can make signatures that hold.
+    pub fn is_sound(&self) -> bool {
+        let mut y = self.0;
+        y[PUBLIC_LEN - 1] &= 0x7f;
+        let is_below = y.iter().rev().lt(PRIME.iter().rev());
+        let mut one = [0; PUBLIC_LEN];
+        one[0] = 1;
+        // Orders 4, 1, 2, 8 and 8. A y has two points at most, so the sign does not matter.
+        let low = [[0; PUBLIC_LEN], one, negative(&one), OF_ORDER_8, negative(&OF_ORDER_8)];
+        is_below && !low.contains(&y)
+    }
+
+    /// Checks a signature over the parts, one after the other. None holds if the key is not sound.
     pub fn verify(&self, parts: &[&[u8]], signature: &Signature) -> Result<(), BadSignature> {
+        if !self.is_sound() {
+            return Err(BadSignature);
+        }
         lc::UnparsedPublicKey::new(&lc::ED25519, &self.0)
             .verify(&parts.concat(), &signature.0)
             .map_err(|_| BadSignature)
     }
+}
+
+/// The prime less a value below it that is not 0.
+fn negative(value: &[u8; PUBLIC_LEN]) -> [u8; PUBLIC_LEN] {
+    let mut borrowed = false;
+    let mut octets = PRIME;
+    for (octet, less) in octets.iter_mut().zip(value) {
+        let (first, once) = octet.overflowing_sub(*less);
+        let (left, twice) = first.overflowing_sub(u8::from(borrowed));
+        (*octet, borrowed) = (left, once || twice);
+    }
+    octets
 }
 
 #[cfg(test)]
@@ -126,6 +169,42 @@ mod tests {
                     Err(BadSignature)
                 );
             }
+        }
+    }
+
+    /// Points of small order, and those that are not written in their one form: y at or above the
+    /// prime.
+    const WEAK: [&str; 12] = [
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000080",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0000000000000000000000000000000000000000000000000000000000000080",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    ];
+
+    /// R is the base point and S is 1, so it holds for the neutral point and every message.
+    #[test]
+    fn nobody_signs_without_a_secret() {
+        let base = "5866666666666666666666666666666666666666666666666666666666666666";
+        let one = "0100000000000000000000000000000000000000000000000000000000000000";
+        let forged = Signature(hex(&format!("{base}{one}")).try_into().unwrap());
+        for text in WEAK {
+            let key = VerifyKey(hex(text).try_into().unwrap());
+            assert!(!key.is_sound(), "{text}");
+            assert_eq!(key.verify(&[b"anything"], &forged), Err(BadSignature));
+        }
+        // aws-lc itself takes it.
+        let neutral = lc::UnparsedPublicKey::new(&lc::ED25519, hex(WEAK[0]));
+        assert!(neutral.verify(b"anything", &forged.0).is_ok());
+        for number in 0..64 {
+            assert!(SigningKey::of(&[number; SECRET_LEN]).public().is_sound());
         }
     }
 }

@@ -201,7 +201,7 @@ impl Stage {
                     assert!(self.has_part, "built without Target's word");
                     (self.was_built, self.has_end) = (true, true);
                 }
-                Output::Destroy | Output::Audit(_) => {}
+                Output::Destroy | Output::Audit(_) | Output::ClockDiffers { .. } => {}
                 Output::Over(outcome) => self.over = Some(outcome),
             }
         }

@@ -41,11 +41,9 @@ impl Default for Stage {
             targets: [(identity.fingerprint(), entry)].into(),
             accepts_legacy: false,
         };
-        let record = |number| Record {
-            half: Half::Public(one_time(number).public()),
-            user: USER.into(),
-            not_after: Calendar(TODAY + 3_600),
-            state: State::Valid,
+        let record = |number| {
+            let half = Half::Public(one_time(number).public());
+            Record::new(half, USER.into(), Calendar(TODAY + 3_600))
         };
         let now = Instant(0);
         Self {
@@ -193,7 +191,10 @@ impl Stage {
             _ => 2,
         };
         let handle = match ask {
-            Ask::Find(handle) | Ask::Take { handle, .. } | Ask::Finish { handle, .. } => handle,
+            Ask::Find(handle)
+            | Ask::Take { handle, .. }
+            | Ask::Refuse { handle, .. }
+            | Ask::Finish { handle, .. } => handle,
             Ask::Sweep { .. } => {
                 let list = self.keys.iter_mut();
                 let swept = list.filter_map(|(handle, it)| {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crypto::rand::Stream;
 use engine::agent::objectives::Options;
-use engine::agent::target::{Access, Answer, Ask, Config, HostEntry, Output, Standing, Target};
+use engine::agent::target::{Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target};
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
 use wire::agent::{Authorization, Inquiry, Kind, Referral, Verdict};
@@ -35,6 +35,7 @@ impl Default for Stage {
             name: "host.example".into(),
             identity,
             addresses: vec![address(HOST).ip()],
+            accepts_legacy: true,
         };
         let config = Config {
             keys: target_keys(),
@@ -44,7 +45,6 @@ impl Default for Stage {
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
             chain: Vec::new(),
-            accepts_legacy: true,
         };
         let now = Instant(0);
         Self {
@@ -94,7 +94,7 @@ impl Stage {
                 let id = self.built.iter().nth(at % self.built.len().max(1)).copied();
                 match (id, script.octet() % 3) {
                     (None, _) => {}
-                    (Some(id), 0) => self.target.arrived(id, self.now),
+                    (Some(id), 0) => self.target.arrived(id, Came::Seen(None), self.now),
                     (Some(id), 1) => self.target.closed(id, self.now),
                     (Some(id), _) => self.target.close(id, self.now),
                 }

@@ -260,6 +260,7 @@ def write_target(folder: Path, back_end: Sequence[str], files: AgentFiles) -> Pa
                 "[hosts.home]",
                 'identity_file = "host.keys.pub"',
                 f"addresses = {json.dumps(list(files.host_addresses))}",
+                *files.legacy(),
                 "[back_end]",
                 *back_end,
                 "",

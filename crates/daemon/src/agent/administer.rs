@@ -15,7 +15,7 @@ use wire::agent::Network;
 use super::client::user_id;
 use super::clock::calendar;
 use super::paper::day;
-use super::store::{Database, Member, Store, StoreRole, Which};
+use super::store::{Database, Enrolment, Member, Store, StoreRole, Which};
 use crate::config::agent::{HostConfig, TargetConfig};
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
@@ -90,8 +90,12 @@ enum MemberCommand {
         /// Only with keys that are enrolled here, so that Host alone cannot come in as him
         #[arg(long)]
         enrolled: bool,
+        /// With every key of his Host, and forget the enrolled ones; without this word, a member
+        /// that is changed keeps his enrolment
+        #[arg(long, conflicts_with = "enrolled")]
+        any_key: bool,
     },
-    /// Let a user in no more; tunnels that are up go on until their end
+    /// Let a user in no more; his tunnels end within half a minute
     Remove {
         /// USER@HOST
         #[arg(value_parser = user_at_host)]
@@ -254,6 +258,7 @@ pub(super) async fn member(
             options,
             lifetime,
             enrolled,
+            any_key,
         } => {
             known(host)?;
             ensure!(
@@ -266,19 +271,17 @@ pub(super) async fn member(
                 (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
                 "--lifetime: from 1 minute to 24 hours"
             );
-            store
-                .set_member(&Member {
-                    user: user.clone(),
-                    host: host.clone(),
-                    access: Access {
-                        options: options.iter().copied().collect::<Options>(),
-                        networks: network.clone(),
-                        lifetime: lifetime.0,
-                    },
-                    enrolled: enrolled.then(BTreeSet::new),
-                })
-                .await?;
-            Ok(format!("{user}@{host} is a member\n"))
+            let enrolment = enrolment_of(*enrolled, *any_key);
+            let access = Access {
+                options: options.iter().copied().collect::<Options>(),
+                networks: network.clone(),
+                lifetime: lifetime.0,
+            };
+            store.set_member((user, host), &access, enrolment).await?;
+            let all = store.members().await?;
+            let mut all = all.iter().filter(|it| (&it.user, &it.host) == (user, host));
+            let keys = all.next().map_or_else(String::new, |it| keys_of(it));
+            Ok(format!("{user}@{host} is a member: {keys}\n"))
         }
         MemberCommand::Remove {
             member: (user, host),
@@ -328,6 +331,22 @@ fn read_digests(path: &Path) -> anyhow::Result<Vec<Digest>> {
     keys.collect()
 }
 
+fn enrolment_of(enrolled: bool, any_key: bool) -> Enrolment {
+    match (enrolled, any_key) {
+        (true, _) => Enrolment::Demanded,
+        (_, true) => Enrolment::Void,
+        _ => Enrolment::Kept,
+    }
+}
+
+/// The keys that serve a member.
+fn keys_of(member: &Member) -> String {
+    match &member.enrolled {
+        None => "any key of his Host".to_owned(),
+        Some(keys) => format!("{} enrolled keys", keys.len()),
+    }
+}
+
 fn members(all: &[Member], json: bool) -> String {
     let options = |member: &Member| {
         let all = SecurityOption::ALL.into_iter();
@@ -353,10 +372,7 @@ fn members(all: &[Member], json: bool) -> String {
         return format!("{}\n", json!({ "members": list.collect::<Vec<_>>() }));
     }
     let lines = all.iter().map(|member| {
-        let keys = match &member.enrolled {
-            None => "any key of his Host".to_owned(),
-            Some(keys) => format!("{} enrolled keys", keys.len()),
-        };
+        let keys = keys_of(member);
         format!(
             "{}@{}: {} to {}, {} s at most, {keys}\n",
             member.user,

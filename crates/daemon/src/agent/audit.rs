@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use engine::agent::Digest;
 use engine::agent::audit::Role;
 use engine::agent::chain::{Broken, Head, Whole, verify};
+use engine::agent::identity::Fingerprint;
 
 use super::log::{LEN_MAX, name_of};
 use crate::config::wireless::octets_of;
@@ -20,9 +21,19 @@ pub struct AuditArgs {
     /// An end that was noted before, as this command prints it: the log must have been there
     #[arg(long, value_name = "LINES:HASH", value_parser = end)]
     end: Option<Head>,
+    /// The fingerprint of the agent whose log it is, as `init` prints it: its signatures in the log
+    /// must hold
+    #[arg(long, value_name = "FINGERPRINT", value_parser = fingerprint)]
+    by: Option<Fingerprint>,
     /// JSON with fixed keys
     #[arg(long)]
     json: bool,
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+    let octets = octets_of(text).and_then(|it| it.as_slice().try_into().ok());
+    let octets = octets.ok_or("a fingerprint has 64 hexadecimal digits, as `init` prints them")?;
+    Ok(Fingerprint(Digest(octets)))
 }
 
 /// Reads a noted end.
@@ -52,8 +63,8 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
     let mut log = Vec::new();
     let read = file.take(LEN_MAX).read_to_end(&mut log);
     read.with_context(context)?;
-    let (role, whole) =
-        judge(&log, args.end).with_context(|| format!("{} was changed", args.file.display()))?;
+    let (role, whole) = judge(&log, args.end, args.by)
+        .with_context(|| format!("{} was changed", args.file.display()))?;
     let (lines, former) = (whole.head.lines, whole.head.former);
     if args.json {
         let text = serde_json::json!({
@@ -62,6 +73,7 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
             "lines": lines,
             "end": format!("{lines}:{former}"),
             "torn_octets": whole.torn,
+            "signed_lines": args.by.map(|_| whole.signed),
         });
         return Ok(format!("{text}\n"));
     }
@@ -72,18 +84,31 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
              it off at its next start\n"
         ),
     };
+    let signed = match (args.by, whole.signed) {
+        (None, _) => String::new(),
+        (Some(_), signed) => format!(
+            "the agent has signed the first {signed} lines; whoever could write the file could \
+             write the {} after them\n",
+            lines - signed
+        ),
+    };
     Ok(format!(
-        "{}: {lines} lines of {role}, in their order and unchanged\n{torn}end {lines}:{former}\n",
+        "{}: {lines} lines of {role}, in their order and unchanged\n{torn}{signed}\
+         end {lines}:{former}\n",
         args.file.display()
     ))
 }
 
 /// Whose log it is tells its first line.
-fn judge(log: &[u8], noted: Option<Head>) -> Result<(&'static str, Whole), Broken> {
+fn judge(
+    log: &[u8],
+    noted: Option<Head>,
+    by: Option<Fingerprint>,
+) -> Result<(&'static str, Whole), Broken> {
     let mut first = Err(Broken::Changed { line: 1 });
     for role in [Role::Host, Role::Target, Role::Client] {
         let name = name_of(role);
-        match verify(name, log, noted) {
+        match verify(name, log, noted, by) {
             Err(Broken::Changed { line: 1 }) => {}
             Ok(whole) if whole.head.lines == 0 => first = Ok(("nobody", whole)),
             Err(Broken::NotWhatWasNoted { lines }) if log.is_empty() => {
@@ -109,10 +134,10 @@ mod tests {
     fn the_first_bad_line_of_any_role_s_log_is_named() {
         for role in [Role::Host, Role::Target, Role::Client] {
             let (text, head) = log(name_of(role));
-            let (name, whole) = judge(text.as_bytes(), Some(head)).unwrap();
+            let (name, whole) = judge(text.as_bytes(), Some(head), None).unwrap();
             assert_eq!((name, whole.head), (name_of(role), head));
             let changed = text.replace("two", "twa");
-            let bad = judge(changed.as_bytes(), None);
+            let bad = judge(changed.as_bytes(), None, None);
             assert_eq!(bad, Err(Broken::Changed { line: 3 }));
             let cut = text
                 .rsplit_once("\n")
@@ -122,13 +147,16 @@ mod tests {
                 .unwrap()
                 .0;
             let cut = format!("{cut}\n");
-            let bad = judge(cut.as_bytes(), Some(head));
+            let bad = judge(cut.as_bytes(), Some(head), None);
             assert_eq!(bad, Err(Broken::NotWhatWasNoted { lines: 3 }));
         }
-        assert_eq!(judge(b"x y\n", None), Err(Broken::Changed { line: 1 }));
-        assert_eq!(judge(b"", None).unwrap().1.head.lines, 0);
+        assert_eq!(
+            judge(b"x y\n", None, None),
+            Err(Broken::Changed { line: 1 })
+        );
+        assert_eq!(judge(b"", None, None).unwrap().1.head.lines, 0);
         let noted = Some(log("host").1);
-        let bad = judge(b"", noted);
+        let bad = judge(b"", noted, None);
         assert_eq!(bad, Err(Broken::NotWhatWasNoted { lines: 3 }));
     }
 

@@ -19,6 +19,7 @@ pub mod strongswan;
 mod vici;
 
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
@@ -51,8 +52,10 @@ pub enum State {
     Absent,
     /// It is there, and IKE has made no tunnel, or none again.
     Waiting,
-    /// IKE has made the tunnel; or the end needs no IKE.
+    /// IKE has made the tunnel.
     Up,
+    /// It is there and needs no IKE of ours, so nobody can see whether its peer uses it.
+    Open,
     /// The tunnel was there, or could not be made, for this reason. It will not come back.
     Down(String),
 }
@@ -157,6 +160,15 @@ impl Backend {
             Self::StrongSwan(it) => it.state(tunnel).await,
             Self::Libreswan(it) => it.state(tunnel).await,
             Self::Files(it) => Ok(it.state(tunnel)),
+        }
+    }
+
+    /// Where the peer of an end that is up is seen, if this is known.
+    pub async fn peer(&mut self, tunnel: TunnelId) -> Option<IpAddr> {
+        match self {
+            Self::Gateway(it) => it.peer(tunnel).await,
+            Self::StrongSwan(it) => it.peer(tunnel).await,
+            Self::Client(_) | Self::Rootless(_) | Self::Libreswan(_) | Self::Files(_) => None,
         }
     }
 

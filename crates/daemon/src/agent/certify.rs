@@ -47,6 +47,9 @@ impl Guests {
             now: now.0,
             until: until.0,
         })?;
+        // Its size too: Client chooses the key, and the message's limit is that of 8,192 bits.
+        let checked = Certificate::from_der(&made)?.check_as_own(now.0, false);
+        checked.context("the tunnel's key or name cannot be certified")?;
         Ok(vec![made, self.own.clone()])
     }
 
@@ -76,6 +79,15 @@ mod tests {
     use crypto::cert::SigningKey;
 
     use super::*;
+    use crate::config::wireless::octets_of;
+
+    /// SubjectPublicKeyInfo of an RSA key of 1,024 bits.
+    const SHORT_KEY: &str = "\
+        30819f300d06092a864886f70d010101050003818d0030818902818100c2331f9c12c2f1\
+        76659c019b4fbc7d00084cca6f1f3f2c2d2800d4be5a457a814383b4a7b7ed35918f1953\
+        b3670ed6d9d164884aab47862420177d1681cd0526548a68d08e6df459febc568df2c9e1\
+        3796a6a94c98b4552a3480cf4f705f2d1e694d6deb4218c8d60b63a95f0697b2d1a46b16\
+        58673489746af1c950088ae0bb0203010001";
 
     #[test]
     fn a_guest_s_certificate_comes_with_its_authority() {
@@ -98,6 +110,8 @@ mod tests {
         let made = Certificate::from_der(&chain[0]).unwrap();
         assert!(made.subject().contains(&id.to_string()));
         assert!(guests.certify(id, b"no key", "alice@home", times).is_err());
+        let short = octets_of(SHORT_KEY).unwrap();
+        assert!(guests.certify(id, &short, "alice@home", times).is_err());
         let own = guests.chain_of(&folder.join("ca.pem")).unwrap();
         assert_eq!(own, chain[1..]);
         fs::remove_dir_all(&folder).unwrap();

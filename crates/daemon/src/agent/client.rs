@@ -168,6 +168,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         // Nobody else would take it down.
         serving.abandon();
     }
+    let is_spent = serving.client.is_key_spent();
     let Serving {
         signer,
         ends: orders,
@@ -176,7 +177,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     drop(orders);
     let closing = tokio::task::spawn_blocking(move || ends.close());
     let hear = async { while reported.recv().await.is_some() {} };
-    let _ = tokio::join!(closing, signer.close(), hear);
+    let _ = tokio::join!(closing, signer.close(is_spent), hear);
     match outcome? {
         Outcome::Ended(_) => Ok(()),
         Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
@@ -221,13 +222,18 @@ fn sentence(why: Why, verdict: Option<Verdict>) -> String {
         (_, Some(Verdict::KeyUsed)) => "the key was used before: take the next one",
         (_, Some(Verdict::KeyRevoked)) => "the key was revoked: ask for new ones",
         (_, Some(Verdict::KeyExpired)) => "the key has expired: ask for new ones",
-        (_, Some(Verdict::ClocksApart)) => "the clock of this machine or of Target is wrong",
+        (_, Some(Verdict::ClocksApart)) => {
+            "the clock of this machine, of your Host or of Target is wrong: set this machine's, \
+             and ask again"
+        }
         (_, Some(Verdict::OptionUnavailable)) => {
             "Target cannot do this option: ask for other objectives; the key is not spent"
         }
-        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target",
+        (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target; the key is not spent",
         (_, Some(Verdict::StoreUnavailable)) => "a database does not answer",
-        (_, Some(Verdict::NotBuilt)) => "Target could not build its end; the key is spent",
+        (_, Some(Verdict::NotBuilt)) => {
+            "Target could not build its end, or has not answered any more; the key is spent"
+        }
         (_, Some(Verdict::Busy)) => "too much is going on: try again later",
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",

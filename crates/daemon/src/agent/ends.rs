@@ -2,6 +2,7 @@
 //! IPsec implementation is there.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,8 +33,10 @@ pub(super) enum Order {
 pub(super) enum Report {
     /// The order of this number is done, or has failed.
     Done(u64, bool),
-    /// IKE has made this tunnel.
-    Up(TunnelId),
+    /// IKE has made this tunnel, with a peer at this address if the back-end knows it.
+    Up(TunnelId, Option<IpAddr>),
+    /// It is there, and nobody can see whether it is used.
+    Open(TunnelId),
     /// A tunnel that was up is gone.
     Lost(TunnelId),
     /// IKE has failed before it was up.
@@ -75,7 +78,7 @@ where
         };
         let mut watched = BTreeMap::new();
         for tunnel in former {
-            if matches!(back_end.state(tunnel).await, Ok(State::Up)) {
+            if matches!(back_end.state(tunnel).await, Ok(State::Up | State::Open)) {
                 watched.insert(tunnel, Watched::up());
             }
         }
@@ -177,7 +180,11 @@ impl Worker {
                     continue;
                 }
             };
-            let report = self.judge(tunnel, &state);
+            let peer = match state {
+                State::Up if self.is_new(tunnel) => self.back_end.peer(tunnel).await,
+                _ => None,
+            };
+            let report = self.judge(tunnel, &state, peer);
             if let Some(report) = report
                 && !self.say(report).await
             {
@@ -187,13 +194,21 @@ impl Worker {
         true
     }
 
+    fn is_new(&self, tunnel: TunnelId) -> bool {
+        self.watched.get(&tunnel).is_some_and(|it| !it.is_up)
+    }
+
     /// What is new about an end.
-    fn judge(&mut self, tunnel: TunnelId, state: &State) -> Option<Report> {
+    fn judge(&mut self, tunnel: TunnelId, state: &State, peer: Option<IpAddr>) -> Option<Report> {
         let watched = self.watched.get_mut(&tunnel)?;
-        if matches!(state, State::Up) {
+        if matches!(state, State::Up | State::Open) {
             let is_new = !watched.is_up;
             *watched = Watched::up();
-            return is_new.then_some(Report::Up(tunnel));
+            let report = match state {
+                State::Open => Report::Open(tunnel),
+                _ => Report::Up(tunnel, peer),
+            };
+            return is_new.then_some(report);
         }
         watched.looks += 1;
         let is_gone = !matches!(state, State::Waiting);

@@ -31,11 +31,9 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     hygiene::keep_private();
     let keys = key_file::load(&config.keys_file)?;
     let mut times = Times::start();
-    let log = Log::open(
-        &config.log_file,
-        engine::agent::audit::Role::Host,
-        calendar(),
-    )?;
+    let role = engine::agent::audit::Role::Host;
+    let log = Log::open(&config.log_file, role, calendar())?;
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let database = Database::parse(&config.database, folder)?;

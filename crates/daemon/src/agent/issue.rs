@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use crypto::ed25519::{SigningKey, VerifyKey};
 use crypto::hash::Hash;
-use engine::agent::host::{Half, Record, State};
+use engine::agent::host::{Half, Record};
 use engine::agent::identity::Fingerprint;
 use engine::agent::sheet::{Head, Key, Secret};
 use engine::agent::{Handle, legacy};
@@ -124,15 +124,7 @@ pub(super) async fn issue(
     let (keys, halves) = keys_of(args, token.as_mut()).await?;
     let records: Vec<(Handle, Record)> = halves
         .into_iter()
-        .map(|(handle, half)| {
-            let record = Record {
-                half,
-                user: args.user.clone(),
-                not_after,
-                state: State::Valid,
-            };
-            (handle, record)
-        })
+        .map(|(handle, half)| (handle, Record::new(half, args.user.clone(), not_after)))
         .collect();
     let sheet = Sheet {
         head: &head,
@@ -222,10 +214,21 @@ async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::R
     };
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    Ok((Vec::new(), halves_of(&text, path)?))
+}
+
+/// Public halves, a line each. A half with which anybody could sign is refused.
+fn halves_of(text: &str, path: &Path) -> anyhow::Result<Vec<(Handle, Half)>> {
     let halves = text.lines().map(|line| {
         let (handle, half) = public_of(line)
             .with_context(|| format!("{}: {line:?} is not HANDLE:KEY", path.display()))?;
-        Ok((handle, half))
+        ensure!(
+            half.is_sound(),
+            "{}: anybody could sign with the key of {handle}: it is of low order, or not written \
+             as RFC 8032 says",
+            path.display()
+        );
+        Ok((handle, Half::Public(half)))
     });
     let halves: Vec<(Handle, Half)> = halves.collect::<anyhow::Result<_>>()?;
     ensure!(
@@ -234,14 +237,14 @@ async fn keys_of(args: &IssueArgs, token: Option<&mut TokenHelper>) -> anyhow::R
         path.display(),
         halves.len()
     );
-    Ok((Vec::new(), halves))
+    Ok(halves)
 }
 
-fn public_of(line: &str) -> Option<(Handle, Half)> {
+fn public_of(line: &str) -> Option<(Handle, VerifyKey)> {
     let (handle, key) = line.trim().split_once(':')?;
     let handle = octets_of(handle)?.as_slice().try_into().ok()?;
     let key = octets_of(key)?.as_slice().try_into().ok()?;
-    Some((Handle(handle), Half::Public(VerifyKey(key))))
+    Some((Handle(handle), VerifyKey(key)))
 }
 
 async fn made(
@@ -346,10 +349,21 @@ mod tests {
         assert_eq!(key.signing().unwrap().public(), *public);
         let line = format!("{}:{}", key.handle, hex(&public.0));
         let (handle, read) = public_of(&line).unwrap();
-        assert!(handle == key.handle && read == half);
+        assert!(handle == key.handle && read == *public);
         for wrong in ["", "00:00", &line[1..], &format!("{line}0")] {
             assert!(public_of(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_public_half_with_which_anybody_signs_is_refused() {
+        let (path, handle) = (Path::new("public.txt"), "ab".repeat(16));
+        let line = |half: &str| format!("{handle}:{half}\n");
+        let good = hex(&SigningKey::of(&[1; 32]).public().0);
+        assert_eq!(halves_of(&line(&good), path).unwrap().len(), 1);
+        let neutral = format!("01{}", "00".repeat(31));
+        let said = halves_of(&(line(&good) + &line(&neutral)), path).err();
+        assert!(said.unwrap().to_string().contains("anybody could sign"));
     }
 
     #[test]
@@ -359,15 +373,7 @@ mod tests {
         assert_eq!(handles.len(), 20);
         let records: Vec<_> = halves
             .into_iter()
-            .map(|(handle, half)| {
-                let record = Record {
-                    half,
-                    user: "alice".into(),
-                    not_after: Calendar(1),
-                    state: State::Valid,
-                };
-                (handle, record)
-            })
+            .map(|(handle, half)| (handle, Record::new(half, "alice".into(), Calendar(1))))
             .collect();
         let public = keys[0].signing().unwrap().public();
         let digest = hex(Hash::Sha256.digest(&[&public.0]).as_ref());

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use engine::agent::host::{Answer, Ask, Record};
 use engine::agent::identity::AgentName;
-use engine::agent::target::{Former, Progress, Spending, Standing};
+use engine::agent::target::{self, Former, Progress, Spending, Standing};
 use engine::agent::{Digest, Handle, TunnelId};
 use tokio::time::{Instant, timeout};
 use wire::agent::USER_ID_MAX;
@@ -35,7 +35,7 @@ use sqlite::Missing;
 use value::Value;
 
 pub use fault::StoreError;
-pub use members::Member;
+pub use members::{Enrolment, Member};
 pub use postgres::Server;
 
 /// How long a question of an agent may take in all. Host waits for 5 s.
@@ -188,12 +188,12 @@ impl Store {
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
-    /// What a user of a Host may with the key of this digest.
+    /// What a user of a Host may with the key of this digest. None: with a shared pair.
     pub async fn standing(
         &mut self,
         user: &str,
         host: &str,
-        key: &Digest,
+        key: Option<&Digest>,
     ) -> Result<Standing, StoreError> {
         let work = self.within_transaction(Access::Reads, async |link| {
             members::standing(link, user, host, key).await
@@ -227,10 +227,15 @@ impl Store {
         within(PATIENCE, work).await
     }
 
-    /// Writes a member in place of what there was of him, with his enrolled keys.
-    pub async fn set_member(&mut self, member: &Member) -> Result<(), StoreError> {
+    /// Writes what a user of a Host may, in place of what he might before.
+    pub async fn set_member(
+        &mut self,
+        member: (&str, &str),
+        access: &target::Access,
+        enrolment: Enrolment,
+    ) -> Result<(), StoreError> {
         let work = self.within_transaction(Access::Writes, async |link| {
-            members::set(link, member).await
+            members::set(link, member, access, enrolment).await
         });
         within(ADMINISTRATOR_PATIENCE, work).await
     }
@@ -248,7 +253,7 @@ impl Store {
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
-    /// Whether there was such a member. Tunnels that are up are not ended.
+    /// Whether there was such a member. Target's agent notices, and ends his tunnels.
     pub async fn remove_member(&mut self, user: &str, host: &str) -> Result<bool, StoreError> {
         let work = self.within_transaction(Access::Writes, async |link| {
             members::remove(link, user, host).await

@@ -3,7 +3,6 @@
 
 mod pool;
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,9 +13,9 @@ use crypto::cert::SigningKey;
 use engine::agent::TunnelId;
 use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
-use engine::agent::identity::{AgentName, Identity, Keys};
+use engine::agent::identity::{AgentName, Keys};
 use engine::agent::objectives::Options;
-use engine::agent::target::{self, Answer, Ask, Build, Former, HostEntry, Target};
+use engine::agent::target::{self, Answer, Ask, Build, Came, Former, HostEntry, Target};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -32,7 +31,7 @@ use super::post::Post;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{hygiene, key_file};
-use crate::config::agent::{BackEndKind, TargetConfig};
+use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
 use crate::service::{self, Signalled, Signals};
 use pool::Pool;
 
@@ -55,6 +54,7 @@ pub(super) async fn run(
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let guests = Guests::load(&config.authority)?;
@@ -118,7 +118,6 @@ fn machine_of(config: &TargetConfig, keys: Keys, options: Options, own: &OwnEnd)
         proposals: config.proposals.clone(),
         identity: config.identity.clone(),
         chain: own.chain.clone(),
-        accepts_legacy: config.is_legacy,
     }
 }
 
@@ -139,15 +138,14 @@ async fn close(
     let _ = tokio::join!(closing, hear, also);
 }
 
-fn host_entry(
-    (name, (identity, addresses)): (&String, &(Identity, Vec<IpAddr>)),
-) -> (AgentName, HostEntry) {
+fn host_entry((name, known): (&String, &HostPeer)) -> (AgentName, HostEntry) {
     let entry = HostEntry {
         name: name.clone(),
-        identity: *identity,
-        addresses: addresses.clone(),
+        identity: known.identity,
+        addresses: known.addresses.clone(),
+        accepts_legacy: known.is_legacy,
     };
-    (identity.name(), entry)
+    (known.identity.name(), entry)
 }
 
 /// What is the same in all of our ends.
@@ -201,7 +199,7 @@ async fn answer(
     while let Some((number, ask)) = queue.recv().await {
         let answer = match ask {
             Ask::Standing { user, host, key } => {
-                let standing = store.standing(&user, &host, &key).await;
+                let standing = store.standing(&user, &host, key.as_ref()).await;
                 standing.map(Answer::Standing)
             }
             Ask::Spend(spending) => {
@@ -346,7 +344,8 @@ impl Serving {
         match report {
             Report::Done(number, true) => self.target.answered(number, Answer::Done, now),
             Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
-            Report::Up(id) => self.target.arrived(id, now),
+            Report::Up(id, peer) => self.target.arrived(id, Came::Seen(peer), now),
+            Report::Open(id) => self.target.arrived(id, Came::Unseen, now),
             Report::Lost(id) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.
             Report::Failed => {}
@@ -406,6 +405,9 @@ impl Serving {
     fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {
         let inner = self.pool.as_mut().map(|it| it.lend(build.tunnel));
         let described = inner.transpose().and_then(|inner| {
+            if let Some(inner) = inner {
+                self.target.lent(build.tunnel, inner);
+            }
             let described = Description::of_target(build, &self.own, inner);
             Ok(described?)
         });

@@ -18,7 +18,7 @@ use super::read::{Keys, Read, ReadTable};
 use super::{ConfigError, Origin, read};
 use peers::{KnownHost, KnownTarget, known_hosts, known_targets};
 
-pub use peers::{identity_of, identity_text};
+pub use peers::{HostPeer, identity_of, identity_text};
 
 /// Algorithms if the file names none: what every back-end of today has.
 const PROPOSALS: [&str; 6] = [
@@ -111,8 +111,8 @@ pub struct TargetConfig {
     /// Inner addresses that are lent to Clients.
     pub pool: Option<String>,
     /// Hosts that may refer users, by name.
-    pub hosts: BTreeMap<String, (Identity, Vec<IpAddr>)>,
-    /// Whether shared pairs are served.
+    pub hosts: BTreeMap<String, HostPeer>,
+    /// Whether shared pairs are served at all.
     pub is_legacy: bool,
     /// The IPsec implementation.
     pub back_end: BackEndChoice,
@@ -427,7 +427,7 @@ impl TargetTable {
         if let Err(fault) = Name::parse(&self.identity) {
             return Err(at(item, &["identity"], fault.to_string()));
         }
-        let hosts = known_hosts(self.hosts, item, folder)?;
+        let hosts = known_hosts(self.hosts, (item, self.legacy), folder)?;
         Ok(TargetConfig {
             keys_file: folder.join(self.keys_file),
             listen: self.listen,

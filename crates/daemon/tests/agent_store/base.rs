@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crypto::ed25519::{Signature, VerifyKey};
 use daemon::agent::store::{Database, Store, StoreRole};
-use engine::agent::host::{Half, Record, State};
+use engine::agent::host::{Half, Record};
 use engine::agent::identity::AgentName;
 use engine::agent::target::{Evidence, Spending};
 use engine::agent::{Digest, Handle, TunnelId};
@@ -118,15 +118,11 @@ pub(crate) fn target(number: u8) -> StoreRole {
 
 /// A key that may be used. Every second one is a shared pair.
 pub(crate) fn record(number: u8) -> Record {
-    Record {
-        half: match number % 2 {
-            0 => Half::Public(VerifyKey([number; 32])),
-            _ => Half::Shared([number; 32]),
-        },
-        user: format!("user {}", number % 3),
-        not_after: NOT_AFTER,
-        state: State::Valid,
-    }
+    let half = match number % 2 {
+        0 => Half::Public(VerifyKey([number; 32])),
+        _ => Half::Shared([number; 32]),
+    };
+    Record::new(half, format!("user {}", number % 3), NOT_AFTER)
 }
 
 /// What Target writes of a key and a request.

@@ -31,7 +31,10 @@ struct Model {
 impl Model {
     fn answer(&mut self, ask: &Ask) -> Answer {
         let handle = match ask {
-            Ask::Find(handle) | Ask::Take { handle, .. } | Ask::Finish { handle, .. } => handle,
+            Ask::Find(handle)
+            | Ask::Take { handle, .. }
+            | Ask::Refuse { handle, .. }
+            | Ask::Finish { handle, .. } => handle,
             Ask::Sweep { before } => return Answer::Swept(self.sweep(ask, *before)),
         };
         let Some(record) = self.keys.get_mut(handle) else {
@@ -85,6 +88,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         request,
         at: Calendar(at),
     });
+    let refuse = (handles(), 1..12_u8, any::<bool>());
+    let refuse = refuse.prop_map(|(handle, number, is_wrong_user)| Ask::Refuse {
+        handle,
+        request: request(number),
+        is_wrong_user,
+    });
     let answers = prop::option::of(prop::collection::vec(any::<u8>(), 0..40));
     let finish = (handles(), requests(), answers);
     let finish = finish.prop_map(|(handle, request, answer)| Ask::Finish {
@@ -103,6 +112,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         2 => find.prop_map(Step::Asks),
         6 => take.prop_map(Step::Asks),
+        4 => refuse.prop_map(Step::Asks),
         6 => finish.prop_map(Step::Asks),
         2 => sweep.prop_map(Step::Asks),
         1 => which.prop_map(Step::Revokes),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use daemon::agent::store::{Member, StoreError, StoreRole};
+use daemon::agent::store::{Enrolment, Member, Store, StoreError, StoreRole};
 use engine::agent::Digest;
 use engine::agent::objectives::Options;
 use engine::agent::target::{Access, Former, Progress, Standing};
@@ -26,6 +26,12 @@ fn member(user: &str, host: &str) -> Member {
         },
         enrolled: None,
     }
+}
+
+async fn set(store: &mut Store, member: &Member, enrolment: Enrolment) {
+    let who = (&member.user[..], &member.host[..]);
+    let set = store.set_member(who, &member.access, enrolment).await;
+    set.expect("set");
 }
 
 #[test]
@@ -77,7 +83,7 @@ fn there_is_one_target_of_a_name() {
     let base = Base::new("name");
     run(async {
         let one = base.open(target(1)).await;
-        let second = daemon::agent::store::Store::open(&base.database(), target(1)).await;
+        let second = Store::open(&base.database(), target(1)).await;
         let fault = second.err().expect("it is refused");
         assert!(
             matches!(fault, StoreError::InUse { role: "Target", .. }),
@@ -99,7 +105,7 @@ fn hosts_share_a_server_and_no_file() {
     let base = Base::new("hosts");
     run(async {
         let _one = base.open(StoreRole::Host).await;
-        let second = daemon::agent::store::Store::open(&base.database(), StoreRole::Host).await;
+        let second = Store::open(&base.database(), StoreRole::Host).await;
         assert_eq!(second.is_ok(), base.is_shared());
     });
 }
@@ -111,14 +117,12 @@ fn members_and_their_keys() {
         let mut store = base.open(target(1)).await;
         let (key, other) = (Digest([1; 32]), Digest([2; 32]));
         let alice = member("alice", "home");
-        store.set_member(&alice).await.expect("set");
-        store
-            .set_member(&member("alice", "away"))
-            .await
-            .expect("set");
+        set(&mut store, &alice, Enrolment::Kept).await;
+        set(&mut store, &member("alice", "away"), Enrolment::Kept).await;
         let is_member = Standing::Member(alice.access.clone());
-        let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
-            store.standing(user, host, &key).await.expect("a standing")
+        let of = async |store: &mut Store, user, host, key| {
+            let standing = store.standing(user, host, Some(&key)).await;
+            standing.expect("a standing")
         };
         assert_eq!(of(&mut store, "alice", "home", key).await, is_member);
         for (user, host) in [
@@ -150,57 +154,75 @@ fn members_and_their_keys() {
     });
 }
 
+/// A word alone takes enrolment away: whoever changes a network does not open the door to Host.
 #[test]
-fn a_member_that_is_written_anew_or_removed_keeps_nothing() {
+fn a_member_that_is_written_anew_keeps_his_enrolment_unless_a_word_says_otherwise() {
     let base = Base::new("anew");
     run(async {
         let mut store = base.open(target(1)).await;
         let (key, other) = (Digest([1; 32]), Digest([2; 32]));
-        let alice = member("alice", "home");
-        store.set_member(&alice).await.expect("set");
+        let mut alice = member("alice", "home");
         let away = member("alice", "away");
-        store.set_member(&away).await.expect("set");
+        set(&mut store, &alice, Enrolment::Kept).await;
+        set(&mut store, &away, Enrolment::Kept).await;
         store
             .enrol("alice", "home", &[key])
             .await
             .expect("enrolled");
-        let of = async |store: &mut daemon::agent::store::Store, user, host, key| {
-            store.standing(user, host, &key).await.expect("a standing")
+        let of = async |store: &mut Store, key: Option<Digest>| {
+            let standing = store.standing("alice", "home", key.as_ref()).await;
+            standing.expect("a standing")
         };
-        // Written anew, a member has what is written, and nothing of before.
-        let mut again = alice.clone();
-        again.access.networks.clear();
-        again.access.options = Options::ALL;
-        again.enrolled = Some(BTreeSet::from([other]));
-        store.set_member(&again).await.expect("set");
-        assert_eq!(
-            of(&mut store, "alice", "home", key).await,
-            Standing::KeyNotEnrolled
-        );
-        let is_member = Standing::Member(again.access.clone());
-        assert_eq!(of(&mut store, "alice", "home", other).await, is_member);
-        let all = store.members().await.expect("members");
-        assert_eq!(all, [member("alice", "away"), again]);
-        // A member that is removed takes his keys with him.
-        assert!(store.remove_member("alice", "home").await.expect("removed"));
-        assert!(
-            !store
-                .remove_member("alice", "home")
-                .await
-                .expect("he was none")
-        );
-        assert_eq!(
-            of(&mut store, "alice", "home", other).await,
-            Standing::Stranger
-        );
-        store.set_member(&alice).await.expect("set");
+        alice.access.networks.clear();
+        alice.access.options = Options::ALL;
+        for enrolment in [Enrolment::Kept, Enrolment::Demanded] {
+            set(&mut store, &alice, enrolment).await;
+            let is_member = Standing::Member(alice.access.clone());
+            assert_eq!(of(&mut store, Some(key)).await, is_member);
+            for refused in [Some(other), None] {
+                assert_eq!(of(&mut store, refused).await, Standing::KeyNotEnrolled);
+            }
+            alice.enrolled = Some(BTreeSet::from([key]));
+            let all = store.members().await.expect("members");
+            assert_eq!(all, [away.clone(), alice.clone()]);
+        }
+        set(&mut store, &alice, Enrolment::Void).await;
+        let is_member = Standing::Member(alice.access.clone());
+        for any in [Some(key), Some(other), None] {
+            assert_eq!(of(&mut store, any).await, is_member);
+        }
+        // A demand without a key lets nobody in, and forgotten keys do not come back.
+        set(&mut store, &alice, Enrolment::Demanded).await;
+        assert_eq!(of(&mut store, Some(key)).await, Standing::KeyNotEnrolled);
+    });
+}
+
+#[test]
+fn a_member_that_is_removed_takes_his_keys_with_him() {
+    let base = Base::new("removed");
+    run(async {
+        let mut store = base.open(target(1)).await;
+        let (key, other) = (Digest([1; 32]), Digest([2; 32]));
+        let alice = member("alice", "home");
+        let of = async |store: &mut Store, key: Digest| {
+            let standing = store.standing("alice", "home", Some(&key)).await;
+            standing.expect("a standing")
+        };
+        set(&mut store, &alice, Enrolment::Demanded).await;
         store
             .enrol("alice", "home", &[key])
             .await
             .expect("enrolled");
-        assert_eq!(
-            of(&mut store, "alice", "home", other).await,
-            Standing::KeyNotEnrolled
-        );
+        for is_there in [true, false] {
+            let was_there = store.remove_member("alice", "home").await.expect("removed");
+            assert_eq!(was_there, is_there);
+        }
+        assert_eq!(of(&mut store, key).await, Standing::Stranger);
+        set(&mut store, &alice, Enrolment::Kept).await;
+        store
+            .enrol("alice", "home", &[other])
+            .await
+            .expect("enrolled");
+        assert_eq!(of(&mut store, key).await, Standing::KeyNotEnrolled);
     });
 }

@@ -2,6 +2,9 @@
 //! ([`super::chain`]).
 
 use core::fmt;
+use std::net::IpAddr;
+
+use wire::agent::Network;
 
 use super::identity::Fingerprint;
 use super::objectives::SecurityOption;
@@ -48,7 +51,7 @@ pub enum Step {
     StillUp,
     /// A key that was taken has made no tunnel.
     KeyFailed,
-    /// A request was refused.
+    /// A request was refused. Without a key: only the refusals that were left out are told.
     Refused,
     /// A torn line was cut off the log.
     LogTorn,
@@ -87,6 +90,8 @@ pub enum Why {
     NotAllowed,
     /// The request was served before a restart, or the key by another request.
     Replayed,
+    /// Host has refused this very request before, and its key is not spent.
+    RefusedBefore,
     /// The paper's own form, which is not allowed here.
     LegacyRefused,
     /// The database does not answer, is locked, full or gone.
@@ -140,8 +145,16 @@ pub struct Event {
     pub option: Option<SecurityOption>,
     /// Until when.
     pub until: Option<Calendar>,
+    /// Client's address inside.
+    pub inner: Option<IpAddr>,
+    /// Client's address outside.
+    pub peer: Option<IpAddr>,
+    /// What the tunnel leads to.
+    pub networks: Vec<Network>,
     /// Why.
     pub why: Option<Why>,
+    /// Refusals before this that have no line, because there were too many.
+    pub unlogged: u64,
 }
 
 impl Event {
@@ -158,7 +171,11 @@ impl Event {
             tunnel: None,
             option: None,
             until: None,
+            inner: None,
+            peer: None,
+            networks: Vec::new(),
             why: None,
+            unlogged: 0,
         }
     }
 }
@@ -181,8 +198,18 @@ impl fmt::Display for Event {
         put("option", self.option.as_ref().map(|it| it as _))?;
         let until = self.until.map(|it| it.0);
         put("until", until.as_ref().map(|it| it as _))?;
+        put("inner", self.inner.as_ref().map(|it| it as _))?;
+        put("peer", self.peer.as_ref().map(|it| it as _))?;
         let why = self.why.as_ref().map(Dashed);
-        put("why", why.as_ref().map(|it| it as _))
+        put("why", why.as_ref().map(|it| it as _))?;
+        let unlogged = (self.unlogged > 0).then_some(self.unlogged);
+        put("unlogged", unlogged.as_ref().map(|it| it as _))?;
+        // The longest is the last: a line has an end.
+        let networks = self.networks.iter();
+        let networks = networks.map(|it| format!("{}/{}", it.address, it.prefix_len));
+        let networks = networks.collect::<Vec<_>>().join(",");
+        let networks = (!networks.is_empty()).then_some(networks);
+        put("networks", networks.as_ref().map(|it| it as _))
     }
 }
 

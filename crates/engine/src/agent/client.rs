@@ -29,6 +29,9 @@ const SIGN_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(60);
 /// Pause before our end is taken down again.
 const DESTROY_AGAIN: Duration = Duration::from_secs(5);
+/// How far ahead of this machine's clock the time may be that Host tells: whoever has a signed
+/// request of a later time could use it then.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Cookies that are answered at once: anybody can forge one.
 const COOKIES_MAX: u32 = 4;
 
@@ -67,6 +70,14 @@ pub enum Output {
     Build(Box<Tunnel>),
     /// Takes our end down, whatever is there of it, and calls [`Client::destroyed`].
     Destroy,
+    /// Tells the user that Host's clock shows another time than this machine's, and that the
+    /// request is signed for it.
+    ClockDiffers {
+        /// This machine's time.
+        ours: Calendar,
+        /// Host's.
+        told: Calendar,
+    },
     /// Writes a line of the log.
     Audit(Event),
     /// Nothing more will come.
@@ -115,6 +126,8 @@ pub struct Client {
     stage: Stage,
     /// Whether Host has told us the time.
     has_time: bool,
+    /// Whether Host has said that the key is spent.
+    is_spent: bool,
     drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
@@ -160,6 +173,7 @@ impl Client {
             random,
             stage: Stage::New,
             has_time: false,
+            is_spent: false,
             drops: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
@@ -192,7 +206,8 @@ impl Client {
             user_id: self.config.user.clone(),
             objectives: self.config.objectives.number(),
             options: self.config.options.number(),
-            time: self.clock.seconds(now),
+            // Of no time after the keys: nobody shall have a request that holds for ever.
+            time: self.clock.seconds(now).min(self.not_after()),
             lifetime: u32::try_from(lifetime).unwrap_or(u32::MAX),
             fresh: secret.as_ref().map(|secret| Fresh {
                 sealing_key: secret.public().0,
@@ -209,6 +224,11 @@ impl Client {
         };
         self.stage = Stage::Signing(Box::new(draft), now + SIGN_MAX);
         self.outputs.push_back(Output::Sign(octets));
+    }
+
+    /// The last time of the sheet's keys.
+    fn not_after(&self) -> u64 {
+        u64::try_from(self.config.head.not_after.0).unwrap_or(0)
     }
 
     fn lifetime(&self) -> Duration {
@@ -376,6 +396,11 @@ impl Client {
             Stage::Over(outcome) => Some(outcome),
             _ => None,
         }
+    }
+
+    /// Whether Host has said that the key has made a tunnel, this one or another.
+    pub fn is_key_spent(&self) -> bool {
+        self.is_spent
     }
 
     /// Whether our end may be there.

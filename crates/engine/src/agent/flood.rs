@@ -6,7 +6,7 @@
 //! flood from forged addresses costs one HMAC each, a flood from a real one spends its own.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crypto::hash::{Hash, HmacKey, is_equal};
 use crypto::rand::Stream;
@@ -17,6 +17,11 @@ use crate::time::{Duration, Instant};
 
 /// Look-ups at once, and time until there is one more.
 const ALL: Rate = Rate {
+    burst: 128,
+    every: Duration::from_millis(10),
+};
+/// Messages of one peer, by its name and address, that are opened: anybody can forge both.
+pub(super) const PEER: Rate = Rate {
     burst: 128,
     every: Duration::from_millis(10),
 };
@@ -100,12 +105,13 @@ impl Door {
         Gate::Cookie(self.cookie(from, label, slot))
     }
 
-    /// A look-up has found a key, and its signature was right: the look-up is given back.
+    /// A look-up has led to a tunnel's referral: it is given back.
     pub(super) fn is_proven(&mut self) {
         self.all.0 = Instant(self.all.0.0.saturating_sub(ALL.every.as_nanos() as u64));
     }
 
     fn known(&mut self, address: IpAddr, now: Instant) -> Gate {
+        let address = network_of(address);
         if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&address) {
             self.addresses.retain(|_, bucket| bucket.0 > now);
             if self.addresses.len() >= ADDRESSES_MAX {
@@ -129,6 +135,14 @@ impl Door {
         let port_and_slot = [&slot.to_be_bytes()[..], label].concat();
         let mac = self.key.sign(&[&port_and_slot, address.as_bytes()]);
         *mac.as_ref().first_chunk().expect("SHA-256")
+    }
+}
+
+/// Who has an address of IPv6 has all of its /64.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(it) => Ipv6Addr::from_bits(it.to_bits() >> 64 << 64).into(),
     }
 }
 
@@ -176,6 +190,21 @@ mod tests {
         let old = later + COOKIE_SLOT * 2;
         door.all = Bucket(old + ALL.every * ALL.burst);
         assert!(matches!(knock(&mut door, old), Gate::Cookie(_)));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_has_the_rate_of_one_address() {
+        let mut door = door();
+        let now = Instant(0);
+        let mut open = |network: u16| {
+            let all = (0..200).map(|host| Ipv6Addr::new(0xfd00, 0, 0, network, 0, 0, 0, host));
+            let gates = all.map(|it| door.known(it.into(), now));
+            gates.filter(|it| *it == Gate::Open).count() as u32
+        };
+        assert_eq!(
+            [open(1), open(1), open(2)],
+            [ADDRESS.burst, 0, ADDRESS.burst]
+        );
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::retry::Retry;
 use super::{CLOCKS_APART_MAX, Clock, Digest, EXCHANGE_MAX, Handle};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
-pub use store::{Answer, Ask, Half, Record, State};
+pub use store::{Answer, Ask, Half, REFUSALS_MAX, Record, Refusals, State, WRONG_USERS_MAX};
 use verify::Verified;
 
 /// How long an answer is repeated to the same request.
@@ -31,7 +31,8 @@ pub const ANSWER_LIVES: Duration = CLOCKS_APART_MAX.saturating_mul(2);
 const REPEATS_MAX: u32 = 8;
 /// How long the database may take for one answer.
 const STORE_MAX: Duration = Duration::from_secs(5);
-/// Lines of the log about requests that no key has proven: anybody can send them.
+/// Lines of the log about refused requests: of those that no key has proven, which anybody can
+/// send, and of those that have spent none, which the holder of any key can send.
 const COMPLAINTS: Rate = Rate {
     burst: 16,
     every: Duration::from_secs(10),
@@ -103,6 +104,9 @@ pub struct Host {
     next_number: u64,
     next_sweep: Instant,
     complaints: Bucket,
+    refusals: Bucket,
+    /// Refusals that were left out of the log since its last line about one.
+    unlogged: u64,
     drops: BTreeMap<Discard, u64>,
     outputs: VecDeque<Output>,
 }
@@ -124,6 +128,12 @@ enum Stage {
     Inquiring,
     /// The database takes the key.
     Taking { until: Instant },
+    /// The database remembers that this request is refused.
+    Refusing {
+        verdict: Verdict,
+        why: Why,
+        until: Instant,
+    },
     /// Target is told.
     Referring(Retry),
     /// The database marks the key as used.
@@ -155,6 +165,8 @@ impl Host {
             next_number: 0,
             next_sweep: now,
             complaints: Bucket::default(),
+            refusals: Bucket::default(),
+            unlogged: 0,
             drops: BTreeMap::new(),
             outputs: VecDeque::new(),
         };
@@ -203,11 +215,22 @@ impl Host {
             return;
         };
         match (&exchange.stage, answer) {
+            // It is over for this key, whatever the request was refused for.
+            (Stage::Refusing { .. }, Answer::Unchanged(State::Revoked)) => {
+                self.say_refused(id, Verdict::KeyRevoked, Why::KeyRevoked, now);
+            }
+            (Stage::Refusing { verdict, why, .. }, _) => {
+                let (verdict, why) = (*verdict, *why);
+                self.say_refused(id, verdict, why, now);
+            }
             (Stage::Finding { .. }, Answer::Found(Some(record))) => self.verify(id, &record, now),
             (Stage::Finding { .. }, Answer::Found(None)) => self.forget(id, Discard::UnknownKey),
             (Stage::Finding { .. }, _) => self.forget(id, Discard::NoStore),
             (Stage::Taking { .. }, Answer::Taken) => self.refer(id, now),
             (Stage::Taking { .. }, Answer::Unchanged(state)) => self.judge(id, &state, now),
+            (Stage::Taking { .. }, Answer::RefusedBefore) => {
+                self.refuse(id, Why::RefusedBefore, now);
+            }
             (Stage::Taking { .. }, _) => self.refuse(id, Why::StoreUnavailable, now),
             (Stage::Finishing { .. }, Answer::Finished) => self.finished(id, now),
             (Stage::Finishing { .. }, _) => self.fail(id, Why::StoreUnavailable, now),
@@ -219,6 +242,11 @@ impl Host {
     pub fn handle_timeout(&mut self, now: Instant) {
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP_EVERY;
+            if self.unlogged > 0 && self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now) {
+                let mut event = self.event(Step::Refused, now);
+                event.unlogged = std::mem::take(&mut self.unlogged);
+                self.outputs.push_back(Output::Audit(event));
+            }
             let before = self
                 .clock
                 .at(now)
@@ -336,6 +364,10 @@ impl Host {
         match &mut exchange.stage {
             Stage::Finding { .. } => self.forget(id, Discard::NoStore),
             Stage::Taking { .. } => self.refuse(id, Why::StoreUnavailable, now),
+            Stage::Refusing { verdict, why, .. } => {
+                let (verdict, why) = (*verdict, *why);
+                self.say_refused(id, verdict, why, now);
+            }
             Stage::Finishing { .. } => self.fail(id, Why::StoreUnavailable, now),
             Stage::Answered { .. } => {
                 self.exchanges.remove(&id);
@@ -376,7 +408,12 @@ impl Host {
                 answer,
             },
         );
-        self.refuse(id, why, now);
+        // Client takes "not reached" for a key that is not spent; this one is.
+        let verdict = match why {
+            Why::NoAnswer => Verdict::NotBuilt,
+            why => verdict_of(why),
+        };
+        self.refuse_with(id, verdict, why, now);
     }
 
     fn ask(&mut self, id: Option<Digest>, ask: Ask) {
@@ -412,10 +449,16 @@ impl Host {
 }
 
 impl Stage {
+    /// Whether the request has taken its key.
+    fn has_key(&self) -> bool {
+        matches!(self, Self::Referring(_) | Self::Finishing { .. })
+    }
+
     fn due(&self) -> Option<Instant> {
         match self {
             Self::Finding { until, .. }
             | Self::Taking { until }
+            | Self::Refusing { until, .. }
             | Self::Finishing { until, .. }
             | Self::Answered { until, .. } => Some(*until),
             Self::Referring(retry) => Some(retry.next),
@@ -435,7 +478,7 @@ fn verdict_of(why: Why) -> Verdict {
         Why::NoAnswer => Verdict::TargetUnreachable,
         Why::StoreUnavailable => Verdict::StoreUnavailable,
         Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,
-        Why::Busy => Verdict::Busy,
+        Why::Busy | Why::RefusedBefore => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
         _ => Verdict::Denied,
     }

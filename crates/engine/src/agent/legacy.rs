@@ -14,9 +14,13 @@ use zeroize::Zeroizing;
 pub const SESSION_KEY_LEN: usize = 32;
 
 /// What this form does not give. The default form has none of these.
-pub const WEAKNESSES: [&str; 7] = [
+pub const WEAKNESSES: [&str; 9] = [
     "Host knows the session key, so it can read the tunnel, change it and be either end of it",
     "Host holds the private keys, so it can make requests in the name of its users",
+    "Target checks no signature of the user, so a Host with this form comes in as every user of \
+     its own whose keys Target has not enrolled, and nothing shows who it was",
+    "with a pre-shared key IKE runs in aggressive mode, which shows the user's name to whoever \
+     listens",
     "whoever prints the sheet, or copies Host's database, can do the same",
     "the tag proves possession of the pair only: Host and Client can each have made it, so neither \
      can be held to it, and Client cannot tell who has answered",

@@ -289,7 +289,8 @@ impl Function {
 pub const READING: [(&str, &str); 6] = [
     (
         "AH authenticates a packet by a key that both ends share, so it proves nothing to a third \
-         party; O.NonRepudiation comes from the request that the user has signed",
+         party; O.NonRepudiation comes from the request that the user has signed, if nobody else \
+         ever had the key's secret: by `make` or on a token, not if `issue` has made it at Host",
         "RFC 4302 §1, and the request's Ed25519 signature, RFC 8032 §5.1",
     ),
     (

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Stream;
-use wire::agent::{Kind, Message, Network, Verdict};
+use wire::agent::{Kind, Message, Network, Request, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
 use super::flood::Bucket;
@@ -34,6 +34,9 @@ const IN_PROGRESS_MAX: usize = 64;
 const ASK_MAX: Duration = Duration::from_secs(10);
 /// How long an authorization is repeated. Then the key is known as spent.
 const ANSWER_LIVES: Duration = Duration::from_secs(60);
+/// How often it is asked whether the user of a tunnel may still be in: one who is no member any
+/// longer is thrown out.
+const STANDING_EVERY: Duration = Duration::from_secs(30);
 /// Pauses between two attempts to take a tunnel down: the first and the longest.
 const DESTROY_AGAIN: Duration = Duration::from_secs(2);
 const DESTROY_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -47,6 +50,9 @@ pub struct HostEntry {
     pub identity: Identity,
     /// Where its messages come from.
     pub addresses: Vec<IpAddr>,
+    /// Whether its users may use shared pairs ([`super::legacy`]): then it comes in as every user
+    /// of its own whose keys are not enrolled, and no signature shows who it was.
+    pub accepts_legacy: bool,
 }
 
 /// What Target is and allows.
@@ -65,8 +71,6 @@ pub struct Config {
     pub identity: String,
     /// Our certificates, our own first, DER.
     pub chain: Vec<Vec<u8>>,
-    /// Whether shared pairs are served ([`super::legacy`]).
-    pub accepts_legacy: bool,
 }
 
 /// A tunnel of a former agent.
@@ -76,6 +80,15 @@ pub struct Former {
     pub spending: Spending,
     /// Whether Client has come: its [`Progress`] was noted, or the back-end knows it.
     pub has_arrived: bool,
+}
+
+/// How it is known that Client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// The back-end has seen it, at this address if it knows one.
+    Seen(Option<IpAddr>),
+    /// It is not: the end is there, and nobody can see who uses it.
+    Unseen,
 }
 
 /// What the owner must do.
@@ -121,6 +134,14 @@ struct Tunnel {
     /// What is needed until the answer is sent. None of a former agent's tunnel.
     referral: Option<Box<Referred>>,
     answer: Option<Answered>,
+    /// What it leads to. Not known of a former agent's tunnel.
+    networks: Vec<Network>,
+    /// Client's address inside.
+    inner: Option<IpAddr>,
+    /// Client's address outside.
+    peer: Option<IpAddr>,
+    /// When it is asked again whether the user may be in.
+    next_standing: Instant,
     stage: Stage,
 }
 
@@ -216,6 +237,10 @@ impl Target {
             option: None,
             referral: None,
             answer: None,
+            networks: Vec::new(),
+            inner: None,
+            peer: None,
+            next_standing: now,
             stage: Stage::Up(now + left.min(LIFETIME_MAX)),
         };
         self.tunnels.insert(id, tunnel);
@@ -268,6 +293,10 @@ impl Target {
                 self.build(id, chain, now);
             }
             (Stage::Asking(Question::Build, _), Answer::Done) => self.authorize(id, now),
+            (
+                Stage::Up(_) | Stage::Waiting(..),
+                Answer::Standing(Standing::Stranger | Standing::KeyNotEnrolled),
+            ) => self.end(id, Why::NotMember, now),
             (Stage::Asking(question, _), _) => self.give_up(id, *question, now),
             (Stage::Destroying { .. }, Answer::Done) => self.destroyed(id, now),
             (Stage::Destroying { .. }, Answer::Failed) => self.still_up(id, now),
@@ -275,8 +304,16 @@ impl Target {
         }
     }
 
-    /// Step 10: IKE has made the tunnel.
-    pub fn arrived(&mut self, id: TunnelId, now: Instant) {
+    /// This inner address is lent to a tunnel.
+    pub fn lent(&mut self, id: TunnelId, inner: IpAddr) {
+        if let Some(tunnel) = self.tunnels.get_mut(&id) {
+            tunnel.inner = Some(inner);
+        }
+    }
+
+    /// Step 10: IKE has made the tunnel. An end that cannot know whether somebody has come stays
+    /// until its time is over, and the log does not say that it is up.
+    pub fn arrived(&mut self, id: TunnelId, came: Came, now: Instant) {
         self.handle_timeout(now);
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
@@ -285,7 +322,10 @@ impl Target {
             return;
         };
         tunnel.stage = Stage::Up(ends);
-        self.tell(id, Step::Up, None, now);
+        if let Came::Seen(peer) = came {
+            tunnel.peer = peer;
+            self.tell(id, Step::Up, None, now);
+        }
         self.put(Ask::Note(id, Progress::Arrived));
     }
 
@@ -334,6 +374,11 @@ impl Target {
                 self.destroy(id, Why::TimeOver, now);
             }
             Stage::Waiting(due, _) if due <= now => self.destroy(id, Why::NeverCame, now),
+            Stage::Waiting(..) | Stage::Up(_) if tunnel.next_standing <= now => {
+                tunnel.next_standing = now + STANDING_EVERY;
+                let ask = tunnel.standing();
+                self.ask(id, ask);
+            }
             Stage::Destroying { next, .. } if next <= now => {
                 self.still_up(id, now);
                 self.ask(id, Ask::Destroy(id));
@@ -409,6 +454,12 @@ impl Target {
             event.user = Some(tunnel.user.clone());
             event.host = Some(tunnel.host.clone());
             event.option = tunnel.option;
+            event.inner = tunnel.inner;
+            event.peer = tunnel.peer;
+            // Once it is known, and with the lines that say that there is a tunnel.
+            if matches!(step, Step::Admitted | Step::Built | Step::Up) {
+                event.networks.clone_from(&tunnel.networks);
+            }
             let until = tunnel.spending.until;
             event.until = (until > Calendar(0)).then_some(until);
         }
@@ -417,11 +468,22 @@ impl Target {
 }
 
 impl Tunnel {
+    /// Asks for its user's standing. A shared pair has proven nothing to us, so it has no key.
+    fn standing(&self) -> Ask {
+        let request = Request::parse(&self.spending.evidence.request).ok();
+        let is_signed = request.is_some_and(|it| it.fresh.is_some());
+        Ask::Standing {
+            user: self.user.clone(),
+            host: self.host.clone(),
+            key: is_signed.then_some(self.spending.key),
+        }
+    }
+
     fn due(&self) -> Option<Instant> {
         let stage = match &self.stage {
             Stage::Asking(_, due) => Some(*due),
-            Stage::Waiting(due, ends) => Some(*due.min(ends)),
-            Stage::Up(ends) => Some(*ends),
+            Stage::Waiting(due, ends) => Some(*due.min(ends).min(&self.next_standing)),
+            Stage::Up(ends) => Some(*ends.min(&self.next_standing)),
             Stage::Destroying { next, .. } => Some(*next),
             Stage::Over => match self.answer {
                 None => Some(Instant(0)),

@@ -59,10 +59,10 @@ impl Files {
         orders::remove_files(&self.folder, &name_of(tunnel)).map(drop)
     }
 
-    /// Whoever builds by the texts knows whether the tunnel is up.
+    /// Whoever builds by the texts knows whether the tunnel is up; we know that they are there.
     pub(super) fn state(&self, tunnel: TunnelId) -> State {
         match self.path(tunnel).exists() {
-            true => State::Up,
+            true => State::Open,
             false => State::Absent,
         }
     }

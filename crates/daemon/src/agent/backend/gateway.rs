@@ -6,6 +6,7 @@
 //! comes before `cta-` in the alphabet: the first name of a process is that of its folder of
 //! leases.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use engine::agent::TunnelId;
@@ -70,6 +71,12 @@ impl Gateway {
         Ok(self.find(tunnel).await?.map_or(State::Absent, state_of))
     }
 
+    pub(super) async fn peer(&self, tunnel: TunnelId) -> Option<IpAddr> {
+        let found = self.find(tunnel).await.ok()??;
+        let mut sessions = found.sessions.iter().filter(|it| !it.children.is_empty());
+        sessions.next()?.remote.map(|it| it.ip())
+    }
+
     async fn find(&self, tunnel: TunnelId) -> Result<Option<ConnectionStatus>, BackendError> {
         let name = name_of(tunnel);
         match self.ask(Request::Status).await? {
@@ -107,7 +114,7 @@ fn state_of(connection: ConnectionStatus) -> State {
         all.any(|session| !session.children.is_empty())
     };
     match connection.state {
-        ConnectionState::InClear => State::Up,
+        ConnectionState::InClear => State::Open,
         _ if has_child(&connection) => State::Up,
         _ => State::Waiting,
     }

@@ -100,7 +100,7 @@ impl Libreswan {
         };
         end.has_been_up |= is_up;
         Ok(match is_up {
-            _ if end.option == SecurityOption::Native => State::Up,
+            _ if end.option == SecurityOption::Native => State::Open,
             true => State::Up,
             false if end.has_been_up && end.side == Side::Client => {
                 State::Down("the tunnel was closed".to_owned())

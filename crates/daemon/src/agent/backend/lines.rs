@@ -180,6 +180,7 @@ async fn answer(question: Question, backend: &mut Option<Backend>) -> anyhow::Re
                 State::Absent => ("absent", None),
                 State::Waiting => ("waiting", None),
                 State::Up => ("up", None),
+                State::Open => ("open", None),
                 State::Down(why) => ("down", Some(why)),
             };
             Ok(json!({"state": state, "why": why}))

@@ -6,6 +6,7 @@
 //! of minutes is over soon.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -192,6 +193,18 @@ impl StrongSwan {
         Ok(())
     }
 
+    pub(super) async fn peer(&mut self, tunnel: TunnelId) -> Option<IpAddr> {
+        let name = name_of(tunnel);
+        let mut charon = self.connect().await.ok()?;
+        let own = Section::new().with("ike", &name);
+        let listed = charon.list("list-sas", "list-sa", own).await.ok()?;
+        let mut mine = listed.iter().filter_map(|sa| sa.section(&name));
+        mine.find(|sa| has_child(sa))?
+            .text("remote-host")?
+            .parse()
+            .ok()
+    }
+
     pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
         let name = name_of(tunnel);
         let mut charon = self.connect().await?;
@@ -208,7 +221,7 @@ impl StrongSwan {
         };
         end.has_been_up |= is_up;
         Ok(match (is_up, end.side) {
-            _ if end.option == SecurityOption::Native => State::Up,
+            _ if end.option == SecurityOption::Native => State::Open,
             (true, _) => State::Up,
             // It initiates once. An SA that is gone will not come back.
             (_, Side::Client) if !mine.is_empty() => State::Waiting,

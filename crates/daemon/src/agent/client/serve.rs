@@ -159,7 +159,7 @@ impl Serving {
             Report::Done(BUILD, true) => {}
             Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
             Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
-            Report::Up(_) => self.client.built(true, now),
+            Report::Up(..) | Report::Open(_) => self.client.built(true, now),
             Report::Lost(_) => self.client.closed(now),
         }
     }
@@ -182,6 +182,12 @@ impl Serving {
                 }
                 Output::Build(tunnel) => self.build(&tunnel, times),
                 Output::Destroy => self.destroy(times),
+                Output::ClockDiffers { ours, told } => console::complain(format!(
+                    "warning: this machine's clock shows {}, your Host's {}: the request is signed \
+                     for your Host's time",
+                    day(ours),
+                    day(told)
+                )),
                 Output::Audit(event) => self.audit(&event)?,
                 Output::Over(outcome) => return Ok(Some(outcome)),
             }

@@ -20,8 +20,8 @@ pub(super) enum Signer {
     Here(Box<SigningKey>),
     /// A token, by a task of its own: it may ask its user.
     Token {
-        /// Octets to sign.
-        orders: mpsc::Sender<Vec<u8>>,
+        /// What it does.
+        orders: mpsc::Sender<Order>,
         /// Ends after the last order.
         task: JoinHandle<()>,
         /// What it says.
@@ -29,6 +29,14 @@ pub(super) enum Signer {
     },
     /// Nobody any longer.
     Gone,
+}
+
+/// What the token's task does.
+pub(super) enum Order {
+    /// Signs these octets.
+    Sign(Vec<u8>),
+    /// Destroys the key.
+    Destroy,
 }
 
 /// What the token's task says.
@@ -60,7 +68,7 @@ impl Signer {
     pub(super) fn sign(&self, octets: Vec<u8>) -> Option<Told> {
         match self {
             Self::Here(key) => Some(Told::Signed(Some(key.sign(&[&octets])))),
-            Self::Token { orders, .. } => match orders.try_send(octets) {
+            Self::Token { orders, .. } => match orders.try_send(Order::Sign(octets)) {
                 Ok(()) => None,
                 Err(_) => Some(Told::Signed(None)),
             },
@@ -68,9 +76,13 @@ impl Signer {
         }
     }
 
-    /// Waits until the token is closed.
-    pub(super) async fn close(self) {
+    /// Waits until the token is closed. A key that is spent is destroyed on it; one of which that
+    /// is not known may still be used.
+    pub(super) async fn close(self, is_spent: bool) {
         if let Self::Token { orders, task, .. } = self {
+            if is_spent {
+                let _ = orders.send(Order::Destroy).await;
+            }
             drop(orders);
             let _ = task.await;
         }
@@ -88,10 +100,9 @@ impl Signer {
 async fn serve(
     mut helper: TokenHelper,
     handle: Handle,
-    mut ordered: mpsc::Receiver<Vec<u8>>,
+    mut ordered: mpsc::Receiver<Order>,
     tell: mpsc::Sender<Told>,
 ) {
-    let mut has_signed = false;
     loop {
         let order = tokio::select! {
             order = ordered.recv() => order,
@@ -101,16 +112,21 @@ async fn serve(
                 return;
             }
         };
-        let Some(octets) = order else { break };
+        let octets = match order {
+            Some(Order::Sign(octets)) => octets,
+            Some(Order::Destroy) => {
+                // It works once, so nobody needs it again.
+                if let Err(why) = helper.destroy(handle).await {
+                    warn!("the token keeps the used key {handle}: {why}");
+                }
+                return;
+            }
+            None => return,
+        };
         let signed = helper.sign(handle, &octets).await;
         let signed = signed.inspect_err(|why| warn!("{why}")).ok();
-        has_signed = true;
         if tell.send(Told::Signed(signed)).await.is_err() {
-            break;
+            return;
         }
-    }
-    // It works once, so nobody needs it again.
-    if has_signed && let Err(why) = helper.destroy(handle).await {
-        warn!("the token keeps the used key {handle}: {why}");
     }
 }

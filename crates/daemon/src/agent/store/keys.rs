@@ -4,9 +4,10 @@
 //! still takes a key once.
 
 use crypto::ed25519::VerifyKey;
-use engine::agent::host::{ANSWER_LIVES, Answer, Ask, Half, Record, State};
+use engine::agent::host::{ANSWER_LIVES, Answer, Ask, Half, Record, Refusals, State};
 use engine::agent::{Digest, Handle};
 use engine::time::Calendar;
+use zeroize::Zeroizing;
 
 use super::link::Link;
 use super::value::{Row, Value};
@@ -15,14 +16,18 @@ use super::{StoreError, Which, check_name};
 /// The columns of a record after its handle.
 macro_rules! columns {
     () => {
-        "handle, half_kind, half, user_id, not_after, state, request, taken_at, answer"
+        "handle, half_kind, half, user_id, not_after, refused, wrong_users, \
+         state, request, taken_at, answer"
     };
 }
 
 /// Answers a question of Host, within a transaction.
 pub(super) async fn answer(link: &mut Link, ask: &Ask) -> Result<Answer, StoreError> {
     let handle = match ask {
-        Ask::Find(handle) | Ask::Take { handle, .. } | Ask::Finish { handle, .. } => *handle,
+        Ask::Find(handle)
+        | Ask::Take { handle, .. }
+        | Ask::Refuse { handle, .. }
+        | Ask::Finish { handle, .. } => *handle,
         Ask::Sweep { before } => return sweep(link, ask, *before).await,
     };
     let query = match ask {
@@ -39,8 +44,10 @@ pub(super) async fn answer(link: &mut Link, ask: &Ask) -> Result<Answer, StoreEr
     };
     let (_, mut record) = record_of(row)?;
     let answer = record.apply(ask);
-    if matches!(answer, Answer::Taken | Answer::Finished) {
-        write(link, handle, &record.state).await?;
+    match answer {
+        Answer::Taken | Answer::Finished => write(link, handle, &record.state).await?,
+        Answer::Noted => note(link, handle, &record).await?,
+        _ => {}
     }
     Ok(answer)
 }
@@ -95,6 +102,28 @@ async fn write(link: &mut Link, handle: Handle, state: &State) -> Result<(), Sto
         State::Valid | State::Revoked => 0,
     };
     match changed {
+        1 => Ok(()),
+        _ => Err(StoreError::Damaged("a key has changed while it was locked")),
+    }
+}
+
+/// Writes what was refused of a valid key, and whether it is revoked for it.
+async fn note(link: &mut Link, handle: Handle, record: &Record) -> Result<(), StoreError> {
+    let state = match record.state {
+        State::Revoked => "revoked",
+        _ => "valid",
+    };
+    let requests = record.refusals.requests.iter();
+    let requests: Vec<u8> = requests.flat_map(|it| it.0).collect();
+    let sql = "UPDATE agent_keys SET refused = $1, wrong_users = $2, state = $3 \
+               WHERE handle = $4 AND state = 'valid'";
+    let values = [
+        Value::octets(&requests),
+        Value::Number(record.refusals.wrong_users.into()),
+        state.into(),
+        Value::octets(&handle.0),
+    ];
+    match link.change(sql, &values).await? {
         1 => Ok(()),
         _ => Err(StoreError::Damaged("a key has changed while it was locked")),
     }
@@ -161,6 +190,7 @@ fn record_of(mut row: Row) -> Result<(Handle, Record), StoreError> {
     };
     let user = row.text()?;
     let not_after = Calendar(row.number()?);
+    let refusals = refusals_of(&mut row)?;
     let state = match row.text()?.as_str() {
         "valid" => State::Valid,
         "revoked" => State::Revoked,
@@ -188,6 +218,23 @@ fn record_of(mut row: Row) -> Result<(Handle, Record), StoreError> {
         user,
         not_after,
         state,
+        refusals,
     };
     Ok((handle, record))
+}
+
+fn refusals_of(row: &mut Row) -> Result<Refusals, StoreError> {
+    let octets = match row.value() {
+        Value::Octets(octets) => octets,
+        _ => Zeroizing::default(),
+    };
+    let (requests, rest) = octets.as_chunks::<32>();
+    let wrong_users = u32::try_from(row.number()?);
+    match (wrong_users, rest) {
+        (Ok(wrong_users), []) => Ok(Refusals {
+            requests: requests.iter().copied().map(Digest).collect(),
+            wrong_users,
+        }),
+        _ => Err(StoreError::Damaged("a key has unknown refusals")),
+    }
 }

@@ -26,12 +26,23 @@ pub struct Member {
     pub enrolled: Option<BTreeSet<Digest>>,
 }
 
-/// What a user may with this key.
+/// What becomes of a member's enrolment when he is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enrolment {
+    /// It stays as it is. A new member has none.
+    Kept,
+    /// Only enrolled keys serve from now on. Those that are enrolled stay.
+    Demanded,
+    /// Every key of his Host serves from now on, and enrolled ones are forgotten.
+    Void,
+}
+
+/// What a user may with this key. None: with a shared pair, which nobody can enrol.
 pub(super) async fn standing(
     link: &mut Link,
     user: &str,
     host: &str,
-    key: &Digest,
+    key: Option<&Digest>,
 ) -> Result<Standing, StoreError> {
     // No member has such a name, and PostgreSQL has no such text.
     if user.contains('\0') || host.contains('\0') {
@@ -41,7 +52,9 @@ pub(super) async fn standing(
                  (SELECT count(*) FROM agent_enrolled e WHERE e.user_id = m.user_id \
                  AND e.host = m.host AND e.key_digest = $1) \
                  FROM agent_members m WHERE m.user_id = $2 AND m.host = $3";
-    let values = [Value::octets(&key.0), user.into(), host.into()];
+    // A shared pair has no digest, and nothing is equal to NULL.
+    let key = key.map(|it| Value::octets(&it.0));
+    let values = [key.into(), user.into(), host.into()];
     let rows = link.rows(query, &values).await?;
     let Some(mut row) = rows.into_iter().next() else {
         return Ok(Standing::Stranger);
@@ -54,38 +67,43 @@ pub(super) async fn standing(
     })
 }
 
-/// Writes a member in place of what there was of him.
-pub(super) async fn set(link: &mut Link, member: &Member) -> Result<(), StoreError> {
-    check_name("a user", &member.user)?;
-    check_name("a host", &member.host)?;
-    let upsert = "INSERT INTO agent_members \
-                  (user_id, host, options, networks, lifetime_s, demands_enrolled) \
-                  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (user_id, host) DO UPDATE SET \
-                  options = excluded.options, networks = excluded.networks, \
-                  lifetime_s = excluded.lifetime_s, demands_enrolled = excluded.demands_enrolled";
-    let access = &member.access;
+/// Writes a member's line of the access list. Whether his keys must be enrolled is changed by an
+/// explicit word alone.
+pub(super) async fn set(
+    link: &mut Link,
+    (user, host): (&str, &str),
+    access: &Access,
+    enrolment: Enrolment,
+) -> Result<(), StoreError> {
+    check_name("a user", user)?;
+    check_name("a host", host)?;
+    let mut upsert = "INSERT INTO agent_members \
+                      (user_id, host, options, networks, lifetime_s, demands_enrolled) \
+                      VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (user_id, host) DO UPDATE SET \
+                      options = excluded.options, networks = excluded.networks, \
+                      lifetime_s = excluded.lifetime_s"
+        .to_owned();
+    if enrolment != Enrolment::Kept {
+        upsert += ", demands_enrolled = excluded.demands_enrolled";
+    }
     let networks = access.networks.iter();
     let networks = networks.map(|it| format!("{}/{}", it.address, it.prefix_len));
     let networks = networks.collect::<Vec<_>>().join(" ");
     let lifetime = i64::try_from(access.lifetime.as_secs()).unwrap_or(i64::MAX);
     let values = [
-        member.user.as_str().into(),
-        member.host.as_str().into(),
+        user.into(),
+        host.into(),
         Value::Number(i64::from(access.options.number())),
         networks.as_str().into(),
         Value::Number(lifetime),
-        Value::Number(i64::from(member.enrolled.is_some())),
+        Value::Number(i64::from(enrolment == Enrolment::Demanded)),
     ];
-    link.change(upsert, &values).await?;
-    let forget = "DELETE FROM agent_enrolled WHERE user_id = $1 AND host = $2";
-    link.change(forget, &values[..2]).await?;
-    add_keys(
-        link,
-        &member.user,
-        &member.host,
-        member.enrolled.iter().flatten(),
-    )
-    .await
+    link.change(&upsert, &values).await?;
+    if enrolment == Enrolment::Void {
+        let forget = "DELETE FROM agent_enrolled WHERE user_id = $1 AND host = $2";
+        link.change(forget, &values[..2]).await?;
+    }
+    Ok(())
 }
 
 /// Enrols more keys of a member. Only enrolled ones serve him from then on.
@@ -117,8 +135,8 @@ async fn add_keys(
     Ok(())
 }
 
-/// Whether there was such a member. His keys are forgotten with him; tunnels that are up are not
-/// ended.
+/// Whether there was such a member. His keys are forgotten with him; Target's agent notices, and
+/// ends his tunnels.
 pub(super) async fn remove(link: &mut Link, user: &str, host: &str) -> Result<bool, StoreError> {
     let sql = "DELETE FROM agent_members WHERE user_id = $1 AND host = $2";
     Ok(link.change(sql, &[user.into(), host.into()]).await? > 0)

@@ -8,7 +8,7 @@ use super::link::{Access, Link};
 use super::{StoreError, Value};
 
 /// Each makes the next version of the schema, from 1 on.
-const MIGRATIONS: [&str; 2] = [HOST, TARGET];
+const MIGRATIONS: [&str; 3] = [HOST, TARGET, REFUSALS];
 
 /// Step 1 in time: Host's keys. `taken_at` stays when a key is used, and tells how old its answer
 /// is.
@@ -64,6 +64,13 @@ CREATE TABLE agent_spent (
     has_ended INTEGER NOT NULL CHECK (has_ended IN (0, 1))
 ) STRICT;
 CREATE INDEX agent_spent_by_target ON agent_spent (target, has_ended);
+";
+
+/// Requests that were refused while their key was valid, 32 octets each, and how many of them named
+/// a wrong user.
+const REFUSALS: &str = "
+ALTER TABLE agent_keys ADD COLUMN refused BLOB;
+ALTER TABLE agent_keys ADD COLUMN wrong_users INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// The version that this program reads and writes.

@@ -52,12 +52,8 @@ fn handle(number: u8) -> Handle {
 }
 
 fn record() -> Record {
-    Record {
-        half: Half::Public(VerifyKey([9; 32])),
-        user: "alice".into(),
-        not_after: Calendar(1_000),
-        state: State::Valid,
-    }
+    let half = Half::Public(VerifyKey([9; 32]));
+    Record::new(half, "alice".into(), Calendar(1_000))
 }
 
 fn take(number: u8) -> Ask {
@@ -190,7 +186,10 @@ async fn an_earlier_version_is_brought_to_ours_and_a_later_one_refused() {
     keys::issue(&mut link, &[(handle(1), record())])
         .await
         .expect("issued");
-    assert!(keys::answer(&mut link, &take(1)).await.expect("an answer") == Answer::Taken);
+    // As a program of that version has taken it.
+    let take = "UPDATE agent_keys SET state = 'taken', request = $1, taken_at = 100";
+    let taken = link.change(take, &[Value::octets(&REQUEST.0)]).await;
+    assert_eq!(taken.expect("taken"), 1);
     link.commit().await.expect("written");
     let members = link.rows("SELECT count(*) FROM agent_members", &[]).await;
     assert!(members.is_err(), "version 1 has no members");

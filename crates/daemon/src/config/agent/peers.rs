@@ -27,6 +27,18 @@ pub(super) struct KnownTarget {
 pub(super) struct KnownHost {
     known: Known,
     addresses: Vec<IpAddr>,
+    legacy: bool,
+}
+
+/// A Host that may refer users.
+#[derive(Clone)]
+pub struct HostPeer {
+    /// Its public keys.
+    pub identity: Identity,
+    /// Where its messages come from.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it may refer users with shared pairs.
+    pub is_legacy: bool,
 }
 
 /// An agent's public keys, or the file that has them.
@@ -109,6 +121,7 @@ impl ReadTable for KnownHost {
         Ok(Self {
             known: Known::of(keys)?,
             addresses: keys.needed("addresses", "addresses = [\"192.0.2.1\"]")?,
+            legacy: keys.given("legacy")?,
         })
     }
 }
@@ -135,12 +148,12 @@ pub(super) fn known_targets(
     Ok(targets)
 }
 
-type Hosts = BTreeMap<String, (Identity, Vec<IpAddr>)>;
+type Hosts = BTreeMap<String, HostPeer>;
 
 /// Checks `[hosts.NAME]`.
 pub(super) fn known_hosts(
     tables: BTreeMap<String, KnownHost>,
-    item: &Item,
+    (item, is_legacy): (&Item, bool),
     folder: &Path,
 ) -> Result<Hosts, Fault> {
     let mut names: BTreeMap<AgentName, String> = BTreeMap::new();
@@ -155,12 +168,21 @@ pub(super) fn known_hosts(
             let text = "from nowhere it can say nothing";
             return Err(at(item, &["hosts", &name, "addresses"], text));
         }
+        if host.legacy && !is_legacy {
+            let text = "the file needs legacy = true too";
+            return Err(at(item, &["hosts", &name, "legacy"], text));
+        }
         let identity = host.known.check(item, ["hosts", &name], folder)?;
         if let Some(other) = names.insert(identity.name(), name.clone()) {
             let text = format!("this has the identity of {other} too");
             return Err(at(item, &["hosts", &name], text));
         }
-        hosts.insert(name, (identity, host.addresses));
+        let peer = HostPeer {
+            identity,
+            addresses: host.addresses,
+            is_legacy: host.legacy,
+        };
+        hosts.insert(name, peer);
     }
     Ok(hosts)
 }

@@ -66,6 +66,7 @@ fn what_cannot_work_is_refused_at_its_place() {
          \"{id}\"\naddresses = [\"192.0.2.2\"]\n"
     );
     let spaced = format!("[hosts.\"a b\"]\nidentity = \"{id}\"\naddresses = [\"192.0.2.1\"]\n");
+    let shared = spaced.replace("\"a b\"", "a") + "legacy = true\n";
     for (text, key, says) in [
         ("role = \"hots\"".to_owned(), "role", "host"),
         (host("databse = \"x\""), "databse", "database"),
@@ -103,6 +104,7 @@ fn what_cannot_work_is_refused_at_its_place() {
             "identity_file",
         ),
         (target(&spaced), "hosts.a b", "USER@NAME"),
+        (target(&shared), "hosts.a.legacy", "the file needs"),
     ] {
         let Err(fault) = parse(&text) else {
             panic!("{text}");

@@ -4,7 +4,10 @@ use crypto::ed25519::VerifyKey;
 use crypto::hpke::PublicKey;
 use wire::agent::{Kind, Response, Retry, Sealed, Tunneling, Verdict};
 
-use super::{Asking, BUILD_MAX, COOKIES_MAX, Client, Discard, Outcome, Output, Stage, Tunnel};
+use super::{
+    Asking, BUILD_MAX, CLOCK_BEHIND_MAX, COOKIES_MAX, Client, Discard, Outcome, Output, Stage,
+    Tunnel,
+};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
 use crate::agent::identity::Identity;
@@ -48,12 +51,18 @@ impl Client {
             calendar: calendar(response.time),
             told: now,
         };
+        self.is_spent |= matches!(response.verdict, Verdict::Granted | Verdict::KeyUsed);
         match response.verdict {
             Verdict::Granted => self.accept(&response, told, now),
             // Once, and with the time of the Host on the sheet.
-            Verdict::ClocksApart if !self.has_time => {
+            Verdict::ClocksApart if !self.has_time && self.may_be(response.time, now) => {
                 self.has_time = true;
+                let (ours, told_time) = (self.clock.at(now), told.at(now));
                 self.clock = told;
+                self.outputs.push_back(Output::ClockDiffers {
+                    ours,
+                    told: told_time,
+                });
                 self.draft(now);
             }
             verdict => {
@@ -67,6 +76,16 @@ impl Client {
                 self.over(Outcome::Refused(why, Some(verdict)), now);
             }
         }
+    }
+
+    /// Whether a request may be signed for this time, because Host says that it is now. A lying
+    /// Host would keep it until then.
+    fn may_be(&self, time: u64, now: Instant) -> bool {
+        let latest = self
+            .clock
+            .seconds(now)
+            .saturating_add(CLOCK_BEHIND_MAX.as_secs());
+        time <= latest.min(self.not_after())
     }
 
     /// Opens a response of Host, or of whoever holds the shared pair.

@@ -8,6 +8,7 @@ use wire::agent::{Authorization, Inquiry, Kind, Offer, Referral, Sealed, Verdict
 use super::{Ask, Discard, Host, Output, STORE_MAX, Stage};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
+use crate::agent::flood::{Bucket, PEER};
 use crate::agent::identity::Fingerprint;
 use crate::agent::objectives::Options;
 use crate::agent::retry::{self, Retry};
@@ -24,6 +25,8 @@ pub(super) struct Market {
     offer: Option<(Options, Instant)>,
     /// The inquiry that is not answered yet.
     inquiry: Option<(Retry, [u8; 16])>,
+    /// Messages in its name that were opened.
+    opened: Bucket,
 }
 
 impl Market {
@@ -87,7 +90,7 @@ impl Host {
         let Some(target) = target.filter(waits) else {
             return self.count(Discard::Unexpected);
         };
-        let body = self.open_from_target(target, sealed);
+        let body = self.open_from_target(target, sealed, now);
         let Some(offer) = body.and_then(|body| Offer::parse(&body).ok()) else {
             return self.count(Discard::NotProven);
         };
@@ -146,6 +149,8 @@ impl Host {
 
     /// The key is taken: Target is told.
     pub(super) fn refer(&mut self, id: Digest, now: Instant) {
+        // A key gives its look-up back once, so its holder has no more of them than a stranger.
+        self.door.is_proven();
         let event = self.event_of(id, Step::KeyTaken, None, now);
         self.outputs.push_back(Output::Audit(event));
         let Some(exchange) = self.exchanges.get(&id) else {
@@ -198,7 +203,7 @@ impl Host {
         if !self.exchanges.values().any(waits) {
             return self.count(Discard::Unexpected);
         }
-        let body = self.open_from_target(target, sealed);
+        let body = self.open_from_target(target, sealed, now);
         let Some(said) = body.and_then(|body| Authorization::parse(&body).ok()) else {
             return self.count(Discard::NotProven);
         };
@@ -279,12 +284,19 @@ impl Host {
         named.next().map(|(fingerprint, _)| *fingerprint)
     }
 
+    /// Opens a message in the name of a Target. Until then nothing is proven, so there is a rate.
     fn open_from_target(
-        &self,
+        &mut self,
         target: Fingerprint,
         sealed: &Sealed,
+        now: Instant,
     ) -> Option<zeroize::Zeroizing<Vec<u8>>> {
         let by = self.config.targets.get(&target)?.identity.signing;
+        let market = self.offers.entry(target).or_default();
+        if !market.opened.take(&PEER, PEER.burst, now) {
+            self.count(Discard::OverRate);
+            return None;
+        }
         let opened = envelope::open(sealed, &self.config.keys.sealing).ok()?;
         let (what, to) = (Use::Message(sealed.kind), self.config.keys.sealing.public());
         let is_by = opened.is_by(by, what, &sealed.label, to);

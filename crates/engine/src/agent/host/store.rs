@@ -22,6 +22,16 @@ pub enum Ask {
         /// When.
         at: Calendar,
     },
+    /// Remembers that a request was refused while its key stayed valid: whoever has recorded it
+    /// cannot spend the key with it later, here or at another Host.
+    Refuse {
+        /// The key.
+        handle: Handle,
+        /// The request.
+        request: Digest,
+        /// Whether it named another user than the key's.
+        is_wrong_user: bool,
+    },
     /// Ends what [`Self::Take`] has begun.
     Finish {
         /// The key.
@@ -46,7 +56,11 @@ pub enum Answer {
     Found(Option<Record>),
     /// To [`Ask::Take`]: this request has it.
     Taken,
-    /// To [`Ask::Take`] and [`Ask::Finish`]: nothing was changed, because of this state.
+    /// To [`Ask::Take`]: this request was refused before.
+    RefusedBefore,
+    /// To [`Ask::Refuse`]: it is written.
+    Noted,
+    /// To all three: nothing was changed, because of this state.
     Unchanged(State),
     /// To [`Ask::Finish`]: it is written.
     Finished,
@@ -67,7 +81,24 @@ pub struct Record {
     pub not_after: Calendar,
     /// How far it is.
     pub state: State,
+    /// What was refused while it was valid.
+    pub refusals: Refusals,
 }
+
+/// Requests of a key's holder that were refused and have spent nothing. A key with too many of
+/// them is revoked: somebody tries out what its user would know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Each, once.
+    pub requests: Vec<Digest>,
+    /// How many of them named a wrong user.
+    pub wrong_users: u32,
+}
+
+/// Refused requests of one key.
+pub const REFUSALS_MAX: usize = 64;
+/// Those of them that named a wrong user.
+pub const WRONG_USERS_MAX: u32 = 5;
 
 /// What Host has of a key.
 #[derive(Clone, ZeroizeOnDrop)]
@@ -102,7 +133,7 @@ pub enum State {
         /// By this request.
         request: Digest,
     },
-    /// The administrator has revoked it.
+    /// The administrator has revoked it, or too many of its requests were refused.
     Revoked,
 }
 
@@ -118,12 +149,55 @@ impl PartialEq for Half {
 
 impl Eq for Half {}
 
+impl Refusals {
+    /// Whether this request was refused.
+    pub fn has(&self, request: &Digest) -> bool {
+        self.requests.contains(request)
+    }
+
+    /// Whether the key has had too many with this one.
+    fn add(&mut self, request: Digest, is_wrong_user: bool) -> bool {
+        if !self.has(&request) {
+            self.requests.push(request);
+            self.wrong_users += u32::from(is_wrong_user);
+        }
+        self.requests.len() >= REFUSALS_MAX || self.wrong_users >= WRONG_USERS_MAX
+    }
+}
+
 impl Record {
+    /// A key that nobody has used.
+    pub fn new(half: Half, user: String, not_after: Calendar) -> Self {
+        Self {
+            half,
+            user,
+            not_after,
+            state: State::Valid,
+            refusals: Refusals::default(),
+        }
+    }
+
     /// Does what is asked of this key, and answers. [`Ask::Sweep`] is applied to each key; one that
     /// fails by it answers [`Answer::Finished`].
     pub fn apply(&mut self, ask: &Ask) -> Answer {
         match (ask, &self.state) {
             (Ask::Find(_), _) => Answer::Found(Some(self.clone())),
+            (Ask::Take { request, .. }, State::Valid) if self.refusals.has(request) => {
+                Answer::RefusedBefore
+            }
+            (
+                Ask::Refuse {
+                    request,
+                    is_wrong_user,
+                    ..
+                },
+                State::Valid,
+            ) => {
+                if self.refusals.add(*request, *is_wrong_user) {
+                    self.state = State::Revoked;
+                }
+                Answer::Noted
+            }
             (Ask::Take { request, at, .. }, State::Valid) if *at <= self.not_after => {
                 self.state = State::Taken {
                     request: *request,
@@ -188,6 +262,11 @@ mod tests {
                 request,
                 at: Calendar(1_001),
             });
+            list.push(Ask::Refuse {
+                handle,
+                request,
+                is_wrong_user: true,
+            });
             for answer in [None, Some(vec![1])] {
                 list.push(Ask::Finish {
                     handle,
@@ -210,12 +289,8 @@ mod tests {
     /// Every order of asks, four deep: states go forwards only, and one request takes a key.
     #[test]
     fn no_order_of_asks_makes_a_key_valid_again() {
-        let record = Record {
-            half: Half::Public(VerifyKey([0; 32])),
-            user: "alice".into(),
-            not_after: Calendar(1_000),
-            state: State::Valid,
-        };
+        let half = Half::Public(VerifyKey([0; 32]));
+        let record = Record::new(half, "alice".into(), Calendar(1_000));
         let mut worlds = vec![(record, 0)];
         for _ in 0..4 {
             let mut next = Vec::new();
@@ -224,7 +299,14 @@ mod tests {
                     let mut after = record.clone();
                     let answer = after.apply(&ask);
                     let is_changed = after.state != record.state;
-                    assert_eq!(is_changed, !matches!(answer, Answer::Unchanged(_)));
+                    let is_still = matches!(
+                        answer,
+                        Answer::Unchanged(_) | Answer::RefusedBefore | Answer::Noted
+                    );
+                    assert_eq!(is_changed, !is_still);
+                    if let (Answer::Taken, Ask::Take { request, .. }) = (&answer, &ask) {
+                        assert!(!record.refusals.has(request));
+                    }
                     assert!(rank(&after.state) >= rank(&record.state));
                     assert!(!is_changed || rank(&after.state) > rank(&record.state));
                     let taken = taken + u32::from(answer == Answer::Taken);
@@ -238,12 +320,8 @@ mod tests {
 
     #[test]
     fn a_revoked_or_expired_key_is_not_taken() {
-        let mut record = Record {
-            half: Half::Shared([0; 32]),
-            user: "alice".into(),
-            not_after: Calendar(99),
-            state: State::Valid,
-        };
+        let half = Half::Shared([0; 32]);
+        let mut record = Record::new(half, "alice".into(), Calendar(99));
         let take = Ask::Take {
             handle: HANDLE,
             request: Digest([1; 32]),
@@ -253,5 +331,30 @@ mod tests {
         assert!(record.revoke() && !record.revoke());
         record.not_after = AT;
         assert!(record.apply(&take) == Answer::Unchanged(State::Revoked));
+    }
+
+    /// The same request counts once, however often it is repeated.
+    #[test]
+    fn a_key_with_too_many_refusals_is_revoked() {
+        let refuse = |number: u8, is_wrong_user| Ask::Refuse {
+            handle: HANDLE,
+            request: Digest([number; 32]),
+            is_wrong_user,
+        };
+        for (is_wrong_user, most) in [(true, WRONG_USERS_MAX as u8), (false, REFUSALS_MAX as u8)] {
+            let half = Half::Shared([0; 32]);
+            let mut record = Record::new(half, "alice".into(), Calendar(1_000));
+            for number in 1..most {
+                for _ in 0..3 {
+                    assert!(record.apply(&refuse(number, is_wrong_user)) == Answer::Noted);
+                }
+                assert_eq!(record.state, State::Valid);
+            }
+            assert!(record.apply(&refuse(most, is_wrong_user)) == Answer::Noted);
+            assert_eq!(record.state, State::Revoked);
+            let late = record.apply(&refuse(200, is_wrong_user));
+            assert!(late == Answer::Unchanged(State::Revoked));
+            assert_eq!(record.refusals.requests.len(), usize::from(most));
+        }
     }
 }

@@ -65,19 +65,13 @@ impl Host {
         if !opened.is_by(key, Use::Message(Kind::Request), &sealed.label, to) {
             return self.unproven(id, Why::WrongSignature, now);
         }
-        self.door.is_proven();
         let Some(verified) = Verified::of(opened, key, to, by) else {
             return self.unproven(id, Why::Unreadable, now);
         };
         let exchange = self.exchanges.get_mut(&id).expect("as above");
         let verified = exchange.verified.insert(Box::new(verified));
-        let why = match verified.request.user_id == record.user {
-            true => None,
-            false => Some(Why::WrongUser),
-        };
         verified.user.clone_from(&record.user);
-        let why = why.or_else(|| self.why_not(id, record, now));
-        match why {
+        match self.why_not(id, record, now) {
             Some(why) => self.refuse(id, why, now),
             None => self.judge(id, &record.state, now),
         }
@@ -92,9 +86,13 @@ impl Host {
         if !self.config.targets.contains_key(&verified.target) {
             return Some(Why::Misdirected);
         }
-        // The state comes before the time: who holds a used key is told so.
+        // The state comes before all else: who holds a used key is told so, whatever he says that
+        // his name is.
         if record.state != State::Valid {
             return None;
+        }
+        if record.refusals.has(&id) {
+            return Some(Why::RefusedBefore);
         }
         if self.clock.at(now) > record.not_after {
             return Some(Why::KeyExpired);
@@ -103,7 +101,11 @@ impl Host {
             return Some(Why::ClocksApart);
         }
         let options = Options::of_number(verified.request.options);
-        (!options.has(option)).then_some(Why::OptionNotAtClient)
+        if !options.has(option) {
+            return Some(Why::OptionNotAtClient);
+        }
+        // Last, so that nothing else tells a right name from a wrong one.
+        (verified.request.user_id != record.user).then_some(Why::WrongUser)
     }
 
     /// What the state of the key means for a request.
@@ -153,10 +155,8 @@ impl Host {
 
     /// Somebody has sent what is not of the key's holder. The sender is told nothing.
     fn unproven(&mut self, id: Digest, why: Why, now: Instant) {
-        if self.complaints.take(&COMPLAINTS, COMPLAINTS.burst, now) {
-            let event = self.event_of(id, Step::Refused, Some(why), now);
-            self.outputs.push_back(Output::Audit(event));
-        }
+        let is_logged = self.complaints.take(&COMPLAINTS, COMPLAINTS.burst, now);
+        self.log_refusal(id, why, is_logged, now);
         self.forget(id, Discard::NotProven);
     }
 
@@ -168,8 +168,49 @@ impl Host {
 
     /// Refuses it with Target's words.
     pub(super) fn refuse_with(&mut self, id: Digest, verdict: Verdict, why: Why, now: Instant) {
-        let event = self.event_of(id, Step::Refused, Some(why), now);
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return;
+        };
+        let is_final = match why {
+            Why::KeyUsed | Why::KeyRevoked | Why::KeyExpired | Why::RefusedBefore => true,
+            _ => exchange.stage.has_key(),
+        };
+        if is_final {
+            return self.say_refused(id, verdict, why, now);
+        }
+        // The key may be taken by another request, but never by this one: it is written first.
+        let until = now + STORE_MAX;
+        exchange.stage = Stage::Refusing {
+            verdict,
+            why,
+            until,
+        };
+        let ask = Ask::Refuse {
+            handle: exchange.handle,
+            request: id,
+            is_wrong_user: why == Why::WrongUser,
+        };
+        self.ask(Some(id), ask);
+    }
+
+    /// Writes a line about a refusal, or counts it for the next one.
+    fn log_refusal(&mut self, id: Digest, why: Why, is_logged: bool, now: Instant) {
+        if !is_logged {
+            self.unlogged += 1;
+            return;
+        }
+        let mut event = self.event_of(id, Step::Refused, Some(why), now);
+        event.unlogged = std::mem::take(&mut self.unlogged);
         self.outputs.push_back(Output::Audit(event));
+    }
+
+    /// Tells the key's holder.
+    pub(super) fn say_refused(&mut self, id: Digest, verdict: Verdict, why: Why, now: Instant) {
+        let exchange = self.exchanges.get(&id);
+        // A key is taken once, so this needs no rate.
+        let has_key = exchange.is_some_and(|it| it.stage.has_key());
+        let is_logged = has_key || self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now);
+        self.log_refusal(id, why, is_logged, now);
         match self.response(id, verdict, Vec::new(), now) {
             Some(answer) => self.answer(id, answer, now),
             None => self.forget(id, Discard::NotProven),

@@ -21,7 +21,9 @@ pub enum Ask {
         /// The name of the Host that has authenticated him.
         host: String,
         /// SHA-256 of the one-time key's public half: a membership may demand that it is enrolled.
-        key: Digest,
+        /// None: a shared pair, by which the user has proven nothing to us. No membership that
+        /// demands enrolment admits it.
+        key: Option<Digest>,
     },
     /// Writes that a key is spent here, before anything is built with it. A key is spent once, and
     /// a tunnel that is not noted as ended is a [`super::Former`] after a restart.

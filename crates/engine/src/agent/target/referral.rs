@@ -8,22 +8,16 @@ use wire::agent::{Inquiry, Kind, Offer, Referral, Request, Sealed};
 
 use super::{
     ASK_MAX, Ask, Discard, Evidence, HostEntry, IN_PROGRESS_MAX, Output, Question, Referred,
-    Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
+    STANDING_EVERY, Spending, Stage, Standing, TUNNELS_MAX, Target, Tunnel,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
-use crate::agent::flood::Rate;
+use crate::agent::flood::PEER;
 use crate::agent::identity::{AgentName, digest};
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
 use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
 
-/// Messages of one Host that are opened: at once, and time until there is one more. Anybody can
-/// write its name and forge its address.
-const RATE: Rate = Rate {
-    burst: 128,
-    every: Duration::from_millis(10),
-};
 /// How often an authorization is repeated.
 const REPEATS_MAX: u32 = 8;
 /// How long an offer holds.
@@ -98,7 +92,7 @@ impl Target {
                 evidence,
             },
             host: host.name.clone(),
-            user: user.clone(),
+            user,
             option,
             referral: Some(Box::new(Referred::new(
                 name,
@@ -108,14 +102,19 @@ impl Target {
                 now,
             ))),
             answer: None,
+            networks: Vec::new(),
+            inner: None,
+            peer: None,
+            next_standing: now + STANDING_EVERY,
             stage: Stage::Asking(Question::Standing, now + ASK_MAX),
         };
         self.tunnels.insert(id, tunnel);
         if let Some(why) = why {
             return self.refuse(id, why, now);
         }
-        let host = host.name;
-        self.ask(id, Ask::Standing { user, host, key });
+        if let Some(ask) = self.tunnels.get(&id).map(Tunnel::standing) {
+            self.ask(id, ask);
+        }
     }
 
     /// What is wrong with a referral, whoever the user is.
@@ -130,7 +129,7 @@ impl Target {
         let handle = Handle(referral.handle);
         match &request.fresh {
             // The pair's sealing key is no business of ours, and Host could sign too.
-            None if !self.config.accepts_legacy => return Some(Why::LegacyRefused),
+            None if !host.accepts_legacy => return Some(Why::LegacyRefused),
             None => {}
             Some(_) if !evidence.holds(handle, host.identity.sealing) => {
                 return Some(Why::WrongSignature);
@@ -173,6 +172,7 @@ impl Target {
         };
         let lifetime = referred.asked_lifetime.min(access.lifetime);
         let lifetime = lifetime.clamp(LIFETIME_MIN, LIFETIME_MAX);
+        tunnel.networks.clone_from(&access.networks);
         referred.networks = access.networks;
         referred.ends = now + lifetime;
         let seconds = i64::try_from(lifetime.as_secs()).unwrap_or(i64::MAX);
@@ -217,7 +217,7 @@ impl Target {
             .rates
             .entry(name)
             .or_default()
-            .take(&RATE, RATE.burst, now)
+            .take(&PEER, PEER.burst, now)
         {
             self.count(Discard::OverRate);
             return None;

@@ -11,9 +11,10 @@ use super::world::*;
 use crate::agent::audit::{Step, Why};
 use crate::agent::client::Outcome;
 use crate::agent::envelope::{self, Use};
-use crate::agent::host::State;
+use crate::agent::host::{Discard, Half, State, WRONG_USERS_MAX};
 use crate::agent::identity::Keys;
 use crate::agent::legacy::Pair;
+use crate::agent::objectives::Options;
 use crate::time::Duration;
 
 /// All clear texts that somebody with this key can get from the wire, and the parts in them.
@@ -288,6 +289,29 @@ fn a_lying_host_cannot_make_a_second_tunnel_with_a_key() {
     assert_eq!(tunnels, 1);
 }
 
+/// It says that an enrolled key is a shared pair, so that nobody asks for the user's signature.
+#[test]
+fn a_lying_host_cannot_void_enrolment_by_the_papers_form() {
+    for is_enrolled in [true, false] {
+        let (mut world, heard) = waiting();
+        world.accepts_legacy = true;
+        world.boot();
+        world.hosts = vec![None, None];
+        if is_enrolled {
+            world.enrolled = Some([key_digest(&one_time(1))].into());
+        }
+        let request = Request {
+            fresh: None,
+            ..heard.request
+        };
+        refer(&mut world, &one_time(1), &request, &one_time(200));
+        // Without enrolment Host comes in, as the weaknesses of the form say.
+        assert_eq!(world.ends.len(), usize::from(!is_enrolled));
+        let refused = world.told(Step::Refused, Why::KeyNotEnrolled);
+        assert_eq!(refused, usize::from(is_enrolled));
+    }
+}
+
 /// The issuer has kept a copy of the secret. It can use the key, and the user finds it used; it can
 /// read nothing of what the user has done with it.
 #[test]
@@ -339,6 +363,118 @@ fn a_lying_issuer_can_print_another_target_which_only_a_host_of_its_own_serves()
     let part = false_part(&heard, &impostor());
     respond(&mut world, &heard, part);
     assert!(world.seats[0].tunnel.is_some());
+}
+
+/// Target could not do the option, so the key is valid. Whoever has recorded the request sends it
+/// again once Target can: to the Host that was restarted, and to the other one.
+#[test]
+fn a_refused_request_spends_no_key_later() {
+    let mut world = World::new(30);
+    world.options = Options::default();
+    world.boot();
+    let seat = world.sit(1, |it| it.head.addresses.truncate(1));
+    world.run(Duration::from_secs(5));
+    let outcome = world.seats[seat].outcome;
+    assert!(matches!(
+        outcome,
+        Some(Outcome::Refused(Why::OptionNotAtTarget, _))
+    ));
+    let request = world.sent[0].2.clone();
+    world.options = Options::ALL;
+    world.boot();
+    for host in [0, 1] {
+        world.deliver(Node::Host(host), address(Node::Client(seat)), &request);
+        world.run(Duration::from_secs(20));
+    }
+    assert!(world.keys[&handle(1)].state == State::Valid);
+    assert_eq!(world.told(Step::Refused, Why::RefusedBefore), 2);
+    assert!(world.ever.is_empty());
+    // The user has lost nothing.
+    let again = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[again].was_up);
+}
+
+/// Whoever has found a sheet tries names. With a used key he is told the same for every name, and
+/// a valid one is revoked after a few.
+#[test]
+fn a_thief_of_a_key_cannot_try_out_names() {
+    let mut world = World::new(31);
+    world.boot();
+    let names: Vec<String> = (0..=WRONG_USERS_MAX)
+        .map(|it| format!("user{it}"))
+        .collect();
+    let refused = |world: &World, seat: usize| match world.seats[seat].outcome {
+        Some(Outcome::Refused(_, verdict)) => verdict,
+        other => panic!("{other:?}"),
+    };
+    for (number, name) in names.iter().enumerate() {
+        let seat = world.sit(1, |it| it.user.clone_from(name));
+        world.run(Duration::from_secs(5));
+        let is_last = number == names.len() - 1;
+        let verdict = if is_last {
+            Verdict::KeyRevoked
+        } else {
+            Verdict::Denied
+        };
+        assert_eq!(refused(&world, seat), Some(verdict), "{name}");
+    }
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert_eq!(refused(&world, seat), Some(Verdict::KeyRevoked));
+    world.issue(2, Half::Public(one_time(2).public()));
+    world.sit(2, |_| {});
+    world.run(Duration::from_secs(5));
+    assert_eq!(world.ends.len(), 1);
+    for name in ["mallory", USER] {
+        let seat = world.sit(2, |it| it.user = name.into());
+        world.run(Duration::from_secs(5));
+        assert_eq!(refused(&world, seat), Some(Verdict::KeyUsed), "{name}");
+    }
+}
+
+/// A used key is as good as none: no more look-ups than a stranger has, and few lines of the log.
+#[test]
+fn the_holder_of_a_used_key_cannot_flood_host_or_its_log() {
+    const COUNT: u32 = 1_000;
+    let mut world = World::new(32);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let first = heard(&world).request;
+    let lines = world.log.len();
+    let (label, to) = (handle(1).0, host_keys().identity().sealing);
+    let mut random = random(79, "holder", 0);
+    for number in 0..COUNT {
+        let request = Request {
+            user_id: format!("user{number}"),
+            ..first.clone()
+        };
+        let (kind, body) = (Kind::Request, request.to_vec());
+        let sealed = envelope::seal(kind, label, to, &body, &one_time(1), &mut random);
+        let from = ([198, 51, 100, 7], 7).into();
+        world.deliver(Node::Host(0), from, &sealed.unwrap().to_vec());
+        // Time goes by, so that the database answers each one.
+        world.run(Duration::from_micros(500));
+    }
+    world.run(Duration::from_secs(130));
+    let drops = world.hosts[0].as_ref().unwrap().drops();
+    assert!(
+        drops[&Discard::NeedsCookie] > u64::from(COUNT * 3 / 4),
+        "{drops:?}"
+    );
+    let refused: Vec<_> = world.log[lines..]
+        .iter()
+        .filter(|it| it.step == Step::Refused)
+        .collect();
+    assert!((16..40).contains(&refused.len()), "{}", refused.len());
+    // Nothing is left out without being counted.
+    let unlogged: u64 = refused.iter().map(|it| it.unlogged).sum();
+    let logged = refused.iter().filter(|it| it.key.is_some()).count() as u64;
+    assert_eq!(
+        unlogged + logged + drops[&Discard::NeedsCookie],
+        u64::from(COUNT)
+    );
 }
 
 /// Everything that was ever sent, again, to everybody and in reverse.

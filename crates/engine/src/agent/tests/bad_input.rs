@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use wire::agent::Verdict;
+use wire::agent::{Kind, Message, Request, Verdict};
 
 use super::world::*;
 use crate::agent::audit::{Step, Why};
 use crate::agent::client::{Config, Outcome};
+use crate::agent::envelope;
 use crate::agent::host::{self, State};
 use crate::agent::objectives::{Options, SecurityOption};
 use crate::agent::target;
@@ -117,6 +118,12 @@ fn a_client_with_a_wrong_clock_is_told_the_time_and_comes_in() {
         world.run(Duration::from_secs(5));
         assert!(world.seats[seat].was_up, "{ahead}");
         assert_eq!(world.told(Step::Refused, Why::ClocksApart), 1);
+        let told: Vec<i64> = world
+            .told_times
+            .iter()
+            .map(|(ours, told)| ours.0 - told.0)
+            .collect();
+        assert_eq!(told, [ahead]);
         world.run(LIFETIME);
         assert_eq!(world.seats[seat].tunnel, None);
         assert!(world.ends.is_empty());
@@ -128,6 +135,39 @@ fn a_client_with_a_wrong_clock_is_told_the_time_and_comes_in() {
     world.run(Duration::from_secs(5));
     assert!(world.seats[seat].was_up);
     assert_eq!(world.told(Step::Refused, Why::ClocksApart), 0);
+}
+
+/// The time that Host tells is too far ahead, or after the keys: nothing is signed for it.
+#[test]
+fn no_request_is_signed_for_a_far_day() {
+    let signed_for = |world: &World| -> Vec<i64> {
+        let sent = world
+            .sent
+            .iter()
+            .filter(|(from, ..)| *from == Node::Client(0));
+        let times = sent.filter_map(|(.., payload)| {
+            let Ok(Message::Sealed(sealed)) = Message::parse(payload) else {
+                return None;
+            };
+            let opened = envelope::open(&sealed, &host_keys().sealing).ok()?;
+            Some(Request::parse(&opened.body).ok()?.time as i64 - TODAY.0)
+        });
+        times.collect()
+    };
+    // Client's clock is behind by more than a day.
+    let (world, refused_by, is_valid) = outcome(|world| world.ahead[0] = -86_500, |_| {});
+    assert_eq!(refused_by, refused(Why::HostRefused, Verdict::ClocksApart));
+    assert!(is_valid && world.told_times.is_empty());
+    assert!(signed_for(&world).iter().all(|time| *time < -86_000));
+    // Host's is after the keys' last time, and so is Client's: still nothing is signed for it.
+    for ahead in [[-80_000, 7_000, 7_000], [100_000, 7_000, 7_000]] {
+        let (world, _, is_valid) = outcome(
+            |world| world.ahead = ahead,
+            |config| config.head.not_after = Calendar(TODAY.0 + 5_000),
+        );
+        assert!(is_valid && world.told_times.is_empty(), "{ahead:?}");
+        assert!(signed_for(&world).iter().all(|time| *time <= 5_000));
+    }
 }
 
 /// Target does not hear a Host of another time, not even its inquiry: no key is spent.
@@ -172,6 +212,70 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
     let host = world.hosts[0].as_ref().unwrap();
     assert!(host.drops()[&host::Discard::NeedsCookie] > 20_000);
     assert!(host.exchanges() < 200, "{}", host.exchanges());
+}
+
+/// Somebody writes Target's name and forges its address while Host waits for it.
+#[test]
+fn messages_in_targets_name_are_opened_at_a_rate() {
+    let mut world = World::new(47);
+    world.boot();
+    world.target = None;
+    world.sit(1, |config| config.head.addresses.truncate(1));
+    world.run(Duration::from_millis(500));
+    let mut junk = vec![0; 200];
+    world.chance.fill(&mut junk);
+    let name = target_keys().identity().name().0;
+    junk[..6].copy_from_slice(&[b'C', b'T', b'A', 1, Kind::Offer.number(), 0]);
+    junk[6..22].copy_from_slice(&name);
+    for number in 0..1_000_u16 {
+        junk[60..62].copy_from_slice(&number.to_be_bytes());
+        world.deliver(Node::Host(0), address(Node::Target), &junk);
+    }
+    let drops = world.hosts[0].as_ref().unwrap().drops();
+    assert!(drops[&host::Discard::OverRate] > 850, "{drops:?}");
+    assert!(drops[&host::Discard::NotProven] >= 1_000, "{drops:?}");
+}
+
+/// The answer says whether a Target that is not there has cost a key.
+#[test]
+fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
+    let (_, never_there, is_valid) = outcome(
+        |world| {
+            world.crash_at = Some((Node::Target, 1));
+            world.comes_back = false;
+        },
+        |_| {},
+    );
+    let unreachable = refused(Why::HostRefused, Verdict::TargetUnreachable);
+    assert_eq!((never_there, is_valid), (unreachable, true));
+    let (world, gone, is_valid) = outcome(
+        |world| {
+            world.crash_at = Some((Node::Target, 2));
+            world.comes_back = false;
+        },
+        |_| {},
+    );
+    let not_built = refused(Why::HostRefused, Verdict::NotBuilt);
+    assert_eq!((gone, is_valid), (not_built, false));
+    assert_eq!(world.told(Step::KeyFailed, Why::NoAnswer), 1);
+}
+
+/// A token's key is destroyed only if Host says that it is used.
+#[test]
+fn a_key_is_spent_when_host_says_so() {
+    let is_spent = |world: &World| world.seats[0].client.as_ref().unwrap().is_key_spent();
+    let (world, _, is_valid) = outcome(|world| world.options = esp_alone(), |_| {});
+    assert!(is_valid && !is_spent(&world));
+    let (world, ..) = outcome(|world| world.keys.clear(), |_| {});
+    assert!(!is_spent(&world));
+    let mut world = World::new(48);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(is_spent(&world));
+    let again = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    assert!(world.seats[again].client.as_ref().unwrap().is_key_spent());
 }
 
 /// Found by the fuzz target `agent_client`.

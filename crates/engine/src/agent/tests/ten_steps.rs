@@ -1,10 +1,12 @@
 //! The ten steps, undisturbed.
 
 use super::world::*;
+use crate::agent::ARRIVAL_MAX;
 use crate::agent::audit::{Role, Step, Why};
 use crate::agent::client::Outcome;
 use crate::agent::host::State;
 use crate::agent::objectives::{Objective, Objectives, SecurityOption};
+use crate::agent::target::Came;
 use crate::time::{Calendar, Duration};
 
 #[test]
@@ -143,6 +145,73 @@ fn the_same_octets_get_the_same_answer_from_any_host() {
     world.run(Duration::from_secs(1));
     assert_eq!(to_client(&world, Node::Host(1)).len(), 9);
     assert_eq!(world.told(Step::Refused, Why::WrongSignature), 1);
+}
+
+/// The log says to what, and to whom: the lines of Target that tell of a tunnel have all of it.
+#[test]
+fn targets_log_says_where_a_tunnel_leads() {
+    let mut world = World::new(7);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let told = world.log.iter().filter(|it| it.role == Role::Target);
+    let up = told
+        .clone()
+        .find(|it| it.step == Step::Up)
+        .expect("it is up")
+        .to_string();
+    assert!(
+        up.ends_with(" inner=10.77.0.1 peer=192.0.2.0 networks=10.9.0.0/16"),
+        "{up}"
+    );
+    let built = told
+        .clone()
+        .find(|it| it.step == Step::Built)
+        .expect("it is built")
+        .to_string();
+    assert!(
+        built.ends_with(" inner=10.77.0.1 networks=10.9.0.0/16"),
+        "{built}"
+    );
+    assert!(world.seats[seat].was_up);
+}
+
+/// An end that only exists as a text, or that protects nothing, sees nobody come.
+#[test]
+fn an_end_that_cannot_see_its_peer_is_never_said_to_be_up() {
+    let mut world = World::new(8);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_millis(500));
+    let id = *world.ends.keys().next().expect("it is built");
+    let now = world.now;
+    let target = world.target.as_mut().expect("it runs");
+    target.arrived(id, Came::Unseen, now);
+    // Nor does it go after the time in which others must have come.
+    world.seats[seat].client = None;
+    world.run(ARRIVAL_MAX + Duration::from_secs(60));
+    assert_eq!(world.ends.len(), 1);
+    world.run(LIFETIME);
+    assert!(world.ends.is_empty());
+    let mut of_target = world.log.iter().filter(|it| it.role == Role::Target);
+    assert!(of_target.clone().all(|it| it.step != Step::Up));
+    let ended = of_target.find(|it| it.step == Step::Ended);
+    assert_eq!(ended.and_then(|it| it.why), Some(Why::TimeOver));
+}
+
+/// The administrator throws a guest out: he is no member any longer.
+#[test]
+fn who_is_no_member_any_longer_is_thrown_out() {
+    let mut world = World::new(9);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(100));
+    assert!(world.seats[seat].tunnel.is_some());
+    world.access = None;
+    world.run(Duration::from_secs(35));
+    assert!(world.ends.is_empty() && world.seats[seat].tunnel.is_none());
+    assert_eq!(world.told(Step::Ended, Why::NotMember), 1);
+    world.check();
 }
 
 /// The paper's own form takes the same steps.

@@ -17,8 +17,8 @@ use crate::agent::legacy::Pair;
 use crate::agent::objectives::{Objective, Objectives, Options, SecurityOption};
 use crate::agent::sheet::{self, Key, Secret};
 use crate::agent::target::{
-    self, Access, Answer, Ask, Build, Credential, Former, HostEntry, Progress, Spending, Standing,
-    Target,
+    self, Access, Answer, Ask, Build, Came, Credential, Former, HostEntry, Progress, Spending,
+    Standing, Target,
 };
 use crate::agent::{Clock, Digest, Handle, TunnelId};
 use crate::time::{Calendar, Duration, Instant};
@@ -26,6 +26,8 @@ use crate::time::{Calendar, Duration, Instant};
 pub(super) const TODAY: Calendar = Calendar(1_795_000_000);
 pub(super) const USER: &str = "alice";
 pub(super) const LIFETIME: Duration = Duration::from_secs(600);
+/// What every tunnel is lent.
+pub(super) const INNER: [u8; 4] = [10, 77, 0, 1];
 /// IKE's time to detect a dead peer.
 const DEAD_PEER: Duration = Duration::from_secs(60);
 
@@ -81,6 +83,8 @@ pub(super) struct World {
     /// Keys that Target has enrolled. None: it does not ask for it.
     pub(super) enrolled: Option<BTreeSet<Digest>>,
     pub(super) log: Vec<Event>,
+    /// What users were told about clocks: their machine's, and Host's.
+    pub(super) told_times: Vec<(Calendar, Calendar)>,
     pub(super) sent: Vec<(Node, SocketAddr, Vec<u8>)>,
     /// Of 256.
     pub(super) loss: u32,
@@ -175,6 +179,7 @@ impl World {
             }),
             enrolled: None,
             log: Vec::new(),
+            told_times: Vec::new(),
             sent: Vec::new(),
             loss: 0,
             duplicates: 0,
@@ -198,12 +203,7 @@ impl World {
     }
 
     pub(super) fn issue(&mut self, number: u8, half: Half) {
-        let record = Record {
-            half,
-            user: USER.into(),
-            not_after: Calendar(TODAY.0 + 86_400),
-            state: State::Valid,
-        };
+        let record = Record::new(half, USER.into(), Calendar(TODAY.0 + 86_400));
         self.keys.insert(handle(number), record);
     }
 
@@ -264,6 +264,7 @@ impl World {
             name: "host.example".into(),
             identity: host,
             addresses: vec![address(Node::Host(0)).ip(), address(Node::Host(1)).ip()],
+            accepts_legacy: self.accepts_legacy,
         };
         target::Config {
             keys: target_keys(),
@@ -273,7 +274,6 @@ impl World {
             proposals: vec!["aes128gcm16".into()],
             identity: "target.example".into(),
             chain: vec![b"target's certificate".to_vec()],
-            accepts_legacy: self.accepts_legacy,
         }
     }
 
@@ -472,7 +472,8 @@ impl World {
         if let Some(target) = &mut self.target
             && is_good
         {
-            target.arrived(id, self.now);
+            let peer = address(Node::Client(seat)).ip();
+            target.arrived(id, Came::Seen(Some(peer)), self.now);
         }
     }
 
@@ -562,6 +563,7 @@ impl World {
                 }
                 self.later(Duration::from_millis(50), Coming::Destroyed(seat));
             }
+            client::Output::ClockDiffers { ours, told } => self.told_times.push((ours, told)),
             client::Output::Audit(event) => self.log.push(event),
             client::Output::Over(outcome) => self.seats[seat].outcome = Some(outcome),
         }
@@ -598,6 +600,7 @@ impl World {
         let handle = match ask {
             host::Ask::Find(handle)
             | host::Ask::Take { handle, .. }
+            | host::Ask::Refuse { handle, .. }
             | host::Ask::Finish { handle, .. } => handle,
             host::Ask::Sweep { .. } => {
                 let mut swept = Vec::new();
@@ -647,7 +650,9 @@ impl World {
     fn back_end(&mut self, ask: Ask) -> Option<Answer> {
         Some(match ask {
             Ask::Standing { user, key, .. } => {
-                let is_enrolled = self.enrolled.as_ref().is_none_or(|it| it.contains(&key));
+                let enrolled = self.enrolled.as_ref();
+                let is_enrolled =
+                    enrolled.is_none_or(|it| key.is_some_and(|key| it.contains(&key)));
                 Answer::Standing(match &self.access {
                     Some(_) if user != USER => Standing::Stranger,
                     Some(_) if !is_enrolled => Standing::KeyNotEnrolled,
@@ -672,6 +677,9 @@ impl World {
                 let spending = &self.noted[&id].0;
                 self.ever.entry(spending.key).or_default().insert(id);
                 self.ends.insert(id, *build);
+                if let Some(target) = &mut self.target {
+                    target.lent(id, INNER.into());
+                }
                 Answer::Done
             }
             Ask::Destroy(id) => {

@@ -46,7 +46,9 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
     texts.run(&["setkey", "-f", &file(".setkey")]);
     if !is_native {
         texts.run(&["racoon", "-f", &file(".conf")]);
-        texts.undo(&["sh", "-c", "kill $(cat /var/run/racoon.pid)"]);
+        // A racoon of its own: that of the system, and those of other tunnels, go on.
+        let pid = file(".pid");
+        texts.undo(&["sh", "-c", &format!("kill $(cat {pid}); rm -f {pid}")]);
     }
     texts.undo(&["setkey", "-f", &file("-down.setkey")]);
     texts.remove_files();
@@ -57,6 +59,7 @@ fn configuration(it: &Description, file: &dyn Fn(&str) -> String) -> Result<Stri
     let quoted = |text: &str| plain(KIND, "a file", text);
     let mut lines = Vec::new();
     let mut say = |line: String| lines.push(line + "\n");
+    say(format!("path pidfile {};", quoted(&file(".pid"))?));
     let method = match &it.credential {
         Credential::PresharedKey(_) => {
             say(format!("path pre_shared_key {};", quoted(&file(".psk"))?));

@@ -62,7 +62,10 @@ pub(super) fn write(it: &Description, folder: &str) -> Result<Texts, WriteFault>
     texts.configuration(format!("{folder}/conf.d/{name}.conf"), "#", text);
     texts.run(&["swanctl", "--load-all", "--noprompt"]);
     match (it.side, it.option) {
-        (_, SecurityOption::Native) => texts.undo(&["swanctl", "--uninstall", "--child", CHILD]),
+        // Children of all tunnels have this name.
+        (_, SecurityOption::Native) => {
+            texts.undo(&["swanctl", "--uninstall", "--child", CHILD, "--ike", &name]);
+        }
         (Side::Client, _) => {
             texts.run(&["swanctl", "--initiate", "--ike", &name, "--child", CHILD]);
             texts.undo(&["swanctl", "--terminate", "--ike", &name]);

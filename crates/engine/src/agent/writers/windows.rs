@@ -73,6 +73,9 @@ fn certificates(
     let (own, bag, peer) = (path(".cer")?, path(".pfx")?, path("-peer.cer")?);
     up.push(format!("certutil.exe -f -p '' -mergepfx {own} {bag}"));
     up.push("if ($LASTEXITCODE -ne 0) { throw 'certutil could not merge the key' }".to_owned());
+    up.push(
+        "# From here to the end Windows trusts every certificate of this authority.".to_owned(),
+    );
     for (what, from) in [("Pfx", &bag), ("", &peer)] {
         let store = match what {
             "" => "Root",
