@@ -93,7 +93,13 @@ impl VerifyKey {
         let mut one = [0; PUBLIC_LEN];
         one[0] = 1;
         // Orders 4, 1, 2, 8 and 8. A y has two points at most, so the sign does not matter.
-        let low = [[0; PUBLIC_LEN], one, negative(&one), OF_ORDER_8, negative(&OF_ORDER_8)];
+        let low = [
+            [0; PUBLIC_LEN],
+            one,
+            negative(&one),
+            OF_ORDER_8,
+            negative(&OF_ORDER_8),
+        ];
         is_below && !low.contains(&y)
     }
 
