@@ -52,3 +52,11 @@ macro_rules! keys {
     };
 }
 use keys;
+
+/// The bare signature of IKEv1 (RFC 2409 §5.1); the keys here are RSA.
+pub fn sign_bare(key: &PrivateKey, hash: &[u8]) -> Vec<u8> {
+    match key {
+        PrivateKey::Rsa(key) => key.sign_bare(hash),
+        _ => panic!("a key of RSA"),
+    }
+}

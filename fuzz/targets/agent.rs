@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
         .collect();
     let whole = log.len();
     log.extend(input.iter().filter(|octet| **octet != b'\n'));
-    let read = chain::verify("log", &log, Some(head)).expect("what was appended");
+    let read = chain::verify("log", &log, Some(head), None).expect("what was appended");
     assert_eq!((read.head, read.octets), (head, whole));
-    let _ = chain::verify("log", input, None);
+    let _ = chain::verify("log", input, None, None);
 });

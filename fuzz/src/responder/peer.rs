@@ -23,7 +23,7 @@ use wire::isakmp::{
 
 use crate::phase_2::{CIPHER, Phase2, last_block, seal};
 use crate::script::Sealed;
-use crate::secrets::{SECRET, SUITE, pki};
+use crate::secrets::{SECRET, SUITE, pki, sign_bare};
 use crate::whole::whole;
 
 const HASH: Hash = Hash::Sha1;
@@ -261,7 +261,7 @@ impl Peer {
                     place.copy_from_slice(hash.as_ref());
                 }
                 PayloadKind::Signature => {
-                    let signature = pki().station.0.sign_bare(hash.as_ref());
+                    let signature = sign_bare(&pki().station.0, hash.as_ref());
                     if place.len() == signature.len() {
                         place.copy_from_slice(&signature);
                     }

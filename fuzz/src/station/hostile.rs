@@ -18,7 +18,7 @@ use wire::isakmp::{Cookie, Cookies, Flags, Header, Payload, PayloadKind, payload
 
 use crate::phase_2::{CIPHER, last_block, seal};
 use crate::script::Sealed;
-use crate::secrets::{SECRET, SUITE, pki};
+use crate::secrets::{SECRET, SUITE, pki, sign_bare};
 
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
@@ -212,7 +212,9 @@ impl Hostile {
                 (PayloadKind::KeyExchange, _) => self.pair.public().to_vec(),
                 (PayloadKind::Nonce, _) => self.nonce.clone(),
                 (PayloadKind::Hash, Some(proof)) => proof.as_ref().to_vec(),
-                (PayloadKind::Signature, Some(proof)) => pki().gateway.0.sign_bare(proof.as_ref()),
+                (PayloadKind::Signature, Some(proof)) => {
+                    sign_bare(&pki().gateway.0, proof.as_ref())
+                }
                 _ => continue,
             };
             let place = &mut chain[found.body_range()];

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use crypto::rand::Stream;
 use engine::agent::objectives::Options;
-use engine::agent::target::{Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target};
+use engine::agent::target::{
+    Access, Answer, Ask, Came, Config, HostEntry, Output, Standing, Target,
+};
 use engine::agent::{Digest, TunnelId};
 use engine::time::{Duration, Instant};
 use wire::agent::{Authorization, Inquiry, Kind, Referral, Verdict};
