@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use crypto::cert::{Certificate, TrustStore};
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 use engine::sa::Secret;
 use engine::time::{Calendar, Instant};
 use serde_json::{Value, json};

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
-use crypto::rsa::PrivateKey;
+use crypto::sign::PrivateKey;
 use engine::config::{
     Child, ChildLayer, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits,
-    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    LocalAuth, LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique, Version,
 };
 use engine::endpoint::{Effect, Endpoint};
 use engine::identity::Identity;
@@ -284,6 +284,8 @@ fn connection(
         revision: 1,
         local_addrs: Vec::new(),
         remote_addrs: Vec::new(),
+        version: Version::V1,
+        ikev2_proposals: Vec::new(),
         is_aggressive: true,
         proposals: vec![terms.proposal.parse()?],
         local: LocalAuth {

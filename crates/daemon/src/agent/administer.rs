@@ -280,7 +280,7 @@ pub(super) async fn member(
             store.set_member((user, host), &access, enrolment).await?;
             let all = store.members().await?;
             let mut all = all.iter().filter(|it| (&it.user, &it.host) == (user, host));
-            let keys = all.next().map_or_else(String::new, |it| keys_of(it));
+            let keys = all.next().map_or_else(String::new, keys_of);
             Ok(format!("{user}@{host} is a member: {keys}\n"))
         }
         MemberCommand::Remove {

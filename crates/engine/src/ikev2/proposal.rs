@@ -317,9 +317,11 @@ mod tests {
         assert_eq!(found.suite, ours[1]);
         let reply = answer(&found, &[]);
         assert_eq!(reply.transforms, ours[1].transforms());
-        assert!(chosen(&ours[1..], &[reply.clone()]).is_ok_and(|it| it.suite == ours[1]));
+        assert!(
+            chosen(&ours[1..], core::slice::from_ref(&reply)).is_ok_and(|it| it.suite == ours[1])
+        );
         // The peer answers with a proposal that we did not make.
-        assert!(chosen(&ours, &[reply.clone()]).is_err());
+        assert!(chosen(&ours, core::slice::from_ref(&reply)).is_err());
         assert!(chosen(&ours, &[reply.clone(), reply]).is_err());
     }
 

@@ -52,9 +52,9 @@ pub(super) async fn standing(
                  (SELECT count(*) FROM agent_enrolled e WHERE e.user_id = m.user_id \
                  AND e.host = m.host AND e.key_digest = $1) \
                  FROM agent_members m WHERE m.user_id = $2 AND m.host = $3";
-    // A shared pair has no digest, and nothing is equal to NULL.
-    let key = key.map(|it| Value::octets(&it.0));
-    let values = [key.into(), user.into(), host.into()];
+    // A shared pair has no digest, and no digest is empty.
+    let key = Value::octets(key.map_or(&[][..], |it| &it.0[..]));
+    let values = [key, user.into(), host.into()];
     let rows = link.rows(query, &values).await?;
     let Some(mut row) = rows.into_iter().next() else {
         return Ok(Standing::Stranger);

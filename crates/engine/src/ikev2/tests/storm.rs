@@ -83,7 +83,7 @@ fn after_any_chaos_both_ends_agree() {
             for _ in 0..random.u32() % 4 {
                 disturb(&mut world, &mut random);
             }
-            if random.u32() % 5 == 0 {
+            if random.u32().is_multiple_of(5) {
                 world.wait();
             }
         }
