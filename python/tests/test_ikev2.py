@@ -6,24 +6,19 @@ kernel-libipsec: tunnel mode only.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from strongswan_pair import certificates, connected, road_warrior, settle
 
 from caravan.testbed import RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import (
-    GATEWAY_ADDRESS,
-    INNER_POOL,
-    PRIVATE_NETWORK,
     SERVER_ADDRESS,
 )
 from caravan.testbed.strongswan import StrongSwan
@@ -32,7 +27,6 @@ from caravan.testbed.traffic import download, make_file, ping, serve_files
 pytestmark = pytest.mark.root
 
 FILE_BYTES = 1_000_000
-SETTLE_S = 15.0
 ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
 PROOFS = pytest.mark.parametrize("has_certificates", [True, False], ids=["rsa", "psk"])
 
@@ -73,10 +67,7 @@ SUITES = (
 @pytest.fixture(scope="module")
 def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
     """The gateway's and the station's certificates."""
-    return (
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    return certificates(authority)
 
 
 def ends(
@@ -91,62 +82,7 @@ def ends(
         proposals=suites.ike,
         esp_proposals=suites.esp,
     )
-    gateway = replace(
-        both,
-        auth=keys[0] if has_certificates else shared,
-        local_id="sg.example",
-        local_ts=PRIVATE_NETWORK,
-        pool=INNER_POOL,
-    )
-    station = replace(
-        both,
-        auth=keys[1] if has_certificates else shared,
-        local_id="ms.example",
-        remote_id="sg.example",
-        remote_addrs=GATEWAY_ADDRESS,
-        remote_ts=PRIVATE_NETWORK,
-        wants_address=True,
-    )
-    return gateway, station
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Both programs, running and connected, on a testbed network with a file server."""
-
-    network: RemoteAccess
-    ours: Caravan
-    charon: StrongSwan
-
-    def fetch(self) -> str:
-        """The hash of the file that arrived through the tunnel."""
-        return download(self.network.ms, f"http://{SERVER_ADDRESS}/file").sha256
-
-
-@contextlib.contextmanager
-def connected(
-    gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
-) -> Iterator[Pair]:
-    """Start both ends: ours is the station (`is_initiator`) or the gateway."""
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
-        serve_files(network.server, output / "www", SERVER_ADDRESS)
-        if is_initiator:
-            charon = StrongSwan(network.sg, gateway)
-            ours = Caravan(network.ms, station).wait_ready()
-        else:
-            ours = Caravan(network.sg, gateway).wait_ready()
-            charon = StrongSwan(network.ms, station)
-            charon.initiate()
-            ours.wait_until(True)
-        yield Pair(network, ours, charon)
-
-
-def settle(is_done: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + SETTLE_S
-    while not is_done():
-        assert time.monotonic() < deadline, "it did not settle"
-        time.sleep(0.1)
+    return road_warrior(both, keys if has_certificates else (shared, shared))
 
 
 @PROOFS

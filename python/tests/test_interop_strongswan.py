@@ -6,17 +6,16 @@ the proposals that it chose. strongSwan's ESP is the userspace kernel-libipsec: 
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from strongswan_pair import SETTLE_S, certificates, connected, road_warrior, settle
 
 from caravan.testbed import CommandFailed, RemoteAccess, RemoteAccessConfig
 from caravan.testbed.caravan import Caravan, write_files
@@ -25,18 +24,16 @@ from caravan.testbed.pki import CaravanAuthority, SwanAuthority
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.remote_access import (
     GATEWAY_ADDRESS,
-    INNER_POOL,
     PRIVATE_NETWORK,
     SERVER_ADDRESS,
     STATION_ADDRESS,
 )
 from caravan.testbed.strongswan import StrongSwan
-from caravan.testbed.traffic import download, make_file, ping, serve_files
+from caravan.testbed.traffic import make_file, ping
 
 pytestmark = pytest.mark.root
 
 FILE_BYTES = 1_000_000
-SETTLE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -113,10 +110,7 @@ MATRIX = [
 @pytest.fixture(scope="module")
 def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
     """The gateway's and the station's certificates."""
-    return (
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
+    return certificates(authority)
 
 
 def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:
@@ -131,54 +125,7 @@ def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Con
     # A main-mode pre-shared key is found by address only (RFC 2409 §5.4): names would not help.
     has_names = case.has_certificates or case.is_aggressive
     names = ("sg.example", "ms.example") if has_names else (GATEWAY_ADDRESS, STATION_ADDRESS)
-    gateway = replace(
-        both,
-        auth=keys[0] if case.has_certificates else shared,
-        local_id=names[0],
-        local_ts=PRIVATE_NETWORK,
-        pool=INNER_POOL,
-    )
-    station = replace(
-        both,
-        auth=keys[1] if case.has_certificates else shared,
-        local_id=names[1],
-        remote_id=names[0],
-        remote_addrs=GATEWAY_ADDRESS,
-        remote_ts=PRIVATE_NETWORK,
-        wants_address=True,
-    )
-    return gateway, station
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Both programs, running and connected, on a testbed network with a file server."""
-
-    network: RemoteAccess
-    ours: Caravan
-    charon: StrongSwan
-
-    def fetch(self) -> str:
-        """The hash of the file that arrived through the tunnel."""
-        return download(self.network.ms, f"http://{SERVER_ADDRESS}/file").sha256
-
-
-@contextlib.contextmanager
-def connected(
-    gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
-) -> Iterator[Pair]:
-    """Start both ends: ours is the station (`is_initiator`) or the gateway."""
-    with RemoteAccess(RemoteAccessConfig(), output) as network:
-        serve_files(network.server, output / "www", SERVER_ADDRESS)
-        if is_initiator:
-            charon = StrongSwan(network.sg, gateway)
-            ours = Caravan(network.ms, station).wait_ready()
-        else:
-            ours = Caravan(network.sg, gateway).wait_ready()
-            charon = StrongSwan(network.ms, station)
-            charon.initiate()
-            ours.wait_until(True)
-        yield Pair(network, ours, charon)
+    return road_warrior(both, keys if case.has_certificates else (shared, shared), names)
 
 
 @pytest.mark.parametrize("case", MATRIX, ids=str)
@@ -593,14 +540,6 @@ def wait_for_another_sa(charon: StrongSwan, unique_id: int) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"no new SA in {SETTLE_S} s\n{charon.log()[-2000:]}")
-
-
-def settle(is_so: Callable[[], bool]) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + SETTLE_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not so in {SETTLE_S} s"
-        time.sleep(0.1)
 
 
 def wait_for_words(ours: Caravan, pattern: str) -> None:

@@ -21,7 +21,7 @@ use nix::unistd::geteuid;
 use zeroize::Zeroizing;
 
 /// Bits of a mode: the group or anybody may write, and in a folder only owners may replace files.
-const OTHERS_WRITE: u32 = 0o022;
+pub(crate) const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Options of a command that uses a token.

@@ -10,18 +10,20 @@ mod module;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crypto::ed25519::{Signature, VerifyKey};
 use engine::agent::Handle;
+use nix::unistd::geteuid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use wire::token::{Ask, Say, cut};
 pub use wire::token::{Refusal, SIGNED_MAX, Token};
 
 use crate::sys::tie;
-use crate::token::TokenArgs;
+use crate::token::{OTHERS_WRITE, TokenArgs};
 
 /// The helper's file name, beside the agent's.
 pub const PROGRAM: &str = "caravan-token";
@@ -86,6 +88,23 @@ pub fn sentence(why: Refusal) -> &'static str {
     }
 }
 
+/// The helper beside a program. In a folder where everybody may write, it could be anybody's, and
+/// would run as this user: only those who could replace the program itself may have put it there.
+fn beside(own: &Path) -> io::Result<PathBuf> {
+    let program = own.with_file_name(PROGRAM);
+    let found = program.symlink_metadata()?;
+    let owners = [0, geteuid().as_raw(), own.metadata()?.uid()];
+    let is_ours = owners.contains(&found.uid()) && found.mode() & OTHERS_WRITE == 0;
+    match found.is_file() && is_ours {
+        true => Ok(program),
+        false => Err(io::Error::other(format!(
+            "{} must be a file of the one who has {}, and writable for its owner alone",
+            program.display(),
+            own.display()
+        ))),
+    }
+}
+
 /// A running helper.
 pub struct TokenHelper {
     stream: UnixStream,
@@ -101,7 +120,7 @@ impl TokenHelper {
             return Ok(None);
         };
         let own = std::env::current_exe().map_err(TokenError::Start)?;
-        let program = own.with_file_name(PROGRAM);
+        let program = beside(&own).map_err(TokenError::Start)?;
         let mut helper = Self::start(&program, module, args.pin_file.as_deref())?;
         match helper.log_in(label).await {
             Ok(()) => Ok(Some(helper)),
@@ -229,5 +248,35 @@ impl Drop for TokenHelper {
         // It ends by itself when its input ends, except while it waits for a person or a token.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_helper_that_others_can_write_is_not_started() {
+        let name = format!("caravan-token-beside-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let (own, helper) = (folder.join("caravan"), folder.join(PROGRAM));
+        fs::write(&own, "").unwrap();
+        assert_eq!(beside(&own).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&helper, "").unwrap();
+        let set = |mode| fs::set_permissions(&helper, Permissions::from_mode(mode)).unwrap();
+        set(0o755);
+        assert_eq!(beside(&own).unwrap(), helper);
+        for mode in [0o775, 0o757] {
+            set(mode);
+            assert!(beside(&own).is_err(), "{mode:o}");
+        }
+        fs::remove_file(&helper).unwrap();
+        std::os::unix::fs::symlink(&own, &helper).unwrap();
+        assert!(beside(&own).is_err());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -174,7 +174,7 @@ impl ReadTable for DaemonTable {
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionTable {
     /// IKE version: 1, which is deprecated (RFC 9395), or 2. A gateway takes either with 0, as the
-    /// client begins.
+    /// client begins, and does not remember which one a client has used before.
     pub version: u8,
     /// Aggressive mode: three messages, as in the UMTS paper.
     pub aggressive: bool,

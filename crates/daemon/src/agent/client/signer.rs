@@ -1,11 +1,14 @@
 //! Who has the one-time key: this process, from the sheet, or a token.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use crypto::ed25519::{Signature, SigningKey};
 use engine::agent::Handle;
 use engine::agent::sheet::Key;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::agent::token::TokenHelper;
@@ -13,6 +16,9 @@ use crate::token::TokenArgs;
 
 /// Orders and answers that wait: a Client signs one request at a time.
 const WAITING_MAX: usize = 4;
+
+/// How long a token may take to end: an agent that was told to stop does not wait for a broken one.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// The holder of the key.
 pub(super) enum Signer {
@@ -84,7 +90,12 @@ impl Signer {
                 let _ = orders.send(Order::Destroy).await;
             }
             drop(orders);
-            let _ = task.await;
+            let stop = task.abort_handle();
+            if timeout(CLOSE_MAX, task).await.is_err() {
+                // The helper is killed with its task.
+                warn!("the token does not answer; a used key may still be on it");
+                stop.abort();
+            }
         }
     }
 

@@ -1,0 +1,91 @@
+"""Caravan and strongSwan at the ends of one connection, for the tests of both versions of IKE."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from caravan.testbed import RemoteAccess, RemoteAccessConfig
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.remote_access import (
+    GATEWAY_ADDRESS,
+    INNER_POOL,
+    PRIVATE_NETWORK,
+    SERVER_ADDRESS,
+)
+from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.traffic import download, serve_files
+
+SETTLE_S = 15.0
+NAMES = ("sg.example", "ms.example")
+
+
+def certificates(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
+    """The gateway's and the station's."""
+    gateway, station = (PublicKey(authority.issue(name), authority) for name in NAMES)
+    return gateway, station
+
+
+def road_warrior(
+    both: Connection,
+    auths: tuple[PublicKey, PublicKey] | tuple[SharedKey, SharedKey],
+    names: tuple[str, str] = NAMES,
+) -> tuple[Connection, Connection]:
+    """A station that gets an inner address: the connection at the gateway and at the station."""
+    gateway = replace(
+        both, auth=auths[0], local_id=names[0], local_ts=PRIVATE_NETWORK, pool=INNER_POOL
+    )
+    station = replace(
+        both,
+        auth=auths[1],
+        local_id=names[1],
+        remote_id=names[0],
+        remote_addrs=GATEWAY_ADDRESS,
+        remote_ts=PRIVATE_NETWORK,
+        wants_address=True,
+    )
+    return gateway, station
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both programs, running and connected, on a testbed network with a file server."""
+
+    network: RemoteAccess
+    ours: Caravan
+    charon: StrongSwan
+
+    def fetch(self) -> str:
+        """The hash of the file that arrived through the tunnel."""
+        return download(self.network.ms, f"http://{SERVER_ADDRESS}/file").sha256
+
+
+@contextlib.contextmanager
+def connected(
+    gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
+) -> Iterator[Pair]:
+    """Start both ends: ours is the station (`is_initiator`) or the gateway."""
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        serve_files(network.server, output / "www", SERVER_ADDRESS)
+        if is_initiator:
+            charon = StrongSwan(network.sg, gateway)
+            ours = Caravan(network.ms, station).wait_ready()
+        else:
+            ours = Caravan(network.sg, gateway).wait_ready()
+            charon = StrongSwan(network.ms, station)
+            charon.initiate()
+            ours.wait_until(True)
+        yield Pair(network, ours, charon)
+
+
+def settle(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + SETTLE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so in {SETTLE_S} s"
+        time.sleep(0.1)
