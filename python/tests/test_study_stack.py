@@ -72,7 +72,7 @@ def test_a_frame_that_joins_has_its_header_of_802_11_once(tmp_path: Path) -> Non
     text = text.replace('device = ["none", "cortex-m7"]', 'device = ["none"]')
     found = caravan.study.run(load(written(tmp_path, text)), directory=tmp_path / "out")
     frames = [30, 30, 54, 46]
-    air_ms = [0.81 + (size - 24 + 36) * 8 / 11e3 for size in frames]
+    air_ms = [0.81 + (size - 32 + 36) * 8 / 11e3 for size in frames]
     assert value(found, "first_sent_ms") == pytest.approx(sum(air_ms))
 
 
