@@ -16,6 +16,7 @@ from caravan.bench.document import (
     BEGIN,
     END,
     Machine,
+    busy,
     processor_name,
     provenance,
     replaced,
@@ -342,3 +343,8 @@ def test_plain_and_strongswan_are_measured_side_by_side(
         assert one.flood and one.flood.overload_per_s > 0
     assert found[0].cpu_s_per_gb is None and found[1].cpu_s_per_gb
     assert len(told) == 2
+
+
+def test_a_machine_that_is_half_busy_is_said_to_be() -> None:
+    assert busy(0.99, 2) == ""
+    assert busy(1.0, 2) == "Other programs kept the machine busy: load 1.0."

@@ -79,17 +79,23 @@ def version_in(text: str) -> str:
     return found[1].rstrip(",;)") if found else first
 
 
+def busy(load: float, cores: int) -> str:
+    """A sentence if programs of others wanted half of the processors when a measurement began."""
+    if load < cores / 2:
+        return ""
+    return f"Other programs kept the machine busy: load {load:.1f}."
+
+
 def provenance(machine: Machine) -> str:
     """One paragraph."""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    busy = machine.load >= machine.cores / 2
-    warning = f" Other programs kept the machine busy: load {machine.load:.1f}." if busy else ""
+    warning = busy(machine.load, machine.cores)
     congestion = f"{machine.congestion.own} (the machine's own)"
     if machine.congestion.beside is not None:
         congestion += f" and {machine.congestion.beside}"
     return (
         f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
-        f"Linux {machine.kernel}, TCP {congestion}.{warning}\n{versions}."
+        f"Linux {machine.kernel}, TCP {congestion}.{warning and ' ' + warning}\n{versions}."
     )
 
 

@@ -5,6 +5,7 @@ Left out: the meaning of a cell (`resolve`, `compute`), and pictures (`caravan.r
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from caravan.bench.document import processor_name
+from caravan.bench.document import busy, processor_name
 from caravan.messages import unknown
 from caravan.study import compute, hosts, output, prices, relations, results, unrun, wireless
 from caravan.study.cells import Cell, Job, cells
@@ -98,15 +99,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         raise StudyError(f"--output {directory}: {fault.strerror or fault}") from None
     store = Store(directory, compute.fingerprint())
     jobs = list({(job.kind, job.request): job for item in tasks for job in item.jobs}.values())
-    computed = 0
-    there = [job for job in jobs if job.kind not in HERE]
-    if choice.cluster and not there:
-        raise StudyError(f"--cluster {choice.cluster}: {_for_cluster(levels)}")
-    if there:
-        computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
-    if here := [job for job in jobs if job.kind in HERE]:
-        with compute.Here() as whole:
-            computed += store.fill(here, OneByOne(whole.compute), console, "measuring")
+    computed, crowd = _fill(store, jobs, choice, levels, console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(study, item, store), tasks))
     rows = _once(
@@ -127,11 +120,34 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     provenance = _provenance(study, choice, seed, rows, directory)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"
     provenance["time"] = f"{seconds:.1f} s"
+    provenance |= {"load": crowd} if crowd else {}
     provenance |= {output.REST: rest} if rest else {}
     if without_source:
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
     return Outcome(study, table, provenance)
+
+
+def _fill(
+    store: Store, jobs: Sequence[Job], choice: Choice, levels: Sequence[str], console: Console
+) -> tuple[int, str]:
+    """Do the jobs that are not done. Returns how many were, and a sentence if programs of others
+    were in the way of what was measured."""
+    computed = 0
+    crowd = busy(os.getloadavg()[0], available_cores())
+    there = [job for job in jobs if job.kind not in HERE]
+    if choice.cluster and not there:
+        raise StudyError(f"--cluster {choice.cluster}: {_for_cluster(levels)}")
+    if there:
+        computed += store.fill(there, pool(compute.compute, choice.jobs, choice.cluster), console)
+    here = [job for job in jobs if job.kind in HERE]
+    if not here:
+        return computed, ""
+    if crowd:
+        console.print(f"{crowd} What is measured takes longer.")
+    with compute.Here() as whole:
+        computed += store.fill(here, OneByOne(whole.compute), console, "measuring")
+    return computed, crowd
 
 
 def _of(study: Study, measure: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan import _lab
-from caravan.testbed.dot1x.bed import Arrival, Bed, Cell
+from caravan.testbed.dot1x.bed import Arrival, Bed, Cell, Proofs
 from caravan.testbed.dot1x.network import MTU_BYTES
 from caravan.testbed.dot1x.policies import Policy, policy
 from caravan.testbed.dot1x.scenarios import scenario
@@ -127,6 +127,7 @@ class Beds:
     def __init__(self, output: Path) -> None:
         self._output = output
         self._count = 0
+        self._proofs: Proofs | None = None
         self._beds: dict[LinkSecurity, Bed] = {}
         self._air: LinkConfig | None = None
 
@@ -149,7 +150,10 @@ class Beds:
         security = security_of(setting.policy)
         if security not in self._beds:
             self._count += 1
-            self._beds[security] = Bed(self._output / str(self._count), setting.air, security)
+            if self._proofs is None:
+                self._proofs = Proofs.made(self._output / "pki")
+            output = self._output / str(self._count)
+            self._beds[security] = Bed(output, setting.air, security, self._proofs)
         return self._beds[security]
 
     def close(self) -> None:

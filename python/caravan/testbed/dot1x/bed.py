@@ -129,36 +129,57 @@ class End:
                 raise TimedOut(f"{address} does not answer")
 
 
+@dataclass(frozen=True)
+class Proofs:
+    """By what everybody proves who they are: `logins`, of stations; `server`, of the servers of
+    accounts; `ends`, of both ends of tunnels."""
+
+    logins: Mapping[Method, Login]
+    server: ServerConfig
+    ends: Ends
+
+    @classmethod
+    def made(cls, folder: Path) -> Self:
+        """Make keys and certificates in a folder that nobody else reads."""
+        authority = CaravanAuthority(private_folder(folder))
+        logins, server = _logins(authority)
+        gateways = {
+            one.number: PublicKey(authority.issue(f"gw{one.number}.example"), authority)
+            for one in SUBNETS
+        }
+        nodes = {
+            one.role: PublicKey(authority.issue(f"{one.role}.example"), authority) for one in NODES
+        }
+        return cls(logins, server, Ends(gateways, nodes))
+
+
 class Bed:
     """Both subnets, running; a context manager. `air`: what the air of an access point carries,
-    `security`: what protects its frames."""
+    `security`: what protects its frames, `proofs`: what another network was told before."""
 
-    def __init__(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
+    def __init__(
+        self,
+        output: Path,
+        air: LinkConfig | None,
+        security: LinkSecurity,
+        proofs: Proofs | None = None,
+    ) -> None:
+        proofs = proofs or Proofs.made(output / "pki")
+        self.logins, self.keys = proofs.logins, proofs.ends
         self._running = contextlib.ExitStack()
         try:
-            self._start(output, air, security)
+            self._start(output, air, security, proofs.server)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, output: Path, air: LinkConfig | None, security: LinkSecurity) -> None:
-        folder = private_folder(output / "pki")
-        authority = CaravanAuthority(folder)
-        self.logins, config = _logins(authority)
+    def _start(
+        self, output: Path, air: LinkConfig | None, security: LinkSecurity, config: ServerConfig
+    ) -> None:
         self.network = self._running.enter_context(TwoSubnets(output / "logs", air))
         cipher = WirelessCipher(self.network, security, has_captures=False)
         self.cipher = self._running.enter_context(cipher)
         self.servers: Servers = self._running.enter_context(serving(self.network, config))
-        self.keys = Ends(
-            {
-                one.number: PublicKey(authority.issue(f"gw{one.number}.example"), authority)
-                for one in SUBNETS
-            },
-            {
-                one.role: PublicKey(authority.issue(f"{one.role}.example"), authority)
-                for one in NODES
-            },
-        )
         self.gateways = {one.number: self._gateway(one) for one in SUBNETS}
         for node in NODES:
             self.point(node.home).admit(self.hardware_address(node))

@@ -162,6 +162,16 @@ impl Blueprint {
         Some(seconds)
     }
 
+    /// Seconds of the air for a frame that ends a dialogue, if the station sends it; otherwise 0.
+    pub(super) fn last_frame_s(&self, point: usize, steps: &[Step]) -> f64 {
+        let last = steps.last().filter(|step| step.is_from_station);
+        let radio = self.joints.iter().find(|joint| joint.far == point);
+        let found = last.zip(radio);
+        found.map_or(0.0, |(step, joint)| {
+            sends_s(&joint.up, f64::from(step.frame_bytes))
+        })
+    }
+
     fn own_address(&self, node: usize) -> Option<IpAddr> {
         let home = self.mobile(node).map(|it| it.home.into());
         home.or_else(|| self.graph.address(node))

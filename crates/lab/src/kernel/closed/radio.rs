@@ -180,16 +180,18 @@ impl Blueprint {
             })
         });
         let work_s: f64 = works.sum();
+        // The first message after a dialogue waits until the station's last frame has left the air.
+        let mut rest_s = self.last_frame_s(point, steps);
+        let mut after = |all: &[Said], besides_s: f64| {
+            let seconds = has(all).and(messages(all))?;
+            Some(seconds + besides_s + core::mem::take(&mut rest_s))
+        };
         let mut parts = Parts {
             eap_start_s: some(start),
             eap_s: some(rest),
-            discovery_s: has(&way.discovery)
-                .and(messages(&way.discovery))
-                .map(|seconds| seconds + way.wait_s),
-            registration_s: has(&way.registration).and(messages(&way.registration)),
-            tunnel_s: has(&way.tunnel)
-                .and(messages(&way.tunnel))
-                .map(|seconds| seconds + work_s),
+            discovery_s: after(&way.discovery, way.wait_s),
+            registration_s: after(&way.registration, 0.0),
+            tunnel_s: after(&way.tunnel, work_s),
             transport_s: self.transport_s(way.station),
             all_s: None,
         };

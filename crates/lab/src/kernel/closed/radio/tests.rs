@@ -368,6 +368,19 @@ fn an_access_point_asks_when_a_station_has_come() {
     near(one.eap_s, other.eap_s.expect("a time"));
 }
 
+/// The last frame of the four-way handshake is the station's: the registration waits behind it.
+#[test]
+fn what_follows_the_handshake_of_rsn_waits_for_its_last_frame() {
+    let catalogue = catalogue_with(&access("[\"eap-tls\", \"wifi-four-way\"]"));
+    let mut edits = vec!["policy=x", "flow.data.bytes=1 KB"];
+    edits.extend(COMPUTE);
+    for name in ["m5", "m6"] {
+        let blueprint = blueprint_of(name, &edits, &catalogue);
+        let computed = model(&blueprint).expect("a model").expect("a radio");
+        check_times(name, "x", &(computed, simulated(blueprint)));
+    }
+}
+
 /// A node that moves is let in by the next access point, registers, and has its data there.
 #[test]
 fn a_node_that_moves_asks_the_next_access_point() {
