@@ -12,10 +12,20 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
+/// The variable by which an agent tells the processes of Client's tunnel that they have its keys.
+pub const PRIVATE: &str = "CARAVAN_PRIVATE";
+
 /// Does both of the following, and warns of what cannot be done. Before any secret is read.
 pub fn keep_private() {
     for sentence in hide().into_iter().chain(lock()) {
         tracing::warn!("{sentence}");
+    }
+}
+
+/// The same for a process of an agent's tunnel: `tunnel-end`, its `up`, and that one's steward.
+pub fn keep_private_if_told() {
+    if std::env::var_os(PRIVATE).is_some() {
+        keep_private();
     }
 }
 
@@ -68,19 +78,14 @@ pub fn lock() -> Option<String> {
     }
 }
 
-/// Whether this process may lock less memory than it may have.
+/// Whether this process may lock less memory than it may have, now or when it has given up root's
+/// rights. Root lifts the limit.
 fn is_limited() -> bool {
-    let is_exempt = caps::has_cap(None, CapSet::Effective, Capability::CAP_IPC_LOCK);
-    if is_exempt.unwrap_or(false) {
-        return false;
-    }
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
+    let Ok((soft, _)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
         return true;
     };
-    let is_lifted = soft != RLIM_INFINITY
-        && hard == RLIM_INFINITY
-        && setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard).is_ok();
-    soft != RLIM_INFINITY && !is_lifted
+    let lift = || setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY);
+    soft != RLIM_INFINITY && lift().is_err()
 }
 
 /// Whether a table of swaps (proc(5)) has any besides its head. Swap in memory counts too: what is
