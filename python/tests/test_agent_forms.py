@@ -111,9 +111,7 @@ def go_by_a_shared_pair(bed: Bed) -> None:
 
 def test_a_shared_pair_lies_in_postgresql_as_in_a_file(output: Path) -> None:
     with postgres() as server:
-        files = AgentFiles(
-            is_legacy=True, host_database=server.url, target_database=server.url
-        )
+        files = AgentFiles(is_legacy=True, host_database=server.url, target_database=server.url)
         with running(output, PLAIN, files) as bed:
             go_by_a_shared_pair(bed)
             assert not list(bed.folder.glob("*.db"))

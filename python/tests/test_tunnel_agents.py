@@ -243,7 +243,8 @@ def test_no_process_of_a_client_writes_its_memory_into_files(bed: Bed) -> None:
             limits = Path(f"/proc/{pid}/limits").read_text()
             (core,) = re.findall(r"^Max core file size +(\d+) +(\d+)", limits, re.M)
             assert core == ("0", "0"), commands[pid]
-            (locked,) = re.findall(r"^VmLck:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+            status = Path(f"/proc/{pid}/status").read_text()
+            (locked,) = re.findall(r"^VmLck:\s+(\d+)", status, re.M)
             assert int(locked) > 1_000, commands[pid]
 
 

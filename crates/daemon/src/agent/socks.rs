@@ -34,8 +34,8 @@ pub use access::{Access, Login, NAME};
 use tunnel::Tunnel;
 use turn::Server;
 
-/// Connections of local programs at once, before another one is taken. Others wait in the listener's
-/// queue.
+/// Connections of local programs at once, before another one is taken. Others wait in the queue of
+/// the listener.
 pub const CONNECTIONS_MAX: usize = 128;
 /// Connections besides that have not logged in: every program of this machine can make them.
 pub const STRANGERS_MAX: usize = 128;

@@ -44,8 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const ADMINISTRATOR_PATIENCE: Duration = Duration::from_secs(60);
 /// How long SQLite waits for another writer.
 const BUSY_MAX: Duration = Duration::from_secs(2);
-/// Pause before a server that has failed is tried again: questions may come faster than a connection
-/// fails.
+/// Pause before a server that has failed is tried again: questions may come faster than it fails.
 const REST: Duration = Duration::from_secs(1);
 
 /// Where a database is.

@@ -38,8 +38,15 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Looks the Hosts up and opens the sockets.
-    pub(super) async fn open(addresses: &[String]) -> anyhow::Result<Self> {
+    /// Looks the Hosts up and opens the sockets. A signal ends that.
+    pub(super) async fn open(addresses: &[String], signals: &mut Signals) -> anyhow::Result<Self> {
+        tokio::select! {
+            opened = Self::opened(addresses) => opened,
+            _ = signals.next() => bail!("there is no tunnel: it was given up"),
+        }
+    }
+
+    async fn opened(addresses: &[String]) -> anyhow::Result<Self> {
         let mut hosts = Vec::new();
         for address in addresses {
             let found = timeout(LOOKUP_MAX, tokio::net::lookup_host(address)).await;
