@@ -14,7 +14,7 @@ use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::backend::{attendant, lines};
-use crate::agent::hygiene;
+use crate::agent::hygiene::{self, Rights};
 use crate::agent::socks;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
@@ -259,6 +259,16 @@ enum Command {
     Packet(packet::Args),
 }
 
+impl Command {
+    /// What becomes of root's rights in it.
+    fn rights(&self) -> Rights {
+        match self {
+            Self::Up { .. } | Self::Steward(_) => Rights::GivenUp,
+            _ => Rights::Kept,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Args)]
 struct RunArgs {
     /// The configuration
@@ -289,7 +299,7 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
         Err(asked) => return explain(&asked),
     };
     let result = log(&cli.global).and_then(|()| {
-        hygiene::keep_private_if_told();
+        hygiene::keep_private_if_told(cli.command.rights());
         cli.execute(run)
     });
     result.unwrap_or_else(|error| {

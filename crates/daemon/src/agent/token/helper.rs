@@ -36,7 +36,7 @@ struct Args {
 pub fn main() -> ExitCode {
     let args = Args::parse();
     // Of memory, the agent warns.
-    let _ = hygiene::lock();
+    let _ = hygiene::lock(hygiene::Rights::Kept);
     for warning in hygiene::hide() {
         eprintln!("caravan-token: {warning}");
     }
