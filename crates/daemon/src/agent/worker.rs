@@ -61,7 +61,7 @@ mod tests {
                 std::future::pending::<()>().await;
                 drop(ready);
             });
-            let said = started.await.err().expect("it is ended").to_string();
+            let said = started.await.expect_err("it is ended").to_string();
             assert!(said.contains("waited for its database"), "{said}");
         }
     }

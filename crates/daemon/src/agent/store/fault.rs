@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use engine::agent::Handle;
 use tokio_postgres::error::SqlState;
 
-use super::{BUSY_MAX, PATIENCE};
+use super::BUSY_MAX;
 
 /// Signs of what PostgreSQL says that are told.
 const TOLD_MAX: usize = 500;
@@ -135,7 +135,7 @@ pub enum StoreError {
     #[error("PostgreSQL has failed a moment ago, and is asked again soon")]
     Resting,
     /// No answer.
-    #[error("the database does not answer within {} s", PATIENCE.as_secs())]
+    #[error("the database does not answer in time")]
     Silent,
     /// What it tells us may be lost.
     #[error("PostgreSQL runs with {0} = off: a used key could be valid again after a crash")]
