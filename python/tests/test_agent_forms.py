@@ -90,19 +90,31 @@ def test_a_shared_pair_of_the_paper_goes_through_all_ten_steps(output: Path, pai
     with running(output, pair, AgentFiles(is_legacy=True)) as bed:
         warned = order(bed.network.keeper, "check", f"{bed.folder}/host.toml").check()
         assert "warning: legacy" in warned.stdout + warned.stderr
-        with bed.client(1) as client:
-            up = client.wait_for("up")
-            bed.wait_for_target("up", up.fields["key"])
-            assert bed.fetch() == bed.digest
-        assert client.steps() == [*CLIENT, "ended"]
-        key = up.fields["key"]
-        bed.wait_for_target("ended", key)
-        assert [event.step for event in bed.log("host", key)] == HOST
-        assert [event.step for event in bed.log("target", key)] == [*TARGET, "ended"]
-        assert bed.state(key) == "used"
-        again = bed.client(1).process.wait(30)
-        assert again.code == 1 and "the key was used before" in again.stderr
-        bed.wait_idle("the tunnel")
+        go_by_a_shared_pair(bed)
+
+
+def go_by_a_shared_pair(bed: Bed) -> None:
+    with bed.client(1) as client:
+        up = client.wait_for("up")
+        bed.wait_for_target("up", up.fields["key"])
+        assert bed.fetch() == bed.digest
+    assert client.steps() == [*CLIENT, "ended"]
+    key = up.fields["key"]
+    bed.wait_for_target("ended", key)
+    assert [event.step for event in bed.log("host", key)] == HOST
+    assert [event.step for event in bed.log("target", key)] == [*TARGET, "ended"]
+    assert bed.state(key) == "used"
+    again = bed.client(1).process.wait(30)
+    assert again.code == 1 and "the key was used before" in again.stderr
+    bed.wait_idle("the tunnel")
+
+
+def test_a_shared_pair_lies_in_postgresql_as_in_a_file(output: Path) -> None:
+    with postgres() as server:
+        files = AgentFiles(is_legacy=True, host_database=server.url, target_database=server.url)
+        with running(output, PLAIN, files) as bed:
+            go_by_a_shared_pair(bed)
+            assert not list(bed.folder.glob("*.db"))
 
 
 def test_a_shared_pair_needs_the_word_at_each_agent(texts: Bed) -> None:

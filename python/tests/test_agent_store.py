@@ -186,6 +186,42 @@ def certify(folder: Path, name: str, authority: str = "") -> None:
     subprocess.run(argv, check=True, capture_output=True)
 
 
+def opened(program: Path, who: str, rest: str = "") -> str:
+    """Why a Host does not work with the server, or nothing if it does."""
+    process = start(program, f"postgresql://{who}/postgres?{rest}", "hold", 0, 0)
+    text, _ = process.communicate("go\n", timeout=SLOWEST_S)
+    return "" if process.returncode == 0 else text
+
+
+def test_a_password_in_clear_is_proven_and_never_sent(server: Postgres, program: Path) -> None:
+    certify(server.folder, "authority")
+    certify(server.folder, "localhost", "authority")
+    words = ["-h", str(server.folder), "-U", "postgres", "-c", "ALTER USER postgres PASSWORD 'x'"]
+    subprocess.run([server.program("psql"), *words], check=True, capture_output=True)
+    server.settings |= {
+        "listen_addresses": "127.0.0.1",
+        "ssl": "on",
+        "ssl_cert_file": f"{server.folder}/localhost.pem",
+        "ssl_key_file": f"{server.folder}/localhost.key",
+    }
+    secured = f"sslmode=verify-full&sslrootcert={server.folder}/authority.pem"
+    for method, why in [
+        ("scram-sha-256", ""),
+        ("password", "in clear: let it take scram-sha-256"),
+        ("trust", "anybody may be there"),
+    ]:
+        rules = f"local all all trust\nhost all all 127.0.0.1/32 {method}\n"
+        (server.folder / "data/pg_hba.conf").write_text(rules)
+        server.kill()
+        server.start()
+        said = opened(program, "postgres:x@127.0.0.1")
+        assert why in said and (why != "" or said == ""), said
+        assert opened(program, "postgres:x@localhost", secured) == ""
+        if method != "trust":
+            said = opened(program, "postgres:y@localhost", secured)
+            assert "password authentication failed" in said, said
+
+
 def test_a_server_that_is_reached_by_tls_shows_its_certificate(
     server: Postgres, program: Path
 ) -> None:
@@ -197,15 +233,9 @@ def test_a_server_that_is_reached_by_tls_shows_its_certificate(
     server.settings["listen_addresses"] = "127.0.0.1"
     server.start()
 
-    def opened(host: str, rest: str) -> str:
-        url = f"postgresql://postgres@{host}/postgres?{rest}"
-        process = start(program, url, "hold", 0, 0)
-        text, _ = process.communicate("go\n", timeout=SLOWEST_S)
-        return "" if process.returncode == 0 else text
-
     trusted = f"sslmode=verify-full&sslrootcert={folder}/authority.pem"
-    assert opened("localhost", "") == ""
-    assert "server does not support TLS" in opened("localhost", trusted)
+    assert "Unproven" in opened(program, "postgres@localhost", "")
+    assert "server does not support TLS" in opened(program, "postgres@localhost", trusted)
     server.kill()
     server.settings |= {
         "ssl": "on",
@@ -213,8 +243,10 @@ def test_a_server_that_is_reached_by_tls_shows_its_certificate(
         "ssl_cert_file": str(folder / "localhost.pem"),
     }
     server.start()
-    assert opened("localhost", trusted) == ""
+    assert opened(program, "postgres@localhost", trusted) == ""
     stranger = f"sslmode=require&sslrootcert={folder}/stranger.pem"
-    assert "invalid peer certificate: UnknownIssuer" in opened("localhost", stranger)
-    assert "invalid peer certificate" in opened("localhost", "sslmode=require")
-    assert "not valid for name" in opened("127.0.0.1", trusted)
+    assert "invalid peer certificate: UnknownIssuer" in opened(
+        program, "postgres@localhost", stranger
+    )
+    assert "invalid peer certificate" in opened(program, "postgres@localhost", "sslmode=require")
+    assert "not valid for name" in opened(program, "postgres@127.0.0.1", trusted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 import signal
 import sqlite3
@@ -199,6 +200,62 @@ def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
         bed.target.process.wait_for(is_as_before, step, 40)
 
 
+def hang_up(bed: Bed) -> None:
+    """SIGHUP to Host and Target, which say how they stand."""
+    for one in (bed.keeper, bed.target):
+        count = one.process.stderr().count("the log ends at")
+        one.process.signal(signal.SIGHUP)
+        one.process.wait_for(
+            lambda: one.process.stderr().count("the log ends at") > count,  # noqa: B023
+            "an answer to SIGHUP",
+            10,
+        )
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PAIRS[1], PAIRS[3]], ids=str, indirect=True)
+def test_a_tunnel_of_strongswan_stays_when_both_agents_are_told_to_reload(bed: Bed) -> None:
+    with bed.client(bed.next_key(), "--lifetime", "1m") as client:
+        key = client.wait_for("up").fields["key"]
+        bed.wait_for_target("up", key)
+        hang_up(bed)
+        assert bed.fetch() == bed.digest
+        # Longer than a look at all ends.
+        time.sleep(3)
+        assert [event.step for event in bed.log("target", key)] == TARGET
+        assert bed.fetch() == bed.digest
+    bed.wait_for_target("ended", key)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN, PAIRS[3]], ids=str, indirect=True)
+def test_no_process_of_a_client_writes_its_memory_into_files(bed: Bed) -> None:
+    machine = bed.network.client
+    before = set(machine.pids())
+    with bed.client(bed.next_key(), "--lifetime", "1m") as client:
+        client.wait_for("up")
+        ours = set(machine.pids()) - before
+        commands = {pid: Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in ours}
+        words = {word for command in commands.values() for word in command}
+        assert {"client", "tunnel-end"} <= words
+        assert {"up", "steward"} <= words or bed.pair.client != "caravan"
+        for pid in ours:
+            limits = Path(f"/proc/{pid}/limits").read_text()
+            (core,) = re.findall(r"^Max core file size +(\d+) +(\d+)", limits, re.M)
+            assert core == ("0", "0"), commands[pid]
+            status = Path(f"/proc/{pid}/status").read_text()
+            (locked,) = re.findall(r"^VmLck:\s+(\d+)", status, re.M)
+            # These give up root's rights, so only a limit that can be lifted lets them lock.
+            is_limited = not may_lift_limits() and set(commands[pid]) & {"up", "steward"}
+            assert int(locked) > 1_000 or is_limited, commands[pid]
+
+
+def may_lift_limits() -> bool:
+    """Whether root has CAP_SYS_RESOURCE here."""
+    (rights,) = re.findall(r"^CapEff:\s+(\w+)", Path("/proc/self/status").read_text(), re.M)
+    return bool(int(rights, 16) >> 24 & 1)
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("bed", PAIRS[:2], ids=str, indirect=True)
 def test_a_user_without_root_reaches_the_server_by_socks_and_leaves_nothing(bed: Bed) -> None:
@@ -216,8 +273,14 @@ def test_a_user_without_root_reaches_the_server_by_socks_and_leaves_nothing(bed:
         bed.wait_for_target("up", up.fields["key"])
         (proxy,) = re.findall(r"socks5h://\S+", client.process.stdout())
         fetched = bed.folder / "fetched"
-        argv = ["curl", "-sS", "--proxy", proxy, "--output", str(fetched)]
-        host.run([*argv, f"http://{SERVER_ADDRESS}/file"], 60)
+        # Not an argument, which every user can read.
+        own = environment(host) | {"ALL_PROXY": proxy}
+        argv = ["curl", "-sS", "--output", str(fetched), f"http://{SERVER_ADDRESS}/file"]
+        host.run(argv, 60, own)
+        assert hashlib.sha256(fetched.read_bytes()).hexdigest() == bed.digest
+        hang_up(bed)
+        fetched.unlink()
+        host.run(argv, 60, own)
         assert hashlib.sha256(fetched.read_bytes()).hexdigest() == bed.digest
     assert client.process.wait(5).code == 0
     bed.wait_for_target("ended", up.fields["key"])
@@ -235,6 +298,7 @@ def test_the_commands_of_the_page_do_what_they_say(output: Path) -> None:
     folder.mkdir(parents=True)
     make_file(output / "www/file", 100_000)
     running: list[Process] = []
+    clients: list[Process] = []
     with AgentNetwork(output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
         hosts = {"client": network.client, "host": network.keeper, "target": network.target}
@@ -245,15 +309,20 @@ def test_the_commands_of_the_page_do_what_they_say(output: Path) -> None:
                 continue
             path = f"export PATH={caravan_binary().parent}:$PATH"
             argv = ["sh", "-euc", f"cd '{folder}'\n{path}\n{block.text}"]
+            if block.words == ("client", "runs") and clients:
+                # As ^C at a terminal.
+                os.killpg(clients[-1].pid, signal.SIGINT)
+                clients.pop().wait(40)
             if block.words[1:] == ("runs",):
                 process = host.popen(argv, environment(host))
                 process.wait_for(lambda: is_ready(host, process), block.text, 30)  # noqa: B023
-                running.append(process)
+                (clients if host is network.client else running).append(process)
                 continue
             done = host.run(argv, 120, environment(host), check=False)
             fails = block.words[1:] == ("fails",)
             assert (done.code != 0) is fails, f"{block.text}\n{done.stdout}\n{done.stderr}"
-        for process in reversed(running):
+            assert not fails or "the key was used before" in done.stderr, done.stderr
+        for process in [*clients, *reversed(running)]:
             process.stop(grace_s=40)
 
 
@@ -262,7 +331,7 @@ def is_ready(host: Host, process: Process) -> bool:
     said = process.stderr() + process.stdout()
     if "gateway" in process.argv[-1]:
         return order(host, "status").code == 0
-    return " serves " in said or "the tunnel is up" in said
+    return " serves " in said or "step=up" in said
 
 
 @pytest.fixture

@@ -30,14 +30,18 @@ pub mod token;
 mod worker;
 mod write;
 
+use std::fs::File;
 use std::future::Future;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Subcommand;
 
 use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
-use crate::pki;
+use crate::{files, pki};
+
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// `caravan tunnel-agent`
 #[derive(Debug, Subcommand)]
@@ -126,10 +130,12 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Client(args) => wait(client::run(*args, runtime_dir)),
         Command::Host(args) => {
             let (config, folder) = host_of(&args.config)?;
+            warn_of(&args.config)?;
             wait(host::run(config, &folder))
         }
         Command::Target(args) => {
             let (config, folder) = target_of(&args.config)?;
+            warn_of(&args.config)?;
             wait(target::run(config, &folder, runtime_dir))
         }
         Command::Init { file } => return init(&file),
@@ -161,24 +167,24 @@ fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(work)
+    let done = runtime.block_on(work);
+    // Does not wait for a name that is still being resolved.
+    runtime.shutdown_background();
+    done
 }
 
 /// `caravan check`: what is unwise, and what the file is. Files that it names are read.
 pub fn check(path: &Path) -> anyhow::Result<String> {
-    let config = load(path)?;
-    let folder = folder_of(path);
-    let warnings = config.warnings().into_iter();
+    let (config, _, cautions) = read(path)?;
+    let warnings = cautions.into_iter();
     let mut text: String = warnings.map(|it| format!("warning: {it}\n")).collect();
     match &config {
         AgentConfig::Client(_) => {}
         AgentConfig::Host(config) => {
-            store::Database::parse(&config.database, &folder)?;
             let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
             text += &format!("note: fingerprint {fingerprint}\n");
         }
         AgentConfig::Target(config) => {
-            store::Database::parse(&config.database, &folder)?;
             let fingerprint = key_file::load(&config.keys_file)?.identity().fingerprint();
             let guests = certify::Guests::load(&config.authority)?;
             target::own_end(config, &guests)?;
@@ -213,21 +219,50 @@ fn init(file: &Path) -> anyhow::Result<String> {
     ))
 }
 
-fn folder_of(path: &Path) -> PathBuf {
-    path.parent().unwrap_or(Path::new(".")).to_owned()
+/// An agent's file, its folder, and what is unwise. A file with the password of a database is a
+/// secret.
+fn read(path: &Path) -> anyhow::Result<(AgentConfig, PathBuf, Vec<String>)> {
+    let config = load(path)?;
+    let folder = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let mut cautions = config.warnings();
+    let database = match &config {
+        AgentConfig::Client(_) => return Ok((config, folder, cautions)),
+        AgentConfig::Host(config) => &config.database,
+        AgentConfig::Target(config) => &config.database,
+    };
+    let database = store::Database::parse(database, &folder)?;
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    if database.is_secret() {
+        files::check_secret(&file, path)?;
+    }
+    if file.metadata()?.permissions().mode() & WRITABLE_BY_OTHERS != 0 {
+        let name = path.display();
+        let text =
+            format!("other users can change {name}, and we do what it says: `chmod go-w {name}`");
+        cautions.push(text);
+    }
+    cautions.extend(database.warning());
+    Ok((config, folder, cautions))
+}
+
+fn warn_of(path: &Path) -> anyhow::Result<()> {
+    for caution in read(path)?.2 {
+        tracing::warn!("{caution}");
+    }
+    Ok(())
 }
 
 fn host_of(path: &Path) -> anyhow::Result<(HostConfig, PathBuf)> {
-    match load(path)? {
-        AgentConfig::Host(config) => Ok((config, folder_of(path))),
-        other => wrong(path, &other, "host"),
+    match read(path)? {
+        (AgentConfig::Host(config), folder, _) => Ok((config, folder)),
+        (other, ..) => wrong(path, &other, "host"),
     }
 }
 
 fn target_of(path: &Path) -> anyhow::Result<(TargetConfig, PathBuf)> {
-    match load(path)? {
-        AgentConfig::Target(config) => Ok((*config, folder_of(path))),
-        other => wrong(path, &other, "target"),
+    match read(path)? {
+        (AgentConfig::Target(config), folder, _) => Ok((*config, folder)),
+        (other, ..) => wrong(path, &other, "target"),
     }
 }
 
@@ -237,4 +272,40 @@ fn wrong<T>(path: &Path, other: &AgentConfig, needed: &str) -> anyhow::Result<T>
         path.display(),
         other.role()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_with_a_password_is_a_secret_and_a_port_in_clear_is_told() {
+        let name = format!("caravan-agent-file-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        files::make_folder(&folder, 0o700).unwrap();
+        let path = folder.join("host.toml");
+        let read_with = |database: &str, mode: u32| {
+            let text = format!("role = \"host\"\ndatabase = \"{database}\"\n");
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read(&path).map(|(_, _, cautions)| cautions.concat())
+        };
+        let socket = "postgresql:///caravan?user=host";
+        for (database, mode) in [("host.db", 0o644), (socket, 0o644), (socket, 0o600)] {
+            let cautions = read_with(database, mode).unwrap();
+            assert!(!cautions.contains("in clear") && !cautions.contains("can change"));
+        }
+        let secret = "postgresql://host:secret@localhost/caravan";
+        let said = read_with(secret, 0o640).err().unwrap().to_string();
+        assert!(said.contains("chmod 600"), "{said}");
+        let cautions = read_with(secret, 0o600).unwrap();
+        assert!(cautions.contains("is reached in clear"), "{cautions}");
+        assert!(!cautions.contains("secret@"), "{cautions}");
+        let secured = format!("{secret}?sslmode=verify-full");
+        assert!(!read_with(&secured, 0o600).unwrap().contains("in clear"));
+        assert!(read_with("host.db", 0o666).unwrap().contains("can change"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

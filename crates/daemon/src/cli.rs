@@ -14,6 +14,7 @@ use engine::identity::Identity;
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::backend::{attendant, lines};
+use crate::agent::hygiene::{self, Rights};
 use crate::agent::socks;
 use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
@@ -236,11 +237,13 @@ enum Command {
     #[command(subcommand)]
     TunnelAgent(agent::Command),
     /// Bring one connection up without root, as a SOCKS server on this machine
-    #[command(after_help = "Example:\n  caravan socks -c ms1.toml\n  \
-        curl --proxy socks5h://caravan:PASSWORD@127.0.0.1:1080 http://10.1.0.1/\n\n\
+    #[command(
+        after_help = "Example:\n  umask 077; caravan socks -c ms1.toml > proxy &\n  \
+        ALL_PROXY=$(head -n 1 proxy) curl http://10.1.0.1/\n\n\
         It prints the address with a password, drawn anew at each start: without it, every user\n\
         of this machine could use the tunnel. Names are resolved at the far end. It changes\n\
-        nothing on this machine. docs/vpn-socks.md shows how.")]
+        nothing on this machine. docs/vpn-socks.md shows how."
+    )]
     Socks(socks::command::Args),
     /// Change this host for `up` and `gateway`, which start it
     #[command(hide = true)]
@@ -254,6 +257,16 @@ enum Command {
     /// Seal and open single packets with given keys: JSON lines on standard input
     #[command(hide = true)]
     Packet(packet::Args),
+}
+
+impl Command {
+    /// What becomes of root's rights in it.
+    fn rights(&self) -> Rights {
+        match self {
+            Self::Up { .. } | Self::Steward(_) => Rights::GivenUp,
+            _ => Rights::Kept,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Args)]
@@ -285,7 +298,10 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
         Ok(cli) => cli,
         Err(asked) => return explain(&asked),
     };
-    let result = log(&cli.global).and_then(|()| cli.execute(run));
+    let result = log(&cli.global).and_then(|()| {
+        hygiene::keep_private_if_told(cli.command.rights());
+        cli.execute(run)
+    });
     result.unwrap_or_else(|error| {
         console::complain(sentence(&error));
         ExitCode::from(if is_wrong(&error) { WRONG } else { FAILED })

@@ -12,9 +12,12 @@ use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
 use nix::libc::{ELOOP, ENXIO, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH};
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
+use zeroize::Zeroizing;
 
 /// Write permission for others than the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Any permission for others than the owner.
+const OTHERS: u32 = 0o077;
 
 /// Creates a folder and its parents if missing, and opens it. Does not follow a link in the last
 /// part of the path.
@@ -114,6 +117,37 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
             let text = format!("{} is no plain file", path.display());
             Err(io::Error::new(ErrorKind::PermissionDenied, text))
         }
+    }
+}
+
+/// Refuses an open secret that others may read or change, or that a stranger has written.
+pub fn check_secret(file: &File, path: &Path) -> io::Result<()> {
+    let found = file.metadata()?;
+    let (owner, name) = (found.uid(), path.display());
+    let why = if !found.is_file() {
+        format!("{name} is no plain file")
+    } else if owner != Uid::effective().as_raw() && owner != 0 {
+        format!("{name} belongs to user {owner}, not to us")
+    } else if found.permissions().mode() & OTHERS != 0 {
+        format!("others may read or change {name}, which has a secret: `chmod 600 {name}`")
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+/// Reads a secret of at most this many octets. Links to it are followed.
+pub fn read_secret(path: &Path, most: u64) -> io::Result<Zeroizing<String>> {
+    let mut options = File::options();
+    options.read(true).custom_flags(O_NONBLOCK | O_CLOEXEC);
+    let file = options.open(path)?;
+    check_secret(&file, path)?;
+    // Its room does not grow, so no copy stays behind.
+    let len = file.metadata()?.len().min(most);
+    let mut text = Zeroizing::new(String::with_capacity(len as usize + 64));
+    match file.take(most + 1).read_to_string(&mut text)? as u64 <= most {
+        true => Ok(text),
+        false => Err(ErrorKind::FileTooLarge.into()),
     }
 }
 
@@ -334,6 +368,28 @@ mod tests {
         drop(reader);
         open_private(&file).unwrap().write_all(b"after").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_none() {
+        let folder = folder("secret");
+        let [file, link] = ["file", "link"].map(|name| folder.join(name));
+        fs::write(&file, "secret").unwrap();
+        symlink("file", &link).unwrap();
+        for (mode, is_good) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            for path in [&file, &link] {
+                let read = read_secret(path, 100).map(|text| text.to_string());
+                assert_eq!(read.is_ok_and(|text| text == "secret"), is_good, "{mode:o}");
+            }
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let fault = read_secret(&file, 100).unwrap_err().to_string();
+        assert!(fault.contains("chmod 600"), "{fault}");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read_secret(&file, 5).is_err(), "longer than it may be");
+        assert!(read_secret(&folder, 100).is_err());
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -211,6 +211,7 @@ class AgentFiles:
     host_addresses: Sequence[str] = (HOST_ADDRESS,)
     """Each is that of a Host; they share keys."""
     host_database: str = "host.db"
+    target_database: str = "target.db"
     target_log: str = "target.log"
 
     def legacy(self) -> list[str]:
@@ -255,6 +256,7 @@ def write_target(folder: Path, back_end: Sequence[str], files: AgentFiles) -> Pa
                 'private_key_file = "target.example.key"',
                 'authority = "guests"',
                 f'pool = "{files.pool}"',
+                f'database = "{files.target_database}"',
                 f'log_file = "{files.target_log}"',
                 *files.legacy(),
                 "[hosts.home]",

@@ -9,10 +9,13 @@ use engine::agent::TunnelId;
 use engine::time::Calendar;
 
 use super::key_file::random;
-use crate::pki;
+use crate::{files, pki};
 
 /// Octets of a serial number (RFC 5280 §4.1.2.2: positive, at most 20).
 const SERIAL_LEN: usize = 16;
+
+/// Octets of a private key's file.
+pub(super) const KEY_MAX: u64 = 64 << 10;
 
 /// An authority that only certifies guests.
 pub(super) struct Guests {
@@ -24,6 +27,8 @@ impl Guests {
     /// Loads the folder that `caravan pki ca` has made.
     pub(super) fn load(folder: &Path) -> anyhow::Result<Self> {
         let authority = pki::authority(folder)?;
+        // It can make Target's identity for anybody.
+        files::read_secret(&folder.join("ca.key"), KEY_MAX)?;
         let own = authority.certificate_der()?;
         Ok(Self { authority, own })
     }
@@ -75,6 +80,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use crypto::cert::SigningKey;
 
@@ -98,7 +104,12 @@ mod tests {
         let key = SigningKey::generate(2048).unwrap();
         let authority = Authority::create("CN=office", key, &[1], 1_800_000_000, 30).unwrap();
         fs::write(folder.join("ca.pem"), authority.certificate_pem()).unwrap();
-        fs::write(folder.join("ca.key"), &*authority.key_pem()).unwrap();
+        let key = folder.join("ca.key");
+        fs::write(&key, &*authority.key_pem()).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        let said = Guests::load(&folder).err().unwrap().to_string();
+        assert!(said.contains("chmod 600"), "{said}");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let guests = Guests::load(&folder).unwrap();
         let guest = SigningKey::generate(2048).unwrap();
         let times = (Calendar(1_800_000_000), Calendar(1_800_000_600));

@@ -129,7 +129,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         signer = Signer::of(key, &args.token) => signer?,
         _ = signals.next() => bail!("there is no tunnel: it was given up"),
     };
-    let sockets = Sockets::open(&head.addresses).await?;
+    let sockets = Sockets::open(&head.addresses, &mut signals).await?;
     // Making the key takes a moment, so nobody waits for it later.
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);

@@ -108,6 +108,8 @@ struct Watched {
     is_up: bool,
     /// Looks since it was up last.
     looks: u32,
+    /// The last look has found how it is.
+    is_told: bool,
 }
 
 impl Watched {
@@ -115,6 +117,7 @@ impl Watched {
         Self {
             is_up: true,
             looks: 0,
+            is_told: true,
         }
     }
 }
@@ -154,6 +157,7 @@ impl Worker {
                     let watched = Watched {
                         is_up: false,
                         looks: 0,
+                        is_told: true,
                     };
                     self.watched.insert(tunnel, watched);
                 }
@@ -174,9 +178,15 @@ impl Worker {
         let all: Vec<TunnelId> = self.watched.keys().copied().collect();
         for tunnel in all {
             let state = match self.back_end.state(tunnel).await {
-                Ok(state) => state,
+                Ok(state) => {
+                    self.hears(tunnel, true);
+                    state
+                }
                 Err(fault) => {
-                    warn!("the back-end does not say how tunnel {tunnel} is: {fault}");
+                    // Said once, not with each look.
+                    if self.hears(tunnel, false) {
+                        warn!("the back-end does not say how tunnel {tunnel} is: {fault}");
+                    }
                     continue;
                 }
             };
@@ -192,6 +202,12 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// The back-end says how an end is, or does not. Whether it did at the look before.
+    fn hears(&mut self, tunnel: TunnelId, is_told: bool) -> bool {
+        let watched = self.watched.get_mut(&tunnel);
+        watched.is_some_and(|it| std::mem::replace(&mut it.is_told, is_told))
     }
 
     fn is_new(&self, tunnel: TunnelId) -> bool {

@@ -12,9 +12,32 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
+/// The variable by which an agent tells the processes of Client's tunnel that they have its keys.
+pub const PRIVATE: &str = "CARAVAN_PRIVATE";
+
 /// Does both of the following, and warns of what cannot be done. Before any secret is read.
 pub fn keep_private() {
-    for sentence in hide().into_iter().chain(lock()) {
+    keep(Rights::Kept);
+}
+
+/// The same for a process of an agent's tunnel: `tunnel-end`, its `up`, and that one's steward.
+pub fn keep_private_if_told(rights: Rights) {
+    if std::env::var_os(PRIVATE).is_some() {
+        keep(rights);
+    }
+}
+
+/// What becomes of the rights with which a process begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// It has them to its end.
+    Kept,
+    /// It gives them up.
+    GivenUp,
+}
+
+fn keep(rights: Rights) {
+    for sentence in hide().into_iter().chain(lock(rights)) {
         tracing::warn!("{sentence}");
     }
 }
@@ -42,8 +65,8 @@ pub fn hide() -> Vec<String> {
 ///
 /// The limit RLIMIT_MEMLOCK counts all addresses, used or not, and a program above it gets no more
 /// memory at all. So only a process without such a limit is locked.
-pub fn lock() -> Option<String> {
-    let is_limited = is_limited();
+pub fn lock(rights: Rights) -> Option<String> {
+    let is_limited = is_limited(rights);
     let why = match is_limited {
         false => {
             // Only pages that are used: buffers are larger than what is in them.
@@ -68,19 +91,16 @@ pub fn lock() -> Option<String> {
     }
 }
 
-/// Whether this process may lock less memory than it may have.
-fn is_limited() -> bool {
-    let is_exempt = caps::has_cap(None, CapSet::Effective, Capability::CAP_IPC_LOCK);
-    if is_exempt.unwrap_or(false) {
-        return false;
-    }
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
+/// Whether this process may lock less memory than it may have, now or later. Root lifts the limit;
+/// without that, a right passes it for as long as the process has it.
+fn is_limited(rights: Rights) -> bool {
+    let Ok((soft, _)) = getrlimit(Resource::RLIMIT_MEMLOCK) else {
         return true;
     };
-    let is_lifted = soft != RLIM_INFINITY
-        && hard == RLIM_INFINITY
-        && setrlimit(Resource::RLIMIT_MEMLOCK, hard, hard).is_ok();
-    soft != RLIM_INFINITY && !is_lifted
+    let lift = || setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY).is_ok();
+    let passes = || caps::has_cap(None, CapSet::Effective, Capability::CAP_IPC_LOCK);
+    let is_exempt = || rights == Rights::Kept && passes().unwrap_or(false);
+    soft != RLIM_INFINITY && !lift() && !is_exempt()
 }
 
 /// Whether a table of swaps (proc(5)) has any besides its head. Swap in memory counts too: what is

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -10,7 +10,6 @@ use crypto::ed25519::SigningKey;
 use crypto::hpke::SecretKey;
 use crypto::rand::Seed;
 use engine::agent::identity::{Identity, Keys};
-use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
 use crate::config::wireless::octets_of;
@@ -22,7 +21,6 @@ const START: &str = "caravan tunnel-agent keys 1";
 /// Octets of the file at most: its two lines have 157.
 const LEN_MAX: u64 = 512;
 const SECRET_LEN: usize = 32;
-const OTHERS: u32 = 0o077;
 
 /// Makes keys and writes them to a new file. Hosts that share a database share a copy of it.
 pub(super) fn create(path: &Path) -> anyhow::Result<Identity> {
@@ -56,7 +54,7 @@ pub(super) fn write_new(path: &Path, octets: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Reads them. Refuses a file that others may read, or that others have written.
+/// Reads them. Refuses a file that is no secret.
 pub(super) fn load(path: &Path) -> anyhow::Result<Keys> {
     let unreadable = || {
         format!(
@@ -65,17 +63,7 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Keys> {
         )
     };
     let file = files::open_plain(path).with_context(unreadable)?;
-    let found = file.metadata().with_context(unreadable)?;
-    let owner = found.uid();
-    if owner != Uid::effective().as_raw() && owner != 0 {
-        bail!("{} belongs to user {owner}, not to us", path.display());
-    }
-    if found.permissions().mode() & OTHERS != 0 {
-        bail!(
-            "others may read {0}, which has secret keys: `chmod 600 {0}`",
-            path.display()
-        );
-    }
+    files::check_secret(&file, path)?;
     let mut text = Zeroizing::new(String::with_capacity(LEN_MAX as usize + 1));
     let read = file.take(LEN_MAX + 1).read_to_string(&mut text);
     read.with_context(unreadable)?;
@@ -108,6 +96,7 @@ pub(super) fn seed() -> anyhow::Result<Seed> {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Reads a key sheet: from a file, or line by line as a user types it.
 
 use std::fs::File;
-use std::io::{BufRead, IsTerminal as _, Read as _};
+use std::io::{self, BufRead, IsTerminal as _, Read};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -25,12 +25,7 @@ pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, 
     match path {
         Some(path) => {
             let context = || format!("cannot read {}", path.display());
-            let file = File::open(path).with_context(context)?;
-            // As large as the file, so that no copy of a secret stays behind.
-            let len = file.metadata().with_context(context)?.len().min(LEN_MAX);
-            let mut octets = Zeroizing::new(Vec::with_capacity(len as usize + 64));
-            let read = file.take(len).read_to_end(&mut octets);
-            read.with_context(context)?;
+            let octets = whole(File::open(path).with_context(context)?).with_context(context)?;
             find(&octets[..], number, |_| {}).with_context(|| path.display().to_string())
         }
         None => {
@@ -46,6 +41,17 @@ pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, 
                 }
             })
         }
+    }
+}
+
+/// All of a file or pipe, in one buffer that does not grow, so that no copy of a secret stays
+/// behind.
+fn whole(file: impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    // One octet more would be too long, and there is room to see the end.
+    let mut octets = Zeroizing::new(Vec::with_capacity(LEN_MAX as usize + 64));
+    match file.take(LEN_MAX + 1).read_to_end(&mut octets)? as u64 <= LEN_MAX {
+        true => Ok(octets),
+        false => Err(io::ErrorKind::FileTooLarge.into()),
     }
 }
 
@@ -131,6 +137,23 @@ mod tests {
             .unwrap()
             .to_string();
         assert!(said.contains("has 2 keys"), "{said}");
+    }
+
+    #[test]
+    fn a_sheet_comes_through_a_pipe_and_an_endless_one_is_refused() {
+        let (pipe, mut other) = io::pipe().unwrap();
+        let writer = std::thread::spawn(move || {
+            for part in sheet().as_bytes().chunks(7) {
+                io::Write::write_all(&mut other, part).unwrap();
+            }
+        });
+        // As a shell gives one to a program: a path.
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+        let (_, key) = read(Some(Path::new(&path)), 2).unwrap();
+        assert_eq!(key.handle.0, [5; 16]);
+        writer.join().unwrap();
+        let said = read(Some(Path::new("/dev/zero")), 1).err().unwrap();
+        assert!(format!("{said:#}").contains("file too large"), "{said:#}");
     }
 
     #[test]

@@ -34,8 +34,13 @@ pub use access::{Access, Login, NAME};
 use tunnel::Tunnel;
 use turn::Server;
 
-/// Connections of local programs at once. Others wait in the listener's queue.
+/// Connections of local programs at once, before another one is taken. Others wait in the queue of
+/// the listener.
 pub const CONNECTIONS_MAX: usize = 128;
+/// Connections besides that have not logged in: every program of this machine can make them.
+pub const STRANGERS_MAX: usize = 128;
+/// How long each of those may take at least. If there are too many, the oldest is ended after it.
+pub const STRANGER_MIN: Duration = Duration::from_millis(200);
 /// How long a program may take to say what it wants.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long a connection at the far end may take to come up, for each address of a name.

@@ -44,9 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const ADMINISTRATOR_PATIENCE: Duration = Duration::from_secs(60);
 /// How long SQLite waits for another writer.
 const BUSY_MAX: Duration = Duration::from_secs(2);
-/// Pause before a server that was not reached is tried again: questions may come faster than a
-/// connection fails.
+/// Pause before a server that has failed is tried again: questions may come faster than it fails.
 const REST: Duration = Duration::from_secs(1);
+
 /// Where a database is.
 #[derive(Clone)]
 pub enum Database {
@@ -110,6 +110,19 @@ impl Database {
         };
         Err(StoreError::Address(said))
     }
+
+    /// What is unwise about where it is.
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(server) => server.warning(),
+        }
+    }
+
+    /// Whether its address is a secret: it has a password.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, Self::Postgres(server) if server.has_password())
+    }
 }
 
 impl fmt::Display for Database {
@@ -132,12 +145,11 @@ impl Store {
                 Source::Postgres(Box::new(postgres::Door::new(server, role)?))
             }
         };
-        let opened = within(ADMINISTRATOR_PATIENCE, async {
-            let mut link = source.connect(Missing::Made).await?;
-            schema::migrate(&mut link).await?;
-            Ok(link)
-        });
-        let link = Some(opened.await?);
+        // Each of its addresses has its own time.
+        let mut link = source.connect(Missing::Made).await?;
+        let migrated = within(ADMINISTRATOR_PATIENCE, schema::migrate(&mut link));
+        migrated.await?;
+        let link = Some(link);
         Ok(Self {
             link,
             source,
@@ -281,6 +293,25 @@ impl Store {
         access: Access,
         work: impl AsyncFnOnce(&mut Link) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let is_whole = self.link.as_ref().is_some_and(Link::is_whole);
+        let now = Instant::now();
+        if !is_whole && self.rest_until.is_some_and(|until| now < until) {
+            return Err(StoreError::Resting);
+        }
+        let rests = matches!(self.source, Source::Postgres(_));
+        // If this is cut off, it stays so: all who wait do not wait for the same silence.
+        self.rest_until = rests.then_some(now + PATIENCE + REST);
+        let done = self.transact(access, work).await;
+        let has_failed = rests && self.link.is_none();
+        self.rest_until = has_failed.then(|| Instant::now() + REST);
+        done
+    }
+
+    async fn transact<T>(
+        &mut self,
+        access: Access,
+        work: impl AsyncFnOnce(&mut Link) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let mut link = self.begin(access).await?;
         match work(&mut link).await {
             Ok(done) => {
@@ -311,17 +342,9 @@ impl Store {
                 Err(_) => {}
             }
         }
-        let now = Instant::now();
-        if self.rest_until.is_some_and(|until| now < until) {
-            return Err(StoreError::Resting);
-        }
-        if matches!(self.source, Source::Postgres(_)) {
-            self.rest_until = Some(now + REST);
-        }
         let mut link = self.source.connect(Missing::Refused).await?;
         schema::check(&mut link).await?;
         link.begin(access).await?;
-        self.rest_until = None;
         Ok(link)
     }
 }

@@ -20,9 +20,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
-use zeroize::Zeroizing;
 
-use super::certify::Guests;
+use super::certify::{self, Guests};
 use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::ends::{self, Ends, Order, Report};
@@ -32,6 +31,7 @@ use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
 use super::{hygiene, key_file};
 use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
+use crate::files;
 use crate::service::{self, Signalled, Signals};
 use pool::Pool;
 
@@ -151,7 +151,7 @@ fn host_entry((name, known): (&String, &HostPeer)) -> (AgentName, HostEntry) {
 /// What is the same in all of our ends.
 pub(super) fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<OwnEnd> {
     let file = &config.private_key_file;
-    let text = std::fs::read_to_string(file).map(Zeroizing::new);
+    let text = files::read_secret(file, certify::KEY_MAX);
     let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     let key = SigningKey::from_pem(&text).with_context(|| file.display().to_string())?;
     Ok(OwnEnd {

@@ -12,12 +12,13 @@ use engine::agent::target::SessionKey;
 use engine::agent::writers::{Kind, Texts, write_in};
 use engine::agent::{LIFETIME_MAX, LIFETIME_MIN, TunnelId};
 use wire::agent::Network;
-use zeroize::Zeroizing;
 
 use super::administer::{network, option};
-use super::key_file;
+use super::certify::KEY_MAX;
+use super::{hygiene, key_file};
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
+use crate::files;
 
 /// Options of `caravan tunnel-agent write`.
 #[derive(Clone, Debug, clap::Args)]
@@ -103,6 +104,7 @@ fn name(text: &str) -> Result<Name, String> {
 
 /// Writes the texts. Returns the text to print: what to run.
 pub(super) fn run(args: &WriteArgs) -> anyhow::Result<String> {
+    hygiene::keep_private();
     let description = describe(args)?;
     let own = args.writer.folder().to_owned();
     let folder = args.folder.as_ref().unwrap_or(&own);
@@ -159,7 +161,7 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
 
 fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
     let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).map(Zeroizing::new);
+        let text = std::fs::read_to_string(path);
         text.with_context(|| format!("cannot read {}", path.display()))
     };
     let chain = |path: &PathBuf| {
@@ -167,8 +169,12 @@ fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
         let all = all.with_context(|| path.display().to_string())?;
         anyhow::Ok(all.iter().map(|one| one.der().to_vec()).collect())
     };
+    let secret = |path: &PathBuf| {
+        let text = files::read_secret(path, KEY_MAX);
+        text.with_context(|| format!("cannot read {}", path.display()))
+    };
     if let Some(path) = &args.session_key {
-        let digits = read(path)?;
+        let digits = secret(path)?;
         let octets = octets_of(digits.trim());
         let key = octets.and_then(|octets| octets.as_slice().try_into().ok());
         let key =
@@ -178,7 +184,7 @@ fn credential(args: &WriteArgs) -> anyhow::Result<Credential> {
     let (Some(cert), Some(key), Some(peer)) = (&args.cert, &args.key, &args.peer_cert) else {
         bail!("--session-key, or --cert, --key and --peer-cert");
     };
-    let pem = read(key)?;
+    let pem = secret(key)?;
     let private = SigningKey::from_pem(&pem).with_context(|| key.display().to_string())?;
     Ok(Credential::Certificates {
         chain: chain(cert)?,

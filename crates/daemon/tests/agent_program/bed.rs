@@ -119,6 +119,15 @@ impl Bed {
         }
     }
 
+    /// Changes words in the files of Host and Target.
+    pub(crate) fn replace(&self, from: &str, to: &str) {
+        for name in ["host.toml", "target.toml"] {
+            let path = self.folder.join(name);
+            let text = fs::read_to_string(&path).expect("a file");
+            fs::write(path, text.replace(from, to)).expect("written");
+        }
+    }
+
     /// Host and Target serve.
     pub(crate) fn start(&mut self) {
         self.restart("host");

@@ -3,6 +3,8 @@
 
 mod bed;
 
+use std::net::UdpSocket;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -91,6 +93,27 @@ fn refused_by(ended: &Ended, words: &str) {
         "{}",
         ended.said
     );
+}
+
+#[test]
+fn agents_that_listen_on_ipv6_serve_both_families() {
+    // A machine may have no IPv6.
+    if UdpSocket::bind("[::1]:0").is_err() {
+        return;
+    }
+    let mut bed = Bed::new("families");
+    bed.replace("listen = \"127.0.0.1:", "listen = \"[::]:");
+    bed.start();
+    let four = bed.client(1, &[]);
+    four.wait_for("up");
+    four.stop();
+    bed.replace("addresses = [\"127.0.0.1:", "addresses = [\"[::1]:");
+    let issue = ["issue", "-c", "host.toml", "--user", "alice"];
+    bed.does(&[&issue[..], &["--out", "six.txt"]].concat());
+    let six = bed.client_with(Path::new("six.txt"), 1, "alice", &[]);
+    six.wait_for("up");
+    six.stop();
+    bed.stop();
 }
 
 #[test]

@@ -311,8 +311,9 @@ pub const READING: [(&str, &str); 6] = [
         "NIAP, PP-Module for VPN Clients 2.4, FCS_IPSEC_EXT.1.2 and 1.4",
     ),
     (
-        "US national security systems protect traffic by ESP with AES-256",
-        "CNSA suite for IPsec, RFC 9206",
+        "US national security systems use IKEv2, and ESP with AES of 256 bits, as AES-GCM in the \
+         named suites; AH must not be used",
+        "CNSA suite for IPsec, RFC 9206 §4, RFC 9206 §5, RFC 9206 §11",
     ),
 ];
 

@@ -24,6 +24,7 @@ use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
 use super::vici::{Vici, ViciError};
+use crate::agent::hygiene;
 use crate::control::check_name;
 use crate::{files, sys};
 
@@ -204,6 +205,7 @@ impl Attended {
         let mut child = Command::new("/proc/self/exe")
             .arg0("caravan")
             .args(COMMAND)
+            .env(hygiene::PRIVATE, "1")
             // A signal to the agent's terminal is the agent's.
             .process_group(0)
             .stdin(Stdio::piped())

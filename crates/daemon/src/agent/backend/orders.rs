@@ -14,8 +14,10 @@ use super::BackendError;
 /// How long a command may take. `ipsec auto --up` waits for IKE.
 const COMMAND_MAX: Duration = Duration::from_secs(45);
 const TICK: Duration = Duration::from_millis(20);
-/// Octets of a command's words that are told.
-const WORDS_MAX: u64 = 2_048;
+/// Octets of what a command prints: pluto tells some thousand of each connection.
+const OUTPUT_MAX: u64 = 16 << 20;
+/// Signs of its words that are told when it fails.
+const WORDS_MAX: usize = 2_048;
 
 /// Writes every file for its owner alone.
 pub(super) fn write_files(texts: &Texts) -> Result<(), BackendError> {
@@ -138,7 +140,8 @@ fn run_one(order: &Order) -> Result<String, BackendError> {
     match status {
         Some(status) if status.success() => Ok(said),
         Some(status) => {
-            let words = format!("{}{}", said.trim(), complained.trim());
+            let words = said.trim().chars().chain(complained.trim().chars());
+            let words: String = words.take(WORDS_MAX).collect();
             Err(refused(format!("{status}: {words}")))
         }
         None => Err(refused(format!("no end in {} s", COMMAND_MAX.as_secs()))),
@@ -149,7 +152,7 @@ fn run_one(order: &Order) -> Result<String, BackendError> {
 fn reader(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
-        let _ = (&mut pipe).take(64 * WORDS_MAX).read_to_end(&mut kept);
+        let _ = (&mut pipe).take(OUTPUT_MAX).read_to_end(&mut kept);
         let _ = io::copy(&mut pipe, &mut io::sink());
         String::from_utf8_lossy(&kept).into_owned()
     })

@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::time::{Instant, timeout_at};
 use wire::vici::{PACKET_MAX, Packet, Section, Value};
 use zeroize::Zeroize;
 
-/// How long charon may take to answer. `terminate` waits for the other end.
+/// How long charon may take for an order: `terminate` waits for the other end.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long it may take for a whole list.
+const LIST_PATIENCE: Duration = Duration::from_secs(5);
 /// Milliseconds that a delete waits for the other end.
 const TERMINATE_MS: &str = "3000";
-/// Events of one listing.
-const EVENTS_MAX: usize = 4_096;
+/// Packets and octets of charon for one question: we ask for one tunnel at a time.
+const PACKETS_MAX: usize = 1_024;
+const OCTETS_MAX: usize = 2 << 20;
 
 /// Why charon has not done it.
 #[derive(Debug, thiserror::Error)]
@@ -28,11 +32,32 @@ pub(super) enum ViciError {
 }
 
 /// A connection to charon.
-pub(super) struct Vici(UnixStream);
+pub(super) struct Vici {
+    socket: UnixStream,
+    /// What is left of the time and size of this question.
+    until: Instant,
+    packets: usize,
+    octets: usize,
+}
 
 impl Vici {
     pub(super) async fn open(path: &Path) -> Result<Self, ViciError> {
-        Ok(Self(UnixStream::connect(path).await?))
+        Ok(Self::of(UnixStream::connect(path).await?))
+    }
+
+    fn of(socket: UnixStream) -> Self {
+        Self {
+            socket,
+            until: Instant::now(),
+            packets: 0,
+            octets: 0,
+        }
+    }
+
+    /// A question begins, which may take so long in all.
+    fn begin(&mut self, patience: Duration) {
+        self.until = Instant::now() + patience;
+        (self.packets, self.octets) = (PACKETS_MAX, OCTETS_MAX);
     }
 
     /// Asks, and wipes the question. An answer without success is an error.
@@ -41,6 +66,7 @@ impl Vici {
         command: &str,
         question: Section,
     ) -> Result<Section, ViciError> {
+        self.begin(PATIENCE);
         self.send(Packet::Request(command.to_owned(), question))
             .await?;
         match self.receive().await? {
@@ -103,6 +129,7 @@ impl Vici {
         event: &str,
         question: Section,
     ) -> Result<Vec<Section>, ViciError> {
+        self.begin(LIST_PATIENCE);
         self.send(Packet::Register(event.to_owned())).await?;
         if self.receive().await? != Packet::Confirm {
             return Err(strange(event));
@@ -112,9 +139,7 @@ impl Vici {
         let mut found = Vec::new();
         loop {
             match self.receive().await? {
-                Packet::Event(name, item) if name == event && found.len() < EVENTS_MAX => {
-                    found.push(item);
-                }
+                Packet::Event(name, item) if name == event => found.push(item),
                 Packet::Event(..) => {}
                 Packet::Response(_) => break,
                 _ => return Err(strange(command)),
@@ -135,28 +160,37 @@ impl Vici {
             .unwrap_or(u32::MAX)
             .to_be_bytes();
         let sent = async {
-            self.0.write_all(&length).await?;
-            self.0.write_all(&octets).await
+            self.socket.write_all(&length).await?;
+            self.socket.write_all(&octets).await
         };
-        let sent = tokio::time::timeout(PATIENCE, sent).await;
+        let sent = timeout_at(self.until, sent).await;
         octets.zeroize();
         Ok(sent.map_err(io::Error::from)??)
     }
 
     async fn receive(&mut self) -> Result<Packet, ViciError> {
+        let left = self.octets.min(PACKET_MAX);
+        let packets = self.packets.checked_sub(1).ok_or_else(too_much)?;
         let read = async {
-            let length = self.0.read_u32().await? as usize;
-            if length > PACKET_MAX {
-                return Err(io::Error::other("its packet is too long"));
+            let length = self.socket.read_u32().await? as usize;
+            if length > left {
+                return Err(too_much());
             }
             let mut octets = vec![0; length];
-            self.0.read_exact(&mut octets).await?;
+            self.socket.read_exact(&mut octets).await?;
             Ok(octets)
         };
-        let read = tokio::time::timeout(PATIENCE, read).await;
+        let read = timeout_at(self.until, read).await;
         let octets = read.map_err(io::Error::from)??;
+        (self.packets, self.octets) = (packets, self.octets - octets.len());
         Packet::parse(&octets).map_err(|fault| ViciError::Refused(fault.to_string()))
     }
+}
+
+fn too_much() -> io::Error {
+    io::Error::other(format!(
+        "it answers more than {PACKETS_MAX} packets or {OCTETS_MAX} octets"
+    ))
 }
 
 fn strange(what: &str) -> ViciError {
@@ -173,5 +207,79 @@ pub(super) fn wipe(section: &mut Section) {
             Value::Octets(octets) => octets.zeroize(),
             Value::List(items) => items.iter_mut().for_each(Zeroize::zeroize),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a list when charon says `first`, then `more` again and again, with a pause.
+    async fn listed(
+        first: &[Packet],
+        more: Option<Packet>,
+        pause: Duration,
+    ) -> Result<usize, String> {
+        let (ours, mut charon) = UnixStream::pair().expect("a pair");
+        let octets = |packet: &Packet| {
+            let packet = packet.to_vec().expect("short");
+            let length = u32::try_from(packet.len()).expect("short").to_be_bytes();
+            [&length[..], &packet].concat()
+        };
+        let first: Vec<u8> = first.iter().flat_map(octets).collect();
+        let more = more.as_ref().map(octets);
+        let speaks = tokio::spawn(async move {
+            charon.write_all(&first).await.expect("it is heard");
+            while let Some(more) = &more
+                && charon.write_all(more).await.is_ok()
+            {
+                tokio::time::sleep(pause).await;
+            }
+            // Silent, and there.
+            std::future::pending::<()>().await;
+        });
+        let listed = Vici::of(ours)
+            .list("list-sas", "list-sa", Section::new())
+            .await;
+        speaks.abort();
+        listed.map(|it| it.len()).map_err(|fault| fault.to_string())
+    }
+
+    fn item(name: &str, len: usize) -> Packet {
+        Packet::Event(name.to_owned(), Section::new().with("x", vec![0; len]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_ends_though_charon_goes_on() {
+        let answer = Packet::Response(Section::new());
+        let whole = [
+            Packet::Confirm,
+            item("list-sa", 1),
+            answer.clone(),
+            Packet::Confirm,
+        ];
+        assert_eq!(listed(&whole, None, Duration::ZERO).await, Ok(1));
+        for name in ["list-sa", "another"] {
+            for len in [1, 30_000] {
+                let more = Some(item(name, len));
+                let said = listed(&[Packet::Confirm], more, Duration::ZERO).await;
+                assert!(said.is_err_and(|it| it.contains("it answers more than")));
+            }
+            // One more each second.
+            let began = Instant::now();
+            let said = listed(
+                &[Packet::Confirm],
+                Some(item(name, 1)),
+                Duration::from_secs(1),
+            )
+            .await;
+            assert!(said.is_err() && began.elapsed() <= LIST_PATIENCE);
+        }
+        // Also after the answer.
+        let more = Some(item("list-sa", 1));
+        let said = listed(&whole[..3], more, Duration::ZERO).await;
+        assert!(said.is_err_and(|it| it.contains("it answers more than")));
+        let said = listed(&whole[..1], None, Duration::ZERO).await;
+        assert!(said.is_err());
     }
 }

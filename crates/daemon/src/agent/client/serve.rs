@@ -1,6 +1,7 @@
 //! The loop of Client's agent.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use engine::agent::TunnelId;
@@ -9,6 +10,7 @@ use engine::agent::client::{Client, Outcome, Output, Tunnel};
 use engine::agent::description::{Description, Key};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 
@@ -22,6 +24,8 @@ use crate::agent::worker::Orders;
 use crate::console;
 use crate::service::Signals;
 
+/// How long a name of a Host may take: resolvers of a café may be mute.
+const LOOKUP_MAX: Duration = Duration::from_secs(10);
 /// The number of the order to build, and of that to take down.
 const BUILD: u64 = 0;
 const DESTROY: u64 = 1;
@@ -34,12 +38,19 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Looks the Hosts up and opens the sockets.
-    pub(super) async fn open(addresses: &[String]) -> anyhow::Result<Self> {
+    /// Looks the Hosts up and opens the sockets. A signal ends that.
+    pub(super) async fn open(addresses: &[String], signals: &mut Signals) -> anyhow::Result<Self> {
+        tokio::select! {
+            opened = Self::opened(addresses) => opened,
+            _ = signals.next() => bail!("there is no tunnel: it was given up"),
+        }
+    }
+
+    async fn opened(addresses: &[String]) -> anyhow::Result<Self> {
         let mut hosts = Vec::new();
         for address in addresses {
-            let found = tokio::net::lookup_host(address).await;
-            hosts.push(match found {
+            let found = timeout(LOOKUP_MAX, tokio::net::lookup_host(address)).await;
+            hosts.push(match found.unwrap_or_else(|late| Err(late.into())) {
                 Ok(mut found) => found.next(),
                 Err(fault) => {
                     warn!("{address} cannot be resolved: {fault}");

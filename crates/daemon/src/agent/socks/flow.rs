@@ -45,6 +45,7 @@ pub(super) struct Flow {
     has_far_ended: bool,
     /// The far end sends nothing more, and the program knows.
     is_told: bool,
+    begun: Instant,
     until: Instant,
 }
 
@@ -86,6 +87,7 @@ impl Flow {
             has_ended: false,
             has_far_ended: false,
             is_told: false,
+            begun: now,
             until: now + HANDSHAKE_MAX,
         })
     }
@@ -96,6 +98,11 @@ impl Flow {
 
     pub(super) fn due(&self) -> Instant {
         self.until
+    }
+
+    /// When it has come, if it has not logged in.
+    pub(super) fn stranger_since(&self) -> Option<Instant> {
+        matches!(self.stage, Stage::Greeting | Stage::Login).then_some(self.begun)
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -253,16 +253,42 @@ fn a_reset_reaches_the_other_end() {
 fn there_are_no_more_connections_than_allowed() {
     let far = Far::start(true);
     let way = begun(&far);
-    let connect = |_| TcpStream::connect(way.address()).expect("the kernel takes it");
-    let mut idle: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(connect).collect();
+    let mut known: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| program(&way)).collect();
     let mut last = TcpStream::connect(way.address()).expect("the kernel takes it");
     last.write_all(&[5, 1, 2]).expect("written");
     last.set_read_timeout(Some(Duration::from_millis(200)))
         .expect("set");
     last.read(&mut [0; 1]).expect_err("it waits in the queue");
-    idle.truncate(1);
+    known.truncate(CONNECTIONS_MAX - 1);
     last.set_read_timeout(Some(PATIENCE)).expect("set");
     assert_eq!(heard::<2>(&mut last), [5, 2]);
+}
+
+/// Half of them have begun to log in.
+#[test]
+fn connections_that_never_log_in_do_not_keep_others_away() {
+    let far = Far::start(true);
+    let way = begun(&far);
+    let mut before = program(&way);
+    assert_eq!(ask(&mut before, &to(HOST, ECHO_PORT)), 0);
+    let connect = |at: usize| {
+        let mut stranger = TcpStream::connect(way.address()).expect("the kernel takes it");
+        stranger
+            .write_all(&[5, 1, 2][..at % 2 * 3])
+            .expect("written");
+        stranger
+    };
+    let strangers: Vec<TcpStream> = (0..2 * STRANGERS_MAX).map(connect).collect();
+    let came = std::time::Instant::now();
+    let mut after = program(&way);
+    assert_eq!(ask(&mut after, &to(HOST, ECHO_PORT)), 0);
+    assert!(came.elapsed() < HANDSHAKE_MAX / 2, "{:?}", came.elapsed());
+    for program in [&mut before, &mut after] {
+        program.write_all(b"hello").expect("written");
+        assert_eq!(&heard::<5>(program), b"hello");
+    }
+    drop(strangers);
+    assert!(way.stop().1.misbehaved > 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::access::{Login, is_of_our_user};
 use super::flow::{Around, Flow};
 use super::stack::Stack;
 use super::tunnel::Tunnel;
-use super::{CONNECTIONS_MAX, Counts, End, GOODBYE_MAX, State};
+use super::{CONNECTIONS_MAX, Counts, End, GOODBYE_MAX, STRANGER_MIN, STRANGERS_MAX, State};
 use crate::sys::datagram::Batch;
 
 /// How often counts are told.
@@ -208,7 +208,7 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        while self.flows.len() < CONNECTIONS_MAX {
+        while self.opens_at().is_some_and(|at| at <= now) {
             let (program, from) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(fault) if fault.kind() == ErrorKind::WouldBlock => return,
@@ -224,7 +224,33 @@ impl Server {
                 self.counts.strangers += 1;
                 continue;
             }
+            self.make_room(now);
             self.flows.extend(Flow::new(program, now).ok());
+        }
+    }
+
+    /// When a further program may come. None: when another one has left.
+    fn opens_at(&self) -> Option<Instant> {
+        let since = || self.flows.iter().filter_map(Flow::stranger_since);
+        let strangers = since().count();
+        if self.flows.len() - strangers >= CONNECTIONS_MAX {
+            return None;
+        }
+        let oldest = since().min().filter(|_| strangers >= STRANGERS_MAX);
+        let opens = oldest.map(|oldest| oldest + STRANGER_MIN);
+        Some(opens.map_or(self.rests_until, |at| at.max(self.rests_until)))
+    }
+
+    /// The oldest of too many programs that have not logged in has to go: those that do so at once
+    /// do not wait for others that never will.
+    fn make_room(&mut self, now: Instant) {
+        let since = |at: &usize| self.flows[*at].stranger_since();
+        let strangers = (0..self.flows.len()).filter(|at| since(at).is_some());
+        if strangers.clone().count() >= STRANGERS_MAX
+            && let Some(oldest) = strangers.min_by_key(since)
+        {
+            self.flows.remove(oldest).reset(&mut self.stack, now);
+            self.counts.misbehaved += 1;
         }
     }
 
@@ -273,7 +299,7 @@ impl Server {
             self.stack.due(now),
             self.until,
             is_untold.then_some(self.told_at),
-            (now < self.rests_until).then_some(self.rests_until),
+            self.opens_at().filter(|at| now < *at),
         ];
         let flows = self.flows.iter().map(Flow::due);
         let all = others.into_iter().flatten().chain(flows);
@@ -282,7 +308,8 @@ impl Server {
 
     /// Sleeps until a descriptor is ready, for `sleep` at most.
     fn wait(&mut self, sleep: Duration) -> nix::Result<()> {
-        let listens = self.flows.len() < CONNECTIONS_MAX && self.rests_until <= self.tunnel.now();
+        let now = self.tunnel.now();
+        let listens = self.opens_at().is_some_and(|at| at <= now);
         let mut fds = vec![PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN)];
         let sockets = self.tunnel.sockets();
         fds.extend(sockets.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));

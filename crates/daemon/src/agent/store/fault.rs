@@ -7,7 +7,10 @@ use std::path::PathBuf;
 use engine::agent::Handle;
 use tokio_postgres::error::SqlState;
 
-use super::{BUSY_MAX, PATIENCE};
+use super::BUSY_MAX;
+
+/// Signs of what PostgreSQL says that are told.
+const TOLD_MAX: usize = 500;
 
 /// Why a database does not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,30 @@ pub enum StoreError {
          sslmode=verify-full to the URL"
     )]
     Clear(String),
+    /// It is reached in clear, and nothing shows that it is PostgreSQL.
+    #[error(
+        "PostgreSQL at {0} is reached in clear, so anybody could be there: put a password into the \
+         URL, which it proves to know (SCRAM), or use its Unix socket, or add sslmode=verify-full"
+    )]
+    Unproven(String),
+    /// Somebody else listens at a socket.
+    #[error(
+        "user {user} listens in {}, and neither owns it nor is root: a socket in a folder of \
+         PostgreSQL's own, or a password in the URL, which it proves to know (SCRAM)",
+        folder.display()
+    )]
+    Stranger {
+        /// The socket's folder.
+        folder: PathBuf,
+        /// Who it is.
+        user: u32,
+    },
+    /// Nobody is there.
+    #[error("PostgreSQL: error connecting to server: {0}")]
+    Unreached(io::Error),
+    /// It does not know yet what the primary has taken.
+    #[error("PostgreSQL does not allow writes: it is a standby, and the primary is needed")]
+    Standby,
     /// The authorities that certify PostgreSQL cannot be had.
     #[error("authorities for PostgreSQL: {0}")]
     Authorities(String),
@@ -108,7 +135,7 @@ pub enum StoreError {
     #[error("PostgreSQL has failed a moment ago, and is asked again soon")]
     Resting,
     /// No answer.
-    #[error("the database does not answer within {} s", PATIENCE.as_secs())]
+    #[error("the database does not answer in time")]
     Silent,
     /// What it tells us may be lost.
     #[error("PostgreSQL runs with {0} = off: a used key could be valid again after a crash")]
@@ -155,7 +182,8 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-/// A fault of PostgreSQL with its causes: its own words are "db error".
+/// A fault of PostgreSQL with its causes: its own words are "db error". What a server says is
+/// cut, and has no sign that a terminal obeys.
 fn told(fault: &tokio_postgres::Error) -> String {
     let mut text = fault.to_string();
     let mut cause = fault.source();
@@ -166,5 +194,6 @@ fn told(fault: &tokio_postgres::Error) -> String {
         }
         cause = it.source();
     }
-    text
+    let text: String = text.chars().take(TOLD_MAX).collect();
+    text.replace(char::is_control, " ")
 }

@@ -4,7 +4,11 @@
 //! `sslmode` (`disable`, `require` or `verify-full`; both of the latter check the server's
 //! certificate and name) and `sslrootcert` (a file of authorities, taken as written). A connection
 //! in clear leads to a Unix socket or to loopback only, and none is in clear because the server
-//! says so.
+//! says so. Whoever answers there is believed for a reason: `watch` has the three of them. `reach`
+//! connects.
+
+mod reach;
+mod watch;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,16 +17,16 @@ use std::str::FromStr;
 
 use crypto::tls;
 use engine::agent::identity::AgentName;
-use futures_util::TryFutureExt as _;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use zeroize::Zeroizing;
 
 use super::value::{Row, Value};
-use super::{PATIENCE, StoreError, StoreRole};
+use super::{PATIENCE, StoreError, StoreRole, within};
 use crate::files;
+use reach::{Line, Place};
 
 /// Where a URL without a host leads: the folder of Debian's socket.
 const SOCKET_FOLDER: &str = "/var/run/postgresql";
@@ -34,6 +38,19 @@ const SYSTEM_ROOTS: [&str; 3] = [
 ];
 /// Longest file of authorities.
 const ROOTS_BYTES_MAX: u64 = 4 << 20;
+
+/// Parameters of a URL that the library reads.
+const PARAMETERS: [&str; 9] = [
+    "application_name",
+    "channel_binding",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "user",
+];
 
 /// What each session sets. A commit is on the disk when it returns. A lock is not waited for longer
 /// than Host waits, and a Host that hangs or is cut off does not hold one.
@@ -51,6 +68,8 @@ SET tcp_keepalives_count = 3;
 #[derive(Clone)]
 pub struct Server {
     url: Zeroizing<String>,
+    places: Vec<Place>,
+    has_password: bool,
     /// None: the system's.
     roots: Option<PathBuf>,
     is_secured: bool,
@@ -61,6 +80,8 @@ pub struct Server {
 /// A server and our role there.
 pub(super) struct Door {
     config: Config,
+    places: Vec<Place>,
+    has_password: bool,
     tls: Option<MakeRustlsConnect>,
     role: StoreRole,
     name: String,
@@ -69,6 +90,7 @@ pub(super) struct Door {
 /// A session.
 pub(super) struct Session {
     client: Client,
+    _line: Line,
 }
 
 impl Server {
@@ -88,6 +110,11 @@ impl Server {
             match parameter.split_once('=') {
                 Some(("sslmode", value)) => mode = Some(value),
                 Some(("sslrootcert", value)) => roots = Some(folder.join(value)),
+                Some((key, _)) if !PARAMETERS.contains(&key) => {
+                    let known = PARAMETERS.join(", ");
+                    let text = format!("{key}: it knows sslmode, sslrootcert, {known}");
+                    return Err(StoreError::Address(text));
+                }
                 _ => {
                     url.push(sign);
                     url.push_str(parameter);
@@ -103,13 +130,18 @@ impl Server {
                 return Err(StoreError::Address(text));
             }
         };
-        let server = Self {
+        let mut server = Self {
             name: name_of(base),
             url,
+            places: Vec::new(),
+            has_password: false,
             roots,
             is_secured,
         };
-        server.check(&server.config()?)?;
+        let config = server.config()?;
+        server.places = Place::all(&config)?;
+        server.has_password = config.get_password().is_some();
+        server.check()?;
         Ok(server)
     }
 
@@ -123,41 +155,51 @@ impl Server {
             true => SslMode::Require,
             false => SslMode::Disable,
         });
-        // A standby cannot be written to, and does not know yet what the primary has taken.
-        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        config.connect_timeout(PATIENCE / 2);
         if config.get_application_name().is_none() {
             config.application_name("caravan tunnel-agent");
         }
         Ok(config)
     }
 
-    fn check(&self, config: &Config) -> Result<(), StoreError> {
-        let hosts = config.get_hosts();
-        if self.is_secured {
-            return match hosts.iter().any(|host| matches!(host, Host::Unix(_))) {
-                true => Err(StoreError::Address(
-                    "a Unix socket has no TLS: leave sslmode out".into(),
-                )),
-                false => Ok(()),
+    /// Refuses places where we would speak with anybody.
+    fn check(&self) -> Result<(), StoreError> {
+        for place in &self.places {
+            let to = match place {
+                Place::Unix(..) if self.is_secured => {
+                    let text = "a Unix socket has no TLS: leave sslmode out";
+                    return Err(StoreError::Address(text.into()));
+                }
+                Place::Tcp { to, .. } if !self.is_secured => to,
+                Place::Unix(..) | Place::Tcp { .. } => continue,
             };
+            let is_near = to == "localhost" || to.parse().is_ok_and(|it: IpAddr| it.is_loopback());
+            if !is_near {
+                return Err(StoreError::Clear(to.clone()));
+            }
+            if !self.has_password {
+                return Err(StoreError::Unproven(to.clone()));
+            }
         }
-        // An address, where there is one, is what is connected to.
-        let addresses = config.get_hostaddrs();
-        if let Some(far) = addresses.iter().find(|it| !it.is_loopback()) {
-            return Err(StoreError::Clear(far.to_string()));
-        }
-        if !addresses.is_empty() {
-            return Ok(());
-        }
-        let is_near = |name: &str| {
-            name == "localhost" || name.parse().is_ok_and(|it: IpAddr| it.is_loopback())
-        };
-        let far = hosts.iter().find_map(|host| match host {
-            Host::Tcp(name) if !is_near(name) => Some(name.clone()),
-            _ => None,
-        });
-        far.map_or(Ok(()), |name| Err(StoreError::Clear(name)))
+        Ok(())
+    }
+
+    /// What is unwise about it.
+    pub(super) fn warning(&self) -> Option<String> {
+        let mut places = self.places.iter();
+        let is_tcp = places.any(|it| matches!(it, Place::Tcp { .. }));
+        (is_tcp && !self.is_secured).then(|| {
+            format!(
+                "database: {} is reached in clear, so a user of this machine who takes that port \
+                 when PostgreSQL is not there could read and change what is said: use its Unix \
+                 socket, or sslmode=verify-full",
+                self.name
+            )
+        })
+    }
+
+    /// Whether its URL has a password.
+    pub(super) fn has_password(&self) -> bool {
+        self.has_password
     }
 
     /// The connector that checks the server's certificate.
@@ -202,6 +244,8 @@ impl Door {
     pub(super) fn new(server: &Server, role: StoreRole) -> Result<Self, StoreError> {
         Ok(Self {
             config: server.config()?,
+            places: server.places.clone(),
+            has_password: server.has_password,
             tls: match server.is_secured {
                 true => Some(server.tls()?),
                 false => None,
@@ -213,31 +257,9 @@ impl Door {
 
     /// Begins a session.
     pub(super) async fn open(&self) -> Result<Session, StoreError> {
-        // The connection ends with its client.
-        let client = match self.tls.clone() {
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls).await?;
-                tokio::spawn(connection.unwrap_or_else(drop));
-                client
-            }
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
-                tokio::spawn(connection.unwrap_or_else(drop));
-                client
-            }
-        };
-        let mut session = Session { client };
-        session.run(SESSION).await?;
-        for setting in ["fsync", "full_page_writes"] {
-            let query = "SELECT current_setting($1)";
-            let rows = session.rows(query, &[setting.into()]).await?;
-            let is_off = rows.into_iter().next().map(|mut row| row.text());
-            if is_off.transpose()?.as_deref() == Some("off") {
-                return Err(StoreError::Forgetful(setting));
-            }
-        }
+        let mut session = self.reach().await?;
         if let StoreRole::Target(name) = self.role {
-            session.claim(name, &self.name).await?;
+            within(PATIENCE, session.claim(name, &self.name)).await?;
         }
         Ok(session)
     }

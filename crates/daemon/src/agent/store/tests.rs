@@ -399,10 +399,10 @@ fn addresses_of_databases() {
     let good = [
         "postgresql:///caravan",
         "postgresql://host:secret@localhost/caravan",
-        "postgres://host@127.0.0.1:5433/caravan?sslmode=disable",
-        "postgresql://host@[::1]/caravan",
+        "postgres://host:secret@127.0.0.1:5433/caravan?sslmode=disable",
+        "postgresql://[::1]/caravan?user=host&password=secret",
         "postgresql:///caravan?host=/run/postgresql&user=host",
-        "postgresql://far/caravan?hostaddr=127.0.0.1",
+        "postgresql://host:secret@far/caravan?hostaddr=127.0.0.1",
         "postgresql://host@db.example/caravan?sslmode=require",
         "postgresql://db.example/caravan?sslmode=verify-full&sslrootcert=ca.pem&user=host",
     ];
@@ -418,7 +418,7 @@ fn addresses_of_databases() {
             "db.example is not on this machine",
         ),
         (
-            "postgresql://localhost,db.example/x",
+            "postgresql://host:secret@localhost,db.example/x",
             "db.example is not on this machine",
         ),
         (
@@ -431,6 +431,12 @@ fn addresses_of_databases() {
             "a Unix socket has no TLS",
         ),
         ("postgresql://localhost/x?color=red", "color"),
+        (
+            "postgresql://host@localhost/x",
+            "put a password into the URL",
+        ),
+        ("postgresql://host@[::1]/x?sslmode=disable", "SCRAM"),
+        ("postgresql://a,b/x?hostaddr=192.0.2.1", "as many of each"),
     ];
     for (text, part) in bad {
         let said = shown(text).expect_err(text);

@@ -35,6 +35,8 @@ struct Args {
 /// Runs until the input ends.
 pub fn main() -> ExitCode {
     let args = Args::parse();
+    // Of memory, the agent warns.
+    let _ = hygiene::lock(hygiene::Rights::Kept);
     for warning in hygiene::hide() {
         eprintln!("caravan-token: {warning}");
     }

@@ -143,7 +143,9 @@ pub(super) fn known_targets(
             let text = format!("this has the identity of {other} too");
             return Err(at(item, &["targets", &name], text));
         }
-        targets.insert(name, (identity, target.address));
+        let mut address = target.address;
+        address.set_ip(address.ip().to_canonical());
+        targets.insert(name, (identity, address));
     }
     Ok(targets)
 }
@@ -179,7 +181,7 @@ pub(super) fn known_hosts(
         }
         let peer = HostPeer {
             identity,
-            addresses: host.addresses,
+            addresses: host.addresses.iter().map(IpAddr::to_canonical).collect(),
             is_legacy: host.legacy,
         };
         hosts.insert(name, peer);
