@@ -212,7 +212,6 @@ def test_a_killed_agent_leaves_no_tunnel_and_no_trace(
             target.destroy()
 
 
-
 @pytest.mark.parametrize("killed", ["tunnel-end", "up", "steward"])
 def test_whichever_process_of_a_tunnel_is_killed_it_leaves_no_trace(
     killed: str,

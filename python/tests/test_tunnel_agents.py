@@ -220,11 +220,11 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
 @pytest.mark.root
 def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
     machine = bed.network.client
-    before, processes = surroundings(machine), set(machine.pids())
+    before, earlier = surroundings(machine), set(machine.pids())
 
     def is_as_before() -> bool:
         """Also nobody is left who could still change something."""
-        return set(machine.pids()) <= processes and surroundings(machine) == before
+        return set(machine.pids()) <= earlier and surroundings(machine) == before
 
     for step in CLIENT:
         client = bed.client(bed.next_key(), "--lifetime", "1m")

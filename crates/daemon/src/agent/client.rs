@@ -137,12 +137,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     let open = move || choice::open(chosen, End::Client, runtime_dir);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
-    let log = config.log_file.as_ref();
-    let log = log.map(|path| Log::open(path, Role::Client, calendar()));
-    let mut log = log.transpose()?;
-    if log.as_mut().is_some_and(|log| !log.is_ready()) {
-        bail!("there is no tunnel: the log cannot be written; the key is not spent");
-    }
+    let log = log_of(&config)?;
     let machine = client::Config {
         head,
         handle,
@@ -186,6 +181,18 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         Outcome::Ended(_) => Ok(()),
         Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
         Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
+    }
+}
+
+/// The log, if the file names one. It must be well before anybody hears of the key.
+fn log_of(config: &ClientConfig) -> anyhow::Result<Option<Log>> {
+    let Some(path) = &config.log_file else {
+        return Ok(None);
+    };
+    let mut log = Log::open(path, Role::Client, calendar())?;
+    match log.is_ready() {
+        true => Ok(Some(log)),
+        false => bail!("there is no tunnel: the log cannot be written; the key is not spent"),
     }
 }
 

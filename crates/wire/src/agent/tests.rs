@@ -240,52 +240,43 @@ fn messages_have_the_sizes_that_a_study_counts() {
     let info = info.to_vec().expect("within its limits").len();
     let (nonce, time) = ([1; 16], 2);
     let part = vec![0; KEY_LEN + KEY_LEN + info + SIGNATURE_LEN + 16];
-    let bodies = [
-        request.to_vec(),
-        Inquiry { nonce, time }.to_vec(),
-        Offer {
-            nonce,
-            options: 1,
-            lifetime: 2,
-            room: 3,
-        }
-        .to_vec(),
-        Referral {
-            handle: [1; 16],
-            key: [2; 32],
-            time,
-            request: request.to_vec(),
-            signature: [5; 64],
-        }
-        .to_vec(),
-        Authorization {
-            request: [1; 32],
-            verdict: Verdict::Granted,
-            option: 3,
-            until: 9,
-            part: part.clone(),
-        }
-        .to_vec(),
-        Response {
-            request: [1; 32],
-            verdict: Verdict::Granted,
-            time,
-            part,
-        }
-        .to_vec(),
+    let offer = Offer {
+        nonce,
+        options: 1,
+        lifetime: 2,
+        room: 3,
+    };
+    let referral = Referral {
+        handle: [1; 16],
+        key: [2; 32],
+        time,
+        request: request.to_vec(),
+        signature: [5; 64],
+    };
+    let authorization = Authorization {
+        request: [1; 32],
+        verdict: Verdict::Granted,
+        option: 3,
+        until: 9,
+        part: part.clone(),
+    };
+    let response = Response {
+        request: [1; 32],
+        verdict: Verdict::Granted,
+        time,
+        part,
+    };
+    let messages = [
+        (Kind::Request, request.to_vec()),
+        (Kind::Inquiry, Inquiry { nonce, time }.to_vec()),
+        (Kind::Offer, offer.to_vec()),
+        (Kind::Referral, referral.to_vec()),
+        (Kind::Authorization, authorization.to_vec()),
+        (Kind::Response, response.to_vec()),
     ];
-    let kinds = [
-        Kind::Request,
-        Kind::Inquiry,
-        Kind::Offer,
-        Kind::Referral,
-        Kind::Authorization,
-        Kind::Response,
-    ];
-    let mut kinds = kinds.into_iter();
-    let packets = bodies.map(|body| {
+    let packets = messages.map(|(kind, body)| {
         let message = Sealed {
-            kind: kinds.next().expect("one for each body"),
+            kind,
             cookie: None,
             ciphertext: vec![0; body.len() + SIGNATURE_LEN + 16],
             ..sealed()
