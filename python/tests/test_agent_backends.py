@@ -212,7 +212,7 @@ def test_a_killed_agent_leaves_no_tunnel_and_no_trace(
             target.destroy()
 
 
-@pytest.mark.parametrize("killed", ["tunnel-end", "up", "steward"])
+@pytest.mark.parametrize("killed", ["tunnel-end", "--attended", "steward"])
 def test_whichever_process_of_a_tunnel_is_killed_it_leaves_no_trace(
     killed: str,
     ends: Mapping[str, Mapping[str, Any]],
@@ -236,7 +236,7 @@ def test_whichever_process_of_a_tunnel_is_killed_it_leaves_no_trace(
             target.destroy()
 
 
-PROCESSES = ("tunnel-end", "up", "steward")
+PROCESSES = ("tunnel-end", "--attended", "steward")
 
 
 def test_what_an_agent_and_its_helper_leave_that_are_killed_the_next_agent_removes(
