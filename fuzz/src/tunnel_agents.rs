@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use crypto::ed25519::{Signature, SigningKey};
 use crypto::hpke::{PublicKey, SecretKey};
 use crypto::rand::Stream;
+use engine::agent::bond::Bond;
 use engine::agent::envelope::{self, Use};
 use engine::agent::identity::Keys;
 use engine::agent::{Clock, Handle};
@@ -93,6 +94,21 @@ fn sealed(
 ) -> Vec<u8> {
     let sealed = envelope::seal(kind, label, to, body, by, random);
     sealed.expect("no value of low order").to_vec()
+}
+
+/// A message of Host or Target to the other.
+fn proven(
+    kind: Kind,
+    (keys, peer): (&Keys, &Keys),
+    body: &[u8],
+    now: Instant,
+    random: &mut Stream,
+) -> Vec<u8> {
+    let (label, to) = (keys.identity().name().0, peer.sealing.public());
+    let sealed = envelope::seal(kind, label, to, body, &keys.signing, random);
+    let bond = Bond::new(keys, &peer.identity()).expect("no value of low order");
+    let time_ms = TODAY as u64 * 1_000 + now.0 / 1_000_000;
+    bond.prove(&sealed.expect("no value of low order"), time_ms)
 }
 
 /// What a receiver with this key reads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,17 @@ def texts(kind: str, one: Mapping[str, Any], folder: Path | None = None) -> Text
         raise ValueError(answer["error"])
     files = {path: text for path, text in answer.pop("files")}
     return Texts(files, **answer)
+
+
+def processes(host: Host, word: str) -> list[int]:
+    """The processes on a host that have this word among their arguments."""
+
+    def words(pid: int) -> list[bytes]:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return []
+
+    return [pid for pid in host.pids() if word.encode() in words(pid)]
 
 
 class Backend:

@@ -4,6 +4,7 @@ it down. Caravan and strongSwan at each end, with packets; what is left afterwar
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from agent_ends import (
     certificates,
     end,
     issued,
+    processes,
     texts,
 )
 
@@ -210,6 +212,62 @@ def test_a_killed_agent_leaves_no_tunnel_and_no_trace(
             target.destroy()
 
 
+@pytest.mark.parametrize("killed", ["tunnel-end", "--attended", "steward"])
+def test_whichever_process_of_a_tunnel_is_killed_it_leaves_no_trace(
+    killed: str,
+    ends: Mapping[str, Mapping[str, Any]],
+    target_pem: tuple[Path, Path],
+    output: Path,
+) -> None:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        before = traces(network.ms)
+        with gateway(network.sg, target_pem) as (_, target), own_client(network.ms) as client:
+            target.build(end("target", "ESP", ends["target"], **ENDS))
+            client.build(end("client", "ESP", ends["client"], **ENDS))
+            client.wait_for("up")
+            (pid,) = processes(network.ms, killed)
+            os.kill(pid, signal.SIGKILL)
+            client.wait_for("down")
+            client.destroy()
+            assert client.state() == ("absent", None)
+            assert list(runtime_of(network.ms).iterdir()) == []
+            assert not [pid for word in PROCESSES for pid in processes(network.ms, word)]
+            wait_untouched(network.ms, before)
+            target.destroy()
+
+
+PROCESSES = ("tunnel-end", "--attended", "steward")
+
+
+def test_what_an_agent_and_its_helper_leave_that_are_killed_the_next_agent_removes(
+    ends: Mapping[str, Mapping[str, Any]], target_pem: tuple[Path, Path], output: Path
+) -> None:
+    with RemoteAccess(RemoteAccessConfig(), output) as network:
+        before, folder = traces(network.ms), runtime_of(network.ms)
+        with gateway(network.sg, target_pem) as (_, target), own_client(network.ms) as client:
+            target.build(end("target", "ESP", ends["target"], **ENDS))
+            client.build(end("client", "ESP", ends["client"], **ENDS))
+            client.wait_for("up")
+            # Another agent leaves it alone.
+            with Backend(network.ms, {"client": {"folder": str(folder)}}, "other"):
+                assert client.state() == ("up", None)
+            # The agent is stopped, so that it does nothing while it is the last.
+            client.process.signal(signal.SIGSTOP)
+            (pid,) = processes(network.ms, "tunnel-end")
+            os.kill(pid, signal.SIGKILL)
+            client.process.signal(signal.SIGKILL)
+            client.process.wait(5)
+            wait_untouched(network.ms, before)
+            deadline = time.monotonic() + 20
+            while [pid for word in PROCESSES for pid in processes(network.ms, word)]:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert [path.name for path in folder.iterdir()] == [NAME]
+            with Backend(network.ms, {"client": {"folder": str(folder)}}, "other"):
+                assert list(folder.iterdir()) == []
+            target.destroy()
+
+
 def test_a_certificate_of_another_tunnel_opens_none(
     authority: CaravanAuthority,
     ends: Mapping[str, Mapping[str, Any]],
@@ -315,6 +373,14 @@ def test_a_killed_agent_leaves_nothing_in_charon(
             with Backend(network.ms, {"strongswan": {"socket": str(running.socket)}}) as client:
                 client.build(end("client", "ESP", credential, **ENDS))
                 if credential is not None:
+                    client.wait_for("up")
+                    # Its helper alone: the agent notices, and unloads the tunnel.
+                    (pid,) = processes(network.ms, "tunnel-end")
+                    os.kill(pid, signal.SIGKILL)
+                    client.wait_for("down")
+                    client.destroy()
+                    assert NAME not in running.swanctl("--list-conns").stdout
+                    client.build(end("client", "ESP", credential, **ENDS))
                     client.wait_for("up")
                 client.process.signal(signal.SIGKILL)
                 client.process.wait(5)

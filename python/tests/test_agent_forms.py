@@ -21,6 +21,7 @@ from caravan.testbed.agents import (
     NET_ADDRESS,
     Agent,
     AgentFiles,
+    Event,
     agent,
     issue,
     read_events,
@@ -240,33 +241,53 @@ def test_a_full_disk_at_host_spends_no_key(texts: Bed) -> None:
         assert texts.state(key) == "used"
 
 
-def test_a_full_disk_at_target_s_log_ends_its_tunnels_and_its_agent(plain: Bed) -> None:
+def test_a_full_disk_at_target_s_log_lets_nobody_in_and_ends_no_tunnel(plain: Bed) -> None:
     with small_disk(plain, "target") as folder:
-        plain.restart(AgentFiles(target_log=f"{folder}/target.log"))
+        log = folder / "target.log"
+        plain.restart(AgentFiles(target_log=str(log)))
         first = plain.client(plain.next_key())
-        first.wait_for("up")
-        assert plain.fetch() == plain.digest
+        key = first.wait_for("up").fields["key"]
+        plain.wait_for_target("up", key)
         fill(plain, "target", folder)
-        # There is still room in the last page of the log. Others come in beside the first.
-        while plain.target.process.is_running():
-            client = plain.client(plain.next_key(), "--socks=127.0.0.1:0")
+        # There is room for a few more, whose lines the disk has promised to take.
+        while True:
+            number = plain.next_key()
+            client = plain.client(number, "--socks=127.0.0.1:0")
             with contextlib.suppress(TimedOut, CommandFailed):
                 client.process.wait_for(lambda: "up" in client.steps(), "up", 10)  # noqa: B023
+            if "up" not in client.steps():
+                break
             client.stop()
-        done = plain.target.process.wait(5)
-        assert done.code == 1 and "cannot write the log" in done.stderr
-        assert first.wait_for("ended", 30).fields["why"] == "closed-by-peer"
-        first.process.wait(20)
-        keeper = plain.keeper.process
-        plain.network.target.run(["rm", f"{folder}/filling"])
-        plain.target = plain.start("target")
+        done = client.process.wait(60)
+        assert done.code == 1 and "a log cannot be written" in done.stderr
+        said = plain.target.process.stderr()
+        assert "there is no room for the log" in said and "no new tunnel begins" in said
+        # A Host without an offer hears none, and spends no key.
+        plain.keeper.stop()
+        plain.keeper = plain.start("host")
+        number = plain.next_key()
+        done = plain.client(number, "--socks=127.0.0.1:0").process.wait(60)
+        assert done.code == 1 and "the key is not spent" in done.stderr
+        # The first is still up. Its end is told, now or later.
+        assert plain.target.process.is_running() and first.process.is_running()
+        assert plain.fetch() == plain.digest
+        first.stop()
+        plain.wait_for_target("ended", key)
         plain.wait_idle("a full disk")
-        assert keeper.is_running()
-        audited = agent(plain.network.target, "audit", f"{folder}/target.log").check()
-        assert audited.stdout
-        with plain.client(plain.next_key()) as client:
-            client.wait_for("up")
+        plain.network.target.run(["rm", f"{folder}/filling"])
+        with plain.client(number) as client:
+            last = client.wait_for("up").fields["key"]
             assert plain.fetch() == plain.digest
+        plain.wait_for_target("ended", last)
+        audited = agent(plain.network.target, "audit", str(log)).check()
+        assert audited.stdout
+        steps = [(event.step, event.fields.get("key")) for event in log_events(plain, log)]
+        assert ("ended", key) in steps and ("ended", last) in steps
+
+
+def log_events(bed: Bed, path: Path) -> list[Event]:
+    """The events of a log that only Target's machine sees."""
+    return read_events(bed.network.target.run(["cat", str(path)]).stdout)
 
 
 def test_libreswan_at_target_negotiates_as_far_as_the_kernel_goes(output: Path) -> None:

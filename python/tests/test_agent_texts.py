@@ -8,11 +8,14 @@ table.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import ssl
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tree_sitter
@@ -39,7 +42,7 @@ CELLS = [(side, option) for side in SIDES for option in OPTIONS]
 
 
 @pytest.fixture(scope="module")
-def signed(authority: CaravanAuthority) -> Mapping[str, Mapping[str, object]]:
+def signed(authority: CaravanAuthority) -> Mapping[str, Mapping[str, Any]]:
     """Credentials of both sides, by certificates."""
     client, target = issued(authority, CLIENT_NAME), issued(authority, TARGET_NAME)
     return {
@@ -211,23 +214,140 @@ RACOON2 = {
 }  # fmt: skip
 
 
-def check_blocks(
-    found: list[Directive], grammar: Mapping[str, set[str]], top: set[str]
-) -> set[str]:
-    """Every directive is known where it stands. Returns the kinds of blocks."""
-    kinds = set()
-    for entry in found:
-        name = entry.words[0]
-        assert name in top, entry
-        if entry.inside is not None and name in grammar:
-            kinds.add(name)
-            kinds |= check_blocks(entry.inside, grammar, grammar[name])
-    return kinds
+QUOTED = r'"[^"\n]+"'
+OWN = rf"{NAME}\w*"
+RACOON_CIPHER = r"(?:des|3des|rijndael (?:128|192|256))"
+RACOON_ID = rf'(?:address {ADDRESS}|fqdn "[\w.-]+"|user_fqdn "[\w.+-]+@[\w.-]+")'
+RACOON_VALUES = {
+    "path": rf"(?:pidfile|pre_shared_key) {QUOTED}",
+    "remote": rf"(?:{ADDRESS}|anonymous)",
+    "proposal": "",
+    "sainfo": "anonymous",
+    "exchange_mode": "main|aggressive",
+    "my_identifier": RACOON_ID,
+    "peers_identifier": RACOON_ID,
+    "verify_identifier": "on",
+    "certificate_type": rf"x509 {QUOTED} {QUOTED}",
+    "peers_certfile": QUOTED,
+    "passive": "on",
+    "generate_policy": "on",
+    "lifetime": r"time \d+ sec",
+    "encryption_algorithm": rf"{RACOON_CIPHER}(?: , {RACOON_CIPHER})*",
+    "hash_algorithm": "md5|sha1",
+    "authentication_method": "pre_shared_key|rsasig",
+    "dh_group": "[125]",
+    "pfs_group": "[125]",
+    "authentication_algorithm": "hmac_(?:md5|sha1)(?: , hmac_(?:md5|sha1))*",
+    "compression_algorithm": "deflate",
+}
+RACOON2_ID = rf'(?:ipaddr "{ADDRESS}"|fqdn "[\w.-]+"|email "[\w.+-]+@[\w.-]+")'
+RACOON2_HASH = "(?:md5|sha1|sha2_256|sha2_384|sha2_512)"
+RACOON2_ADDRESS = rf'"(?:IP_RW|IP_ANY|{RANGE})"'
+RACOON2_VALUES = {
+    **dict.fromkeys(("remote", "selector", "policy", "ipsec", "sa"), OWN),
+    **dict.fromkeys(("selector_index", "policy_index", "remote_index", "sa_index"), OWN),
+    "ikev1": "",
+    "passive": "on",
+    "my_id": RACOON2_ID,
+    "peers_id": RACOON2_ID,
+    **dict.fromkeys(("peers_ipaddr", "my_sa_ipaddr", "peers_sa_ipaddr"), RACOON2_ADDRESS),
+    **dict.fromkeys(("src", "dst"), RACOON2_ADDRESS),
+    "exchange_mode": "main|aggressive",
+    "my_public_key": rf"x509pem {QUOTED} {QUOTED}",
+    "peers_public_key": rf"x509pem {QUOTED}",
+    "pre_shared_key": QUOTED,
+    **dict.fromkeys(("kmp_sa_lifetime_time", "ipsec_sa_lifetime_time"), r"\d+ sec"),
+    "direction": "inbound|outbound",
+    "upper_layer_protocol": '"any"',
+    "action": "auto_ipsec|none",
+    "ipsec_mode": "tunnel",
+    "ipsec_level": "require",
+    "sa_protocol": "esp|ah",
+}
+RACOON2_LISTS = {
+    "acceptable_kmp": "ikev1",
+    "kmp_auth_method": "rsasig|psk",
+    "kmp_enc_alg": "(?:des|3des|aes128|aes192|aes256)_cbc",
+    "kmp_hash_alg": RACOON2_HASH,
+    "kmp_dh_group": r"modp(?:768|1024|1536|2048|3072|4096)",
+    "ipsec_index": OWN,
+    "sa_index": OWN,
+    "esp_enc_alg": "(?:des|3des|aes128|aes192|aes256)_cbc|null",
+    "esp_auth_alg": f"hmac_{RACOON2_HASH}",
+    "ah_auth_alg": f"hmac_{RACOON2_HASH}",
+}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Directives of each block, what may follow them, and what their lists in braces may have."""
+
+    blocks: Mapping[str, set[str]]
+    values: Mapping[str, str]
+    lists: Mapping[str, str]
+
+    def check(self, found: list[Directive], top: set[str]) -> set[str]:
+        """Every directive is known where it stands, with its values. Returns the kinds of
+        blocks."""
+        kinds = set()
+        for entry in found:
+            name, value = entry.words[0], " ".join(entry.words[1:])
+            assert name in top, entry
+            if entry.inside is None or name in self.blocks:
+                assert re.fullmatch(self.values[name], value), entry
+            if entry.inside is None:
+                continue
+            if name in self.blocks:
+                kinds.add(name)
+                kinds |= self.check(entry.inside, self.blocks[name])
+                continue
+            assert value == "" and entry.inside, entry
+            for one in entry.inside:
+                assert one.inside is None, entry
+                assert re.fullmatch(self.lists[name], " ".join(one.words)), entry
+        return kinds
+
+
+RACOON_GRAMMAR = Grammar(RACOON, RACOON_VALUES, {})
+RACOON2_GRAMMAR = Grammar(RACOON2, RACOON2_VALUES, RACOON2_LISTS)
+TOP2 = {"remote", "selector", "policy", "ipsec", "sa"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "remote anonymous { exchange_mode base; }",
+        "remote nobody { passive on; }",
+        "remote anonymous { lifetime time 5 parsecs; }",
+        "remote anonymous { proposal { dh_group 14; } }",
+        "remote anonymous { proposal { encryption_algorithm aes; } }",
+        "sainfo anonymous { authentication_algorithm hmac_md5, null; }",
+        "remote anonymous { my_identifier fqdn a b; }",
+    ],
+)
+def test_a_wrong_value_for_racoon_is_refused(wrong: str) -> None:
+    with pytest.raises(AssertionError):
+        RACOON_GRAMMAR.check(tree(wrong), {"path", "remote", "sainfo"})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"remote {NAME} {{ ikev1 {{ kmp_enc_alg {{ rot13; }}; }}; }};",
+        f"remote {NAME} {{ ikev1 {{ kmp_enc_alg {{ }}; }}; }};",
+        f"policy {NAME} {{ action encrypt; }};",
+        f"sa {NAME} {{ esp_enc_alg aes128_cbc; }};",
+        f'selector {NAME} {{ src "anywhere"; }};',
+    ],
+)
+def test_a_wrong_value_for_racoon2_is_refused(wrong: str) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        RACOON2_GRAMMAR.check(tree(wrong), TOP2)
 
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_racoon_gets_a_file_of_its_grammar_and_policies(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for credential in (signed[side], None):
         made = texts("racoon", end(side, option, credential, proposals=OLD))
@@ -237,21 +357,20 @@ def test_racoon_gets_a_file_of_its_grammar_and_policies(
         if option == "Native":
             continue
         found = tree(made.file(".conf"))
-        kinds = check_blocks(found, RACOON, {"path", "remote", "sainfo"})
+        kinds = RACOON_GRAMMAR.check(found, {"path", "remote", "sainfo"})
         assert kinds == {"remote", "proposal", "sainfo"}
 
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_racoon2_gets_a_file_of_its_grammar_whose_names_all_lead_somewhere(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for credential in (signed[side], None):
         made = texts("racoon2", end(side, option, credential))
         text = made.file(".conf")
         found = tree(text)
-        top = {"remote", "selector", "policy", "ipsec", "sa"}
-        kinds = check_blocks(found, RACOON2, top)
-        wanted = top | {"ikev1"} if option != "Native" else {"selector", "policy"}
+        kinds = RACOON2_GRAMMAR.check(found, TOP2)
+        wanted = TOP2 | {"ikev1"} if option != "Native" else {"selector", "policy"}
         assert kinds == wanted
         named = set(re.findall(rf"\b({NAME}\w*)\b", re.sub(r'"[^"]*"', "", text)))
         declared = {entry.words[1] for entry in found}
@@ -281,15 +400,28 @@ def test_ike_lives_as_long_as_the_tunnel_where_nobody_else_ends_it(kind: str) ->
 
 # FreeS/WAN 2 (ipsec.conf(5)), whose form Libreswan has kept.
 
+FREESWAN_ID = rf"(?:{ADDRESS}|@[\w.-]+|[\w.+-]+@[\w.-]+)"
 FREESWAN = {
-    "left", "right", "auto", "type", "keyexchange", "auth", "leftid", "rightid", "authby",
-    "leftcert", "rightcert", "pfs", "leftsubnet", "rightsubnet",
-}  # fmt: skip
+    "left": rf"{ADDRESS}|%defaultroute",
+    "right": rf"{ADDRESS}|%any",
+    "auto": "ignore",
+    "type": "tunnel|passthrough",
+    "keyexchange": "ike",
+    "auth": "ah|esp",
+    "leftid": FREESWAN_ID,
+    "rightid": FREESWAN_ID,
+    "authby": "secret|rsasig",
+    "leftcert": r"/[\w./-]+",
+    "rightcert": r"/[\w./-]+",
+    "pfs": "yes|no",
+    "leftsubnet": RANGE,
+    "rightsubnet": RANGE,
+}
 
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_freeswan_gets_connections_of_its_grammar(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]]
 ) -> None:
     if option == "AH":
         with pytest.raises(ValueError, match="AH only around ESP"):
@@ -305,7 +437,7 @@ def test_freeswan_gets_connections_of_its_grammar(
                 names.append(line.split()[1])
             else:
                 found = re.fullmatch(r"\t(\w+)=(\S+)", line)
-                assert found and found[1] in FREESWAN, line
+                assert found and re.fullmatch(FREESWAN[found[1]], found[2]), line
         assert names == [NAME, f"{NAME}-1"]
         loaded = [words[-1] for words in made.construct if "--add" in words]
         deleted = [words[-1] for words in made.destroy if "--delete" in words]
@@ -325,7 +457,7 @@ MAIN = r"(?:DES|3DES)-(?:MD5|SHA)-[12]"
 @pytest.mark.parametrize("program", ["ipseccmd", "ipsecpol"])
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_dynamic_rules_of_windows_2000_are_of_their_grammar(
-    program: str, side: str, option: str, signed: Mapping[str, Mapping[str, object]]
+    program: str, side: str, option: str, signed: Mapping[str, Mapping[str, Any]]
 ) -> None:
     rule = rf"{program} -f {FILTER} -n {METHOD}(?: {METHOD})* -t {ADDRESS} -a {PROOF} -1s {MAIN}"
     for credential in (signed[side], None):
@@ -349,7 +481,10 @@ CMDLETS: dict[str, set[str]] = {
     "New-NetIPsecMainModeCryptoSet": SET,
     "New-NetIPsecQuickModeCryptoProposal": {"Encapsulation", "Encryption", "ESPHash", "AHHash"},
     "New-NetIPsecQuickModeCryptoSet": SET | {"PerfectForwardSecrecyGroup"},
-    "New-NetIPsecAuthProposal": {"Machine", "Cert", "PreSharedKey", "Authority", "AuthorityType"},
+    "New-NetIPsecAuthProposal": {
+        "Machine", "Cert", "PreSharedKey", "Authority", "AuthorityType", "ValidationCriteria",
+        "Thumbprint",
+    },
     "New-NetIPsecPhase1AuthSet": SET,
     "New-NetIPsecMainModeRule": {
         "PolicyStore", "Name", "DisplayName", "RemoteAddress", "MainModeCryptoSet",
@@ -425,7 +560,7 @@ def check_powershell(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]]
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]]
 ) -> None:
     for credential in (signed[side], None):
         made = texts("windows", end(side, option, credential))
@@ -434,6 +569,13 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
             if name.startswith("New-NetIPsec") and "Proposal" not in name:
                 assert name.replace("New-", "Remove-") in down, name
         assert "New-NetIPsecRule" in up
+        if credential is not None and option != "Native":
+            # Of all that the authority has certified, the other end's alone.
+            peer = Path(str(signed[side]["certificates"]["peer"])).read_text()
+            pem = peer[peer.index("-----BEGIN") :]
+            digest = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pem), usedforsecurity=False)
+            pinned = f"-ValidationCriteria -Thumbprint {digest.hexdigest().upper()}"
+            assert pinned in made.file(".up.ps1")
     with pytest.raises(AssertionError):
         check_powershell("New-NetIPsecRule -Nonsense 1")
     with pytest.raises(AssertionError):
@@ -445,7 +587,7 @@ def test_powershell_parses_and_knows_each_cmdlet_and_parameter(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_caravan_reads_what_is_written_for_it(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]], tmp_path: Path
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]], tmp_path: Path
 ) -> None:
     for credential in (signed[side], None):
         made = texts("caravan", end(side, option, credential), tmp_path)
@@ -462,7 +604,7 @@ def test_caravan_reads_what_is_written_for_it(
 
 @pytest.mark.parametrize(("side", "option"), CELLS)
 def test_libreswan_reads_the_connections_that_are_written_for_it(
-    side: str, option: str, signed: Mapping[str, Mapping[str, object]], tmp_path: Path
+    side: str, option: str, signed: Mapping[str, Mapping[str, Any]], tmp_path: Path
 ) -> None:
     if option == "AH+ESP":
         with pytest.raises(ValueError, match="not both"):

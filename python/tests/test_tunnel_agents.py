@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import sqlite3
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from agent_bed import (
     Surroundings,
     surroundings,
 )
+from agent_ends import processes
 from doc_pages import DOCS, blocks
 
 from caravan.testbed.agents import (
@@ -143,6 +145,37 @@ def test_objectives_choose_the_option_and_packets_pass_by_it(
     assert seen - {IPPROTO_UDP} == protocols
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_what_the_machine_lacks_is_told_before_the_key_is_spent(bed: Bed) -> None:
+    host, number = bed.network.client, bed.next_key()
+
+    def refused(*options: str, user: Sequence[str] = ()) -> str:
+        words = bed.client_words(number, *options)
+        one = Agent(host, "client", *words, user=user)
+        done = one.process.wait(30)
+        assert done.code == 1 and "the key is not spent" in done.stderr, done.stderr
+        assert one.steps() == []
+        return done.stderr
+
+    host.run(["ip", "link", "add", "caravan-agent", "type", "dummy"])
+    assert "cannot make the TUN device" in refused()
+    host.run(["ip", "link", "delete", "caravan-agent"])
+    argv = [sys.executable, "-m", "http.server", "1080", "--bind", "127.0.0.1"]
+    server = host.popen(argv, name="other")
+    server.wait_for(lambda: ":1080" in host.run(["ss", "-ltn"]).stdout, "a port", 20)
+    assert "cannot listen on 127.0.0.1:1080" in refused("--socks")
+    server.stop()
+    assert "not on loopback" in refused("--socks=10.0.0.2:1080")
+    with bed.client(number) as client:
+        client.wait_for("up")
+        # A second one with root finds the ports taken.
+        number = bed.next_key()
+        assert "UDP ports" in refused()
+    with bed.client(number) as client:
+        client.wait_for("up")
+
+
 # States of a key that a request has taken.
 SPENT = {"taken", "used", "failed"}
 
@@ -187,17 +220,25 @@ def test_a_killed_agent_leaves_no_half_built_tunnel(bed: Bed) -> None:
 @pytest.mark.root
 def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
     machine = bed.network.client
-    before, processes = surroundings(machine), set(machine.pids())
+    before, earlier = surroundings(machine), set(machine.pids())
 
     def is_as_before() -> bool:
         """Also nobody is left who could still change something."""
-        return set(machine.pids()) <= processes and surroundings(machine) == before
+        return set(machine.pids()) <= earlier and surroundings(machine) == before
 
     for step in CLIENT:
         client = bed.client(bed.next_key(), "--lifetime", "1m")
         client.wait_for(step)
         client.kill()
         bed.target.process.wait_for(is_as_before, step, 40)
+    # The process that would end the tunnel: the agent notices, and does it.
+    client = bed.client(bed.next_key(), "--lifetime", "1m")
+    client.wait_for("up")
+    (pid,) = processes(machine, "tunnel-end")
+    os.kill(pid, signal.SIGKILL)
+    client.wait_for("ended", 30)
+    assert client.process.wait(40).code == 0
+    bed.target.process.wait_for(is_as_before, "the helper", 40)
 
 
 def hang_up(bed: Bed) -> None:

@@ -2,10 +2,13 @@
 //! DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and one of two AEADs, by aws-lc.
 //!
 //! Left out: the modes that authenticate the sender (whoever needs that signs), further messages of
-//! a context, and exported secrets.
+//! a context, and exported secrets. [`SecretKey::agree`] is no part of HPKE: it is what two
+//! long-term keys share, for a key of another use.
 
 use zeroize::Zeroizing;
 
+use crate::dh::SharedSecret;
+use crate::dh::x25519::Scalar;
 use crate::rand::Stream;
 use crate::sys::hpke::{self as sys, HpkeKey};
 
@@ -19,7 +22,10 @@ pub const PUBLIC_LEN: usize = sys::PUBLIC_LEN;
 pub const TAG_LEN: usize = sys::TAG_LEN;
 
 /// A recipient's key pair. Its secret is wiped on drop.
-pub struct SecretKey(HpkeKey);
+pub struct SecretKey {
+    key: HpkeKey,
+    scalar: Scalar,
+}
 
 /// A recipient's public value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,12 +60,21 @@ impl SecretKey {
 
     /// The pair of a secret that was generated before.
     pub fn of(octets: &[u8; SECRET_LEN]) -> Self {
-        Self(HpkeKey::new(octets))
+        Self {
+            key: HpkeKey::new(octets),
+            scalar: Scalar::new(octets),
+        }
+    }
+
+    /// What this pair shares with the owner of a public value (RFC 7748 §6.1), the same for ever.
+    /// It must go through a key derivation with a use of its own, as HPKE's contexts do.
+    pub fn agree(&self, peer: PublicKey) -> Result<SharedSecret, LowOrder> {
+        self.scalar.agree(&peer.0).ok_or(LowOrder)
     }
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        PublicKey(self.0.public())
+        PublicKey(self.key.public())
     }
 
     /// Opens a message that was sealed with the same `info` and `aad` (RFC 9180 §6.1).
@@ -71,7 +86,7 @@ impl SecretKey {
         aad: &[u8],
     ) -> Result<Zeroizing<Vec<u8>>, NotForUs> {
         let opened = self
-            .0
+            .key
             .open(aead, &sealed.encapsulated, info, aad, &sealed.ciphertext);
         opened.map(Zeroizing::new).ok_or(NotForUs)
     }

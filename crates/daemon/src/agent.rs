@@ -14,6 +14,7 @@ mod client;
 mod clock;
 mod drops;
 mod ends;
+mod evidence;
 mod host;
 pub mod hygiene;
 mod issue;
@@ -97,6 +98,11 @@ pub enum Command {
         caravan tunnel-agent member -c target.toml add alice@home --network 10.10.0.0/24\n  \
         caravan tunnel-agent member -c target.toml list")]
     Member(administer::MemberArgs),
+    /// Show what a user has signed for a tunnel, from Target's database and log, and check it
+    #[command(after_help = "Example:\n  \
+        caravan tunnel-agent evidence -c target.toml 0123456789abcdef0123456789abcdef\n\n\
+        The log names tunnels: grep 'step=up' target.log")]
+    Evidence(evidence::EvidenceArgs),
     /// Verify the chain of a log, and say the first bad line
     #[command(after_help = "Examples:\n  \
         caravan tunnel-agent audit host.log\n  \
@@ -155,6 +161,10 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Member(args) => {
             let (config, folder) = target_of(&args.config)?;
             return wait(administer::member(&args, &config, &folder));
+        }
+        Command::Evidence(args) => {
+            let (config, folder) = target_of(&args.config)?;
+            return wait(evidence::run(&args, &config, &folder));
         }
         Command::Audit(args) => return audit::run(&args),
         Command::Write(args) => return write::run(&args),

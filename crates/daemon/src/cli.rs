@@ -169,6 +169,9 @@ enum Command {
         /// This is the process in the background
         #[arg(long, hide = true)]
         background: bool,
+        /// A process attends this one: it is taken down when standard input ends
+        #[arg(long, hide = true, conflicts_with = "detach")]
+        attended: bool,
     },
     /// Take a connection down, or a part in Mobile IPv4; its traffic takes ordinary routes again
     #[command(after_help = "Examples:\n  \
@@ -382,13 +385,15 @@ impl Cli {
                 detach,
                 timeout,
                 background,
+                attended,
             } => {
                 if detach && !background {
                     return commands::detach(&args.config, &runtime_dir, &folders.1);
                 }
                 let timeout = Duration::from_secs(timeout.into());
                 let ready = (Ready::new(background)?, timeout);
-                let options = args.options(Role::Station, &global, ready)?;
+                let mut options = args.options(Role::Station, &global, ready)?;
+                options.is_attended = attended;
                 run_client(options, background, run)?;
                 String::new()
             }
@@ -483,6 +488,7 @@ impl RunArgs {
             runtime_dir: global.runtime_dir.clone(),
             state_dir: global.state_dir.clone(),
             capture: self.capture,
+            is_attended: false,
             user: self.user,
             ready,
             timeout,

@@ -60,6 +60,9 @@ pub struct RunOptions {
     pub state_dir: PathBuf,
     /// File to record packets and keys.
     pub capture: Option<PathBuf>,
+    /// Whether it is taken down, as by `down`, when its standard input ends: a process that attends
+    /// it has started it.
+    pub is_attended: bool,
     /// User to change to; it takes precedence over the configuration.
     pub user: Option<String>,
     /// Command line of the steward.

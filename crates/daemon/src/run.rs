@@ -25,7 +25,7 @@ mod sessions;
 mod setup;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -49,7 +49,7 @@ use crate::options::RunOptions;
 use crate::peer_file::PeerFile;
 use crate::planes::{Clock, News, Planes};
 use crate::routes::watch;
-use crate::service::{self, Signalled, Signals};
+use crate::service::{self, Attendant, Signalled, Signals};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
 use begin::Confined;
@@ -82,8 +82,9 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     let is_told = options.ready.is_awaited();
     let ended = runtime.block_on(async {
         let mut hang_up = service::hang_ups()?;
+        let attendant = Attendant::open(options.is_attended)?;
         let mut process = Process::open(options, &mut hang_up).await?;
-        let ended = process.serve(Signals::new(hang_up)?).await;
+        let ended = process.serve(Signals::new(hang_up)?, attendant).await;
         let closed = process.close().await;
         if let (Err(_), Err(error)) = (&ended, &closed) {
             warn!("{error:#}");
@@ -139,6 +140,8 @@ struct Process {
     entropy: Entropy,
     /// At a gateway, the addresses of its peers.
     peers: PeerFile,
+    /// Who has connected last, by connection.
+    came: BTreeMap<String, SocketAddr>,
     /// The limit on log lines that strangers cause.
     quota: Quota,
     /// Messages that the kernel refused to send.
@@ -149,7 +152,11 @@ struct Process {
 }
 
 impl Process {
-    async fn serve(&mut self, mut signals: Signals) -> anyhow::Result<()> {
+    async fn serve(
+        &mut self,
+        mut signals: Signals,
+        mut attendant: Attendant,
+    ) -> anyhow::Result<()> {
         let mut changes = watch::changes()?;
         self.tell_calendar().await?;
         self.begin().await?;
@@ -186,6 +193,11 @@ impl Process {
                     }
                     Signalled::Reload => self.reload(None),
                 },
+                () = attendant.ended() => {
+                    for name in self.loaded.names() {
+                        self.take_down(name).await?;
+                    }
+                }
                 () = tokio::time::sleep_until(wake) => {
                     if tokio::time::Instant::now() >= self.calendar_at {
                         self.tell_calendar().await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use nix::sys::signal::kill;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, dup2_stdout, setsid};
-use tokio::io::AsyncBufReadExt;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -297,6 +297,30 @@ pub struct Signals {
     hang_up: Signal,
 }
 
+/// The process that has started this one and attends it: its end is that of our standard input.
+pub struct Attendant(Option<Receiver>);
+
+impl Attendant {
+    /// Without one, nobody's end is waited for. Must run within a tokio runtime.
+    pub fn open(is_attended: bool) -> io::Result<Self> {
+        if !is_attended {
+            return Ok(Self(None));
+        }
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        Receiver::from_owned_fd(input).map(|input| Self(Some(input)))
+    }
+
+    /// Waits until it has ended, however that was. Says so once.
+    pub async fn ended(&mut self) {
+        let Some(input) = &mut self.0 else {
+            return std::future::pending().await;
+        };
+        let mut octets = [0; 16];
+        while matches!(input.read(&mut octets).await, Ok(1..)) {}
+        self.0 = None;
+    }
+}
+
 /// From here on, SIGHUP does not end the process. Must run within a tokio runtime.
 pub fn hang_ups() -> io::Result<Signal> {
     signal(SignalKind::hangup())
@@ -342,6 +366,22 @@ mod tests {
         }
         assert!(ServiceState::Reloading.text().contains("\nMONOTONIC_USEC="));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_attendant_is_heard_once() {
+        let (theirs, ours) = io::pipe().unwrap();
+        let input = Receiver::from_owned_fd(theirs.into()).unwrap();
+        let mut attendant = Attendant(Some(input));
+        let soon = std::time::Duration::from_millis(20);
+        let mut waits = Box::pin(attendant.ended());
+        assert!(tokio::time::timeout(soon, &mut waits).await.is_err());
+        drop(ours);
+        waits.await;
+        let again = tokio::time::timeout(soon, attendant.ended()).await;
+        assert!(again.is_err());
+        let mut nobody = Attendant::open(false).unwrap();
+        assert!(tokio::time::timeout(soon, nobody.ended()).await.is_err());
     }
 
     #[test]

@@ -118,6 +118,9 @@ pub struct ConnectionStatus {
     /// For a client whose gateway has several addresses: those that are not used, and why.
     #[serde(default)]
     pub passed_over: Vec<String>,
+    /// The peer that has connected last, also if it is gone.
+    #[serde(default)]
+    pub last_peer: Option<SocketAddr>,
     /// Phase 1 SAs, established or in progress.
     pub sessions: Vec<SessionStatus>,
 }

@@ -12,6 +12,7 @@
 //! `docs/design/agents.md` says who can do what.
 
 pub mod audit;
+pub mod bond;
 pub mod chain;
 pub mod client;
 pub mod description;
@@ -74,6 +75,15 @@ impl Clock {
     /// Seconds since 1970, as messages have them.
     fn seconds(self, now: Instant) -> u64 {
         u64::try_from(self.at(now).0).unwrap_or(0)
+    }
+
+    /// Milliseconds since 1970.
+    fn milliseconds(self, now: Instant) -> u64 {
+        let told = u64::try_from(self.calendar.0)
+            .unwrap_or(0)
+            .saturating_mul(1_000);
+        let passed = now.since(self.told).as_millis();
+        told.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
     /// Whether a time of a message is near enough.

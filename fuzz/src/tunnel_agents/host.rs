@@ -155,6 +155,7 @@ impl Stage {
             nonce: inquiry.nonce,
             options: 15 ^ script.octet(),
             lifetime: script.octet().into(),
+            room: 4,
         };
         self.target_says(Kind::Offer, &body.to_vec(), script);
     }
@@ -176,10 +177,8 @@ impl Stage {
     }
 
     fn target_says(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
-        let keys = target_keys();
-        let label = keys.identity().name().0;
-        let to = host_keys().identity().sealing;
-        let message = sealed(kind, label, to, body, &keys.signing, &mut self.random);
+        let keys = (&target_keys(), &host_keys());
+        let message = proven(kind, keys, body, self.now, &mut self.random);
         let message = script.damage(message);
         self.host.handle(address(TARGET), &message, self.now);
     }

@@ -38,10 +38,12 @@ impl Default for Stage {
             identity,
             addresses: vec![address(HOST).ip()],
             accepts_legacy: true,
+            tunnels: 8,
         };
         let config = Config {
             keys: target_keys(),
             hosts: [(identity.name(), entry)].into(),
+            tunnels: 16,
             options: Options::ALL,
             addresses: vec![IpAddr::from([203, 0, 113, 1])],
             proposals: vec!["aes128gcm16".into()],
@@ -150,10 +152,8 @@ impl Stage {
     }
 
     fn host_says(&mut self, kind: Kind, body: &[u8], script: &mut Script<'_>) {
-        let keys = host_keys();
-        let label = keys.identity().name().0;
-        let to = target_keys().identity().sealing;
-        let message = sealed(kind, label, to, body, &keys.signing, &mut self.random);
+        let keys = (&host_keys(), &target_keys());
+        let message = proven(kind, keys, body, self.now, &mut self.random);
         let message = script.damage(message);
         self.heard.push(message.clone());
         self.target.handle(address(HOST), &message, self.now);

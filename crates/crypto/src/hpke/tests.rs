@@ -96,3 +96,19 @@ fn a_value_of_low_order_is_refused() {
     let sealed = PublicKey([0; 32]).seal(Aead::Aes128Gcm, b"", b"", b"", &mut random);
     assert_eq!(sealed, Err(LowOrder));
 }
+
+/// RFC 7748 §6.1.
+#[test]
+fn two_pairs_share_one_value_and_none_shares_any_with_a_point_of_low_order() {
+    let [alice, bob] = [
+        "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
+        "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
+    ]
+    .map(|digits| SecretKey::of(&hex(digits).try_into().unwrap()));
+    let shared = hex("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742");
+    for (one, other) in [(&alice, &bob), (&bob, &alice)] {
+        let agreed = one.agree(other.public()).unwrap();
+        assert_eq!(agreed.as_ref(), shared);
+    }
+    assert!(alice.agree(PublicKey([0; 32])).is_err());
+}

@@ -158,7 +158,7 @@ pub(super) fn network(text: &str) -> Result<Network, String> {
     read().ok_or_else(|| format!("{text:?} is no network, such as 10.10.0.0/24"))
 }
 
-async fn open(database: &str, folder: &Path) -> anyhow::Result<Store> {
+pub(super) async fn open(database: &str, folder: &Path) -> anyhow::Result<Store> {
     let database = Database::parse(database, folder)?;
     Ok(Store::open(&database, StoreRole::Administrator).await?)
 }

@@ -9,6 +9,7 @@
 
 pub mod attendant;
 pub mod client;
+mod folder;
 pub mod foreign;
 pub mod gateway;
 pub mod libreswan;
@@ -123,6 +124,19 @@ impl Backend {
             Self::StrongSwan(it) => it.options(),
             Self::Libreswan(_) => engine::agent::writers::Kind::Libreswan.options(),
             Self::Files(it) => it.options(),
+        }
+    }
+
+    /// Tries what this machine must be able to do for Client's end. It is asked before Host is, so
+    /// what is wrong here spends no key.
+    pub fn try_out(&mut self) -> Result<(), BackendError> {
+        match self {
+            Self::Client(it) => it.try_out(),
+            Self::Rootless(it) => it.try_out(),
+            Self::Libreswan(it) => it.try_out(),
+            Self::Files(it) => it.try_out(),
+            // Opening it has asked charon already.
+            Self::StrongSwan(_) | Self::Gateway(_) => Ok(()),
         }
     }
 

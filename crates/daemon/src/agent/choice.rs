@@ -29,12 +29,22 @@ pub(super) enum End {
     Target,
 }
 
-/// Opens it. `runtime_dir` has the control sockets of this program.
+/// Opens it. `runtime_dir` has the control sockets of this program. Client's is tried out, while
+/// nobody has heard of the key.
 pub(super) async fn open(
     choice: BackEndChoice,
     end: End,
     runtime_dir: PathBuf,
 ) -> anyhow::Result<Backend> {
+    let mut opened = opened(choice, end, runtime_dir).await?;
+    if end == End::Client {
+        let tried = opened.try_out();
+        tried.context("this machine cannot make its end of a tunnel; the key is not spent")?;
+    }
+    Ok(opened)
+}
+
+async fn opened(choice: BackEndChoice, end: End, runtime_dir: PathBuf) -> anyhow::Result<Backend> {
     let folder = |usual: &str| {
         choice
             .folder

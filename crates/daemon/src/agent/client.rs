@@ -137,8 +137,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     let open = move || choice::open(chosen, End::Client, runtime_dir);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
-    let log = config.log_file.as_ref();
-    let log = log.map(|path| Log::open(path, Role::Client, calendar()));
+    let log = log_of(&config)?;
     let machine = client::Config {
         head,
         handle,
@@ -157,7 +156,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         key: Key(tunnel_key.to_der().to_vec()),
         is_legacy: config.is_legacy,
         signer,
-        log: log.transpose()?,
+        log,
         shown: Shown::default(),
         tunnel: None,
     };
@@ -182,6 +181,18 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         Outcome::Ended(_) => Ok(()),
         Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
         Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
+    }
+}
+
+/// The log, if the file names one. It must be well before anybody hears of the key.
+fn log_of(config: &ClientConfig) -> anyhow::Result<Option<Log>> {
+    let Some(path) = &config.log_file else {
+        return Ok(None);
+    };
+    let mut log = Log::open(path, Role::Client, calendar())?;
+    match log.is_ready() {
+        true => Ok(Some(log)),
+        false => bail!("there is no tunnel: the log cannot be written; the key is not spent"),
     }
 }
 
@@ -230,11 +241,16 @@ fn sentence(why: Why, verdict: Option<Verdict>) -> String {
             "Target cannot do this option: ask for other objectives; the key is not spent"
         }
         (_, Some(Verdict::TargetUnreachable)) => "Host does not reach Target; the key is not spent",
-        (_, Some(Verdict::StoreUnavailable)) => "a database does not answer",
+        (_, Some(Verdict::StoreUnavailable)) => {
+            "a database does not answer, or a log cannot be written"
+        }
         (_, Some(Verdict::NotBuilt)) => {
             "Target could not build its end, or has not answered any more; the key is spent"
         }
         (_, Some(Verdict::Busy)) => "too much is going on: try again later",
+        (_, Some(Verdict::NoRoom)) => {
+            "your Host has as many tunnels at Target as Target allows it: try again later"
+        }
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",
         (Why::OptionNotAtClient, _) => {

@@ -33,7 +33,7 @@ pub(super) async fn run(config: HostConfig, folder: &Path) -> anyhow::Result<()>
     let mut times = Times::start();
     let role = engine::agent::audit::Role::Host;
     let log = Log::open(&config.log_file, role, calendar())?;
-    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let database = Database::parse(&config.database, folder)?;
@@ -105,7 +105,7 @@ impl Serving {
         let mut octets = vec![0; MESSAGE_MAX + 1];
         let mut show = tokio::time::interval(SHOW_EVERY);
         loop {
-            self.drain(times).await?;
+            self.drain(times).await;
             let deadline = Some(self.host.deadline());
             tokio::select! {
                 signal = signals.next() => match signal {
@@ -113,7 +113,10 @@ impl Serving {
                     Signalled::Reload => self.stand(),
                 },
                 received = self.post.socket.recv_from(&mut octets) => match received {
-                    Ok((len, from)) => self.host.handle(from, &octets[..len], times.now()),
+                    Ok((len, from)) => {
+                        self.host.set_ready(self.post.is_ready());
+                        self.host.handle(from, &octets[..len], times.now());
+                    }
                     // An earlier message has met a closed port.
                     Err(fault) => warn!("cannot receive: {fault}"),
                 },
@@ -122,7 +125,11 @@ impl Serving {
                     self.host.answered(number, answer, times.now());
                 },
                 () = times.sleep(deadline) => self.host.handle_timeout(times.now()),
-                _ = show.tick() => self.post.show(self.host.drops()),
+                _ = show.tick() => {
+                    // What waits for the disk is written, if it can be.
+                    self.host.set_ready(self.post.is_ready());
+                    self.post.show(self.host.drops());
+                }
             }
             if let Some(clock) = times.was_set() {
                 self.host.set_clock(clock);
@@ -139,15 +146,16 @@ impl Serving {
     }
 
     /// Does what the machine wants.
-    async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
+    async fn drain(&mut self, times: &Times) {
         while let Some(output) = self.host.poll() {
-            let asked = self.post.put(output).await?;
-            if let Some((number, ask)) = asked
-                && self.store.try_send((number, ask)).is_err()
-            {
+            let Some((number, ask)) = self.post.put(output).await else {
+                continue;
+            };
+            // A key that is taken is told in the log.
+            let is_told = !matches!(ask, Ask::Take { .. }) || self.post.is_ready();
+            if !is_told || self.store.try_send((number, ask)).is_err() {
                 self.host.answered(number, Answer::Unavailable, times.now());
             }
         }
-        Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl Post {
     }
 
     /// Does what a machine wants. A question is left to the caller.
-    pub(super) async fn put<A>(&mut self, output: Output<A>) -> anyhow::Result<Option<(u64, A)>> {
+    pub(super) async fn put<A>(&mut self, output: Output<A>) -> Option<(u64, A)> {
         match output {
             Output::Send { to, payload } => {
                 // The other agents repeat what is lost.
@@ -62,10 +62,15 @@ impl Post {
                     tracing::debug!("cannot send to {to}: {fault}");
                 }
             }
-            Output::Ask(number, ask) => return Ok(Some((number, ask))),
-            Output::Audit(event) => self.log.write(&event)?,
+            Output::Ask(number, ask) => return Some((number, ask)),
+            Output::Audit(event) => self.log.write(&event),
         }
-        Ok(None)
+        None
+    }
+
+    /// Whether something may begin that the log tells.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.log.is_ready()
     }
 
     /// Shows what was dropped, if there is more of it.

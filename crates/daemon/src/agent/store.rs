@@ -230,6 +230,14 @@ impl Store {
         within(PATIENCE, work).await
     }
 
+    /// The key that was spent for a tunnel, and what its user has signed.
+    pub async fn spending(&mut self, tunnel: TunnelId) -> Result<Option<Spending>, StoreError> {
+        let work = self.within_transaction(Access::Reads, async |link| {
+            spent::of_tunnel(link, tunnel).await
+        });
+        within(ADMINISTRATOR_PATIENCE, work).await
+    }
+
     /// Tunnels of a former process of this Target.
     pub async fn former(&mut self) -> Result<Vec<Former>, StoreError> {
         let target = self.target()?;

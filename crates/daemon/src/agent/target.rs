@@ -15,7 +15,9 @@ use engine::agent::audit::Role;
 use engine::agent::description::{Description, Key, OwnEnd};
 use engine::agent::identity::{AgentName, Keys};
 use engine::agent::objectives::Options;
-use engine::agent::target::{self, Answer, Ask, Build, Came, Former, HostEntry, Target};
+use engine::agent::target::{
+    self, Answer, Ask, Build, Came, Former, HostEntry, TUNNELS_MAX, Target,
+};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -54,7 +56,7 @@ pub(super) async fn run(
     let fingerprint = keys.identity().fingerprint();
     let mut times = Times::start();
     let log = Log::open(&config.log_file, Role::Target, calendar())?;
-    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar())?;
+    let log = log.signed_by(key_file::load(&config.keys_file)?, calendar());
     let socket = UdpSocket::bind(config.listen).await;
     let socket = socket.with_context(|| format!("cannot listen on {}", config.listen))?;
     let guests = Guests::load(&config.authority)?;
@@ -67,6 +69,7 @@ pub(super) async fn run(
     let leases = config.keys_file.with_extension("leases");
     let pool = config.pool.as_ref();
     let pool = pool.map(|network| Pool::open(network, &leases, &tunnels));
+    let pool = pool.transpose()?;
     let chosen = config.back_end.clone();
     let is_files = chosen.kind == BackEndKind::Files;
     let open = move || choice::open(chosen, End::Target, runtime_dir);
@@ -77,7 +80,7 @@ pub(super) async fn run(
         let is_up = up.contains(&one.spending.tunnel);
         one.has_arrived = is_up && (one.has_arrived || !is_files);
     }
-    let machine = machine_of(&config, keys, ends.options, &own);
+    let machine = machine_of(&config, keys, ends.options, (&own, pool.as_ref()));
     let random = key_file::seed()?.stream("target", 0);
     let (clock, now) = (times.clock(), times.now());
     let mut serving = Serving {
@@ -90,7 +93,7 @@ pub(super) async fn run(
             answers,
         },
         own,
-        pool: pool.transpose()?,
+        pool,
         is_ending: false,
     };
     info!("Target {fingerprint} serves {}", config.listen);
@@ -109,10 +112,21 @@ pub(super) async fn run(
 }
 
 /// What the machine is and allows.
-fn machine_of(config: &TargetConfig, keys: Keys, options: Options, own: &OwnEnd) -> target::Config {
+fn machine_of(
+    config: &TargetConfig,
+    keys: Keys,
+    options: Options,
+    (own, pool): (&OwnEnd, Option<&Pool>),
+) -> target::Config {
+    let tunnels = pool.map_or(usize::MAX, Pool::count);
+    let share = share_of(tunnels, config.hosts.len());
+    let hosts = config.hosts.iter();
     target::Config {
         keys,
-        hosts: config.hosts.iter().map(host_entry).collect(),
+        hosts: hosts
+            .map(|(name, host)| host_entry(name, host, share))
+            .collect(),
+        tunnels,
         options,
         addresses: config.addresses.clone(),
         proposals: config.proposals.clone(),
@@ -138,9 +152,16 @@ async fn close(
     let _ = tokio::join!(closing, hear, also);
 }
 
-fn host_entry((name, known): (&String, &HostPeer)) -> (AgentName, HostEntry) {
+/// How many tunnels a Host may have of which the file does not say it: an equal part, so that none
+/// takes the addresses of the others.
+fn share_of(tunnels: usize, hosts: usize) -> usize {
+    (tunnels.min(TUNNELS_MAX) / hosts.max(1)).max(1)
+}
+
+fn host_entry(name: &str, known: &HostPeer, share: usize) -> (AgentName, HostEntry) {
     let entry = HostEntry {
-        name: name.clone(),
+        name: name.to_owned(),
+        tunnels: known.tunnels.map_or(share, usize::from),
         identity: known.identity,
         addresses: known.addresses.clone(),
         accepts_legacy: known.is_legacy,
@@ -288,7 +309,7 @@ impl Serving {
         let mut show = tokio::time::interval(SHOW_EVERY);
         let mut end = Box::pin(tokio::time::sleep(Duration::MAX));
         loop {
-            self.drain(times).await?;
+            self.drain(times).await;
             if self.is_ending && self.target.tunnels().next().is_none() {
                 return Ok(());
             }
@@ -308,7 +329,10 @@ impl Serving {
                 ),
                 received = self.post.socket.recv_from(&mut octets), if !self.is_ending => {
                     match received {
-                        Ok((len, from)) => self.target.handle(from, &octets[..len], times.now()),
+                        Ok((len, from)) => {
+                            self.target.set_ready(self.post.is_ready());
+                            self.target.handle(from, &octets[..len], times.now());
+                        }
                         Err(fault) => warn!("cannot receive: {fault}"),
                     }
                 }
@@ -321,7 +345,11 @@ impl Serving {
                     self.hear(report, times);
                 }
                 () = times.sleep(deadline) => self.target.handle_timeout(times.now()),
-                _ = show.tick() => self.post.show(self.target.drops()),
+                _ = show.tick() => {
+                    // What waits for the disk is written, if it can be.
+                    self.target.set_ready(self.post.is_ready());
+                    self.post.show(self.target.drops());
+                }
             }
             if self.is_ending {
                 self.close_all(times);
@@ -358,16 +386,18 @@ impl Serving {
     }
 
     /// Does what the machine wants.
-    async fn drain(&mut self, times: &Times) -> anyhow::Result<()> {
+    async fn drain(&mut self, times: &Times) {
         while let Some(output) = self.target.poll() {
-            let asked = self.post.put(output).await?;
-            if let Some((number, ask)) = asked
-                && !self.ask(number, ask)
-            {
+            let Some((number, ask)) = self.post.put(output).await else {
+                continue;
+            };
+            // Nothing is built that is not told in the log.
+            let begins = matches!(ask, Ask::Spend(_) | Ask::Build(_));
+            let is_told = !begins || self.post.is_ready();
+            if !is_told || !self.ask(number, ask) {
                 self.target.answered(number, Answer::Failed, times.now());
             }
         }
-        Ok(())
     }
 
     /// Hands a question on. Whether somebody will answer it.
@@ -412,5 +442,17 @@ impl Serving {
             Ok(described?)
         });
         described.inspect_err(|fault| warn!("tunnel {} cannot be built: {fault:#}", build.tunnel))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_host_has_its_share_of_the_pool() {
+        assert_eq!([share_of(254, 1), share_of(254, 2)], [254, 127]);
+        assert_eq!([share_of(2, 5), share_of(2, 0)], [1, 2]);
+        assert_eq!(share_of(usize::MAX, 2), TUNNELS_MAX / 2);
     }
 }

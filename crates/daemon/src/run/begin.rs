@@ -196,6 +196,7 @@ impl Process {
             capture,
             confined,
             downed: BTreeSet::new(),
+            came: BTreeMap::new(),
             reloads: Reloads::default(),
             late: Vec::new(),
             deadline: None,

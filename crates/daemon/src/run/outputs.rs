@@ -198,6 +198,9 @@ impl Process {
             report::log(&event);
         }
         self.note(&event);
+        if let Event::SessionBegan { stay } = &event {
+            self.came.insert(stay.connection.clone(), stay.remote);
+        }
         let is_elsewhere = matches!(
             event,
             Event::IkeEstablished { .. } | Event::IkeClosed { .. } | Event::PathMoved { .. }

@@ -148,6 +148,7 @@ impl Process {
         let config = engine_config(&loaded);
         let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
+        self.came.retain(|name, _| names.contains(name));
         let ends = self.ends_of(Input::Configure(Arc::new(config))).await?;
         let changes = changes(&old, &self.loaded, &ends);
         self.begin().await?;

@@ -87,6 +87,7 @@ impl Process {
         for connection in &mut report.connections {
             connection.blocks = self.host.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);
+            connection.last_peer = self.came.get(&connection.name).copied();
         }
         let clear = self
             .loaded
@@ -217,6 +218,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         last_failure: None,
         missing: Vec::new(),
         passed_over: Vec::new(),
+        last_peer: None,
         sessions: Vec::new(),
     }
 }

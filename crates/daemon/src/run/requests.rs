@@ -125,7 +125,7 @@ impl Process {
         unknown_peer(connection, wanted, &peers.collect())
     }
 
-    async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
+    pub(super) async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
         let names = self.loaded.names();
         if let Err(text) = known(&connection, &names) {
             return Ok(Reply::Failed { text });

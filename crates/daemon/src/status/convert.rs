@@ -59,6 +59,7 @@ impl Traffic {
             last_failure: None,
             missing: connection.missing,
             passed_over: connection.passed_over,
+            last_peer: None,
             sessions: sessions.map(|it| self.session(it)).collect(),
         }
     }

@@ -55,6 +55,8 @@ pub enum Step {
     Refused,
     /// A torn line was cut off the log.
     LogTorn,
+    /// Lines are missing here that the disk did not take: so many as `unlogged` says.
+    LogGap,
 }
 
 /// Why something was refused, has failed or has ended.
@@ -96,12 +98,16 @@ pub enum Why {
     LegacyRefused,
     /// The database does not answer, is locked, full or gone.
     StoreUnavailable,
+    /// The log cannot be written.
+    LogUnavailable,
     /// The certificate was not made.
     NoCertificate,
     /// The back-end has refused.
     BackEndFailed,
     /// Too much at a time.
     Busy,
+    /// Host has as many tunnels at Target as it may have, or Target's pool is empty.
+    NoRoom,
     /// Target has refused.
     TargetRefused,
     /// Host has refused.
@@ -153,7 +159,8 @@ pub struct Event {
     pub networks: Vec<Network>,
     /// Why.
     pub why: Option<Why>,
-    /// Refusals before this that have no line, because there were too many.
+    /// Refusals before this that have no line, because there were too many; or lines of any kind
+    /// that could not be written.
     pub unlogged: u64,
 }
 

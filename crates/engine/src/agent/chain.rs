@@ -74,7 +74,8 @@ pub struct Whole {
     /// Lines that a signature of the agent covers, if one was looked for.
     pub signed: u64,
     /// Octets of a last line that a crash has torn: it has no line feed. They are no line, and
-    /// whoever appends cuts them off first.
+    /// whoever appends cuts them off first. Before them is a line of ours, or they begin as the
+    /// first one does: no other file is taken for a torn log.
     pub torn: usize,
 }
 
@@ -85,6 +86,13 @@ impl Head {
             former: digest(&[b"caravan tunnel-agent 1 log ", name.as_bytes()]),
             lines: 0,
         }
+    }
+
+    /// Whether this may be the start of the next line, as a crash leaves it.
+    fn begins(&self, torn: &[u8]) -> bool {
+        let start = format!("{} ", self.former);
+        let len = torn.len().min(start.len());
+        torn.len() < LINE_MAX && torn[..len] == start.as_bytes()[..len]
     }
 
     /// The next line, and the end after it. Control characters of the text are escaped, and what is
@@ -210,6 +218,10 @@ pub fn verify(
         octets += line.len();
         is_noted |= noted == Some(head);
     }
+    let torn = &log[octets..];
+    if head.lines == 0 && !head.begins(torn) {
+        return Err(Broken::Changed { line: 1 });
+    }
     if let Some(noted) = noted
         && !is_noted
     {
@@ -219,7 +231,7 @@ pub fn verify(
         head,
         octets,
         signed,
-        torn: log.len() - octets,
+        torn: torn.len(),
     })
 }
 
@@ -288,6 +300,19 @@ mod tests {
         let mut head = whole.head;
         octets.extend_from_slice(head.append("three").as_bytes());
         assert_eq!(verify("host", &octets, None, None).unwrap().head.lines, 3);
+    }
+
+    #[test]
+    fn a_file_without_line_feed_is_no_torn_log() {
+        let (octets, _) = log(&["one"]);
+        let changed = Err(Broken::Changed { line: 1 });
+        let long = [&octets[..octets.len() - 1], &[b'x'; LINE_MAX]].concat();
+        for other in [&b"secret"[..], b"\0", &octets[1..20], &long] {
+            assert_eq!(verify("host", other, None, None), changed);
+        }
+        assert_eq!(verify("target", &octets[..20], None, None), changed);
+        let first = verify("host", &octets[..20], None, None).unwrap();
+        assert_eq!((first.head.lines, first.torn), (0, 20));
     }
 
     #[test]

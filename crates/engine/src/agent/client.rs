@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crypto::ed25519::Signature;
 use crypto::hpke::{PublicKey, SecretKey};
 use crypto::rand::Stream;
-use wire::agent::{Fresh, Kind, Message, Request, Sealed, Tunneling, Verdict};
+use wire::agent::{Fresh, Kind, Message, Proof, Request, Sealed, Tunneling, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
 use super::envelope::{self, Use};
@@ -160,7 +160,7 @@ struct Asking {
     draft: Draft,
     digest: Digest,
     sealed: Sealed,
-    retry: Retry,
+    retry: Retry<Vec<u8>>,
     cookies: u32,
 }
 
@@ -266,6 +266,7 @@ impl Client {
             kind: Kind::Request,
             cookie: None,
             label,
+            proof: Proof::default(),
             encapsulated,
             ciphertext,
         };

@@ -7,7 +7,7 @@
 use crypto::ed25519::{SIGNATURE_LEN, Signature, SigningKey, VerifyKey};
 use crypto::hpke::{Aead, PublicKey, Sealed as Ciphertext, SecretKey};
 use crypto::rand::Stream;
-use wire::agent::{Kind, Sealed};
+use wire::agent::{Kind, Proof, Sealed};
 use zeroize::Zeroizing;
 
 use super::Digest;
@@ -41,13 +41,13 @@ impl Use {
     /// Each differs from every other, and none begins another.
     const fn context(self) -> &'static [u8] {
         match self {
-            Self::Message(Kind::Request) => b"caravan tunnel-agent 1 request\0",
-            Self::Message(Kind::Referral) => b"caravan tunnel-agent 1 referral\0",
-            Self::Message(Kind::Authorization) => b"caravan tunnel-agent 1 authorization\0",
-            Self::Message(Kind::Response) => b"caravan tunnel-agent 1 response\0",
-            Self::Message(Kind::Inquiry) => b"caravan tunnel-agent 1 inquiry\0",
-            Self::Message(Kind::Offer) => b"caravan tunnel-agent 1 offer\0",
-            Self::Part => b"caravan tunnel-agent 1 part\0",
+            Self::Message(Kind::Request) => b"caravan tunnel-agent 2 request\0",
+            Self::Message(Kind::Referral) => b"caravan tunnel-agent 2 referral\0",
+            Self::Message(Kind::Authorization) => b"caravan tunnel-agent 2 authorization\0",
+            Self::Message(Kind::Response) => b"caravan tunnel-agent 2 response\0",
+            Self::Message(Kind::Inquiry) => b"caravan tunnel-agent 2 inquiry\0",
+            Self::Message(Kind::Offer) => b"caravan tunnel-agent 2 offer\0",
+            Self::Part => b"caravan tunnel-agent 2 part\0",
         }
     }
 }
@@ -94,6 +94,7 @@ pub fn seal(
         kind,
         cookie: None,
         label,
+        proof: Proof::default(),
         encapsulated,
         ciphertext,
     })

@@ -20,7 +20,7 @@ const ALL: Rate = Rate {
     burst: 128,
     every: Duration::from_millis(10),
 };
-/// Messages of one peer, by its name and address, that are opened: anybody can forge both.
+/// Messages of one peer that are opened, of those that it has made ([`super::bond`]).
 pub(super) const PEER: Rate = Rate {
     burst: 128,
     every: Duration::from_millis(10),
@@ -92,15 +92,26 @@ impl Door {
         cookie: Option<&[u8; COOKIE_LEN]>,
         now: Instant,
     ) -> Gate {
+        match self.prove(from, label, cookie, now) {
+            Gate::Cookie(_) if self.all.take(&ALL, ALL.burst / 2, now) => Gate::Open,
+            gate => gate,
+        }
+    }
+
+    /// The same, but its sender must show in any case that it hears us at this address.
+    pub(super) fn prove(
+        &mut self,
+        from: SocketAddr,
+        label: &[u8; 16],
+        cookie: Option<&[u8; COOKIE_LEN]>,
+        now: Instant,
+    ) -> Gate {
         let slot = now.0 / COOKIE_SLOT.as_nanos() as u64;
         let is_shown = |slot: u64| {
             cookie.is_some_and(|shown| is_equal(shown, &self.cookie(from, label, slot)))
         };
         if is_shown(slot) || slot > 0 && is_shown(slot - 1) {
             return self.known(from.ip(), now);
-        }
-        if self.all.take(&ALL, ALL.burst / 2, now) {
-            return Gate::Open;
         }
         Gate::Cookie(self.cookie(from, label, slot))
     }

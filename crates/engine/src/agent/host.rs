@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use crypto::rand::Stream;
-use wire::agent::{Kind, Message, Retry as RetryMessage, Sealed, Verdict};
+use wire::agent::{COOKIE_LEN, Kind, Message, Retry as RetryMessage, Sealed, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
+use super::bond::{Bond, Unproven};
 use super::flood::{Bucket, Door, Gate, Rate};
 use super::identity::{Fingerprint, Identity, Keys, digest};
 use super::retry::Retry;
@@ -84,6 +85,10 @@ pub enum Discard {
     NoStore,
     /// It was not opened, or not by this key's holder.
     NotProven,
+    /// It has a Target's name and address, and is not of that Target.
+    Forged,
+    /// A Target's time is too far from ours.
+    ClocksApart,
     /// Its answer is not there yet, was repeated too often, or another Host has it.
     Repeated,
     /// Nobody waits for it.
@@ -93,9 +98,13 @@ pub enum Discard {
 /// Host's agent.
 pub struct Host {
     config: Config,
+    /// Whether the log can be written.
+    is_ready: bool,
     clock: Clock,
     random: Stream,
     door: Door,
+    /// Of each Target with a sound key. The others are not served.
+    bonds: BTreeMap<Fingerprint, Bond>,
     /// By the digest of the message.
     exchanges: BTreeMap<Digest, Exchange>,
     offers: BTreeMap<Fingerprint, refer::Market>,
@@ -114,8 +123,10 @@ pub struct Host {
 /// A request that has come.
 struct Exchange {
     handle: Handle,
-    /// Where its last repetition came from.
+    /// Where it came from first.
     from: SocketAddr,
+    /// Where else somebody has sent it who hears us there.
+    also: Option<SocketAddr>,
     stage: Stage,
     /// From [`Stage::Inquiring`] on.
     verified: Option<Box<Verified>>,
@@ -135,7 +146,7 @@ enum Stage {
         until: Instant,
     },
     /// Target is told.
-    Referring(Retry),
+    Referring(Box<Retry<Sealed>>),
     /// The database marks the key as used.
     Finishing {
         answer: Vec<u8>,
@@ -154,8 +165,13 @@ impl Host {
     /// An agent that has seen nothing yet. It asks at once for a sweep of what a former one has
     /// left.
     pub fn new(config: Config, clock: Clock, now: Instant, mut random: Stream) -> Self {
+        let bond = |(target, entry): (&Fingerprint, &TargetEntry)| {
+            Some((*target, Bond::new(&config.keys, &entry.identity)?))
+        };
         let mut host = Self {
+            bonds: config.targets.iter().filter_map(bond).collect(),
             config,
+            is_ready: true,
             clock,
             door: Door::new(&mut random),
             random,
@@ -177,6 +193,11 @@ impl Host {
     /// The calendar time was set.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
+    }
+
+    /// Whether the log can be written. While it cannot, no key is taken.
+    pub fn set_ready(&mut self, is_ready: bool) {
+        self.is_ready = is_ready;
     }
 
     /// A message has come.
@@ -305,19 +326,8 @@ impl Host {
 
     fn hear_request(&mut self, from: SocketAddr, sealed: Sealed, now: Instant) {
         let id = digest(&[&sealed.label, &sealed.encapsulated, &sealed.ciphertext]);
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.from = from;
-            if let Stage::Answered {
-                answer, repeats, ..
-            } = &mut exchange.stage
-                && *repeats < REPEATS_MAX
-            {
-                *repeats += 1;
-                let payload = answer.clone();
-                self.outputs.push_back(Output::Send { to: from, payload });
-                return;
-            }
-            return self.count(Discard::Repeated);
+        if self.exchanges.contains_key(&id) {
+            return self.hear_again(id, from, &sealed, now);
         }
         if self.exchanges.len() >= EXCHANGES_MAX && !self.make_room() {
             return self.count(Discard::Busy);
@@ -326,12 +336,7 @@ impl Host {
         match self.door.knock(from, &sealed.label, cookie, now) {
             Gate::Open => {}
             Gate::Shut => return self.count(Discard::OverRate),
-            Gate::Cookie(cookie) => {
-                let label = sealed.label;
-                let payload = RetryMessage { label, cookie }.to_vec();
-                self.outputs.push_back(Output::Send { to: from, payload });
-                return self.count(Discard::NeedsCookie);
-            }
+            Gate::Cookie(cookie) => return self.send_cookie(from, sealed.label, cookie),
         }
         let handle = Handle(sealed.label);
         let sealed = Box::new(sealed);
@@ -339,11 +344,53 @@ impl Host {
         let exchange = Exchange {
             handle,
             from,
+            also: None,
             stage: Stage::Finding { sealed, until },
             verified: None,
         };
         self.exchanges.insert(id, exchange);
         self.ask(Some(id), Ask::Find(handle));
+    }
+
+    fn send_cookie(&mut self, to: SocketAddr, label: [u8; 16], cookie: [u8; COOKIE_LEN]) {
+        let payload = RetryMessage { label, cookie }.to_vec();
+        self.outputs.push_back(Output::Send { to, payload });
+        self.count(Discard::NeedsCookie);
+    }
+
+    /// The same request once more. Anybody can have copied it, and a copy may even come first. So
+    /// the answer goes where it first came from; and whoever sends it from elsewhere, and shows
+    /// that he hears us there, gets it too.
+    fn hear_again(&mut self, id: Digest, from: SocketAddr, sealed: &Sealed, now: Instant) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return;
+        };
+        if exchange.from == from {
+            // The answer is longer than the request, and anybody can write this address.
+            return match &mut exchange.stage {
+                Stage::Answered {
+                    answer, repeats, ..
+                } if *repeats < REPEATS_MAX => {
+                    *repeats += 1;
+                    let payload = answer.clone();
+                    self.outputs.push_back(Output::Send { to: from, payload });
+                }
+                _ => self.count(Discard::Repeated),
+            };
+        }
+        let cookie = sealed.cookie.as_ref();
+        match self.door.prove(from, &sealed.label, cookie, now) {
+            Gate::Shut => return self.count(Discard::OverRate),
+            Gate::Cookie(cookie) => return self.send_cookie(from, sealed.label, cookie),
+            Gate::Open => exchange.also = Some(from),
+        }
+        match &exchange.stage {
+            Stage::Answered { answer, .. } => {
+                let payload = answer.clone();
+                self.outputs.push_back(Output::Send { to: from, payload });
+            }
+            _ => self.count(Discard::Repeated),
+        }
     }
 
     /// Forgets the oldest answer. Whether there was one.
@@ -377,8 +424,8 @@ impl Host {
                 Some(false) => {}
                 None => self.fail(id, Why::NoAnswer, now),
                 Some(true) => {
-                    let payload = retry.message.clone();
-                    self.send_to_target(id, payload);
+                    let sealed = retry.message.clone();
+                    self.send_referral(id, &sealed, now);
                 }
             },
         }
@@ -476,10 +523,22 @@ fn verdict_of(why: Why) -> Verdict {
         Why::ClocksApart => Verdict::ClocksApart,
         Why::OptionNotAtClient | Why::OptionNotAtTarget => Verdict::OptionUnavailable,
         Why::NoAnswer => Verdict::TargetUnreachable,
-        Why::StoreUnavailable => Verdict::StoreUnavailable,
+        Why::StoreUnavailable | Why::LogUnavailable => Verdict::StoreUnavailable,
         Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,
         Why::Busy | Why::RefusedBefore => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
+        Why::NoRoom => Verdict::NoRoom,
         _ => Verdict::Denied,
+    }
+}
+
+impl From<Unproven> for Discard {
+    fn from(why: Unproven) -> Self {
+        match why {
+            Unproven::Forged => Self::Forged,
+            Unproven::ClocksApart => Self::ClocksApart,
+            Unproven::Repeated => Self::Repeated,
+            Unproven::OverRate => Self::OverRate,
+        }
     }
 }

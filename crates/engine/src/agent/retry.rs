@@ -24,9 +24,9 @@ pub(super) const OF_HOST: Schedule = Schedule {
 
 /// A message that waits for its answer.
 #[derive(Clone, Debug)]
-pub(super) struct Retry {
+pub(super) struct Retry<M> {
     /// The message.
-    pub(super) message: Vec<u8>,
+    pub(super) message: M,
     /// Pauses that have begun.
     pub(super) sent: u32,
     /// When the pause ends.
@@ -34,9 +34,9 @@ pub(super) struct Retry {
     schedule: Schedule,
 }
 
-impl Retry {
+impl<M> Retry<M> {
     /// The message has just been sent for the first time.
-    pub(super) fn new(message: Vec<u8>, schedule: Schedule, now: Instant) -> Self {
+    pub(super) fn new(message: M, schedule: Schedule, now: Instant) -> Self {
         Self {
             message,
             sent: 1,

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Stream;
-use wire::agent::{Kind, Message, Network, Request, Verdict};
+use wire::agent::{Kind, Message, Network, Request, Sealed, Verdict};
 
 use super::audit::{Event, Role, Step, Why};
-use super::flood::Bucket;
+use super::bond::{Bond, Unproven};
 use super::identity::{AgentName, Identity, Keys};
 use super::objectives::{Options, SecurityOption};
 use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
@@ -26,7 +26,7 @@ pub use ask::{
 };
 
 /// Tunnels of one Host at a time, with those of which the answer is remembered.
-const TUNNELS_MAX: usize = 1_024;
+pub const TUNNELS_MAX: usize = 1_024;
 /// Referrals of one Host in progress.
 const IN_PROGRESS_MAX: usize = 64;
 /// How long one answer to a question may take. All of a referral's together stay within Host's
@@ -53,6 +53,8 @@ pub struct HostEntry {
     /// Whether its users may use shared pairs ([`super::legacy`]): then it comes in as every user
     /// of its own whose keys are not enrolled, and no signature shows who it was.
     pub accepts_legacy: bool,
+    /// Tunnels that it may have at a time: no Host takes the places of all others.
+    pub tunnels: usize,
 }
 
 /// What Target is and allows.
@@ -61,6 +63,8 @@ pub struct Config {
     pub keys: Keys,
     /// The Hosts.
     pub hosts: BTreeMap<AgentName, HostEntry>,
+    /// Tunnels of all Hosts at a time, such as our pool has addresses for.
+    pub tunnels: usize,
     /// Options of our back-end.
     pub options: Options,
     /// Where Client finds us.
@@ -103,21 +107,28 @@ pub enum Discard {
     Stranger,
     /// The Host has spent its rate, or has too much in progress.
     OverRate,
+    /// It has a Host's name and address, and is not of that Host.
+    Forged,
     /// It was not opened, or not by this Host.
     NotProven,
     /// Its time is too far from ours.
     ClocksApart,
     /// It is in progress, or its answer was repeated too often.
     Repeated,
+    /// The log cannot be written, so nothing is offered.
+    NoLog,
 }
 
 /// Target's agent.
 pub struct Target {
     config: Config,
+    /// Whether the log can be written.
+    is_ready: bool,
     clock: Clock,
     random: Stream,
     tunnels: BTreeMap<TunnelId, Tunnel>,
-    rates: BTreeMap<AgentName, Bucket>,
+    /// Of each Host with a sound key. The others are not heard.
+    bonds: BTreeMap<AgentName, Bond>,
     asked: BTreeMap<u64, TunnelId>,
     next_number: u64,
     drops: BTreeMap<Discard, u64>,
@@ -163,7 +174,8 @@ struct Referred {
 
 /// The answer to Host.
 struct Answered {
-    message: Vec<u8>,
+    message: Sealed,
+    host: AgentName,
     repeats: u32,
     until: Instant,
 }
@@ -204,12 +216,16 @@ impl Target {
         now: Instant,
         random: Stream,
     ) -> Self {
+        let bond = |(name, host): (&AgentName, &HostEntry)| {
+            Some((*name, Bond::new(&config.keys, &host.identity)?))
+        };
         let mut target = Self {
+            bonds: config.hosts.iter().filter_map(bond).collect(),
             config,
+            is_ready: true,
             clock,
             random,
             tunnels: BTreeMap::new(),
-            rates: BTreeMap::new(),
             asked: BTreeMap::new(),
             next_number: 0,
             drops: BTreeMap::new(),
@@ -252,6 +268,12 @@ impl Target {
     /// The calendar time was set. Tunnels end when they would have.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
+    }
+
+    /// Whether the log can be written. While it cannot, nothing new is built, and Host hears no
+    /// offer, so that it spends no key.
+    pub fn set_ready(&mut self, is_ready: bool) {
+        self.is_ready = is_ready;
     }
 
     /// The back-end can do other options than before.
@@ -501,10 +523,22 @@ fn verdict_of(why: Why) -> Verdict {
         Why::Replayed => Verdict::KeyUsed,
         Why::ClocksApart => Verdict::ClocksApart,
         Why::OptionNotAtClient | Why::OptionNotAtTarget => Verdict::OptionUnavailable,
-        Why::StoreUnavailable => Verdict::StoreUnavailable,
+        Why::StoreUnavailable | Why::LogUnavailable => Verdict::StoreUnavailable,
         Why::NoCertificate | Why::BackEndFailed => Verdict::NotBuilt,
         Why::Busy => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
+        Why::NoRoom => Verdict::NoRoom,
         _ => Verdict::Denied,
+    }
+}
+
+impl From<Unproven> for Discard {
+    fn from(why: Unproven) -> Self {
+        match why {
+            Unproven::Forged => Self::Forged,
+            Unproven::ClocksApart => Self::ClocksApart,
+            Unproven::Repeated => Self::Repeated,
+            Unproven::OverRate => Self::OverRate,
+        }
     }
 }

@@ -98,6 +98,8 @@ pub struct Offer {
     pub options: u8,
     /// Seconds for which this holds.
     pub lifetime: u32,
+    /// How many tunnels more Target has room for, of those that it allows this Host.
+    pub room: u16,
 }
 
 /// How a request ends. The log says more than Client is told.
@@ -127,6 +129,8 @@ pub enum Verdict {
     Busy,
     /// The request is not for this Host or this Target.
     Misdirected,
+    /// Host has as many tunnels at Target as it may have.
+    NoRoom,
     /// A number that we do not know: refused.
     Other(u8),
 }
@@ -144,6 +148,7 @@ numbered!(Verdict: u8 {
     NotBuilt = 9,
     Busy = 10,
     Misdirected = 11,
+    NoRoom = 12,
 });
 
 impl Request {
@@ -303,6 +308,7 @@ impl Offer {
             nonce: r.array("nonce")?,
             options: r.u8("options")?,
             lifetime: r.u32("lifetime of an offer")?,
+            room: r.u16("room of an offer")?,
         };
         r.finish("offer")?;
         Ok(offer)
@@ -314,6 +320,7 @@ impl Offer {
         w.bytes(&self.nonce);
         w.u8(self.options);
         w.u32(self.lifetime);
+        w.u16(self.room);
         w.into_vec()
     }
 }

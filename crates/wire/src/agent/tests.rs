@@ -44,6 +44,7 @@ fn sealed() -> Sealed {
         kind: Kind::Request,
         cookie: Some([7; 16]),
         label: [8; 16],
+        proof: Proof::default(),
         encapsulated: [9; 32],
         ciphertext: vec![10; 5],
     }
@@ -72,10 +73,27 @@ fn a_request_is_laid_out_as_documented() {
          0003 040404");
     assert_eq!(request().to_vec(), octets);
     let message = hex(
-        "43544101 01 10 07070707070707070707070707070707 08080808080808080808080808080808
+        "43544102 01 10 07070707070707070707070707070707 08080808080808080808080808080808
          0909090909090909090909090909090909090909090909090909090909090909 0a0a0a0a0a",
     );
     assert_eq!(sealed().to_vec(), message);
+    let message = hex("43544102 06 00 08080808080808080808080808080808
+         000001a1ee4ca100 0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b
+         0909090909090909090909090909090909090909090909090909090909090909 0a0a0a0a0a");
+    assert_eq!(inquiry().to_vec(), message);
+}
+
+/// A message of Host to Target.
+fn inquiry() -> Sealed {
+    Sealed {
+        kind: Kind::Inquiry,
+        cookie: None,
+        proof: Proof {
+            time_ms: 0x1a1_ee4c_a100,
+            mac: [11; 16],
+        },
+        ..sealed()
+    }
 }
 
 #[test]
@@ -122,6 +140,7 @@ fn bodies_read_back_whole_and_only_whole() {
         nonce: [1; 16],
         options: 0b1111,
         lifetime: 60,
+        room: 300,
     };
     check(&offer.to_vec(), Offer::parse, &offer);
     let octets = tunneling().to_vec().unwrap();
@@ -135,6 +154,10 @@ fn messages_read_back_and_short_ones_do_not() {
     for len in 0..octets.len() - sealed().ciphertext.len() + 1 {
         assert!(Message::parse(&octets[..len]).is_err(), "{len} octets");
     }
+    let between = inquiry().to_vec();
+    for len in 0..between.len() - sealed().ciphertext.len() + 1 {
+        assert!(Message::parse(&between[..len]).is_err(), "{len} octets");
+    }
     let retry = Retry {
         label: [1; 16],
         cookie: [2; 16],
@@ -145,6 +168,10 @@ fn messages_read_back_and_short_ones_do_not() {
         let message = Sealed {
             kind,
             cookie: None,
+            proof: match kind.is_between_agents() {
+                true => inquiry().proof,
+                false => Proof::default(),
+            },
             ..sealed()
         };
         let parsed = Message::parse(&message.to_vec());
@@ -161,7 +188,7 @@ fn what_is_above_a_limit_or_makes_no_sense_is_refused() {
     let too_many = Err(Malformed::TooMany("octets of an agent's message"));
     assert_eq!(Message::parse(&long.to_vec()), too_many);
     let mut octets = sealed().to_vec();
-    for (at, value) in [(0, b'D'), (3, 2), (4, 8), (5, 15)] {
+    for (at, value) in [(0, b'D'), (3, 1), (4, 8), (5, 15)] {
         let before = std::mem::replace(&mut octets[at], value);
         assert!(Message::parse(&octets).is_err(), "octet {at}");
         octets[at] = before;
@@ -213,41 +240,43 @@ fn messages_have_the_sizes_that_a_study_counts() {
     let info = info.to_vec().expect("within its limits").len();
     let (nonce, time) = ([1; 16], 2);
     let part = vec![0; KEY_LEN + KEY_LEN + info + SIGNATURE_LEN + 16];
-    let bodies = [
-        request.to_vec(),
-        Inquiry { nonce, time }.to_vec(),
-        Offer {
-            nonce,
-            options: 1,
-            lifetime: 2,
-        }
-        .to_vec(),
-        Referral {
-            handle: [1; 16],
-            key: [2; 32],
-            time,
-            request: request.to_vec(),
-            signature: [5; 64],
-        }
-        .to_vec(),
-        Authorization {
-            request: [1; 32],
-            verdict: Verdict::Granted,
-            option: 3,
-            until: 9,
-            part: part.clone(),
-        }
-        .to_vec(),
-        Response {
-            request: [1; 32],
-            verdict: Verdict::Granted,
-            time,
-            part,
-        }
-        .to_vec(),
+    let offer = Offer {
+        nonce,
+        options: 1,
+        lifetime: 2,
+        room: 3,
+    };
+    let referral = Referral {
+        handle: [1; 16],
+        key: [2; 32],
+        time,
+        request: request.to_vec(),
+        signature: [5; 64],
+    };
+    let authorization = Authorization {
+        request: [1; 32],
+        verdict: Verdict::Granted,
+        option: 3,
+        until: 9,
+        part: part.clone(),
+    };
+    let response = Response {
+        request: [1; 32],
+        verdict: Verdict::Granted,
+        time,
+        part,
+    };
+    let messages = [
+        (Kind::Request, request.to_vec()),
+        (Kind::Inquiry, Inquiry { nonce, time }.to_vec()),
+        (Kind::Offer, offer.to_vec()),
+        (Kind::Referral, referral.to_vec()),
+        (Kind::Authorization, authorization.to_vec()),
+        (Kind::Response, response.to_vec()),
     ];
-    let packets = bodies.map(|body| {
+    let packets = messages.map(|(kind, body)| {
         let message = Sealed {
+            kind,
             cookie: None,
             ciphertext: vec![0; body.len() + SIGNATURE_LEN + 16],
             ..sealed()
@@ -255,5 +284,5 @@ fn messages_have_the_sizes_that_a_study_counts() {
         let packet = 28 + message.to_vec().len();
         packet + if packet > 1_500 { 20 } else { 0 }
     });
-    assert_eq!(packets, [566, 186, 183, 688, 2_135, 2_134]);
+    assert_eq!(packets, [566, 210, 209, 712, 2_159, 2_134]);
 }

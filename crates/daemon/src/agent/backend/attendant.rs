@@ -3,9 +3,11 @@
 //! tunnel down: as `caravan down` does, with the tunnel's folder, or by unloading it from charon.
 //!
 //! The configuration, certificates and key of a `caravan up` come over standard input and go into
-//! sealed memory files without a name, which it and its steward inherit.
+//! sealed memory files without a name, which it and its steward inherit. If this process is killed,
+//! the tunnel ends by itself: its standard input ends too ([`crate::service::Attendant`]). Its
+//! folder is removed by the agent, or by the next one ([`super::folder`]).
 
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -23,10 +25,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
+use super::folder::{self, down, order};
 use super::vici::{Vici, ViciError};
 use crate::agent::hygiene;
 use crate::control::check_name;
-use crate::{files, sys};
+use crate::sys;
 
 /// The arguments of this process.
 pub const COMMAND: [&str; 1] = ["tunnel-end"];
@@ -37,7 +40,7 @@ const START_MAX: usize = 256 << 10;
 /// Octets of a line.
 const LINE_MAX: u64 = 4_096;
 /// How long a tunnel and its process may take to be gone.
-const GONE_MAX: Duration = Duration::from_secs(30);
+pub(super) const GONE_MAX: Duration = Duration::from_secs(30);
 /// How long `caravan up` may take to end after its last order.
 const END_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(20);
@@ -145,6 +148,10 @@ impl Load {
     }
 }
 
+/// Begins what a process says that has loaded a tunnel; charon's name of its key follows, if it has
+/// one.
+pub const LOADED: &str = "loaded ";
+
 /// The first part of [`Start`] and of [`Load`].
 const OWN: &[u8] = b"caravan";
 const CHARON: &[u8] = b"charon";
@@ -225,7 +232,7 @@ impl Attended {
         Ok(started)
     }
 
-    /// What it says of its start: a line, empty if all is well.
+    /// What it says of its start: a line, which begins with [`LOADED`] if all is well.
     pub async fn said(&mut self) -> io::Result<String> {
         let Some(output) = self.child.stdout.take() else {
             return Ok(String::new());
@@ -253,13 +260,13 @@ impl Attended {
         self.lifeline = None;
     }
 
-    /// Ends the tunnel, and waits until nothing is left.
-    pub async fn end(&mut self) -> io::Result<()> {
+    /// Ends the tunnel, and waits until its process has ended: well, if nothing is left.
+    pub async fn end(&mut self) -> io::Result<ExitStatus> {
         self.let_go();
         let until = Instant::now() + GONE_MAX;
         loop {
             match self.child.try_wait()? {
-                Some(_) => return Ok(()),
+                Some(status) => return Ok(status),
                 None if Instant::now() < until => tokio::time::sleep(TICK).await,
                 None => return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not end")),
             }
@@ -285,15 +292,15 @@ pub fn run() -> anyhow::Result<()> {
 /// A `caravan up`.
 fn run_own(start: Start) -> anyhow::Result<()> {
     check_name(&start.name)?;
-    files::make_folder(&start.folder, 0o700)
-        .with_context(|| format!("cannot make {}", start.folder.display()))?;
     let (name, folder) = (start.name.clone(), start.folder.clone());
-    let begun = begin(&start);
+    let held = folder::make(&folder);
+    let held = held.with_context(|| format!("cannot make {}", folder.display()))?;
+    let begun = held.share().map_err(anyhow::Error::from);
+    let begun = begun.and_then(|()| begin(&start));
     drop(start);
     let ended = begun.and_then(|child| attend(child, &folder, &name));
-    // What a tunnel that ended by itself has left. Mostly there is nothing, which is an error.
-    let _ = down(&folder, &name);
-    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    let removed = held.remove(&folder);
+    removed.with_context(|| format!("cannot remove {}", folder.display()))?;
     let status = ended?;
     match status.success() {
         true => Ok(()),
@@ -317,7 +324,7 @@ fn run_charon(load: Load) -> anyhow::Result<()> {
         Ok::<(), ViciError>(())
     });
     let line = match &loaded {
-        Ok(()) => String::new(),
+        Ok(()) => format!("{LOADED}{}", key.as_deref().unwrap_or_default()),
         Err(fault) => fault.to_string().replace('\n', " "),
     };
     // An agent that was killed meanwhile hears nothing. Its tunnel is unloaded all the same.
@@ -364,23 +371,13 @@ fn begin(start: &Start) -> anyhow::Result<Child> {
     // Only the tunnel has them after this.
     let held = Held::of(start)?;
     order(&start.folder)
-        .args(["up", "-c"])
+        .args(["up", "--attended", "-c"])
         .arg(held.path())
-        .stdin(Stdio::null())
+        // It ends with this process, as the kernel closes the other end.
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start the tunnel")
-}
-
-/// This program, with folders of the tunnel's own.
-fn order(folder: &Path) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg("--runtime-dir")
-        .arg(folder)
-        .arg("--state-dir")
-        .arg(folder.join("state"));
-    command
 }
 
 /// A file without a name, which nobody can change any more.
@@ -399,15 +396,6 @@ fn memory(octets: &[u8]) -> anyhow::Result<File> {
     let seals = seals.into_iter().collect();
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(file)
-}
-
-/// Takes the tunnel down, and removes what a dead one has left.
-fn down(folder: &Path, name: &str) -> bool {
-    let order = order(folder)
-        .args(["down", name])
-        .stderr(Stdio::null())
-        .status();
-    order.is_ok_and(|status| status.success())
 }
 
 /// Waits until the tunnel ends, or the input does; then it takes the tunnel down.
@@ -486,7 +474,7 @@ mod tests {
         let file = memory(b"secret").expect("a file");
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         for _ in 0..2 {
-            assert_eq!(fs::read(&path).expect("read"), b"secret");
+            assert_eq!(std::fs::read(&path).expect("read"), b"secret");
         }
         assert!((&file).write_all(b"x").is_err());
     }

@@ -13,13 +13,18 @@ use engine::agent::description::{Credential, Description};
 use engine::agent::writers::{Places, toml};
 
 use super::attendant::{self, Attended, Start};
-use super::{BackendError, State, name_of};
+use super::{BackendError, State, folder, name_of, orders};
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
+use crate::privileges;
 use crate::status::{ConnectionState, ConnectionStatus};
+use crate::tun::Tun;
+use crate::udp::{UdpConfig, UdpSockets};
 
 /// The tunnel's device.
 const DEVICE: &str = "caravan-agent";
+/// Largest packet of a device that is made to be removed at once.
+const MTU: u16 = 1_280;
 
 /// Ends of this process.
 pub struct Client {
@@ -36,11 +41,32 @@ struct End {
 
 impl Client {
     /// Folders of tunnels, which are gone after them, are in this one: /run, or that of a user.
+    /// What dead agents have left there is removed.
     pub fn new(folder: PathBuf) -> Self {
+        folder::clear_all(&folder);
         Self {
             folder,
             ends: BTreeMap::new(),
         }
+    }
+
+    /// Whether `caravan up` gets its rights, its ports, its device and its folder here.
+    pub(super) fn try_out(&self) -> Result<(), BackendError> {
+        let refused = |text: String| BackendError::Refused {
+            what: "this machine".to_owned(),
+            text,
+        };
+        privileges::require().map_err(|fault| refused(fault.to_string()))?;
+        let ports = UdpConfig {
+            ports: engine::node::SOCKETS.to_vec(),
+            mark: None,
+        };
+        let sockets = UdpSockets::bind(ports);
+        sockets.map_err(|fault| refused(format!("cannot bind UDP ports: {fault}")))?;
+        let device = Tun::open(DEVICE, MTU);
+        let text = |fault| format!("cannot make the TUN device {DEVICE}: {fault}");
+        device.map_err(|fault| refused(text(fault)))?;
+        orders::check_folder(&self.folder)
     }
 
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
@@ -60,7 +86,16 @@ impl Client {
         let Some(end) = self.ends.get_mut(&tunnel) else {
             return Ok(());
         };
-        end.attended.end().await.map_err(told)?;
+        let status = end.attended.end().await.map_err(told)?;
+        if !status.success() {
+            // It was killed, or could not remove all.
+            let folder = end.folder.clone();
+            let cleared = move || folder::clear(&folder, attendant::GONE_MAX);
+            let cleared = tokio::task::spawn_blocking(cleared).await;
+            cleared
+                .map_err(|fault| told(io::Error::other(fault)))?
+                .map_err(told)?;
+        }
         self.ends.remove(&tunnel);
         Ok(())
     }

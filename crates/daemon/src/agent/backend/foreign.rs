@@ -42,6 +42,11 @@ impl Files {
         }
     }
 
+    /// Whether texts can be written.
+    pub(super) fn try_out(&self) -> Result<(), BackendError> {
+        orders::check_folder(&self.folder)
+    }
+
     pub(super) fn build(&self, description: &Description) -> Result<(), BackendError> {
         let mut description = description.clone();
         if description.local.addresses.is_empty() {

@@ -6,6 +6,7 @@
 //! comes before `cta-` in the alphabet: the first name of a process is that of its folder of
 //! leases.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ pub struct Gateway {
     connection: String,
     /// The folder that its configuration includes.
     folder: PathBuf,
+    /// Tunnels that were said to be up.
+    seen: BTreeSet<TunnelId>,
 }
 
 impl Gateway {
@@ -35,6 +38,7 @@ impl Gateway {
             runtime_dir,
             connection,
             folder,
+            seen: BTreeSet::new(),
         }
     }
 
@@ -58,6 +62,7 @@ impl Gateway {
     pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {
         // A prefix: the name has 32 digits, so no other tunnel's begins with it.
         orders::remove_files(&self.folder, &name_of(tunnel))?;
+        self.seen.remove(&tunnel);
         match self.find(tunnel).await {
             // It reads the folder when it starts.
             Err(BackendError::Control(ControlError::NotRunning { .. })) => Ok(()),
@@ -68,13 +73,24 @@ impl Gateway {
     }
 
     pub(super) async fn state(&mut self, tunnel: TunnelId) -> Result<State, BackendError> {
-        Ok(self.find(tunnel).await?.map_or(State::Absent, state_of))
+        let Some(found) = self.find(tunnel).await? else {
+            return Ok(State::Absent);
+        };
+        let has_come = found.last_peer.is_some();
+        let state = state_of(found);
+        // A peer that has come and gone between two looks was here once: it is said once.
+        let is_new = (state == State::Up || has_come) && self.seen.insert(tunnel);
+        Ok(match state {
+            State::Waiting if is_new => State::Up,
+            state => state,
+        })
     }
 
     pub(super) async fn peer(&self, tunnel: TunnelId) -> Option<IpAddr> {
         let found = self.find(tunnel).await.ok()??;
         let mut sessions = found.sessions.iter().filter(|it| !it.children.is_empty());
-        sessions.next()?.remote.map(|it| it.ip())
+        let here = sessions.next().and_then(|it| it.remote);
+        here.or(found.last_peer).map(|it| it.ip())
     }
 
     async fn find(&self, tunnel: TunnelId) -> Result<Option<ConnectionStatus>, BackendError> {

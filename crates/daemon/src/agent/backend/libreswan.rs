@@ -33,6 +33,11 @@ impl Libreswan {
         }
     }
 
+    /// Whether pluto can be given a connection.
+    pub(super) fn try_out(&self) -> Result<(), BackendError> {
+        orders::check_folder(&self.folder)
+    }
+
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
         let folder = self.folder.to_string_lossy();
         let mut texts = write_in(Kind::Libreswan, it, &folder)?;

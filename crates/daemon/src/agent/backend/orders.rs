@@ -8,8 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use engine::agent::writers::{Order, Texts};
+use nix::fcntl::AtFlags;
+use nix::unistd::{AccessFlags, faccessat};
 
 use super::BackendError;
+use crate::files;
 
 /// How long a command may take. `ipsec auto --up` waits for IKE.
 const COMMAND_MAX: Duration = Duration::from_secs(45);
@@ -18,6 +21,14 @@ const TICK: Duration = Duration::from_millis(20);
 const OUTPUT_MAX: u64 = 16 << 20;
 /// Signs of its words that are told when it fails.
 const WORDS_MAX: usize = 2_048;
+
+/// Whether files can be made in a folder.
+pub(super) fn check_folder(folder: &Path) -> Result<(), BackendError> {
+    let found = files::hold_folder(folder, 0o700);
+    let found = found.map_err(BackendError::file("cannot open", folder))?;
+    let is_allowed = faccessat(&found, ".", AccessFlags::W_OK, AtFlags::AT_EACCESS);
+    is_allowed.map_err(|errno| BackendError::file("cannot write into", folder)(errno.into()))
+}
 
 /// Writes every file for its owner alone.
 pub(super) fn write_files(texts: &Texts) -> Result<(), BackendError> {

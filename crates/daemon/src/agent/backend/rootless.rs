@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use engine::agent::TunnelId;
@@ -14,7 +14,7 @@ use engine::agent::objectives::{Options, SecurityOption};
 
 use super::attendant::Held;
 use super::{BackendError, State, client};
-use crate::agent::socks::{self, Access, NAME, Order, Way};
+use crate::agent::socks::{self, Access, NAME, Order, Way, WayError};
 use crate::config::{self, Names};
 use crate::console;
 
@@ -25,6 +25,8 @@ pub const LISTEN: SocketAddr =
 /// Ends of this process.
 pub struct Rootless {
     listen: SocketAddr,
+    /// Keeps the port until it is needed.
+    kept: Option<TcpListener>,
     ways: BTreeMap<TunnelId, Way>,
 }
 
@@ -33,8 +35,25 @@ impl Rootless {
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
+            kept: None,
             ways: BTreeMap::new(),
         }
+    }
+
+    /// Whether the address is free. Nobody else gets it from here on.
+    pub(super) fn try_out(&mut self) -> Result<(), BackendError> {
+        let refused = |text: String| BackendError::Refused {
+            what: "the way without root".to_owned(),
+            text,
+        };
+        if !self.listen.ip().is_loopback() {
+            return Err(refused(WayError::NotLoopback(self.listen).to_string()));
+        }
+        let bound = TcpListener::bind(self.listen);
+        let bound =
+            bound.map_err(|fault| refused(WayError::Listen(self.listen, fault).to_string()));
+        self.kept = Some(bound?);
+        Ok(())
     }
 
     /// A process without root has no raw sockets, which AH needs.
@@ -58,6 +77,7 @@ impl Rootless {
         let held = held.map_err(|fault| refused(format!("{fault:#}")))?;
         let loaded = config::load(&held.path(), Names::Needed);
         let loaded = loaded.map_err(|fault| refused(fault.to_string()))?;
+        drop(self.kept.take());
         let way = Way::start(Order {
             config: loaded.engine,
             listen: self.listen,

@@ -17,7 +17,7 @@ use engine::agent::writers::{Kind, vici};
 use wire::codec::Malformed;
 use wire::vici::{Packet, Section};
 
-use super::attendant::{Attended, Load};
+use super::attendant::{Attended, LOADED, Load};
 use super::vici::{Vici, ViciError, wipe};
 use super::{BackendError, State, name_of};
 
@@ -39,7 +39,7 @@ struct End {
     option: SecurityOption,
     built: Instant,
     has_been_up: bool,
-    /// charon's name of Target's private key.
+    /// charon's name of the private key.
     key: Option<String>,
     /// Client's.
     attended: Option<Attended>,
@@ -133,6 +133,7 @@ impl StrongSwan {
             let attended = self.attended(it, questions)?;
             let attended = end.attended.insert(attended);
             let begun = begun(attended).await;
+            let begun = begun.map(|key| end.key = key);
             self.ends.insert(it.tunnel, end);
             return begun;
         }
@@ -220,6 +221,10 @@ impl StrongSwan {
             return Ok(if is_up { State::Up } else { State::Waiting });
         };
         end.has_been_up |= is_up;
+        if end.attended.as_mut().is_some_and(|it| it.ended().is_some()) {
+            // Nobody would take it down if this process were killed too.
+            return Ok(State::Down("the process that ends it is gone".to_owned()));
+        }
         Ok(match (is_up, end.side) {
             _ if end.option == SecurityOption::Native => State::Open,
             (true, _) => State::Up,
@@ -249,11 +254,13 @@ impl StrongSwan {
     }
 }
 
-/// What its process says of the start.
-async fn begun(attended: &mut Attended) -> Result<(), BackendError> {
-    match attended.said().await.map_err(process)? {
-        line if line.is_empty() => Ok(()),
-        line => Err(told("load")(ViciError::Refused(line))),
+/// What its process says of the start: charon's name of the key, which is unloaded with the tunnel
+/// even if that process is killed.
+async fn begun(attended: &mut Attended) -> Result<Option<String>, BackendError> {
+    let line = attended.said().await.map_err(process)?;
+    match line.strip_prefix(LOADED.trim_end()) {
+        Some(key) => Ok(Some(key.trim().to_owned()).filter(|key| !key.is_empty())),
+        None => Err(told("load")(ViciError::Refused(line))),
     }
 }
 

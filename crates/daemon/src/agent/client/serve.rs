@@ -243,7 +243,7 @@ impl Serving {
 
     fn audit(&mut self, event: &Event) -> anyhow::Result<()> {
         match &mut self.log {
-            Some(log) => log.write(event)?,
+            Some(log) => log.write(event),
             None => info!("{event}"),
         }
         if event.step == Step::Up

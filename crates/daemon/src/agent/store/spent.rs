@@ -51,11 +51,25 @@ pub(super) async fn note(
         .map(drop)
 }
 
+/// What is read of a row.
+const SELECT: &str = "SELECT key_digest, handle, tunnel, client_identity, ends_at, public_half, \
+                      request, signature, has_arrived FROM agent_spent";
+
+/// The key that was spent for a tunnel, of any Target that shares the database.
+pub(super) async fn of_tunnel(
+    link: &mut Link,
+    tunnel: TunnelId,
+) -> Result<Option<Spending>, StoreError> {
+    let query = format!("{SELECT} WHERE tunnel = $1");
+    let rows = link.rows(&query, &[Value::octets(&tunnel.0)]).await?;
+    let row = rows.into_iter().next();
+    Ok(row.map(former_of).transpose()?.map(|it| it.spending))
+}
+
 /// This Target's tunnels that were not noted as ended.
 pub(super) async fn former(link: &mut Link, target: AgentName) -> Result<Vec<Former>, StoreError> {
-    let query = "SELECT key_digest, handle, tunnel, client_identity, ends_at, public_half, \
-                 request, signature, has_arrived FROM agent_spent \
-                 WHERE target = $1 AND has_ended = 0 ORDER BY tunnel";
+    let query = format!("{SELECT} WHERE target = $1 AND has_ended = 0 ORDER BY tunnel");
+    let query = &query[..];
     let rows = link.rows(query, &[Value::octets(&target.0)]).await?;
     rows.into_iter().map(former_of).collect()
 }

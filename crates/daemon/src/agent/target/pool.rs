@@ -56,6 +56,11 @@ impl Pool {
         })
     }
 
+    /// How many addresses it has.
+    pub(super) fn count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX)
+    }
+
     /// Lends an address to a tunnel, or says which it has.
     pub(super) fn lend(&mut self, tunnel: TunnelId) -> anyhow::Result<IpAddr> {
         let key = tunnel.to_string();

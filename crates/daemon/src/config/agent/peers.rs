@@ -16,6 +16,8 @@ use crate::config::{Origin, read};
 
 /// Octets of a Host's name, so that User@Host is an IKE identity everywhere.
 const HOST_NAME_MAX: usize = 63;
+/// Tunnels of a Host: Target does not remember more.
+const TUNNELS_MAX: u16 = engine::agent::target::TUNNELS_MAX as u16;
 
 /// `[targets.NAME]`
 pub(super) struct KnownTarget {
@@ -28,6 +30,7 @@ pub(super) struct KnownHost {
     known: Known,
     addresses: Vec<IpAddr>,
     legacy: bool,
+    tunnels: Option<u16>,
 }
 
 /// A Host that may refer users.
@@ -39,6 +42,8 @@ pub struct HostPeer {
     pub addresses: Vec<IpAddr>,
     /// Whether it may refer users with shared pairs.
     pub is_legacy: bool,
+    /// How many tunnels it may have at a time. None: its share of all.
+    pub tunnels: Option<u16>,
 }
 
 /// An agent's public keys, or the file that has them.
@@ -122,6 +127,7 @@ impl ReadTable for KnownHost {
             known: Known::of(keys)?,
             addresses: keys.needed("addresses", "addresses = [\"192.0.2.1\"]")?,
             legacy: keys.given("legacy")?,
+            tunnels: keys.given("tunnels")?,
         })
     }
 }
@@ -174,6 +180,13 @@ pub(super) fn known_hosts(
             let text = "the file needs legacy = true too";
             return Err(at(item, &["hosts", &name, "legacy"], text));
         }
+        if host
+            .tunnels
+            .is_some_and(|it| !(1..=TUNNELS_MAX).contains(&it))
+        {
+            let text = format!("1 to {TUNNELS_MAX} tunnels at a time");
+            return Err(at(item, &["hosts", &name, "tunnels"], text));
+        }
         let identity = host.known.check(item, ["hosts", &name], folder)?;
         if let Some(other) = names.insert(identity.name(), name.clone()) {
             let text = format!("this has the identity of {other} too");
@@ -183,6 +196,7 @@ pub(super) fn known_hosts(
             identity,
             addresses: host.addresses.iter().map(IpAddr::to_canonical).collect(),
             is_legacy: host.legacy,
+            tunnels: host.tunnels,
         };
         hosts.insert(name, peer);
     }

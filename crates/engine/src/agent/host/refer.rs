@@ -8,7 +8,6 @@ use wire::agent::{Authorization, Inquiry, Kind, Offer, Referral, Sealed, Verdict
 use super::{Ask, Discard, Host, Output, STORE_MAX, Stage};
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
-use crate::agent::flood::{Bucket, PEER};
 use crate::agent::identity::Fingerprint;
 use crate::agent::objectives::Options;
 use crate::agent::retry::{self, Retry};
@@ -21,12 +20,17 @@ const OFFER_MAX: Duration = Duration::from_secs(300);
 /// What one Target offers.
 #[derive(Default)]
 pub(super) struct Market {
-    /// Its options, and until when they hold.
-    offer: Option<(Options, Instant)>,
+    offer: Option<Offered>,
     /// The inquiry that is not answered yet.
-    inquiry: Option<(Retry, [u8; 16])>,
-    /// Messages in its name that were opened.
-    opened: Bucket,
+    inquiry: Option<(Retry<Sealed>, [u8; 16])>,
+}
+
+struct Offered {
+    options: Options,
+    /// Tunnels that it would still build for us.
+    room: u16,
+    /// This holds until then.
+    until: Instant,
 }
 
 impl Market {
@@ -47,18 +51,27 @@ impl Host {
         };
         let (target, option) = (verified.target, verified.option);
         let market = self.offers.entry(target).or_default();
-        let offer = market.offer.filter(|(_, until)| *until > now);
-        match (offer, option) {
-            (Some((options, _)), Some(option)) if options.has(option) => self.take(id, now),
-            (Some(_), _) => self.refuse(id, Why::OptionNotAtTarget, now),
-            (None, _) if market.inquiry.is_some() => {}
-            (None, _) => {
-                self.send_inquiry(target, now);
-                let market = self.offers.get(&target);
-                if market.is_none_or(|it| it.inquiry.is_none()) {
-                    self.refuse(id, Why::Misdirected, now);
-                }
+        if let Some(offer) = market.offer.as_mut().filter(|it| it.until > now) {
+            if !option.is_some_and(|option| offer.options.has(option)) {
+                return self.refuse(id, Why::OptionNotAtTarget, now);
             }
+            if offer.room == 0 {
+                return self.refuse(id, Why::NoRoom, now);
+            }
+            offer.room -= 1;
+            if offer.room == 0 {
+                // Somebody may leave: it is asked again before anybody is refused.
+                market.offer = None;
+            }
+            return self.take(id, now);
+        }
+        if market.inquiry.is_some() {
+            return;
+        }
+        self.send_inquiry(target, now);
+        let market = self.offers.get(&target);
+        if market.is_none_or(|it| it.inquiry.is_none()) {
+            self.refuse(id, Why::Misdirected, now);
         }
     }
 
@@ -66,19 +79,18 @@ impl Host {
         let Some(entry) = self.config.targets.get(&target) else {
             return;
         };
-        let (to, address) = (entry.identity.sealing, entry.address);
+        let to = entry.identity.sealing;
         let mut nonce = [0; 16];
         self.random.fill(&mut nonce);
         let time = self.clock.seconds(now);
         let body = Inquiry { nonce, time }.to_vec();
-        let Some(payload) = self.seal_to_target(Kind::Inquiry, to, &body) else {
+        let Some(sealed) = self.seal_to_target(Kind::Inquiry, to, &body) else {
             return;
         };
-        let retry = Retry::new(payload.clone(), retry::OF_HOST, now);
+        self.send_to_target(target, &sealed, now);
+        let retry = Retry::new(sealed, retry::OF_HOST, now);
         let market = self.offers.entry(target).or_default();
         market.inquiry = Some((retry, nonce));
-        let to = address;
-        self.outputs.push_back(Output::Send { to, payload });
     }
 
     pub(super) fn hear_offer(&mut self, from: SocketAddr, sealed: &Sealed, now: Instant) {
@@ -90,8 +102,10 @@ impl Host {
         let Some(target) = target.filter(waits) else {
             return self.count(Discard::Unexpected);
         };
-        let body = self.open_from_target(target, sealed, now);
-        let Some(offer) = body.and_then(|body| Offer::parse(&body).ok()) else {
+        let Some(body) = self.open_from_target(target, sealed, now) else {
+            return;
+        };
+        let Ok(offer) = Offer::parse(&body) else {
             return self.count(Discard::NotProven);
         };
         let market = self.offers.entry(target).or_default();
@@ -103,7 +117,11 @@ impl Host {
         // One that ends at once would be asked for again and again.
         let lifetime = lifetime.max(Duration::from_secs(1));
         market.inquiry = None;
-        market.offer = Some((Options::of_number(offer.options), now + lifetime));
+        market.offer = Some(Offered {
+            options: Options::of_number(offer.options),
+            room: offer.room,
+            until: now + lifetime,
+        });
         for id in self.inquiring(target) {
             self.inquire(id, now);
         }
@@ -123,13 +141,13 @@ impl Host {
             let Some((retry, _)) = &mut market.inquiry else {
                 continue;
             };
-            match (retry.again(now), self.config.targets.get(&target)) {
-                (Some(true), Some(entry)) => {
-                    let (to, payload) = (entry.address, retry.message.clone());
-                    self.outputs.push_back(Output::Send { to, payload });
+            match retry.again(now) {
+                Some(true) => {
+                    let sealed = retry.message.clone();
+                    self.send_to_target(target, &sealed, now);
                 }
-                (Some(_), _) => {}
-                (None, _) => {
+                Some(false) => {}
+                None => {
                     market.inquiry = None;
                     for id in self.inquiring(target) {
                         self.refuse(id, Why::NoAnswer, now);
@@ -171,22 +189,31 @@ impl Host {
         let Some(to) = entry.map(|entry| entry.identity.sealing) else {
             return self.fail(id, Why::Misdirected, now);
         };
-        let Some(payload) = self.seal_to_target(Kind::Referral, to, &body) else {
+        let Some(sealed) = self.seal_to_target(Kind::Referral, to, &body) else {
             return self.fail(id, Why::Misdirected, now);
         };
-        let retry = Retry::new(payload.clone(), retry::OF_HOST, now);
+        self.send_referral(id, &sealed, now);
+        let retry = Retry::new(sealed, retry::OF_HOST, now);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.stage = Stage::Referring(retry);
+            exchange.stage = Stage::Referring(Box::new(retry));
         }
-        self.send_to_target(id, payload);
         let event = self.event_of(id, Step::Referred, None, now);
         self.outputs.push_back(Output::Audit(event));
     }
 
-    pub(super) fn send_to_target(&mut self, id: Digest, payload: Vec<u8>) {
+    pub(super) fn send_referral(&mut self, id: Digest, sealed: &Sealed, now: Instant) {
         let verified = self.exchanges.get(&id).and_then(|it| it.verified.as_ref());
-        let entry = verified.and_then(|it| self.config.targets.get(&it.target));
-        if let Some(to) = entry.map(|entry| entry.address) {
+        if let Some(target) = verified.map(|it| it.target) {
+            self.send_to_target(target, sealed, now);
+        }
+    }
+
+    /// Sends it, proven for this moment.
+    fn send_to_target(&mut self, target: Fingerprint, sealed: &Sealed, now: Instant) {
+        let entry = self.config.targets.get(&target);
+        if let (Some(entry), Some(bond)) = (entry, self.bonds.get(&target)) {
+            let payload = bond.prove(sealed, self.clock.milliseconds(now));
+            let to = entry.address;
             self.outputs.push_back(Output::Send { to, payload });
         }
     }
@@ -203,8 +230,10 @@ impl Host {
         if !self.exchanges.values().any(waits) {
             return self.count(Discard::Unexpected);
         }
-        let body = self.open_from_target(target, sealed, now);
-        let Some(said) = body.and_then(|body| Authorization::parse(&body).ok()) else {
+        let Some(body) = self.open_from_target(target, sealed, now) else {
+            return;
+        };
+        let Ok(said) = Authorization::parse(&body) else {
             return self.count(Discard::NotProven);
         };
         let is_it = |it: &super::Exchange| {
@@ -284,7 +313,7 @@ impl Host {
         named.next().map(|(fingerprint, _)| *fingerprint)
     }
 
-    /// Opens a message in the name of a Target. Until then nothing is proven, so there is a rate.
+    /// Opens a message in the name of a Target, if that has made it.
     fn open_from_target(
         &mut self,
         target: Fingerprint,
@@ -292,21 +321,23 @@ impl Host {
         now: Instant,
     ) -> Option<zeroize::Zeroizing<Vec<u8>>> {
         let by = self.config.targets.get(&target)?.identity.signing;
-        let market = self.offers.entry(target).or_default();
-        if !market.opened.take(&PEER, PEER.burst, now) {
-            self.count(Discard::OverRate);
+        let time_ms = self.clock.milliseconds(now);
+        if let Err(why) = self.bonds.get_mut(&target)?.admit(sealed, time_ms, now) {
+            self.count(why.into());
             return None;
         }
-        let opened = envelope::open(sealed, &self.config.keys.sealing).ok()?;
+        let opened = envelope::open(sealed, &self.config.keys.sealing).ok();
         let (what, to) = (Use::Message(sealed.kind), self.config.keys.sealing.public());
-        let is_by = opened.is_by(by, what, &sealed.label, to);
-        is_by.then_some(opened.body)
+        let proven = opened.filter(|it| it.is_by(by, what, &sealed.label, to));
+        if proven.is_none() {
+            self.count(Discard::NotProven);
+        }
+        proven.map(|opened| opened.body)
     }
 
-    fn seal_to_target(&mut self, kind: Kind, to: PublicKey, body: &[u8]) -> Option<Vec<u8>> {
+    fn seal_to_target(&mut self, kind: Kind, to: PublicKey, body: &[u8]) -> Option<Sealed> {
         let label = self.config.keys.identity().name().0;
         let by = &self.config.keys.signing;
-        let sealed = envelope::seal(kind, label, to, body, by, &mut self.random)?;
-        Some(sealed.to_vec())
+        envelope::seal(kind, label, to, body, by, &mut self.random)
     }
 }

@@ -83,7 +83,7 @@ impl Host {
         let Some(option) = verified.option else {
             return Some(Why::Unreadable);
         };
-        if !self.config.targets.contains_key(&verified.target) {
+        if !self.bonds.contains_key(&verified.target) {
             return Some(Why::Misdirected);
         }
         // The state comes before all else: who holds a used key is told so, whatever he says that
@@ -93,6 +93,9 @@ impl Host {
         }
         if record.refusals.has(&id) {
             return Some(Why::RefusedBefore);
+        }
+        if !self.is_ready {
+            return Some(Why::LogUnavailable);
         }
         if self.clock.at(now) > record.not_after {
             return Some(Why::KeyExpired);
@@ -222,13 +225,16 @@ impl Host {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
-        let (to, payload) = (exchange.from, answer.clone());
+        let to = [Some(exchange.from), exchange.also];
+        for to in to.into_iter().flatten() {
+            let payload = answer.clone();
+            self.outputs.push_back(Output::Send { to, payload });
+        }
         exchange.stage = Stage::Answered {
             answer,
             repeats: 0,
             until: now + ANSWER_LIVES,
         };
-        self.outputs.push_back(Output::Send { to, payload });
     }
 
     /// The sealed response to a proven request. None if its sealing key is of low order.

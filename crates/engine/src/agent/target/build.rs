@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::{
     ANSWER_LIVES, ASK_MAX, Answered, Ask, Build, Credential, DESTROY_AGAIN, DESTROY_AGAIN_MAX,
-    Output, Progress, Question, SessionKey, Stage, Target, verdict_of,
+    Progress, Question, SessionKey, Stage, Target, verdict_of,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
@@ -195,14 +195,14 @@ impl Target {
         let (Some(message), Some(tunnel)) = (message, self.tunnels.get_mut(&id)) else {
             return;
         };
-        let payload = message.clone();
+        let (to, host) = (referred.from, referred.host);
         tunnel.answer = Some(Answered {
-            message,
+            message: message.clone(),
+            host,
             repeats: 0,
             until: now + ANSWER_LIVES,
         });
-        let to = referred.from;
-        self.outputs.push_back(Output::Send { to, payload });
+        self.send_to_host(to, host, &message, now);
     }
 
     /// Takes our end down.

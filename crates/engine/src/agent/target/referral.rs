@@ -12,7 +12,6 @@ use super::{
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Use};
-use crate::agent::flood::PEER;
 use crate::agent::identity::{AgentName, digest};
 use crate::agent::objectives::{Objectives, Options, SecurityOption};
 use crate::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN, TunnelId};
@@ -35,15 +34,36 @@ impl Target {
         if !self.clock.is_near(inquiry.time, now) {
             return self.count(Discard::ClocksApart);
         }
+        if !self.is_ready {
+            return self.count(Discard::NoLog);
+        }
+        let room = self
+            .config
+            .hosts
+            .get(&name)
+            .map_or(0, |host| self.room(host));
         let body = Offer {
             nonce: inquiry.nonce,
             options: self.config.options.number(),
-            lifetime: OFFER_LIVES,
+            // Where there is none, there may be some at any time.
+            lifetime: if room > 0 { OFFER_LIVES } else { 0 },
+            room: u16::try_from(room).unwrap_or(u16::MAX),
         }
         .to_vec();
-        if let Some(payload) = self.seal_to_host(Kind::Offer, name, &body) {
-            self.outputs.push_back(Output::Send { to: from, payload });
+        if let Some(sealed) = self.seal_to_host(Kind::Offer, name, &body) {
+            self.send_to_host(from, name, &sealed, now);
         }
+    }
+
+    /// How many tunnels more this Host may have.
+    fn room(&self, host: &HostEntry) -> usize {
+        let all = self
+            .tunnels
+            .values()
+            .filter(|it| !matches!(it.stage, Stage::Over));
+        let of_host = all.clone().filter(|it| it.host == host.name).count();
+        let of_all = self.config.tunnels.saturating_sub(all.count());
+        host.tunnels.saturating_sub(of_host).min(of_all)
     }
 
     /// Host refers a user to us.
@@ -58,7 +78,7 @@ impl Target {
         let request_digest = envelope::request_digest(&referral.request, &signature);
         let id = TunnelId::of(&request_digest);
         if self.tunnels.contains_key(&id) {
-            return self.repeat(id, from);
+            return self.repeat(id, from, now);
         }
         let Ok(request) = Request::parse(&referral.request) else {
             return self.count(Discard::Malformed);
@@ -126,6 +146,12 @@ impl Target {
         option: Option<SecurityOption>,
         now: Instant,
     ) -> Option<Why> {
+        if !self.is_ready {
+            return Some(Why::LogUnavailable);
+        }
+        if self.room(host) == 0 {
+            return Some(Why::NoRoom);
+        }
         let handle = Handle(referral.handle);
         match &request.fresh {
             // The pair's sealing key is no business of ours, and Host could sign too.
@@ -184,15 +210,29 @@ impl Target {
     }
 
     /// Host has not heard our answer, or another Host of the same database has asked.
-    fn repeat(&mut self, id: TunnelId, from: SocketAddr) {
+    fn repeat(&mut self, id: TunnelId, from: SocketAddr, now: Instant) {
         let answer = self.tunnels.get_mut(&id).and_then(|it| it.answer.as_mut());
         match answer {
             Some(answer) if answer.repeats < REPEATS_MAX => {
                 answer.repeats += 1;
-                let payload = answer.message.clone();
-                self.outputs.push_back(Output::Send { to: from, payload });
+                let (host, sealed) = (answer.host, answer.message.clone());
+                self.send_to_host(from, host, &sealed, now);
             }
             _ => self.count(Discard::Repeated),
+        }
+    }
+
+    /// Sends it, proven for this moment.
+    pub(super) fn send_to_host(
+        &mut self,
+        to: SocketAddr,
+        name: AgentName,
+        sealed: &Sealed,
+        now: Instant,
+    ) {
+        if let Some(bond) = self.bonds.get(&name) {
+            let payload = bond.prove(sealed, self.clock.milliseconds(now));
+            self.outputs.push_back(Output::Send { to, payload });
         }
     }
 
@@ -213,13 +253,13 @@ impl Target {
             return None;
         }
         let by = host.identity.signing;
-        if !self
-            .rates
-            .entry(name)
-            .or_default()
-            .take(&PEER, PEER.burst, now)
-        {
-            self.count(Discard::OverRate);
+        let time_ms = self.clock.milliseconds(now);
+        let admitted = match self.bonds.get_mut(&name) {
+            Some(bond) => bond.admit(sealed, time_ms, now).map_err(Discard::from),
+            None => Err(Discard::Stranger),
+        };
+        if let Err(why) = admitted {
+            self.count(why);
             return None;
         }
         let what = Use::Message(sealed.kind);
@@ -237,12 +277,11 @@ impl Target {
         kind: Kind,
         name: AgentName,
         body: &[u8],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Sealed> {
         let to = self.config.hosts.get(&name)?.identity.sealing;
         let label = self.config.keys.identity().name().0;
         let by = &self.config.keys.signing;
-        let sealed = envelope::seal(kind, label, to, body, by, &mut self.random)?;
-        Some(sealed.to_vec())
+        envelope::seal(kind, label, to, body, by, &mut self.random)
     }
 }
 

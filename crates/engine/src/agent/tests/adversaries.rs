@@ -9,6 +9,7 @@ use wire::agent::{
 
 use super::world::*;
 use crate::agent::audit::{Step, Why};
+use crate::agent::bond::Bond;
 use crate::agent::client::Outcome;
 use crate::agent::envelope::{self, Use};
 use crate::agent::host::{Discard, Half, State, WRONG_USERS_MAX};
@@ -118,6 +119,18 @@ fn by_host(kind: Kind, label: [u8; 16], to: PublicKey, body: &[u8]) -> Vec<u8> {
     sealed.unwrap().to_vec()
 }
 
+/// The same to Target, proven.
+fn by_host_to_target(world: &World, body: &[u8]) -> Vec<u8> {
+    let host = host_keys().identity().name().0;
+    let to = target_keys().identity();
+    let payload = by_host(Kind::Referral, host, to.sealing, body);
+    let Ok(Message::Sealed(sealed)) = Message::parse(&payload) else {
+        panic!("no message");
+    };
+    let bond = Bond::new(&host_keys(), &to).unwrap();
+    bond.prove(&sealed, world.milliseconds(1))
+}
+
 /// Host has its own part for Client: a tunnel to a machine of its choice.
 fn false_part(heard: &Heard, keys: &Keys) -> Vec<u8> {
     let identity = keys.identity();
@@ -223,9 +236,7 @@ fn refer(world: &mut World, key: &SigningKey, request: &Request, by: &SigningKey
         request: body,
         signature: by.sign(&[&octets]).0,
     };
-    let host = host_keys().identity().name().0;
-    let to = target_keys().identity().sealing;
-    let payload = by_host(Kind::Referral, host, to, &referral.to_vec());
+    let payload = by_host_to_target(world, &referral.to_vec());
     world.deliver(Node::Target, address(Node::Host(0)), &payload);
     world.run(Duration::from_secs(3));
 }
@@ -475,6 +486,57 @@ fn the_holder_of_a_used_key_cannot_flood_host_or_its_log() {
         unlogged + logged + drops[&Discard::NeedsCookie],
         u64::from(COUNT)
     );
+}
+
+/// Somebody near Client copies its request and sends it from another address, before Client's comes
+/// or after it. He gets a cookie, and with that no more than octets for Client; Client has its
+/// tunnel.
+#[test]
+fn a_copied_request_takes_nobody_s_answer_away() {
+    let thief = ([198, 51, 100, 7], 7).into();
+    for (is_first, shows_cookie) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut world = World::new(33);
+        world.boot();
+        let seat = world.sit(1, |it| it.head.addresses.truncate(1));
+        let host = Node::Host(0);
+        let client = address(Node::Client(seat));
+        world.run(Duration::from_millis(55));
+        let mut request = world.sent[0].2.clone();
+        if !is_first {
+            world.run(Duration::from_millis(12));
+        }
+        world.deliver(host, thief, &request);
+        let to_thief = |world: &World| -> Vec<Vec<u8>> {
+            let sent = world.sent.iter().filter(|(_, to, _)| *to == thief);
+            sent.map(|(.., payload)| payload.clone()).collect()
+        };
+        world.run(Duration::from_millis(15));
+        if !is_first {
+            let told = to_thief(&world);
+            let Ok(Message::Retry(retry)) = Message::parse(&told[0]) else {
+                panic!("the thief is told more than a cookie");
+            };
+            if shows_cookie {
+                request[5] = 16;
+                request.splice(6..6, retry.cookie);
+                world.deliver(host, thief, &request);
+            }
+        }
+        world.run(Duration::from_secs(5));
+        assert!(world.seats[seat].was_up, "{is_first} {shows_cookie}");
+        assert_eq!(world.ends.len(), 1);
+        let answers = world.sent.iter().filter(|(from, to, payload)| {
+            let is_response = matches!(
+                Message::parse(payload),
+                Ok(Message::Sealed(sealed)) if sealed.kind == Kind::Response
+            );
+            *from == host && *to == client && is_response
+        });
+        assert!(answers.count() >= 1, "{is_first} {shows_cookie}");
+        if !is_first && !shows_cookie {
+            assert_eq!(to_thief(&world).len(), 1);
+        }
+    }
 }
 
 /// Everything that was ever sent, again, to everybody and in reverse.

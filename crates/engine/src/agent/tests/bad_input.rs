@@ -195,7 +195,7 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
         for _ in 0..count {
             let mut octets = vec![0; 200];
             world.chance.fill(&mut octets);
-            octets[..4].copy_from_slice(b"CTA\x01");
+            octets[..4].copy_from_slice(b"CTA\x02");
             octets[4..6].copy_from_slice(&[1, 0]);
             let number = world.chance.u32() | 0x0100_0000;
             let from = SocketAddr::from((number.to_be_bytes(), 7));
@@ -214,26 +214,142 @@ fn an_honest_client_comes_in_while_strangers_flood_the_host() {
     assert!(host.exchanges() < 200, "{}", host.exchanges());
 }
 
-/// Somebody writes Target's name and forges its address while Host waits for it.
+/// Somebody writes the name of Host and Target and forges the address of each, all the time, and
+/// repeats what they have said. Nothing of it is opened, and a user comes in beside it.
 #[test]
-fn messages_in_targets_name_are_opened_at_a_rate() {
+fn forged_and_repeated_messages_between_agents_take_nothing_from_true_ones() {
     let mut world = World::new(47);
     world.boot();
-    world.target = None;
-    world.sit(1, |config| config.head.addresses.truncate(1));
-    world.run(Duration::from_millis(500));
-    let mut junk = vec![0; 200];
-    world.chance.fill(&mut junk);
-    let name = target_keys().identity().name().0;
-    junk[..6].copy_from_slice(&[b'C', b'T', b'A', 1, Kind::Offer.number(), 0]);
-    junk[6..22].copy_from_slice(&name);
-    for number in 0..1_000_u16 {
-        junk[60..62].copy_from_slice(&number.to_be_bytes());
-        world.deliver(Node::Host(0), address(Node::Target), &junk);
+    let flood = |world: &mut World| {
+        let mut junk = vec![0; 200];
+        world.chance.fill(&mut junk);
+        let agents = [
+            (Node::Host(0), host_keys(), Node::Target, Kind::Inquiry),
+            (Node::Host(0), host_keys(), Node::Target, Kind::Referral),
+            (Node::Target, target_keys(), Node::Host(0), Kind::Offer),
+            (
+                Node::Target,
+                target_keys(),
+                Node::Host(0),
+                Kind::Authorization,
+            ),
+        ];
+        for (from, keys, to, kind) in agents {
+            junk[..6].copy_from_slice(&[b'C', b'T', b'A', 2, kind.number(), 0]);
+            junk[6..22].copy_from_slice(&keys.identity().name().0);
+            // A time that is near, as a stranger knows it too.
+            junk[22..30].copy_from_slice(&world.milliseconds(0).to_be_bytes());
+            for _ in 0..50 {
+                junk[60] = junk[60].wrapping_add(1);
+                world.deliver(to, address(from), &junk);
+            }
+        }
+        for (from, to, payload) in world.sent.clone() {
+            for node in [Node::Host(0), Node::Target] {
+                if to == address(node) && matches!(from, Node::Host(_) | Node::Target) {
+                    world.deliver(node, address(from), &payload);
+                }
+            }
+        }
+    };
+    flood(&mut world);
+    let seat = world.sit(1, |config| config.head.addresses.truncate(1));
+    for _ in 0..300 {
+        flood(&mut world);
+        world.run(Duration::from_millis(10));
     }
+    assert!(world.seats[seat].was_up);
+    let target = world.target.as_ref().unwrap().drops();
+    assert!(target[&target::Discard::Forged] >= 30_000, "{target:?}");
+    assert!(target[&target::Discard::Repeated] >= 100, "{target:?}");
+    assert!(
+        !target.contains_key(&target::Discard::OverRate),
+        "{target:?}"
+    );
     let drops = world.hosts[0].as_ref().unwrap().drops();
-    assert!(drops[&host::Discard::OverRate] > 850, "{drops:?}");
-    assert!(drops[&host::Discard::NotProven] >= 1_000, "{drops:?}");
+    assert!(drops[&host::Discard::Forged] >= 100, "{drops:?}");
+    assert!(!drops.contains_key(&host::Discard::OverRate), "{drops:?}");
+    assert!(!drops.contains_key(&host::Discard::NotProven), "{drops:?}");
+}
+
+/// Target allows a Host so many tunnels: the next is refused before its key is spent, whoever asks,
+/// until one ends.
+#[test]
+fn a_host_has_no_more_tunnels_than_target_allows_it() {
+    for places in [[2, 16], [16, 2]] {
+        let mut world = World::new(50);
+        world.places = places;
+        for number in 2..6 {
+            world.issue(number, host::Half::Public(one_time(number).public()));
+        }
+        world.boot();
+        let mut seats = Vec::new();
+        for number in 1..=2 {
+            seats.push(world.sit(number, |_| {}));
+            world.run(Duration::from_secs(3));
+        }
+        assert!(seats.iter().all(|seat| world.seats[*seat].was_up));
+        let late = world.sit(3, |_| {});
+        world.run(Duration::from_secs(5));
+        let no_room = Some(refused(Why::HostRefused, Verdict::NoRoom));
+        assert_eq!(world.seats[late].outcome, no_room);
+        assert!(world.keys[&handle(3)].state == State::Valid);
+        assert_eq!(world.told(Step::Refused, Why::NoRoom), 1);
+        // Somebody leaves.
+        let now = world.now;
+        world.seats[seats[0]].client.as_mut().unwrap().log_out(now);
+        world.run(Duration::from_secs(5));
+        let next = world.sit(3, |_| {});
+        world.run(Duration::from_secs(5));
+        assert!(world.seats[next].was_up);
+        assert_eq!(world.ends.len(), 2);
+        world.check();
+    }
+}
+
+/// The log of Target cannot be written, then that of Host.
+#[test]
+fn an_agent_without_a_log_begins_nothing_and_keeps_what_it_has() {
+    let mut world = World::new(49);
+    for number in 2..6 {
+        world.issue(number, host::Half::Public(one_time(number).public()));
+    }
+    world.boot();
+    let first = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let unavailable = Some(refused(Why::HostRefused, Verdict::StoreUnavailable));
+    world.target.as_mut().unwrap().set_ready(false);
+    // Target has offered a moment ago: the key is spent, and nothing is built.
+    let second = world.sit(2, |_| {});
+    world.run(Duration::from_secs(70));
+    assert_eq!(world.seats[second].outcome, unavailable);
+    assert_eq!(world.told(Step::Refused, Why::LogUnavailable), 1);
+    assert!(world.keys[&handle(2)].state != State::Valid);
+    // From then on it offers nothing.
+    let third = world.sit(3, |_| {});
+    world.run(Duration::from_secs(70));
+    let unreachable = Some(refused(Why::HostRefused, Verdict::TargetUnreachable));
+    assert_eq!(world.seats[third].outcome, unreachable);
+    assert!(world.keys[&handle(3)].state == State::Valid);
+    world.target.as_mut().unwrap().set_ready(true);
+    for host in world.hosts.iter_mut().flatten() {
+        host.set_ready(false);
+    }
+    let fourth = world.sit(4, |_| {});
+    world.run(Duration::from_secs(70));
+    assert_eq!(world.seats[fourth].outcome, unavailable);
+    assert!(world.keys[&handle(4)].state == State::Valid);
+    assert_eq!(world.ends.len(), 1);
+    assert!(world.seats[first].tunnel.is_some());
+    for host in world.hosts.iter_mut().flatten() {
+        host.set_ready(true);
+    }
+    for number in [3, 4] {
+        let seat = world.sit(number, |_| {});
+        world.run(Duration::from_secs(5));
+        assert!(world.seats[seat].was_up, "{number}");
+    }
+    world.check();
 }
 
 /// The answer says whether a Target that is not there has cost a key.

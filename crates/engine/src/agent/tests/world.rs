@@ -100,6 +100,8 @@ pub(super) struct World {
     pub(super) effects: BTreeMap<Node, u64>,
     pub(super) options: Options,
     pub(super) accepts_legacy: bool,
+    /// Tunnels that Target allows one Host, and all.
+    pub(super) places: [usize; 2],
     /// How far the clocks of clients, Hosts and Target are ahead.
     pub(super) ahead: [i64; 3],
     lost_in_row: BTreeMap<Node, u32>,
@@ -191,6 +193,7 @@ impl World {
             effects: BTreeMap::new(),
             options: Options::ALL,
             accepts_legacy: false,
+            places: [16, 16],
             ahead: [0; 3],
             lost_in_row: BTreeMap::new(),
             epochs: BTreeMap::new(),
@@ -221,6 +224,11 @@ impl World {
             calendar: Calendar(TODAY.0 + ahead),
             told: self.now,
         }
+    }
+
+    /// The time on a clock, in milliseconds.
+    pub(super) fn milliseconds(&self, which: usize) -> u64 {
+        self.clock(which).milliseconds(self.now)
     }
 
     fn start(&mut self, node: Node) {
@@ -265,10 +273,12 @@ impl World {
             identity: host,
             addresses: vec![address(Node::Host(0)).ip(), address(Node::Host(1)).ip()],
             accepts_legacy: self.accepts_legacy,
+            tunnels: self.places[0],
         };
         target::Config {
             keys: target_keys(),
             hosts: [(host.name(), entry)].into(),
+            tunnels: self.places[1],
             options: self.options,
             addresses: vec![[203, 0, 113, 1].into()],
             proposals: vec!["aes128gcm16".into()],

@@ -1,8 +1,10 @@
 //! Windows: PowerShell scripts of the NetSecurity module, one to construct and one to destroy.
 //!
-//! A rule trusts an authority, not a certificate: the top of the other end's chain. Certificates
-//! come from a PFX file that `certutil` makes of the PEM files. Client has no address inside, since
-//! these rules have no mode config.
+//! A rule trusts the one certificate of the other end by its thumbprint, and it must come from the
+//! top of that end's chain. Windows has no other place for that authority than its own roots, which
+//! every program of the machine trusts while the tunnel is there. Certificates come from a PFX file
+//! that `certutil` makes of the PEM files. Client has no address inside, since these rules have no
+//! mode config.
 
 use crypto::cert::Certificate;
 use crypto::cipher::Cipher;
@@ -74,7 +76,9 @@ fn certificates(
     up.push(format!("certutil.exe -f -p '' -mergepfx {own} {bag}"));
     up.push("if ($LASTEXITCODE -ne 0) { throw 'certutil could not merge the key' }".to_owned());
     up.push(
-        "# From here to the end Windows trusts every certificate of this authority.".to_owned(),
+        "# From here to the end every program of this machine trusts this authority; the tunnel \
+         trusts one certificate of it."
+            .to_owned(),
     );
     for (what, from) in [("Pfx", &bag), ("", &peer)] {
         let store = match what {
@@ -163,12 +167,23 @@ fn proof(it: &Description) -> Result<String, WriteFault> {
                 what: "a certificate of the other end that can be read",
             };
             let subject = Certificate::from_der(top).map_err(|_| needs)?.subject();
+            let leaf = peer.first().map_or(&[][..], Vec::as_slice);
             Ok(format!(
-                "New-NetIPsecAuthProposal -Machine -Cert -Authority {} -AuthorityType Root",
-                quoted("an authority", &subject)?
+                "New-NetIPsecAuthProposal -Machine -Cert -Authority {} -AuthorityType Root \
+                 -ValidationCriteria -Thumbprint {}",
+                quoted("an authority", &subject)?,
+                thumbprint(leaf)
             ))
         }
     }
+}
+
+/// Windows' name of a certificate: SHA-1 over it, as weak as that is. Its authority's signature is
+/// checked besides.
+fn thumbprint(certificate: &[u8]) -> String {
+    let digest = Hash::Sha1.digest(&[certificate]);
+    let octets = digest.as_ref().iter();
+    octets.map(|octet| format!("{octet:02X}")).collect()
 }
 
 fn quick(it: &Description) -> Result<Vec<String>, WriteFault> {
