@@ -15,6 +15,8 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 
 /// Write permission for others than the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Any permission for others than the owner.
+const OTHERS: u32 = 0o077;
 
 /// Creates a folder and its parents if missing, and opens it. Does not follow a link in the last
 /// part of the path.
@@ -123,6 +125,27 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
     options.read(true);
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     options.open(path)
+}
+
+/// Reads a secret of at most this many octets: a plain file of ours or of root that nobody else may
+/// read or change.
+pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let refused = |text: String| Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    let name = path.display();
+    let file = open_plain(path)?;
+    let found = file.metadata()?;
+    if found.uid() != 0 && found.uid() != Uid::effective().as_raw() {
+        let user = found.uid();
+        return refused(format!(
+            "it is a secret and belongs to user {user}: `chown root {name}`"
+        ));
+    }
+    if found.permissions().mode() & OTHERS != 0 {
+        return refused(format!(
+            "it is a secret, and others may read or change it: `chmod 600 {name}`"
+        ));
+    }
+    text_of(file, &found, &name.to_string(), most)
 }
 
 fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {

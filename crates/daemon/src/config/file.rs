@@ -93,13 +93,20 @@ impl ReadTable for ConfigFile {
 }
 
 impl ConfigFile {
+    /// The files that nobody else may read.
+    pub fn private_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let tables = self.connections.values();
+        tables.filter_map(|table| table.remote.users.as_ref())
+    }
+
     /// Every file that it names.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
         let ends = tables.flat_map(|table| [&table.local, &table.remote]);
         let of_ends = ends.flat_map(|end| {
             let lists = [&end.certs, &end.cacerts, &end.crls].into_iter().flatten();
-            lists.chain(&end.key).chain(&end.secret_file)
+            let own = lists.chain(&end.key).chain(&end.secret_file);
+            own.chain(&end.users)
         });
         let shared = self.associations().into_iter();
         let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
@@ -290,7 +297,9 @@ impl ReadTable for ConnectionTable {
 /// `local` and `remote`
 #[derive(Clone, Default, Serialize)]
 pub struct AuthTable {
-    /// Proof of identity: a certificate ("pubkey") or a pre-shared key ("psk").
+    /// Proof of identity: a certificate ("pubkey"), a pre-shared key ("psk"), or with IKEv2 a method
+    /// of EAP, after the gateway has proven itself by its certificate. "eap-mschapv2": a user's
+    /// password. "eap-tls": a certificate within TLS. "eap", `remote` only: either of them.
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.
@@ -309,12 +318,19 @@ pub struct AuthTable {
     /// if `crls` names a CRL of that authority. "relaxed": never. Revoked peers are always refused.
     #[serde(skip_serializing)]
     pub revocation: Revocation,
-    /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any.
+    /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any. With EAP it
+    /// is compared with the user or certificate that is proven, and "*" is the default.
     pub id: Option<String>,
-    /// The pre-shared key itself; or use `secret_file`. If only one side has a key, both use it.
+    /// With EAP, `local`: what we call ourselves there. Default with "eap-tls": `id`.
+    pub eap_id: Option<String>,
+    /// With EAP, `remote`: file of the users and their passwords, which `caravan user` writes.
+    #[serde(skip_serializing)]
+    pub users: Option<PathBuf>,
+    /// The pre-shared key itself, or the password of "eap-mschapv2"; or use `secret_file`. If only
+    /// one side has a key, both use it.
     #[serde(skip_serializing)]
     pub secret: Option<SecretText>,
-    /// File with the pre-shared key.
+    /// File with the pre-shared key or password.
     #[serde(skip_serializing)]
     pub secret_file: Option<PathBuf>,
 }
@@ -329,6 +345,8 @@ impl ReadTable for AuthTable {
             crls: keys.given("crls")?,
             revocation: keys.given("revocation")?,
             id: keys.given("id")?,
+            eap_id: keys.given("eap_id")?,
+            users: keys.given("users")?,
             secret: keys.given("secret")?,
             secret_file: keys.given("secret_file")?,
         })
@@ -352,11 +370,33 @@ pub enum Auth {
     Pubkey,
     /// A pre-shared key.
     Psk,
+    /// A user's password.
+    EapMschapv2,
+    /// A certificate within TLS.
+    EapTls,
+    /// Either of both.
+    Eap,
+}
+
+impl Auth {
+    /// Whether it is a method of EAP.
+    pub const fn is_eap(self) -> bool {
+        matches!(self, Self::EapMschapv2 | Self::EapTls | Self::Eap)
+    }
 }
 
 impl Read for Auth {
     fn read(item: &Item) -> Result<Self, Fault> {
-        item.choice("value", &[("pubkey", Self::Pubkey), ("psk", Self::Psk)])
+        item.choice(
+            "value",
+            &[
+                ("pubkey", Self::Pubkey),
+                ("psk", Self::Psk),
+                ("eap-mschapv2", Self::EapMschapv2),
+                ("eap-tls", Self::EapTls),
+                ("eap", Self::Eap),
+            ],
+        )
     }
 }
 
