@@ -353,12 +353,15 @@ def _eap_end(connection: Connection, auth: Eap, *, is_local: bool) -> dict[str, 
     named = {"id": identity} if identity else {}
     if is_local != is_client:
         # The gateway.
-        own = {"certs": ["own.pem"], "key": "own.key"} if is_local else {"cacerts": ["ca.pem"]}
+        own: dict[str, Any] = (
+            {"certs": ["own.pem"], "key": "own.key"} if is_local else {"cacerts": ["ca.pem"]}
+        )
         return {"auth": "pubkey"} | own | named
     if is_local:
         kind = f"eap-{auth.method}"
         password = {"eap_id": auth.user, "secret": auth.password}
-        own = {"certs": ["own.pem"], "key": "own.key"} if auth.method == "tls" else password
+        certified = {"certs": ["own.pem"], "key": "own.key"}
+        own = certified if auth.method == "tls" else password
         return {"auth": kind} | own | named
     kind = "eap" if auth.method == "any" else f"eap-{auth.method}"
     users = {"users": "users"} if auth.method != "tls" else {}

@@ -159,6 +159,14 @@ impl Server {
         user.map(|(identity, _)| identity.clone())
     }
 
+    /// Why the peer is refused, if it is reading that.
+    pub fn refusal(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Refused(why) => Some(why),
+            _ => None,
+        }
+    }
+
     /// Begins the first method that there is.
     fn offer(&mut self, random: &mut Stream) -> Asked {
         match self.tls.take() {

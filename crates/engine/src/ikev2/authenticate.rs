@@ -35,7 +35,7 @@ use crate::ike::{AgreedChild, Fact, Fault, FirstChild};
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
-pub(super) use responder::{Checks, is_given_up, on_request};
+pub(super) use responder::{Checks, given_up, is_given_up, on_request};
 
 /// What an initiator asks for in the same exchange.
 #[derive(Default)]

@@ -87,6 +87,11 @@ impl Examining {
         }
     }
 
+    /// Why the peer is refused, if it is reading that.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.server.refusal()
+    }
+
     /// The user whose password a packet is to prove, if there is one.
     pub(super) fn user_of(&self, packet: &Eap) -> Option<Peer> {
         let user = self.server.user_of(packet)?;

@@ -436,8 +436,7 @@ impl Session {
             }
             Ok(Read::New(opened)) if authenticate::is_given_up(&opened) => {
                 answering.sa.answer(&opened, &[], &mut at);
-                let text = "the peer does not accept us, and has ended the exchange";
-                let fault = Fault::Unauthenticated(text.into());
+                let fault = authenticate::given_up(&answering);
                 return (State::Over, vec![Fact::Failed(fault)]);
             }
             Ok(Read::New(opened)) => {

@@ -226,6 +226,14 @@ pub(in crate::ikev2) fn is_given_up(opened: &Opened) -> bool {
     })
 }
 
+/// Why an exchange is over that the peer has ended: we may have refused it just before.
+pub(in crate::ikev2) fn given_up(answering: &Answering) -> Fault {
+    let examining = answering.examining.as_ref();
+    let why = examining.and_then(|it| it.refusal());
+    let why = why.unwrap_or("the peer does not accept us, and has ended the exchange");
+    Fault::Unauthenticated(why.to_owned())
+}
+
 /// Checks the initiator's proof, and makes ours.
 fn judge(
     candidates: &[Arc<Connection>],
