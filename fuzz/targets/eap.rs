@@ -80,7 +80,10 @@ fn hostile_gateway(first: u8, octets: &[u8]) {
     for packet in packets(octets) {
         match station.on_packet(&packet, &mut random) {
             Told::Answer(answer) => {
-                assert_eq!((answer.code(), answer.id()), (EapCode::Response, packet.id()));
+                assert_eq!(
+                    (answer.code(), answer.id()),
+                    (EapCode::Response, packet.id())
+                );
                 taken = (taken.0 + 1, taken.1 + packet.octets().len());
                 assert!(taken.0 <= MAX_PACKETS && taken.1 <= MAX_OCTETS);
             }

@@ -1,6 +1,6 @@
 //! aws-lc's C interface for what aws-lc-rs does not offer: hash states that can be copied (MD5,
-//! SHA-1, SHA-2), MD4, AES and DES in CBC mode, AES-CCM, ChaCha20, numbers modulo a prime, points of
-//! P-256, keys of RSA and ECDSA, HPKE, ML-KEM with randomness as an argument. This is the only
+//! SHA-1, SHA-2), MD4, AES and DES in CBC mode, AES-CCM, ChaCha20, numbers modulo a prime, points
+//! of P-256, keys of RSA and ECDSA, HPKE, ML-KEM with randomness as an argument. This is the only
 //! unsafe code of this crate. Each file wraps one family behind safe functions; protocol belongs
 //! elsewhere.
 #![expect(

@@ -21,8 +21,8 @@ const EXCHANGES: Rate = Rate::new(60, Duration::from_secs(3));
 const CHILDREN: Rate = Rate::new(256, Duration::from_millis(250));
 /// Lines of the log: 64 children that come up, end and come up again.
 const LINES: Rate = Rate::new(200, Duration::from_secs(1));
-/// Proofs of a user's password, right or wrong: sixteen devices may come back at once, and who guesses
-/// gets 8,640 a day.
+/// Proofs of a user's password, right or wrong: sixteen devices may come back at once, and who
+/// guesses gets 8,640 a day.
 const PASSWORDS: Rate = Rate::new(20, Duration::from_secs(10));
 /// For all holders of one key: they may all connect at once, after our restart.
 const GROUP_EXCHANGES: Duration = Duration::from_millis(100);

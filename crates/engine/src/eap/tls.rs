@@ -124,7 +124,7 @@ impl Tls {
     /// A client's turn.
     pub(super) fn answer(&mut self, data: &[u8]) -> Turn {
         let is_start = Fragment::parse(data).is_ok_and(|it| it.is_start);
-        if is_start != !self.has_begun {
+        if is_start == self.has_begun {
             return Turn::Failed("EAP-TLS begins once, and first".into());
         }
         if is_start {

@@ -1,5 +1,6 @@
 //! Ends tunnels early: of peers that a new revocation list names or whose certificate is not pinned
-//! any more, of users of EAP who were removed, of peers that the user names, and of peers that this host cannot route to.
+//! any more, of users of EAP who were removed, of peers that the user names, and of peers that this
+//! host cannot route to.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -76,7 +76,9 @@ fn a_user_comes_up_and_loses_the_tunnel_when_removed() {
     let gateway = &world.ends[1];
     assert_eq!(gateway.node.established(), 0);
     assert!(gateway.seen.inbound.is_empty() && gateway.seen.outbound.is_empty());
-    let is_it = |event: &Event| matches!(event, Event::IkeClosed { cause, .. } if cause.code() == "user-removed");
+    let is_removal = |cause: &EndCause| cause.code() == "user-removed";
+    let is_it =
+        |event: &Event| matches!(event, Event::IkeClosed { cause, .. } if is_removal(cause));
     assert!(gateway.told(is_it));
     world.run(Duration::from_secs(30));
     assert_eq!(world.ends[0].node.established(), 0);
