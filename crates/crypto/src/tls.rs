@@ -1,6 +1,7 @@
-//! What a client of TLS needs, by rustls: versions 1.2 and 1.3 with its own choice of suites.
-//!
-//! Left out: servers, certificates of the client.
+//! TLS by rustls, versions 1.2 and 1.3 with its own choice of suites: what a client with sockets
+//! needs here, and a handshake without sockets in [`handshake`].
+
+pub mod handshake;
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use crate::config::ConfigError;
 use crate::options::{Role, RunOptions};
 use crate::privileges::PrivilegeError;
 use crate::service::{self, Outcome, Ready};
-use crate::{agent, bench, config, console, link, packet, pki, steward, wireless};
+use crate::{agent, bench, config, console, link, packet, pki, steward, user, wireless};
 
 /// Exit status: an error while running.
 const FAILED: u8 = 1;
@@ -224,6 +224,9 @@ enum Command {
     /// Make, show and revoke keys and certificates
     #[command(subcommand)]
     Pki(pki::Command),
+    /// Add, list and remove the users that a gateway lets in by EAP
+    #[command(subcommand)]
+    User(user::Command),
     /// Measure the speed of this machine, for the lab
     #[command(after_help = "Example:\n  caravan bench --quick")]
     Bench(bench::Args),
@@ -409,6 +412,7 @@ impl Cli {
             }
             Command::Check { file } => commands::check(&file)?,
             Command::Pki(command) => pki::run(&command)?,
+            Command::User(command) => user::run(&command)?,
             Command::Bench(args) => silent(bench::run(&args))?,
             Command::Link(args) => silent(link::run(&args))?,
             Command::Wireless(args) => silent(wireless::run(&args))?,

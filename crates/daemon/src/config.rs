@@ -29,6 +29,8 @@ use document::{Fault, Item, shown};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::files;
+
 pub use check::own_fault;
 pub use credentials::Credentials;
 pub use keys::KeyValues;
@@ -171,9 +173,14 @@ impl Texts {
             None => Vec::new(),
         };
         include::add(path, &mut file, Origin::Files)?;
+        let private: Vec<PathBuf> = file.private_files().map(|it| folder.join(it)).collect();
         let named = file.files().map(|name| folder.join(name));
         for name in included.into_iter().chain(named) {
-            let text = match octets(&name) {
+            let read = match private.contains(&name) {
+                true => files::read_private(&name, MAX_FILE),
+                false => octets(&name),
+            };
+            let text = match read {
                 Ok(mut text) if text.len() > left => {
                     text.zeroize();
                     let most = TEXTS_MAX >> 20;
@@ -227,6 +234,14 @@ impl Origin<'_> {
     fn octets(self, path: &Path) -> io::Result<Vec<u8>> {
         match self {
             Self::Files => octets(path),
+            Self::Texts(texts) => texts.get(path),
+        }
+    }
+
+    /// A file that nobody else may read. Who has read it for us has checked that.
+    fn private(self, path: &Path) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Files => files::read_private(path, MAX_FILE),
             Self::Texts(texts) => texts.get(path),
         }
     }

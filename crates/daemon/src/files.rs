@@ -159,6 +159,27 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Reads a secret of at most this many octets: a plain file of ours or of root that nobody else may
+/// read or change.
+pub fn read_private(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let refused = |text: String| Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    let name = path.display();
+    let file = open_plain(path)?;
+    let found = file.metadata()?;
+    if found.uid() != 0 && found.uid() != Uid::effective().as_raw() {
+        let user = found.uid();
+        return refused(format!(
+            "it is a secret and belongs to user {user}: `chown root {name}`"
+        ));
+    }
+    if found.permissions().mode() & OTHERS != 0 {
+        return refused(format!(
+            "it is a secret, and others may read or change it: `chmod 600 {name}`"
+        ));
+    }
+    text_of(file, &found, &name.to_string(), most)
+}
+
 fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {
     let file = open_without_waiting(path)?;
     let found = file.metadata()?;

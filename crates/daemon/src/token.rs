@@ -4,8 +4,6 @@
 //! SKIP's own groups, because the safe interface to PKCS #11 has no name for their derivation, and
 //! one-time keys of tunnel agents (`agent::token`).
 
-pub(crate) mod pin;
-
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +17,8 @@ use cryptoki::session::{Session, UserType};
 use cryptoki::types::AuthPin;
 use nix::unistd::geteuid;
 use zeroize::Zeroizing;
+
+use crate::typed;
 
 /// Bits of a mode: the group or anybody may write, and in a folder only owners may replace files.
 pub(crate) const OTHERS_WRITE: u32 = 0o022;
@@ -46,10 +46,11 @@ impl TokenArgs {
         };
         let pin = match &self.pin_file {
             Some(file) => {
-                let read = pin::read(file);
+                let read = typed::read(file);
                 read.with_context(|| format!("cannot read a PIN from {}", file.display()))?
             }
-            None => pin::ask(label).context("nobody has given a PIN: --pin-file names its file")?,
+            None => typed::ask(&format!("PIN of the token {label}: "))
+                .context("nobody has given a PIN: --pin-file names its file")?,
         };
         let pin = &pin;
         Token::open(Place { module, label, pin }).map(Some)

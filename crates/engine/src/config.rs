@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crypto::cert::{Certificate, TrustStore};
 use crypto::sign::PrivateKey;
 
+use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::identity::{Credential, Identity};
 use crate::sa::{Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
@@ -178,6 +179,15 @@ impl LocalAuth {
                 let leaf = chain.first()?;
                 Credential::of_certificate(&leaf.names())
             }
+            LocalMethod::Eap(login) => match &login.method {
+                LoginMethod::Certificate(_, chain) => {
+                    Credential::of_certificate(&chain.first()?.names())
+                }
+                LoginMethod::Password(_) => {
+                    let user = Users::identity_of(&login.user).ok()?;
+                    Some(Credential::User(user.canonical()))
+                }
+            },
             LocalMethod::PresharedKey(_) => None,
         };
         let (own, others) = (credential(self), credential(other));
@@ -196,6 +206,8 @@ pub enum LocalMethod {
     },
     /// A pre-shared key.
     PresharedKey(Arc<Secret>),
+    /// IKEv2: a method of EAP, after the gateway has proven itself by a certificate.
+    Eap(Arc<Login>),
 }
 
 /// The peers that we accept.
@@ -212,6 +224,19 @@ pub enum RemoteMethod {
     Signature(Arc<TrustStore>),
     /// A pre-shared key.
     PresharedKey(Arc<Secret>),
+    /// IKEv2: a method of EAP.
+    Eap(Arc<Examiner>),
+}
+
+impl RemoteMethod {
+    /// Whose certificates count, if certificates do.
+    pub(crate) fn trust_store(&self) -> Option<&Arc<TrustStore>> {
+        match self {
+            Self::Signature(store) => Some(store),
+            Self::Eap(examiner) => examiner.trusted.as_ref(),
+            Self::PresharedKey(_) => None,
+        }
+    }
 }
 
 /// A named set of protected traffic.

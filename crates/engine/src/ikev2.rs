@@ -3,7 +3,7 @@
 //! deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
-//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: EAP, MOBIKE (RFC
+//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: MOBIKE (RFC
 //! 4555), additional key exchanges (RFC 9370), session resumption (RFC 5723), redirect (RFC 5685).
 
 mod auth;
@@ -12,6 +12,7 @@ mod child;
 mod children;
 mod configuration;
 pub mod cookie;
+mod eap;
 mod established;
 mod exchange;
 mod inform;

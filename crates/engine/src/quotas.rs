@@ -1,4 +1,5 @@
-//! Quotas of authenticated peers: exchanges with public key operations, and lines of the log.
+//! Quotas of authenticated peers: exchanges with public key operations, and lines of the log; and
+//! of users: proofs of their passwords, whoever tries them.
 //!
 //! Each identity has a bucket for each, which refills with time. A shared pre-shared key (`id =
 //! "*"`) proves no identity: all its holders also share common buckets, and their number is
@@ -20,6 +21,9 @@ const EXCHANGES: Rate = Rate::new(60, Duration::from_secs(3));
 const CHILDREN: Rate = Rate::new(256, Duration::from_millis(250));
 /// Lines of the log: 64 children that come up, end and come up again.
 const LINES: Rate = Rate::new(200, Duration::from_secs(1));
+/// Proofs of a user's password, right or wrong: sixteen devices may come back at once, and who
+/// guesses gets 8,640 a day.
+const PASSWORDS: Rate = Rate::new(20, Duration::from_secs(10));
 /// For all holders of one key: they may all connect at once, after our restart.
 const GROUP_EXCHANGES: Duration = Duration::from_millis(100);
 const GROUP_CHILDREN: Duration = Duration::from_millis(10);
@@ -74,6 +78,7 @@ enum What {
     Exchange,
     Child,
     Line,
+    Password,
 }
 
 /// Which bucket is empty, and its rate.
@@ -87,7 +92,7 @@ enum Empty {
 /// The buckets of a peer, or of all holders of one key.
 #[derive(Default)]
 struct Spent {
-    buckets: [Bucket; 3],
+    buckets: [Bucket; 4],
     /// When its refusal was last logged.
     told: Option<Instant>,
     /// Lines left out since the last call.
@@ -101,10 +106,11 @@ impl Spent {
 
     /// When all buckets are full, and no line is left to report.
     fn until(&self) -> Instant {
-        let [a, b, c] = self.buckets.map(|bucket| bucket.0);
+        let buckets = self.buckets.iter().map(|bucket| bucket.0);
+        let refilled = buckets.max().unwrap_or_default();
         let told = self.told.map_or(Instant(0), |told| told + TELL_INTERVAL);
         let unsaid = (self.left_out > 0).then_some(Instant(u64::MAX));
-        a.max(b).max(c).max(told).max(unsaid.unwrap_or_default())
+        refilled.max(told).max(unsaid.unwrap_or_default())
     }
 }
 
@@ -159,6 +165,12 @@ impl Quotas {
         let burst = members.saturating_mul(GROUP_CHILDREN_EACH);
         let group = Rate::new(burst.max(CHILDREN.burst), GROUP_CHILDREN);
         self.take(peer, What::Child, (CHILDREN, group), now)
+    }
+
+    /// Whether a password of this user may be tried once more; if so, charges it. Nobody has proven
+    /// to be the user yet.
+    pub fn take_password(&mut self, user: &Peer, now: Instant) -> Result<(), Excess> {
+        self.take(user, What::Password, (PASSWORDS, PASSWORDS), now)
     }
 
     /// Whether one more line of the log may be about a peer; otherwise counts it.
@@ -222,6 +234,7 @@ impl Quotas {
             What::Exchange => "key exchanges",
             What::Child => "children",
             What::Line => "log lines",
+            What::Password => "proofs of a password",
         };
         let (who, Rate { burst, every }) = match empty {
             Empty::Own(rate) => (format!("{peer} is over its"), rate),

@@ -9,7 +9,6 @@ mod auth;
 mod cert;
 mod config;
 mod delete;
-mod eap;
 mod fragment;
 mod header;
 mod id;
@@ -22,13 +21,13 @@ mod selector;
 pub mod transform;
 
 pub use crate::attribute::{Attribute, AttributeValue, MAX_ATTRIBUTES};
+pub use crate::eap::{Eap, EapCode, EapKind};
 pub use auth::{
     Authentication, AuthenticationMethod, DigitalSignature, HashAlgorithm, MAX_HASH_ALGORITHMS,
 };
 pub use cert::{Certificate, CertificateEncoding, CertificateRequest, KEY_HASH_LEN};
 pub use config::{ConfigAttribute, ConfigKind, ConfigType, Configuration, MAX_CONFIG_ATTRIBUTES};
 pub use delete::{Delete, MAX_DELETED_SPIS};
-pub use eap::{Eap, EapCode, EapKind};
 pub use fragment::FragmentNumbers;
 pub use header::{Exchange, Flags, HEADER_LEN, Header, Spi, Spis, VERSION_2};
 pub use id::{Identification, IdentificationType};

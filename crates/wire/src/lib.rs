@@ -33,6 +33,7 @@ pub mod agent;
 pub mod ah;
 mod attribute;
 pub mod codec;
+pub mod eap;
 pub mod esp;
 pub mod ieee80211;
 pub mod ikev2;

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.connection import Connection, Eap, PublicKey
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed, Completed
@@ -243,12 +244,28 @@ def write_files(host: Host, connection: Connection, *others: Connection) -> Path
 def write_credentials(directory: Path, connection: Connection) -> None:
     """Replace certificate, key and authority."""
     auth = connection.auth
+    if isinstance(auth, Eap):
+        if not connection.remote_addrs and auth.user:
+            add_user(directory / "users", auth.user, auth.password)
+        auth = auth.certified
     if isinstance(auth, PublicKey):
         chain = (auth.own.certificate, *auth.own.intermediates)
         (directory / "own.pem").write_text("".join(path.read_text() for path in chain))
         shutil.copy(auth.own.key, directory / "own.key")
         shutil.copy(auth.authority.certificate, directory / "ca.pem")
         (directory / "own.key").chmod(0o600)
+
+
+def add_user(file: Path, user: str, password: str) -> None:
+    """Add a user of EAP, or give one another password."""
+    command = [str(caravan_binary()), "user", "add", user, "--file", str(file)]
+    subprocess.run(command, input=f"{password}\n", text=True, check=True, capture_output=True)
+
+
+def remove_user(file: Path, user: str) -> None:
+    """Remove a user of EAP."""
+    command = [str(caravan_binary()), "user", "remove", user, "--file", str(file)]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:
@@ -318,6 +335,8 @@ def _connection(connection: Connection, inner: str) -> str:
 
 def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
     auth = connection.auth
+    if isinstance(auth, Eap):
+        return _eap_end(connection, auth, is_local=is_local)
     if not isinstance(auth, PublicKey):
         end: dict[str, Any] = {"auth": "psk", "secret": auth.secret}
     elif is_local:
@@ -326,6 +345,28 @@ def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
         end = {"auth": "pubkey", "cacerts": ["ca.pem"]}
     identity = connection.local_id if is_local else connection.remote_id or "*"
     return end | ({"id": identity} if identity else {})
+
+
+def _eap_end(connection: Connection, auth: Eap, *, is_local: bool) -> dict[str, Any]:
+    is_client = bool(connection.remote_addrs)
+    identity = connection.local_id if is_local else connection.remote_id
+    named = {"id": identity} if identity else {}
+    if is_local != is_client:
+        # The gateway.
+        own: dict[str, Any] = (
+            {"certs": ["own.pem"], "key": "own.key"} if is_local else {"cacerts": ["ca.pem"]}
+        )
+        return {"auth": "pubkey"} | own | named
+    if is_local:
+        kind = f"eap-{auth.method}"
+        password = {"eap_id": auth.user, "secret": auth.password}
+        certified = {"certs": ["own.pem"], "key": "own.key"}
+        own = certified if auth.method == "tls" else password
+        return {"auth": kind} | own | named
+    kind = "eap" if auth.method == "any" else f"eap-{auth.method}"
+    users = {"users": "users"} if auth.method != "tls" else {}
+    authority = {"cacerts": ["ca.pem"]} if auth.method != "mschapv2" else {}
+    return {"auth": kind} | users | authority | named
 
 
 def _seconds(value: int | None) -> str | None:

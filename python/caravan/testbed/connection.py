@@ -27,6 +27,21 @@ class SharedKey:
 
 
 @dataclass(frozen=True)
+class Eap:
+    """The client proves itself by EAP, the gateway by its certificate.
+
+    `method`: "mschapv2" or "tls"; at a Caravan gateway also "any". `user` and `password`: of the
+    client, and the only user of the gateway. `certified`: the gateway's certificate, with "tls"
+    also the client's, and the authority that both accept.
+    """
+
+    method: str
+    certified: PublicKey
+    user: str = ""
+    password: str = ""
+
+
+@dataclass(frozen=True)
 class Published:
     """A port of the gateway that leads to `target`, an `address:port` behind it.
 
@@ -55,7 +70,7 @@ class Connection:
     Times in seconds; None: the program's default.
     """
 
-    auth: PublicKey | SharedKey
+    auth: PublicKey | SharedKey | Eap
     local_id: str = ""
     remote_id: str = ""
     name: str = "road"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.connection import Connection, Eap, PublicKey, SharedKey
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
@@ -25,7 +25,7 @@ READY_S = 15.0
 PLUGINS = (
     "random nonce aesni openssl gcrypt aes md5 sha1 sha2 hmac kdf gcm chapoly curve25519 gmp "
     "x509 pem pkcs1 pkcs8 pubkey mgf1 constraints revocation kernel-libipsec kernel-netlink "
-    "socket-default vici updown counters"
+    "socket-default vici updown counters des md4 eap-identity eap-mschapv2 eap-tls"
 )
 TOOL_PLUGINS = "random openssl x509 pem pkcs1 pkcs8 pubkey"
 
@@ -214,6 +214,8 @@ class StrongSwan(BareStrongSwan):
         super()._write(options)
         swanctl = self.directory / "swanctl"
         auth = self.connection.auth
+        if isinstance(auth, Eap):
+            auth = auth.certified
         if isinstance(auth, PublicKey):
             shutil.copy(auth.own.certificate, swanctl / "x509/own.pem")
             shutil.copy(auth.own.key, swanctl / "private/own.key")
@@ -225,14 +227,7 @@ class StrongSwan(BareStrongSwan):
 
 def swanctl_conf(connection: Connection) -> str:
     """The text of swanctl.conf for one connection: one setting per line, as its parser requires."""
-    is_psk = isinstance(connection.auth, SharedKey)
-    kind = "psk" if is_psk else "pubkey"
-    local: dict[str, Any] = {"auth": kind}
-    local |= {} if is_psk else {"certs": "own.pem"}
-    local |= {"id": connection.local_id} if connection.local_id else {}
-    remote: dict[str, Any] = {"auth": kind}
-    remote |= {} if is_psk else {"cacerts": "ca.pem"}
-    remote |= {"id": connection.remote_id} if connection.remote_id else {}
+    local, remote = _end(connection, is_local=True), _end(connection, is_local=False)
     child: dict[str, Any] = {
         "mode": connection.mode,
         "esp_proposals": connection.esp_proposals or "default",
@@ -266,7 +261,28 @@ def swanctl_conf(connection: Connection) -> str:
         tree["pools"] = {"inner": {"addrs": connection.pool, "dns": "10.10.0.53"}}
     if isinstance(connection.auth, SharedKey):
         tree["secrets"] = {"ike-road": {"secret": f'"{connection.auth.secret}"'}}
+    if isinstance(connection.auth, Eap) and connection.auth.user:
+        user = {"id": connection.auth.user, "secret": f'"{connection.auth.password}"'}
+        tree["secrets"] = {"eap-road": user}
     return _section(tree, 0)
+
+
+def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
+    """One end's section."""
+    auth, identity = connection.auth, connection.local_id if is_local else connection.remote_id
+    named = {"id": identity} if identity else {}
+    certificate = {"certs": "own.pem"} if is_local else {"cacerts": "ca.pem"}
+    if isinstance(auth, SharedKey):
+        return {"auth": "psk"} | named
+    is_client = is_local == bool(connection.remote_addrs)
+    if isinstance(auth, PublicKey) or not is_client:
+        return {"auth": "pubkey"} | certificate | named
+    kind = {"auth": f"eap-{auth.method}"}
+    if not is_local:
+        return kind | {"eap_id": "%any"} | (certificate if auth.method == "tls" else {}) | named
+    if auth.method == "tls":
+        return kind | certificate | named
+    return kind | {"eap_id": auth.user} | named
 
 
 def _section(tree: Mapping[str, Any], depth: int) -> str:

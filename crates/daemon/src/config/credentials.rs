@@ -10,7 +10,7 @@ use super::file::{AuthTable, ConnectionTable};
 
 /// Digests of one connection's credentials, including secrets: it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials([(&'static str, [u8; 32]); 4]);
+pub struct Credentials([(&'static str, [u8; 32]); 5]);
 
 impl Credentials {
     /// Reads the files that `table` names below `folder`. An unreadable file counts as empty.
@@ -45,6 +45,7 @@ impl Credentials {
                 "revocation lists",
                 digest(remote.crls.iter().collect(), vec![revocation.into_bytes()]),
             ),
+            ("users", digest(remote.users.iter().collect(), Vec::new())),
             (
                 "pre-shared key",
                 digest(kept.collect(), vec![secret(local), secret(remote)]),

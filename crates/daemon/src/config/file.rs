@@ -1,10 +1,10 @@
 //! The text of a configuration file, key by key. Unknown keys are errors that name the nearest
 //! valid one.
 
+mod auth;
 mod parts;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -18,8 +18,10 @@ use super::mobility::{
 };
 use super::read::{Keys, Read, ReadTable};
 use super::skip::SkipTable;
-use super::values::{SecretText, Size, Span, Transport};
+use super::values::{Size, Span, Transport};
 use crate::routes::full::{Lan, OtherFamily};
+
+pub use auth::{Auth, AuthTable, Revocation};
 
 /// A whole file.
 #[derive(Debug)]
@@ -93,13 +95,20 @@ impl ReadTable for ConfigFile {
 }
 
 impl ConfigFile {
+    /// The files that nobody else may read.
+    pub fn private_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let tables = self.connections.values();
+        tables.filter_map(|table| table.remote.users.as_ref())
+    }
+
     /// Every file that it names.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let tables = self.connections.values();
         let ends = tables.flat_map(|table| [&table.local, &table.remote]);
         let of_ends = ends.flat_map(|end| {
             let lists = [&end.certs, &end.cacerts, &end.crls].into_iter().flatten();
-            lists.chain(&end.key).chain(&end.secret_file)
+            let own = lists.chain(&end.key).chain(&end.secret_file);
+            own.chain(&end.users)
         });
         let shared = self.associations().into_iter();
         let shared = shared.filter_map(|(_, it)| it.key_file.as_ref());
@@ -284,104 +293,6 @@ impl ReadTable for ConnectionTable {
                 "what is protected, a table [connections.NAME.children.NAME]",
             )?,
         })
-    }
-}
-
-/// `local` and `remote`
-#[derive(Clone, Default, Serialize)]
-pub struct AuthTable {
-    /// Proof of identity: a certificate ("pubkey") or a pre-shared key ("psk").
-    pub auth: Auth,
-    /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
-    /// then only these are accepted, whatever `cacerts` says.
-    #[serde(skip_serializing)]
-    pub certs: Vec<PathBuf>,
-    /// Our private key.
-    #[serde(skip_serializing)]
-    pub key: Option<PathBuf>,
-    /// Authorities that may have issued the peer's certificate.
-    #[serde(skip_serializing)]
-    pub cacerts: Vec<PathBuf>,
-    /// Certificate revocation lists (CRLs).
-    #[serde(skip_serializing)]
-    pub crls: Vec<PathBuf>,
-    /// When a peer is refused because its authority has no current CRL. "strict": always. "ifcrl":
-    /// if `crls` names a CRL of that authority. "relaxed": never. Revoked peers are always refused.
-    #[serde(skip_serializing)]
-    pub revocation: Revocation,
-    /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any.
-    pub id: Option<String>,
-    /// The pre-shared key itself; or use `secret_file`. If only one side has a key, both use it.
-    #[serde(skip_serializing)]
-    pub secret: Option<SecretText>,
-    /// File with the pre-shared key.
-    #[serde(skip_serializing)]
-    pub secret_file: Option<PathBuf>,
-}
-
-impl ReadTable for AuthTable {
-    fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            auth: keys.given("auth")?,
-            certs: keys.given("certs")?,
-            key: keys.given("key")?,
-            cacerts: keys.given("cacerts")?,
-            crls: keys.given("crls")?,
-            revocation: keys.given("revocation")?,
-            id: keys.given("id")?,
-            secret: keys.given("secret")?,
-            secret_file: keys.given("secret_file")?,
-        })
-    }
-}
-
-/// Shows the identity and leaves out the secret.
-impl fmt::Debug for AuthTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("AuthTable");
-        shown.field("auth", &self.auth).field("id", &self.id);
-        shown.finish_non_exhaustive()
-    }
-}
-
-/// How a side proves its identity.
-#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
-pub enum Auth {
-    /// RSA signatures and certificates.
-    #[default]
-    Pubkey,
-    /// A pre-shared key.
-    Psk,
-}
-
-impl Read for Auth {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        item.choice("value", &[("pubkey", Self::Pubkey), ("psk", Self::Psk)])
-    }
-}
-
-/// What a missing CRL means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Revocation {
-    /// Refuse.
-    Strict,
-    /// Refuse if `crls` names a CRL of the issuer that is not current.
-    #[default]
-    Ifcrl,
-    /// Accept.
-    Relaxed,
-}
-
-impl Read for Revocation {
-    fn read(item: &Item) -> Result<Self, Fault> {
-        item.choice(
-            "value",
-            &[
-                ("strict", Self::Strict),
-                ("ifcrl", Self::Ifcrl),
-                ("relaxed", Self::Relaxed),
-            ],
-        )
     }
 }
 

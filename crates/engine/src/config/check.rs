@@ -50,6 +50,7 @@ impl Connection {
             self.check_ikev2(&mut found);
         }
         self.check_authentication(&mut found);
+        self.check_eap(&mut found);
         if self.children.is_empty() {
             found.error("there is no child: nothing would be protected".into());
         }
@@ -138,6 +139,51 @@ impl Connection {
             {
                 found.error(format!("no certificate proves the key ID {identity}"));
             }
+        }
+    }
+
+    /// EAP is IKEv2's, the client's proof alone, and believed only of and by a certificate.
+    fn check_eap(&self, found: &mut Findings) {
+        let logs_in = matches!(self.local.method, LocalMethod::Eap(_));
+        let examines = matches!(self.remote.method, RemoteMethod::Eap(_));
+        if !logs_in && !examines {
+            return;
+        }
+        if self.version != Version::V2 {
+            found.error("EAP is IKEv2's: version = 2".into());
+        }
+        if logs_in && !self.begins() {
+            found.error(
+                "a gateway proves itself by a certificate: EAP is for its clients, remote auth = \
+                 \"eap\""
+                    .into(),
+            );
+        }
+        if examines && self.begins() {
+            found.error(
+                "a gateway proves itself by a certificate: EAP is for us, local auth = \"eap\""
+                    .into(),
+            );
+        }
+        if logs_in && !matches!(self.remote.method, RemoteMethod::Signature(_)) {
+            found.error(
+                "a password is sent only to a gateway that has proven itself by a certificate: \
+                 remote auth = \"pubkey\""
+                    .into(),
+            );
+        }
+        if examines && !matches!(self.local.method, LocalMethod::Signature { .. }) {
+            found.error(
+                "clients send a password only to a gateway with a certificate: local auth = \
+                 \"pubkey\""
+                    .into(),
+            );
+        }
+        if let RemoteMethod::Eap(examiner) = &self.remote.method
+            && examiner.users.as_ref().is_some_and(|it| it.is_empty())
+            && examiner.trusted.is_none()
+        {
+            found.warning("there is no user yet: `caravan user add NAME` makes one".into());
         }
     }
 

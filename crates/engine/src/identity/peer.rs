@@ -12,6 +12,7 @@
 //! - **A pre-shared key** counts as the identity that it is configured for. A key for many (`id =
 //!   "*"`, `id = "*.example"`) proves only that its holder is one of them: they are told apart by
 //!   what they claim.
+//! - **A user of EAP** counts as the name that its method has proven.
 //!
 //! Each is a peer of one connection. Two connections may accept the same name by different
 //! authorities, or by a guest's key and a colleague's certificate: these are different peers, and
@@ -48,6 +49,8 @@ pub(crate) enum Credential {
     },
     /// A pre-shared key.
     PresharedKey(Identity),
+    /// A user of EAP.
+    User(Identity),
 }
 
 impl Credential {
@@ -92,6 +95,12 @@ impl Peer {
         Self::new(connection, credential, identity.clone(), is_of_group)
     }
 
+    /// The user of this name, which EAP has proven. What it claims in IKE does not count.
+    pub fn of_user(connection: &str, user: &Identity) -> Self {
+        let credential = Credential::User(user.canonical());
+        Self::new(connection, credential, user.clone(), false)
+    }
+
     /// The name that it uses.
     pub fn identity(&self) -> &Identity {
         &self.0.identity
@@ -102,7 +111,7 @@ impl Peer {
         &self.0.connection
     }
 
-    /// Whether a certificate proved it; otherwise a pre-shared key did.
+    /// Whether a certificate proved it; otherwise a pre-shared key or a password did.
     pub fn has_certificate(&self) -> bool {
         matches!(self.0.credential, Credential::Certificate { .. })
     }

@@ -49,7 +49,7 @@ impl Connection {
     pub(crate) fn preshared_key(&self) -> Option<&Secret> {
         match &self.remote.method {
             RemoteMethod::PresharedKey(key) => Some(key),
-            RemoteMethod::Signature(_) => None,
+            RemoteMethod::Signature(_) | RemoteMethod::Eap(_) => None,
         }
     }
 
@@ -160,6 +160,15 @@ impl Trusted<'_> {
     }
 }
 
+/// The user of this connection's gateway that has proven its password.
+pub fn proven_by_eap(connection: &Arc<Connection>, user: &Identity) -> Proven {
+    Proven {
+        identity: Peer::of_user(&connection.name, user),
+        connection: Arc::clone(connection),
+        certified: None,
+    }
+}
+
 /// The peer that has proven this connection's pre-shared key.
 pub fn proven_by_key(connection: &Arc<Connection>, claimed: &Identity) -> Proven {
     let patterns = &connection.remote.identities;
@@ -196,7 +205,7 @@ fn verify<'a>(
 ) -> Result<(&'a Arc<Connection>, CertificateVerified), CertFault> {
     let mut stranger = None;
     for connection in accepting {
-        let RemoteMethod::Signature(store) = &connection.remote.method else {
+        let Some(store) = connection.remote.method.trust_store() else {
             continue;
         };
         match store.verify_with(keys, leaf, chain, calendar.0) {

@@ -51,6 +51,8 @@ impl Connection {
     ) -> Vec<Payload> {
         match &self.local.method {
             LocalMethod::PresharedKey(_) => vec![Payload::Hash(hash.as_ref().to_vec())],
+            // EAP is IKEv2's: such a connection has no method here, and no exchange.
+            LocalMethod::Eap(_) => Vec::new(),
             LocalMethod::Signature { key, chain } => {
                 let is_asked =
                     |certificate: &Certificate| requests.contains(&certificate.subject_der());
@@ -130,6 +132,7 @@ pub(super) fn check(
         RemoteMethod::Signature(_) => {
             check_signature(&accepting, &claimed, parts, hash, calendar, work)
         }
+        RemoteMethod::Eap(_) => Err(unaccepted(&claimed, candidates)),
     }
 }
 

@@ -2,8 +2,9 @@
 //! RFC 7427 and RFC 8420 for signatures).
 //!
 //! Each end chooses its own method: a pre-shared key at one and a certificate at the other are
-//! fine. RSA with SHA-1 (method 1) is made and believed only where the connection is legacy, and
-//! never with a peer that announces hashes. Left out: EAP, raw public keys, hash and URL.
+//! fine. So is EAP at the initiator ([`super::eap`]): its key then serves as a shared one. RSA with
+//! SHA-1 (method 1) is made and believed only where the connection is legacy, and never with a peer
+//! that announces hashes. Left out: raw public keys, hash and URL.
 
 use std::sync::Arc;
 
@@ -58,7 +59,7 @@ impl Signed<'_> {
         sign(&[self.message, self.nonce, mac.as_ref()], work)
     }
 
-    /// AUTH with a pre-shared key.
+    /// AUTH with a key that both ends know.
     fn mac(&self, key: &Secret, work: &mut Work) -> Digest {
         let prf = self.prf;
         self.with(work, |parts, work| {
@@ -91,6 +92,8 @@ pub(super) fn prove(
             all.push(auth(method, value));
             Ok(all)
         }
+        // The key that EAP gives proves us later.
+        LocalMethod::Eap(_) => Ok(Vec::new()),
     }
 }
 
@@ -163,11 +166,8 @@ pub(super) fn check(
     calendar: Calendar,
     work: &mut Work,
 ) -> Result<Proven, Fault> {
-    let auth = parts.auth.ok_or_else(|| {
-        Fault::Unauthenticated(
-            "the peer wants to authenticate by EAP, which we do not speak".into(),
-        )
-    })?;
+    let unproven = || Fault::Unauthenticated("the peer does not prove itself".into());
+    let auth = parts.auth.ok_or_else(unproven)?;
     let mut accepting = accepting(candidates, claimed);
     if accepting.is_empty() {
         return Err(unaccepted(claimed, candidates));
@@ -201,6 +201,33 @@ pub(super) fn check(
             calendar,
             work,
         ),
+    }
+}
+
+/// AUTH by the key that EAP gives (RFC 7296 §2.16).
+pub(super) fn prove_key(signed: Signed<'_>, key: &Secret, work: &mut Work) -> Payload {
+    Payload::Authentication(Authentication {
+        method: Method::SharedKey,
+        value: signed.mac(key, work).as_ref().to_vec(),
+    })
+}
+
+/// Checks AUTH by the key that EAP gives.
+pub(super) fn check_key(
+    signed: Signed<'_>,
+    key: &Secret,
+    parts: &Parts<'_>,
+    work: &mut Work,
+) -> Result<(), Fault> {
+    let auth = parts
+        .auth
+        .filter(|auth| auth.method == Method::SharedKey)
+        .ok_or_else(|| Fault::Misbehaved("no AUTH by the key of EAP follows its success".into()))?;
+    match is_equal(signed.mac(key, work).as_ref(), &auth.value) {
+        true => Ok(()),
+        false => Err(Fault::Unauthenticated(
+            "the peer does not have the key of EAP: somebody may sit between the ends".into(),
+        )),
     }
 }
 

@@ -1,5 +1,5 @@
 //! IKE_AUTH, in both roles: identities and their proof, an inner address, and the first child, in
-//! one exchange (RFC 7296 §1.2, §2.15, §2.19).
+//! one exchange (RFC 7296 §1.2, §2.15, §2.19), or in several with EAP ([`super::eap`]).
 //!
 //! ```text
 //! initiator                                                     responder
@@ -7,18 +7,23 @@
 //!                                     <-- IDr, [CERT], AUTH, [CP], [SA, TSi, TSr]
 //! ```
 
+mod responder;
+
 use std::sync::Arc;
 
 use wire::ikev2::{Exchange, NotifyType, Payload};
 
-use super::auth::{Signed, certificate_request, check, identification, identity_of, prove};
+use super::auth::{
+    certificate_request, check, check_key, identification, identity_of, prove, prove_key,
+};
 use super::child::{fresh_nonce, request_payloads};
 use super::children::{ChildSa, ChildSas, ChildState};
 use super::configuration;
-use super::established::{Established, Question, Subject};
-use super::init::{Answering, Asking, Init};
+use super::eap::{EXAMINATION, LoggingIn, Step, login_of};
+use super::established::Established;
+use super::init::{Asking, Init};
 use super::keys::Nonces;
-use super::offers::{offer_of, refused};
+use super::offers::refused;
 use super::parts::{Parts, notify, notify_name};
 use super::tasks::{AskedChild, Awaited, Queue};
 use super::window::{At, IkeSa, Opened};
@@ -27,9 +32,10 @@ use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
 use crate::ike::{AgreedChild, Fact, Fault, FirstChild};
-use crate::quotas::Quotas;
 use crate::sa::Path;
-use crate::time::{Calendar, Duration, Instant};
+use crate::time::{Calendar, Deadline, Duration, Instant};
+
+pub(super) use responder::{Checks, given_up, is_given_up, on_request};
 
 /// What an initiator asks for in the same exchange.
 #[derive(Default)]
@@ -51,6 +57,17 @@ pub(super) struct Authenticating {
     pub(super) sa: IkeSa,
     init: Init,
     pub(super) child: Option<AskedChild>,
+    /// The gateway has proven itself and examines us.
+    login: Option<Box<LoggingIn>>,
+    /// Its examination must be over then.
+    until: Option<Instant>,
+}
+
+/// What an answer leads to.
+pub(super) enum Answered {
+    Established(Box<Established>, Vec<Fact>),
+    /// EAP goes on.
+    Again(Box<Authenticating>),
 }
 
 impl Authenticating {
@@ -69,15 +86,9 @@ impl Authenticating {
         let moved = path.remote.port() != before.remote.port();
         let own = identification(&connection.local.identity);
         let own = Payload::IdentificationInitiator(own);
-        let signed = Signed {
-            message: &init.request,
-            nonce: &init.nonces.1,
-            prf: init.suite.prf,
-            p: &init.p.0,
-            id: &own.body(),
-        };
+        let body = own.body();
         let (random, work) = (&mut *at.random, &mut at.out.work);
-        let mut proof = prove(&connection, signed, &init.peer, random, work)?;
+        let mut proof = prove(&connection, init.initiator(&body), &init.peer, random, work)?;
         let auth = proof.pop();
         let mut chain = vec![own];
         chain.extend(proof);
@@ -110,11 +121,17 @@ impl Authenticating {
             sa,
             init,
             child,
+            login: None,
+            until: None,
         };
-        let patience = Some(PATIENCE_WITHIN);
-        let sa = &mut authenticating.sa;
-        sa.ask(Exchange::IkeAuth, &chain, Awaited::Auth, patience, at);
+        authenticating.ask(&chain, at);
         Ok(authenticating)
+    }
+
+    fn ask(&mut self, chain: &[Payload], at: &mut At<'_>) {
+        let patience = Some(PATIENCE_WITHIN);
+        let exchange = Exchange::IkeAuth;
+        self.sa.ask(exchange, chain, Awaited::Auth, patience, at);
     }
 
     /// The answer, authentic under the keys of IKE_SA_INIT. A fault ends the session.
@@ -123,20 +140,43 @@ impl Authenticating {
         opened: &Opened,
         calendar: Calendar,
         at: &mut At<'_>,
-    ) -> Result<(Established, Vec<Fact>), Fault> {
+    ) -> Result<Answered, Fault> {
         self.sa.answered(at.now, at.out);
         let parts = opened.parts()?;
-        let proven = match self.check(&parts, calendar, at) {
-            Ok(proven) => proven,
+        let went = match self.login.take() {
+            Some(login) => self.log_in(login, &parts, at),
+            None => self.check(&parts, calendar, at).and_then(|proven| {
+                let Some(login) = login_of(&self.connection) else {
+                    return Ok(Some(proven));
+                };
+                let id = parts.responder.map_or(&[][..], |(_, body)| body);
+                let login = LoggingIn::begin(login, proven, id, calendar)?;
+                self.until = Some(at.now + EXAMINATION);
+                self.log_in(Box::new(login), &parts, at)
+            }),
+        };
+        match went {
+            Ok(Some(proven)) => Ok(self.finish(proven, &parts, calendar, at)),
+            Ok(None) => Ok(Answered::Again(Box::new(self))),
             Err(fault) => {
-                // RFC 7296 §2.21.2: the peer believes that it is established.
-                if parts.auth.is_some() {
+                // RFC 7296 §2.21.2: the peer believes that it is established, or waits for us.
+                if parts.auth.is_some() || parts.eap.is_some() {
                     let refusal = [notify(NotifyType::AuthenticationFailed)];
                     self.sa.tell(Exchange::Informational, &refusal, at);
                 }
-                return Err(fault);
+                Err(fault)
             }
-        };
+        }
+    }
+
+    /// Both ends have proven themselves.
+    fn finish(
+        mut self,
+        proven: Proven,
+        parts: &Parts<'_>,
+        calendar: Calendar,
+        at: &mut At<'_>,
+    ) -> Answered {
         let families = self.connection.wants_inner;
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
@@ -148,9 +188,37 @@ impl Authenticating {
             facts.push(Fact::Lease(Some(lease.unwrap_or_default())));
         }
         if let Some(asked) = child {
-            facts.push(session.first_child(asked, &parts, &nonces, at));
+            facts.push(session.first_child(asked, parts, &nonces, at));
         }
-        Ok((session, facts))
+        Answered::Established(Box::new(session), facts)
+    }
+
+    /// A message of an examination. Gives the gateway at its end.
+    fn log_in(
+        &mut self,
+        mut login: Box<LoggingIn>,
+        parts: &Parts<'_>,
+        at: &mut At<'_>,
+    ) -> Result<Option<Proven>, Fault> {
+        refusal_of(parts)?;
+        let work = &mut at.out.work;
+        if let Some(key) = &login.key {
+            check_key(self.init.responder(&login.id), key, parts, work)?;
+            return Ok(Some(login.gateway));
+        }
+        let next = match login.on_packet(parts, at.random)? {
+            Step::Answer(packet) => packet,
+            Step::Prove(key) => {
+                let own = identification(&self.connection.local.identity);
+                let body = Payload::IdentificationInitiator(own).body();
+                let auth = prove_key(self.init.initiator(&body), &key, work);
+                login.key = Some(key);
+                auth
+            }
+        };
+        self.ask(&[next], at);
+        self.login = Some(login);
+        Ok(None)
     }
 
     fn check(
@@ -159,30 +227,58 @@ impl Authenticating {
         calendar: Calendar,
         at: &mut At<'_>,
     ) -> Result<Proven, Fault> {
-        if let (Some(error), None) = (parts.error(), parts.auth) {
-            let name = notify_name(error.kind);
-            return Err(Fault::Unauthenticated(format!(
-                "the peer refused with {name}"
-            )));
-        }
+        refusal_of(parts)?;
         let (id, body) = parts.responder.ok_or_else(|| {
             Fault::Misbehaved("an answer without the responder's identity".into())
         })?;
-        let signed = Signed {
-            message: &self.init.answer,
-            nonce: &self.init.nonces.0,
-            prf: self.init.suite.prf,
-            p: &self.init.p.1,
-            id: body,
-        };
         check(
             core::slice::from_ref(&self.connection),
             (&identity_of(id)?, None),
             parts,
-            (signed, &self.init.peer),
+            (self.init.responder(body), &self.init.peer),
             calendar,
             &mut at.out.work,
         )
+    }
+
+    /// When to call [`Self::on_deadline`].
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let until = self.until.map(|at| Deadline {
+            at,
+            why: "the gateway's examination takes too long",
+        });
+        [until, self.sa.deadline()].into_iter().flatten().min()
+    }
+
+    /// Repeats the last message, or gives up.
+    pub(super) fn on_deadline(&mut self, at: &mut At<'_>) -> Result<(), Fault> {
+        if self.until.is_some_and(|until| until <= at.now) {
+            let refusal = [notify(NotifyType::AuthenticationFailed)];
+            self.sa.tell(Exchange::Informational, &refusal, at);
+            let seconds = EXAMINATION.as_secs();
+            return Err(Fault::Unauthenticated(format!(
+                "the gateway has not come to the end of EAP within {seconds} s"
+            )));
+        }
+        let moved_from = self.moved_from;
+        self.sa.fire(at.now, at.out).map_err(|fault| match fault {
+            Fault::TimedOut(asked) => Fault::TimedOut(crate::ike::Unanswered {
+                moved_from,
+                ..asked
+            }),
+            other => other,
+        })
+    }
+}
+
+/// The peer's refusal, if the message is one.
+fn refusal_of(parts: &Parts<'_>) -> Result<(), Fault> {
+    match (parts.error(), parts.auth) {
+        (Some(error), None) => Err(Fault::Unauthenticated(format!(
+            "the peer refused with {}",
+            notify_name(error.kind)
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -232,134 +328,6 @@ impl Established {
             }
         }
     }
-}
-
-/// What a responder needs for checking.
-pub(super) struct Checks<'a> {
-    pub(super) quotas: Option<&'a mut Quotas>,
-    pub(super) calendar: Calendar,
-}
-
-/// Why a request does not establish the session, and what waits for a better one.
-type Unproven = Box<(Option<Answering>, Fault)>;
-
-/// The request, authentic under the keys of IKE_SA_INIT. The answer waits for what the node grants.
-/// A fault ends the session, except one that is dropped: then the request may come again.
-pub(super) fn on_request(
-    answering: Answering,
-    opened: Opened,
-    checks: Checks<'_>,
-    at: &mut At<'_>,
-) -> Result<(Established, Vec<Fact>), Unproven> {
-    let Answering {
-        candidates,
-        path,
-        mut sa,
-        init,
-        answered,
-    } = answering;
-    let calendar = checks.calendar;
-    let judged = judge(&candidates, &init, &opened, checks, at);
-    let (proven, proof) = match judged {
-        Ok(judged) => judged,
-        Err(Fault::Dropped(reason)) => {
-            let again = Answering {
-                candidates,
-                path,
-                sa,
-                init,
-                answered,
-            };
-            return Err(Box::new((Some(again), reason.into())));
-        }
-        Err(fault) => {
-            let refusal = [notify(NotifyType::AuthenticationFailed)];
-            sa.answer(&opened, &refusal, at);
-            return Err(Box::new((None, fault)));
-        }
-    };
-    let own_spi = sa.own_spi();
-    let nonces = init.nonces.clone();
-    let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
-    let is_initial = opened
-        .parts()
-        .is_ok_and(|it| it.has(NotifyType::InitialContact));
-    let mut session = establish(sa, init, proven, calendar, at.now);
-    session.is_initial_contact = is_initial;
-    if let Ok(parts) = opened.parts() {
-        let wanted = parts.configuration.and_then(configuration::wanted);
-        facts.extend(wanted.map(Fact::AsksAddress));
-        let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
-        facts.extend(offer.map(Fact::AsksChild));
-    }
-    session.question = Some(Box::new(Question {
-        own_spi,
-        opened,
-        subject: Subject::Auth {
-            nonces,
-            proof,
-            notices: Vec::new(),
-        },
-        answer: Vec::new(),
-        method: None,
-        is_refused: false,
-    }));
-    Ok((session, facts))
-}
-
-/// Checks the initiator's proof, and makes ours.
-fn judge(
-    candidates: &[Arc<Connection>],
-    init: &Init,
-    opened: &Opened,
-    checks: Checks<'_>,
-    at: &mut At<'_>,
-) -> Result<(Proven, Vec<Payload>), Fault> {
-    let parts = opened.parts()?;
-    let (id, body) = parts.initiator.ok_or_else(|| {
-        Fault::Misbehaved("a request of IKE_AUTH without the initiator's identity".into())
-    })?;
-    let claimed = identity_of(id)?;
-    let asked = match parts.responder {
-        Some((id, _)) => Some(identity_of(id)?),
-        None => None,
-    };
-    let signed = Signed {
-        message: &init.request,
-        nonce: &init.nonces.1,
-        prf: init.suite.prf,
-        p: &init.p.0,
-        id: body,
-    };
-    let work = &mut at.out.work;
-    let names = (&claimed, asked.as_ref());
-    let proven = check(
-        candidates,
-        names,
-        &parts,
-        (signed, &init.peer),
-        checks.calendar,
-        work,
-    )?;
-    let connection = &proven.connection;
-    if let Some(quotas) = checks.quotas
-        && connection.remote_addrs.is_empty()
-    {
-        let charged = quotas.take_exchange(&proven.identity, connection.peers_max, at.now);
-        charged.map_err(|excess| excess.reason)?;
-    }
-    let own = identification(&connection.local.identity);
-    let own = Payload::IdentificationResponder(own);
-    let signed = Signed {
-        message: &init.answer,
-        nonce: &init.nonces.0,
-        prf: init.suite.prf,
-        p: &init.p.1,
-        id: &own.body(),
-    };
-    let mut chain = vec![own];
-    chain.extend(prove(connection, signed, &init.peer, at.random, work)?);
-    Ok((proven, chain))
 }
 
 fn establish(

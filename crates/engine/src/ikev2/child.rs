@@ -157,6 +157,7 @@ impl Established {
                 self.question = Some(Box::new(Question {
                     own_spi: self.sas[index].own_spi(),
                     opened,
+                    first: None,
                     subject: Subject::Child { renews },
                     answer: Vec::new(),
                     method: None,
@@ -224,7 +225,11 @@ impl Established {
         grant: &Grant<'_>,
         at: &mut At<'_>,
     ) -> Result<Box<NegotiatedChild>, Fault> {
-        let parts = question.opened.parts()?;
+        let parts = question
+            .first
+            .as_ref()
+            .unwrap_or(&question.opened)
+            .parts()?;
         let offered = parts.sa.unwrap_or_default();
         let is_first = matches!(question.subject, Subject::Auth { .. });
         let suites = match is_first {

@@ -59,7 +59,10 @@ pub(super) struct Established {
 pub(super) struct Question {
     /// Our SPI of the IKE SA under which it came.
     pub(super) own_spi: Spi,
+    /// The request, which is answered.
     pub(super) opened: Opened,
+    /// With EAP: the first request, which has what the peer wants.
+    pub(super) first: Option<Opened>,
     pub(super) subject: Subject,
     /// What is granted.
     pub(super) answer: Vec<Payload>,

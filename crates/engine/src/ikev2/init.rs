@@ -18,9 +18,10 @@ use crypto::rand::Stream;
 use wire::ikev2::{KeyExchange, Notify, NotifyType, Payload, first_unknown_critical};
 
 use super::Abilities;
-use super::auth::{HASHES, certificate_request};
+use super::auth::{HASHES, Signed, certificate_request};
 use super::child::fresh_nonce;
 use super::cookie::{Asker, Cookies};
+use super::eap::Examining;
 use super::exchange;
 use super::keys::{Keys, Nonces, Seed};
 use super::message::Message;
@@ -57,6 +58,30 @@ pub(super) struct Init {
     pub(super) p: (Secret, Secret),
     pub(super) nat: NatFinding,
     pub(super) peer: Abilities,
+}
+
+impl Init {
+    /// What the initiator's AUTH covers. `id`: the body of its ID payload.
+    pub(super) fn initiator<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
+        Signed {
+            message: &self.request,
+            nonce: &self.nonces.1,
+            prf: self.suite.prf,
+            p: &self.p.0,
+            id,
+        }
+    }
+
+    /// What the responder's AUTH covers.
+    pub(super) fn responder<'a>(&'a self, id: &'a [u8]) -> Signed<'a> {
+        Signed {
+            message: &self.answer,
+            nonce: &self.nonces.0,
+            prf: self.suite.prf,
+            p: &self.p.1,
+            id,
+        }
+    }
 }
 
 /// An initiator that waits for the answer.
@@ -365,11 +390,12 @@ pub(super) fn find_nat(spis: Spis, path: Path, parts: &Parts<'_>) -> NatFinding 
 pub(super) struct Answering {
     /// The connections that the peer may belong to.
     pub(super) candidates: Vec<Arc<Connection>>,
-    pub(super) path: Path,
     pub(super) sa: IkeSa,
     pub(super) init: Init,
     /// The first message, answered again if it is repeated.
     pub(super) answered: Answered,
+    /// It examines a peer by EAP.
+    pub(super) examining: Option<Box<Examining>>,
 }
 
 impl Answering {
@@ -476,7 +502,6 @@ impl Answering {
         let may_fragment = peer.fragmentation && fragments;
         Ok(Self {
             candidates,
-            path,
             sa: IkeSa::new(spis, Role::Responder, suite, &keys, may_fragment).after_init(),
             init: Init {
                 suite,
@@ -488,6 +513,7 @@ impl Answering {
                 peer,
             },
             answered: Answered::send(message.octets(), Some(sent), out),
+            examining: None,
         })
     }
 }

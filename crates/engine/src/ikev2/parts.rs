@@ -1,7 +1,7 @@
 //! The payloads of a message, sorted. A payload that may occur once occurs at most once.
 
 use wire::ikev2::{
-    Authentication, CertificateEncoding, Configuration, Delete, Identification, KeyExchange,
+    Authentication, CertificateEncoding, Configuration, Delete, Eap, Identification, KeyExchange,
     Located, Notify, NotifyType, Payload, PayloadKind, Proposal, Protocol, TrafficSelector,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Parts<'a> {
     pub(super) configuration: Option<&'a Configuration>,
     pub(super) deletes: Vec<&'a Delete>,
     pub(super) notices: Vec<&'a Notify>,
-    pub(super) has_eap: bool,
+    pub(super) eap: Option<&'a Eap>,
 }
 
 impl<'a> Parts<'a> {
@@ -56,6 +56,7 @@ impl<'a> Parts<'a> {
                 Payload::Configuration(configuration) => {
                     parts.configuration.replace(configuration).is_some()
                 }
+                Payload::Eap(packet) => parts.eap.replace(packet).is_some(),
                 other => {
                     parts.add(other);
                     false
@@ -79,7 +80,6 @@ impl<'a> Parts<'a> {
             }
             Payload::Delete(delete) => self.deletes.push(delete),
             Payload::Notify(notify) => self.notices.push(notify),
-            Payload::Eap(_) => self.has_eap = true,
             _ => {}
         }
     }

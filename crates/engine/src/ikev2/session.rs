@@ -14,7 +14,7 @@ use crypto::cert::CertificatePath;
 use crypto::rand::Stream;
 use wire::ikev2::Exchange;
 
-use super::authenticate::{self, Authenticating, Checks, Wishes};
+use super::authenticate::{self, Answered, Authenticating, Checks, Wishes};
 use super::cookie::Cookies;
 use super::established::Established;
 use super::init::{Answering, Asking};
@@ -392,7 +392,10 @@ impl Session {
             out,
         };
         match authenticating.on_answer(&opened, means.calendar, &mut at) {
-            Ok((established, facts)) => (State::Established(Box::new(established)), facts),
+            Ok(Answered::Established(established, facts)) => {
+                (State::Established(established), facts)
+            }
+            Ok(Answered::Again(it)) => (State::Authenticating(it), vec![Fact::Pending]),
             Err(fault) => (State::Over, vec![Fact::Failed(fault)]),
         }
     }
@@ -431,6 +434,11 @@ impl Session {
             {
                 opened
             }
+            Ok(Read::New(opened)) if authenticate::is_given_up(&opened) => {
+                answering.sa.answer(&opened, &[], &mut at);
+                let fault = authenticate::given_up(&answering);
+                return (State::Over, vec![Fact::Failed(fault)]);
+            }
             Ok(Read::New(opened)) => {
                 let notice = [notify(wire::ikev2::NotifyType::InvalidSyntax)];
                 answering.sa.answer(&opened, &notice, &mut at);
@@ -454,8 +462,8 @@ impl Session {
                 (State::Established(Box::new(established)), facts)
             }
             Err(failed) => match *failed {
-                (Some(answering), fault) => again(answering, Fact::Dropped(fault.drop_reason())),
-                (None, fault) => (State::Over, vec![Fact::Failed(fault)]),
+                (Some(answering), fact) => again(answering, fact),
+                (None, fact) => (State::Over, vec![fact]),
             },
         }
     }
@@ -471,7 +479,7 @@ impl Session {
         });
         let own = match &self.state {
             State::Asking(asking) => asking.0.deadline(),
-            State::Authenticating(it) => it.sa.deadline(),
+            State::Authenticating(it) => it.deadline(),
             State::Established(it) => it.deadline(),
             State::Answering(_) | State::Over => None,
         };
@@ -501,25 +509,18 @@ impl Session {
         let path = self.path;
         match &mut self.state {
             State::Asking(asking) => asking.0.on_deadline(now, out),
-            State::Authenticating(it) => {
-                let moved_from = it.moved_from;
-                it.sa.fire(now, out).map_err(|fault| match fault {
-                    Fault::TimedOut(asked) => Fault::TimedOut(crate::ike::Unanswered {
-                        moved_from,
-                        ..asked
-                    }),
-                    other => other,
-                })
-            }
-            State::Established(it) => {
-                let mut at = At {
-                    path,
-                    random,
-                    now,
-                    out,
-                };
-                it.on_deadline(&mut at)
-            }
+            State::Authenticating(it) => it.on_deadline(&mut At {
+                path,
+                random,
+                now,
+                out,
+            }),
+            State::Established(it) => it.on_deadline(&mut At {
+                path,
+                random,
+                now,
+                out,
+            }),
             State::Answering(_) | State::Over => Ok(()),
         }
     }
@@ -534,6 +535,16 @@ impl Session {
     pub fn lifetime(&self) -> Duration {
         self.established()
             .map_or(Duration::ZERO, Established::lifetime)
+    }
+
+    /// The key that a user who has passed EAP must prove next.
+    #[cfg(test)]
+    pub(super) fn key_of_eap(&mut self) -> Option<&mut crate::sa::Secret> {
+        let State::Answering(answering) = &mut self.state else {
+            return None;
+        };
+        let proven = answering.examining.as_mut()?.proven.as_mut()?;
+        Some(&mut proven.1)
     }
 
     #[cfg(test)]

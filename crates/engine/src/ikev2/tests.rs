@@ -2,6 +2,7 @@
 
 mod authentication;
 mod child_collisions;
+mod eap;
 mod hostile;
 mod ike_collisions;
 mod init;

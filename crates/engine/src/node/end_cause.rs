@@ -33,6 +33,8 @@ pub enum EndCause {
     ConfigurationChanged,
     /// The peer's certificate is not accepted any more.
     CertificateRefused(CertFault),
+    /// The user may not connect any more.
+    UserRemoved,
     /// Its lifetime is over without a renewal.
     Expired,
     /// An ISAKMP SA has no message ID left.
@@ -73,6 +75,7 @@ impl EndCause {
             Self::GatewayRestarted => "gateway-restarted",
             Self::ConfigurationChanged => "configuration-changed",
             Self::CertificateRefused(_) => "certificate-refused",
+            Self::UserRemoved => "user-removed",
             Self::Expired => "expired",
             Self::MessageIdsUsedUp => "message-ids-used-up",
             Self::NegotiationTooLong => "negotiation-too-long",
@@ -112,6 +115,7 @@ impl fmt::Display for EndCause {
             Self::GatewayRestarted => "the gateway has restarted",
             Self::ConfigurationChanged => "its configuration changed",
             Self::CertificateRefused(fault) => return fault.fmt(f),
+            Self::UserRemoved => "the user was removed",
             Self::Expired => "expired",
             Self::MessageIdsUsedUp => "its message IDs are used up",
             Self::NegotiationTooLong => "the exchange took too long",

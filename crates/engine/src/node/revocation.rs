@@ -1,10 +1,9 @@
 //! Ends tunnels early: of peers that a new revocation list names or whose certificate is not pinned
-//! any more, of peers that the user names, and of peers that this host cannot route to.
+//! any more, of users of EAP who were removed, of peers that the user names, and of peers that this
+//! host cannot route to.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-use crypto::cert::CertFault;
 
 use super::session_id::SessionId;
 use super::{EndCause, Node};
@@ -14,7 +13,8 @@ use crate::time::Instant;
 
 impl Node {
     /// Ends the sessions of peers whose certificates, or those of their authorities, are on lists
-    /// in force, and of peers that are not among the pinned ones.
+    /// in force, of peers that are not among the pinned ones, and of users that are not there any
+    /// more.
     pub(super) fn end_disbelieved(&mut self, now: Instant) {
         for id in self.sessions.ids(|_| true) {
             self.end_if_disbelieved(id, now);
@@ -23,20 +23,27 @@ impl Node {
 
     /// A list may have been read during phase 1.
     pub(super) fn end_if_disbelieved(&mut self, id: SessionId, now: Instant) {
-        let Some(fault) = self.disbelieved(id, now) else {
-            return;
-        };
-        self.close_session(id, EndCause::CertificateRefused(fault), true, now);
+        if let Some(cause) = self.disbelieved(id, now) {
+            self.close_session(id, cause, true, now);
+        }
     }
 
-    fn disbelieved(&self, id: SessionId, now: Instant) -> Option<CertFault> {
+    fn disbelieved(&self, id: SessionId, now: Instant) -> Option<EndCause> {
         let session = self.sessions.get(&id)?;
-        let path = session.ike.certificate()?;
-        let RemoteMethod::Signature(store) = &session.connection()?.remote.method else {
+        let method = &session.connection()?.remote.method;
+        if let Some(path) = session.ike.certificate() {
+            let (told, at) = self.calendar;
+            let fault = method
+                .trust_store()?
+                .disbelieved_since(path, told.at(at, now).0)?;
+            return Some(EndCause::CertificateRefused(fault));
+        }
+        let RemoteMethod::Eap(examiner) = method else {
             return None;
         };
-        let (told, at) = self.calendar;
-        store.disbelieved_since(path, told.at(at, now).0)
+        let user = session.ike.identity()?.identity();
+        let is_there = examiner.users.as_ref().is_some_and(|it| it.has(user));
+        (!is_there).then_some(EndCause::UserRemoved)
     }
 
     /// Ends a connection's sessions with one peer.

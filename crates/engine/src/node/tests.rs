@@ -32,6 +32,7 @@ mod storm;
 mod strangers;
 mod turns;
 mod unheard;
+mod users;
 mod versions;
 mod work;
 mod xauth;

@@ -136,3 +136,22 @@ fn those_whose_buckets_are_full_again_are_forgotten_and_never_more_are_kept_than
         assert!(quotas.watched() <= WATCHED_MAX);
     }
 }
+
+#[test]
+fn a_password_is_tried_a_few_times_and_then_slowly() {
+    let user = Peer::of_user("phones", &Identity::parse("alice").unwrap());
+    let other = Peer::of_user("phones", &Identity::parse("bob").unwrap());
+    let mut quotas = Quotas::default();
+    let tries = |quotas: &mut Quotas, user, now| {
+        let all = 0..1_000;
+        all.take_while(|_| quotas.take_password(user, now).is_ok())
+            .count()
+    };
+    let now = Instant(0) + Duration::from_secs(1_000);
+    assert_eq!(tries(&mut quotas, &user, now), 20);
+    assert_eq!(tries(&mut quotas, &other, now), 20);
+    assert_eq!(tries(&mut quotas, &user, now + Duration::from_secs(9)), 0);
+    assert_eq!(tries(&mut quotas, &user, now + Duration::from_secs(30)), 3);
+    // Exchanges are another matter.
+    assert!(quotas.take_exchange(&user, 1_000, now).is_ok());
+}

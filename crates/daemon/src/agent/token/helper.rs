@@ -14,7 +14,7 @@ use wire::token::{Ask, MESSAGE_MAX, Refusal, Say, cut};
 
 use super::module::{Module, Opened};
 use crate::agent::hygiene;
-use crate::token::pin;
+use crate::typed;
 
 /// How often the token is looked for.
 const LOOK_MS: u16 = 1_000;
@@ -111,8 +111,8 @@ impl Helper {
                 let file = self.args.pin_file.clone();
                 let pin = || {
                     let read = match &file {
-                        Some(file) => pin::read(file),
-                        None => pin::ask(&label),
+                        Some(file) => typed::read(file),
+                        None => typed::ask(&format!("PIN of the token {label}: ")),
                     };
                     Some(AuthPin::from(read.ok()?.as_str()))
                 };

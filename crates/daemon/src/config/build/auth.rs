@@ -4,15 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crypto::cert::{Certificate, RevocationList, RevocationRule, TrustStore, no_rsa_key};
+use crypto::mschapv2::{MAX_PASSWORD_CHARS, NtHash};
 use crypto::rsa;
 use crypto::sign::PrivateKey;
 use engine::config::{IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod};
+use engine::eap::{Examiner, Login, LoginMethod, Users};
 use engine::identity::Identity;
 use engine::sa::Secret;
+use zeroize::Zeroizing;
 
 use super::super::ConfigError;
 use super::super::file::{self, Auth, AuthTable, ConnectionTable};
 use super::Builder;
+use crate::user_file::UserFile;
+
+/// Octets of a user's name in EAP at most (RFC 2759 §4).
+const MAX_USER: usize = 256;
 
 impl Builder<'_> {
     /// Builds both sides and reports the errors of both at once. A pre-shared key is a single key,
@@ -57,12 +64,83 @@ impl Builder<'_> {
             .as_ref()
             .map(|id| self.identity(key, id))
             .transpose()?;
-        if table.auth == Auth::Psk {
-            let identity =
-                identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
-            let method = LocalMethod::PresharedKey(Arc::new(self.secret(key, table)?));
-            return Ok(LocalAuth { identity, method });
+        match table.auth {
+            Auth::Psk => {
+                let identity =
+                    identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
+                let method = LocalMethod::PresharedKey(Arc::new(self.secret(key, table)?));
+                Ok(LocalAuth { identity, method })
+            }
+            Auth::Pubkey => {
+                let (key, chain, identity) = self.certified(key, table, identity, is_rsa_only)?;
+                let method = LocalMethod::Signature { key, chain };
+                Ok(LocalAuth { identity, method })
+            }
+            Auth::EapTls => {
+                let (key, chain, identity) = self.certified(key, table, identity, is_rsa_only)?;
+                let user = table.eap_id.clone();
+                let login = Login {
+                    user: user.unwrap_or_else(|| identity.to_string()),
+                    method: LoginMethod::Certificate(key, chain),
+                };
+                let method = LocalMethod::Eap(Arc::new(login));
+                Ok(LocalAuth { identity, method })
+            }
+            Auth::EapMschapv2 => self.password(key, table, identity),
+            Auth::Eap => {
+                let text = "say which: \"eap-mschapv2\" or \"eap-tls\"";
+                Err(self.value(&format!("{key}.auth"), text))
+            }
         }
+    }
+
+    /// A user and a password. Without an id, the user's name is the identity in IKE.
+    fn password(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        identity: Option<Identity>,
+    ) -> Result<LocalAuth, ConfigError> {
+        let Some(user) = table.eap_id.clone().filter(|user| !user.is_empty()) else {
+            let text = "name the user, such as eap_id = \"alice\"";
+            return Err(self.value(&format!("{key}.eap_id"), text));
+        };
+        if user.len() > MAX_USER {
+            let text = format!("a user's name has at most {MAX_USER} octets");
+            return Err(self.value(&format!("{key}.eap_id"), &text));
+        }
+        let identity = match identity {
+            Some(identity) => identity,
+            None => Identity::parse(&user).map_err(|fault| {
+                let text = format!("give an id: the user's name is none: {fault}");
+                self.value(key, &text)
+            })?,
+        };
+        let secret = self.secret(key, table)?;
+        let hash = core::str::from_utf8(&secret.0)
+            .ok()
+            .filter(|text| text.chars().count() <= MAX_PASSWORD_CHARS)
+            .map(NtHash::of_password);
+        let hash = hash.ok_or_else(|| {
+            let text = format!("a password is text of at most {MAX_PASSWORD_CHARS} characters");
+            self.value(key, &text)
+        })?;
+        let login = Login {
+            user,
+            method: LoginMethod::Password(hash),
+        };
+        let method = LocalMethod::Eap(Arc::new(login));
+        Ok(LocalAuth { identity, method })
+    }
+
+    /// Our key, our certificate with intermediates, and the name that we use.
+    fn certified(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        identity: Option<Identity>,
+        is_rsa_only: bool,
+    ) -> Result<(Arc<PrivateKey>, Vec<Certificate>, Identity), ConfigError> {
         let chain = self.certificates(&format!("{key}.certs"), &table.certs)?;
         let Some(leaf) = chain.first() else {
             return Err(self.value(&format!("{key}.certs"), "name our certificate's PEM file"));
@@ -103,11 +181,7 @@ impl Builder<'_> {
             );
             return Err(self.value(&format!("{key}.id"), &text));
         }
-        let method = LocalMethod::Signature {
-            key: Arc::new(private),
-            chain,
-        };
-        Ok(LocalAuth { identity, method })
+        Ok((Arc::new(private), chain, identity))
     }
 
     fn remote(
@@ -117,6 +191,7 @@ impl Builder<'_> {
         accepts_legacy: bool,
     ) -> Result<RemoteAuth, ConfigError> {
         let identities = match table.id.as_deref() {
+            None if table.auth.is_eap() => vec![IdentityPattern::Any],
             None => {
                 let text = "say which peer you accept: id = \"sg.example\", a subject, or \"*\" \
                             for any";
@@ -125,10 +200,44 @@ impl Builder<'_> {
             Some("*" | "%any") => vec![IdentityPattern::Any],
             Some(id) => vec![IdentityPattern::Is(self.identity(key, id)?)],
         };
-        if table.auth == Auth::Psk {
-            let method = RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?));
-            return Ok(RemoteAuth { identities, method });
-        }
+        let method = match table.auth {
+            Auth::Psk => RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?)),
+            Auth::Pubkey => RemoteMethod::Signature(self.trusted(key, table, accepts_legacy)?),
+            Auth::EapMschapv2 | Auth::EapTls | Auth::Eap => {
+                let mut examiner = Examiner::default();
+                if table.auth != Auth::EapTls {
+                    examiner.users = Some(Arc::new(self.users(key, table)?));
+                }
+                if table.auth != Auth::EapMschapv2 {
+                    examiner.trusted = Some(self.trusted(key, table, accepts_legacy)?);
+                }
+                RemoteMethod::Eap(Arc::new(examiner))
+            }
+        };
+        Ok(RemoteAuth { identities, method })
+    }
+
+    /// The users of a gateway.
+    fn users(&self, key: &str, table: &AuthTable) -> Result<Users, ConfigError> {
+        let key = format!("{key}.users");
+        let Some(file) = &table.users else {
+            let text = "name the file of the users, which `caravan user add NAME` writes";
+            return Err(self.value(&key, text));
+        };
+        let path = self.folder.join(file);
+        let read = self.origin.private(&path).map(Zeroizing::new);
+        let octets = read.map_err(|fault| self.unreadable(&key, &path, &fault))?;
+        let parsed = UserFile::parse(&octets).and_then(|users| users.to_users());
+        parsed.map_err(|text| self.value(&key, &format!("{}: {text}", path.display())))
+    }
+
+    /// Whose certificates we trust.
+    fn trusted(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        accepts_legacy: bool,
+    ) -> Result<Arc<TrustStore>, ConfigError> {
         let authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
         let pinned = self.certificates(&format!("{key}.certs"), &table.certs)?;
         if let Some(other) = authorities.iter().find(|it| !it.is_authority()) {
@@ -168,17 +277,13 @@ impl Builder<'_> {
                 })
             })
             .collect::<Result<_, _>>()?;
-        let store = TrustStore {
+        Ok(Arc::new(TrustStore {
             authorities,
             pinned,
             revocations,
             revocation,
             accepts_legacy,
-        };
-        Ok(RemoteAuth {
-            identities,
-            method: RemoteMethod::Signature(Arc::new(store)),
-        })
+        }))
     }
 
     fn certificates(&self, key: &str, files: &[PathBuf]) -> Result<Vec<Certificate>, ConfigError> {
@@ -207,6 +312,9 @@ impl Builder<'_> {
                     true => Err(self.value(&format!("{key}.secret_file"), "the file is empty")),
                     false => Ok(Secret(secret.to_vec())),
                 }
+            }
+            _ if table.auth.is_eap() => {
+                Err(self.value(key, "give the password as secret or as secret_file"))
             }
             _ => Err(self.value(key, "give the pre-shared key as secret or as secret_file")),
         }

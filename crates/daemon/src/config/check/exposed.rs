@@ -44,7 +44,8 @@ fn secrets(path: &Path, file: &ConfigFile) -> Vec<(String, String, PathBuf)> {
     for (name, table) in &file.connections {
         for (auth, side) in [(&table.local, "local"), (&table.remote, "remote")] {
             let key = auth.key.clone().filter(|_| side == "local");
-            let secret = auth.secret_file.clone().filter(|_| auth.auth == Auth::Psk);
+            let secret = auth.secret_file.clone();
+            let secret = secret.filter(|_| matches!(auth.auth, Auth::Psk | Auth::EapMschapv2));
             let files = key.into_iter().chain(secret);
             let files = files.chain(own(auth.secret.is_some()));
             all.extend(files.map(|it| (name.clone(), format!("{side}: "), it)));

@@ -14,6 +14,7 @@ const CERTIFICATES: Setup = Setup {
     is_legacy: false,
     wants_inner: false,
     fragments: true,
+    names_gateway: true,
     seed: 7,
 };
 

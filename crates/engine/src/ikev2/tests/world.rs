@@ -4,12 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crypto::mschapv2::NtHash;
 use crypto::rand::{Seed, Stream};
 
 use crate::config::{
     Child, Connection, Encapsulation, IdentityPattern, LocalAuth, LocalMethod, RemoteAuth,
     RemoteMethod, Version,
 };
+use crate::eap::{Examiner, Login, LoginMethod, Users};
 use crate::identity::Identity;
 use crate::ike::round_trip::RoundTrip;
 use crate::ike::{
@@ -29,6 +31,25 @@ use crate::time::{Duration, Instant};
 pub(super) enum Proof {
     Key(&'static str),
     Certificate,
+    /// Of the station: the user alice with this password, whose right one is [`PASSWORD`].
+    Password(&'static str),
+    /// Of the station: its certificate by EAP-TLS.
+    Tls,
+}
+
+pub(super) const PASSWORD: &str = "clientPass";
+
+/// The gateway takes the user alice, and certificates.
+pub(super) fn examiner() -> Examiner {
+    let mut users = Users::default();
+    users.add("alice", NtHash::of_password(PASSWORD)).unwrap();
+    let RemoteMethod::Signature(trusted) = signatures("station", &["station"]).1 else {
+        unreachable!("certificates");
+    };
+    Examiner {
+        users: Some(Arc::new(users)),
+        trusted: Some(trusted),
+    }
 }
 
 /// The settings of a test.
@@ -44,6 +65,8 @@ pub(super) struct Setup {
     pub(super) is_legacy: bool,
     pub(super) wants_inner: bool,
     pub(super) fragments: bool,
+    /// The station names the gateway that it wants.
+    pub(super) names_gateway: bool,
     pub(super) seed: u8,
 }
 
@@ -60,6 +83,7 @@ impl Default for Setup {
             is_legacy: false,
             wants_inner: false,
             fragments: true,
+            names_gateway: true,
             seed: 7,
         }
     }
@@ -78,15 +102,31 @@ impl Setup {
         let key = |text: &str| Arc::new(Secret(text.as_bytes().to_vec()));
         let local = match (own, is_station) {
             (Proof::Key(text), _) => LocalMethod::PresharedKey(key(text)),
+            (Proof::Password(text), _) => LocalMethod::Eap(Arc::new(Login {
+                user: "alice".into(),
+                method: LoginMethod::Password(NtHash::of_password(text)),
+            })),
+            (Proof::Tls, _) => {
+                let LocalMethod::Signature { key, chain } = signatures("station", &["station"]).0
+                else {
+                    unreachable!("a certificate");
+                };
+                LocalMethod::Eap(Arc::new(Login {
+                    user: "somebody".into(),
+                    method: LoginMethod::Certificate(key, chain),
+                }))
+            }
             (Proof::Certificate, true) => signatures("station", &["station"]).0,
             (Proof::Certificate, false) => signatures("gateway", &["gateway", "mid"]).0,
         };
         let remote = match peer {
             Proof::Key(text) => RemoteMethod::PresharedKey(key(text)),
+            Proof::Password(_) | Proof::Tls => RemoteMethod::Eap(Arc::new(examiner())),
             Proof::Certificate => signatures("station", &["station"]).1,
         };
         let (own, peer) = match is_station {
             true => ("station@example", "gateway.example"),
+            false if matches!(self.station, Proof::Password(_)) => ("gateway.example", "*"),
             false => ("gateway.example", "*@example"),
         };
         let esp = self.esp.split(' ').map(|it| it.parse().unwrap()).collect();
@@ -108,7 +148,10 @@ impl Setup {
                 method: local,
             },
             RemoteAuth {
-                identities: vec![IdentityPattern::parse(peer).unwrap()],
+                identities: match self.names_gateway || !is_station {
+                    true => vec![IdentityPattern::parse(peer).unwrap()],
+                    false => vec![IdentityPattern::Any],
+                },
                 method: remote,
             },
             vec![child],
@@ -251,6 +294,27 @@ impl World {
         station.session = Some(session);
         world.flush(Station, out);
         world
+    }
+
+    /// The same, begun by a station with another connection.
+    pub(super) fn begun_by(mut self, connection: Arc<Connection>) -> Self {
+        self.station.connection = Arc::clone(&connection);
+        self.to_gateway.clear();
+        self.history.clear();
+        self.station.arrows.clear();
+        let beginning = Beginning {
+            connection,
+            path: Path::udp(([10, 0, 0, 2], 500), ([192, 0, 2, 1], 500)),
+            is_first_contact: true,
+            round_trip: RoundTrip::default(),
+            had: Vec::new(),
+            child: Some(self.station.first_child(false)),
+        };
+        let random = &mut self.station.random;
+        let (session, out) = Session::initiate(beginning, random, self.now);
+        self.station.session = Some(session);
+        self.flush(Station, out);
+        self
     }
 
     pub(super) fn end(&mut self, who: Who) -> &mut End {

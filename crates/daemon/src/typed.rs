@@ -1,14 +1,16 @@
-//! The PIN of a token: from a file or descriptor, or typed on the terminal.
+//! A PIN or a password: from a file, a descriptor or standard input, or typed on the terminal.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
-/// Octets of a PIN, more than any token takes.
-const PIN_MAX: usize = 255;
+/// Octets of a secret, more than any token takes, and of a password with as many characters as
+/// MSCHAPv2 has.
+const MOST: usize = 1024;
 /// ^C and ^D, as the terminal gives them while it makes no signals of them.
 const CANCELS: [u8; 2] = [3, 4];
 
@@ -17,10 +19,17 @@ pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
     line(&mut File::open(path)?, |octet| octet == b'\n')
 }
 
+/// The first line of standard input.
+pub(crate) fn given() -> io::Result<Zeroizing<String>> {
+    // Octet by octet, and past the buffer of the library, which keeps what it reads.
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    line(&mut input, |octet| octet == b'\n')
+}
+
 /// Asks on the terminal of this process, whatever its standard input is. Nothing is shown.
-pub(crate) fn ask(label: &str) -> io::Result<Zeroizing<String>> {
+pub(crate) fn ask(prompt: &str) -> io::Result<Zeroizing<String>> {
     let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
-    write!(terminal, "PIN of the token {label}: ")?;
+    write!(terminal, "{prompt}")?;
     let silent = Silent::begin(terminal.try_clone()?)?;
     let typed = line(&mut terminal, |octet| octet == b'\n');
     drop(silent);
@@ -33,13 +42,13 @@ pub(crate) fn ask(label: &str) -> io::Result<Zeroizing<String>> {
 }
 
 fn line(source: &mut impl Read, is_end: impl Fn(u8) -> bool) -> io::Result<Zeroizing<String>> {
-    let mut octets = Zeroizing::new([0u8; PIN_MAX + 1]);
+    let mut octets = Zeroizing::new([0u8; MOST + 1]);
     let mut len = 0;
     while len < octets.len() && source.read(&mut octets[len..=len])? > 0 && !is_end(octets[len]) {
         len += 1;
     }
-    if len > PIN_MAX {
-        return Err(io::Error::other("the PIN is too long"));
+    if len > MOST {
+        return Err(io::Error::other("it is too long"));
     }
     let text = core::str::from_utf8(&octets[..len]).map_err(io::Error::other)?;
     let text = text.trim_end_matches('\r');
@@ -80,18 +89,18 @@ mod tests {
 
     fn of(text: &[u8]) -> Option<String> {
         let read = line(&mut &*text, |octet| octet == b'\n').ok();
-        read.map(|pin| pin.to_string())
+        read.map(|it| it.to_string())
     }
 
     #[test]
-    fn a_pin_is_the_first_line_and_has_a_limit() {
+    fn a_secret_is_the_first_line_and_has_a_limit() {
         assert_eq!(of(b"1234\nnext").as_deref(), Some("1234"));
         assert_eq!(of(b"12 34\r\n").as_deref(), Some("12 34"));
         assert_eq!(of(b"1234").as_deref(), Some("1234"));
         assert_eq!(of(b"\n"), None);
         assert_eq!(of(b""), None);
         assert_eq!(of(b"\xff\n"), None);
-        assert_eq!(of(&[b'1'; PIN_MAX]), Some("1".repeat(PIN_MAX)));
-        assert_eq!(of(&[b'1'; PIN_MAX + 1]), None);
+        assert_eq!(of(&[b'1'; MOST]), Some("1".repeat(MOST)));
+        assert_eq!(of(&[b'1'; MOST + 1]), None);
     }
 }

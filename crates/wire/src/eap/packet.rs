@@ -1,4 +1,4 @@
-//! The EAP payload: one packet of EAP (RFC 7296 §3.16, RFC 3748 §4).
+//! One packet of EAP (RFC 3748 §4).
 //!
 //! Left out: what methods write into their packets.
 
@@ -110,7 +110,7 @@ impl Eap {
         &self.octets
     }
 
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let octets = r.rest();
         let mut head = Reader::new(octets);
         let code = EapCode::from(head.u8("EAP code")?);
@@ -129,7 +129,7 @@ impl Eap {
         })
     }
 
-    pub(super) fn write(&self, w: &mut Writer) {
+    pub(crate) fn write(&self, w: &mut Writer) {
         w.bytes(&self.octets);
     }
 }

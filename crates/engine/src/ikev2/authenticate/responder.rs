@@ -1,0 +1,298 @@
+//! The responder's part of IKE_AUTH: it checks the initiator, examines it if it wants EAP, and
+//! proves itself.
+
+use std::sync::Arc;
+
+use wire::ikev2::{Delete, NotifyType, Payload};
+
+use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
+use super::super::configuration;
+use super::super::eap::{Examined, Examining, begin, examiner};
+use super::super::established::{Established, Question, Subject};
+use super::super::init::{Answering, Init};
+use super::super::offers::offer_of;
+use super::super::parts::{Parts, notify};
+use super::super::window::{At, IkeSa, Opened};
+use super::establish;
+use crate::config::Connection;
+use crate::eap::Server;
+use crate::identity::Identity;
+use crate::ike::auth::Proven;
+use crate::ike::{Fact, Fault};
+use crate::quotas::Quotas;
+use crate::time::{Calendar, Instant};
+
+/// What a responder needs for checking.
+pub(in crate::ikev2) struct Checks<'a> {
+    pub(in crate::ikev2) quotas: Option<&'a mut Quotas>,
+    pub(in crate::ikev2) calendar: Calendar,
+}
+
+/// Why a request does not establish the session, and what waits for the next or a better one.
+type Unproven = Box<(Option<Answering>, Fact)>;
+
+/// The request, authentic under the keys of IKE_SA_INIT. The answer waits for what the node grants.
+/// A fault ends the session, except one that is dropped: then the request may come again.
+pub(in crate::ikev2) fn on_request(
+    mut answering: Answering,
+    opened: Opened,
+    checks: Checks<'_>,
+    at: &mut At<'_>,
+) -> Result<(Established, Vec<Fact>), Unproven> {
+    let calendar = checks.calendar;
+    let judged = match answering.examining.take() {
+        Some(examining) if examining.proven.is_none() => {
+            return Err(examine(answering, examining, &opened, checks, at));
+        }
+        Some(mut examining) => {
+            let judged = judge_user(&mut examining, &answering.init, &opened, checks, at);
+            match judged {
+                Ok(judged) => Ok((judged, Some(examining.first))),
+                Err(fault) => {
+                    answering.examining = Some(examining);
+                    Err(fault)
+                }
+            }
+        }
+        None if wants_examination(&opened) => {
+            return Err(begin_examination(answering, opened, calendar, at));
+        }
+        None => {
+            let judged = judge(&answering.candidates, &answering.init, &opened, checks, at);
+            judged.map(|judged| (judged, None))
+        }
+    };
+    match judged {
+        Ok((judged, first)) => {
+            let (sa, init) = (answering.sa, answering.init);
+            Ok(ask_node(
+                (sa, init),
+                judged,
+                (opened, first),
+                calendar,
+                at.now,
+            ))
+        }
+        Err(Fault::Dropped(reason)) => Err(Box::new((Some(answering), Fact::Dropped(reason)))),
+        Err(fault) => Err(refuse(answering, &opened, fault, at)),
+    }
+}
+
+/// The session is established once the node has said what the peer gets.
+fn ask_node(
+    (sa, init): (IkeSa, Init),
+    (proven, proof): (Proven, Vec<Payload>),
+    (opened, first): (Opened, Option<Opened>),
+    calendar: Calendar,
+    now: Instant,
+) -> (Established, Vec<Fact>) {
+    let own_spi = sa.own_spi();
+    let nonces = init.nonces.clone();
+    let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
+    let mut session = establish(sa, init, proven, calendar, now);
+    if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
+        session.is_initial_contact = parts.has(NotifyType::InitialContact);
+        let wanted = parts.configuration.and_then(configuration::wanted);
+        facts.extend(wanted.map(Fact::AsksAddress));
+        let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
+        facts.extend(offer.map(Fact::AsksChild));
+    }
+    session.question = Some(Box::new(Question {
+        own_spi,
+        opened,
+        first,
+        subject: Subject::Auth {
+            nonces,
+            proof,
+            notices: Vec::new(),
+        },
+        answer: Vec::new(),
+        method: None,
+        is_refused: false,
+    }));
+    (session, facts)
+}
+
+/// The peer is told no more than that it is refused.
+fn refuse(mut answering: Answering, opened: &Opened, fault: Fault, at: &mut At<'_>) -> Unproven {
+    let refusal = [notify(NotifyType::AuthenticationFailed)];
+    answering.sa.answer(opened, &refusal, at);
+    Box::new((None, Fact::Failed(fault)))
+}
+
+/// An initiator without AUTH wants EAP (RFC 7296 §2.16).
+fn wants_examination(opened: &Opened) -> bool {
+    let parts = opened.parts();
+    parts.is_ok_and(|parts| parts.auth.is_none() && parts.initiator.is_some())
+}
+
+/// Proves ourselves to a peer that wants EAP, and asks who it is.
+fn begin_examination(
+    mut answering: Answering,
+    opened: Opened,
+    calendar: Calendar,
+    at: &mut At<'_>,
+) -> Unproven {
+    let (connection, server, chain) = match introduce(&answering, &opened, calendar, at) {
+        Ok(introduced) => introduced,
+        Err(fault) => return refuse(answering, &opened, fault, at),
+    };
+    answering.sa.answer(&opened, &chain, at);
+    answering.examining = Some(Box::new(Examining::new(connection, opened, server)));
+    Box::new((Some(answering), Fact::Pending))
+}
+
+/// The connection that examines a peer and how it begins, with our identity and its proof.
+fn introduce(
+    answering: &Answering,
+    opened: &Opened,
+    calendar: Calendar,
+    at: &mut At<'_>,
+) -> Result<(Arc<Connection>, Server, Vec<Payload>), Fault> {
+    let parts = opened.parts()?;
+    let (claimed, asked) = names_of(&parts)?;
+    let (connection, examiner) = examiner(&answering.candidates, &claimed, asked.as_ref())?;
+    let mut chain = introduction(&connection, &answering.init, at)?;
+    let (server, packet) = begin(&connection, &examiner, calendar, at.random)?;
+    chain.push(Payload::Eap(packet));
+    Ok((connection, server, chain))
+}
+
+/// A packet of the peer: ours follows, and the verdict at the end.
+fn examine(
+    mut answering: Answering,
+    mut examining: Box<Examining>,
+    opened: &Opened,
+    checks: Checks<'_>,
+    at: &mut At<'_>,
+) -> Unproven {
+    let parts = opened.parts();
+    let Some(packet) = parts.ok().and_then(|parts| parts.eap) else {
+        let text = "a message of IKE_AUTH without the packet of EAP that is due";
+        return refuse(answering, opened, Fault::Misbehaved(text.into()), at);
+    };
+    if let (Some(user), Some(quotas)) = (examining.user_of(packet), checks.quotas)
+        && let Err(excess) = quotas.take_password(&user, at.now)
+    {
+        answering.examining = Some(examining);
+        return Box::new((Some(answering), Fact::Dropped(excess.reason)));
+    }
+    match examining.on_packet(packet, checks.calendar, at.random) {
+        Examined::Next(packet) => {
+            answering.sa.answer(opened, &[packet], at);
+            answering.examining = Some(examining);
+            Box::new((Some(answering), Fact::Pending))
+        }
+        Examined::Failed(packet, fault) => {
+            answering.sa.answer(opened, &[packet], at);
+            Box::new((None, Fact::Failed(fault)))
+        }
+    }
+}
+
+/// Checks that a peer that has passed the examination has its key, and proves that we have it.
+fn judge_user(
+    examining: &mut Examining,
+    init: &Init,
+    opened: &Opened,
+    checks: Checks<'_>,
+    at: &mut At<'_>,
+) -> Result<(Proven, Vec<Payload>), Fault> {
+    let Some((proven, key)) = examining.proven.take() else {
+        return Err(Fault::Misbehaved(
+            "nobody has passed the examination".into(),
+        ));
+    };
+    let (first, parts) = (examining.first.parts()?, opened.parts()?);
+    let (_, id) = first.initiator.ok_or_else(unidentified)?;
+    check_key(init.initiator(id), &key, &parts, &mut at.out.work)?;
+    if let Err(fault) = charge(&proven, checks, at.now) {
+        // The message may come again.
+        examining.proven = Some((proven, key));
+        return Err(fault);
+    }
+    let own = identification(&proven.connection.local.identity);
+    let body = Payload::IdentificationResponder(own).body();
+    let proof = prove_key(init.responder(&body), &key, &mut at.out.work);
+    Ok((proven, vec![proof]))
+}
+
+/// The peer ends an exchange that it does not like.
+pub(in crate::ikev2) fn is_given_up(opened: &Opened) -> bool {
+    opened.parts().is_ok_and(|parts| {
+        let deletes = parts.deletes.iter();
+        parts.has(NotifyType::AuthenticationFailed)
+            || deletes.into_iter().any(|it| matches!(it, Delete::IkeSa))
+    })
+}
+
+/// Why an exchange is over that the peer has ended: we may have refused it just before.
+pub(in crate::ikev2) fn given_up(answering: &Answering) -> Fault {
+    let examining = answering.examining.as_ref();
+    let why = examining.and_then(|it| it.refusal());
+    let why = why.unwrap_or("the peer does not accept us, and has ended the exchange");
+    Fault::Unauthenticated(why.to_owned())
+}
+
+/// Checks the initiator's proof, and makes ours.
+fn judge(
+    candidates: &[Arc<Connection>],
+    init: &Init,
+    opened: &Opened,
+    checks: Checks<'_>,
+    at: &mut At<'_>,
+) -> Result<(Proven, Vec<Payload>), Fault> {
+    let parts = opened.parts()?;
+    let (claimed, asked) = names_of(&parts)?;
+    let (_, body) = parts.initiator.ok_or_else(unidentified)?;
+    let proven = check(
+        candidates,
+        (&claimed, asked.as_ref()),
+        &parts,
+        (init.initiator(body), &init.peer),
+        checks.calendar,
+        &mut at.out.work,
+    )?;
+    charge(&proven, checks, at.now)?;
+    let chain = introduction(&proven.connection, init, at)?;
+    Ok((proven, chain))
+}
+
+/// Our identity, and its proof.
+fn introduction(
+    connection: &Connection,
+    init: &Init,
+    at: &mut At<'_>,
+) -> Result<Vec<Payload>, Fault> {
+    let own = identification(&connection.local.identity);
+    let own = Payload::IdentificationResponder(own);
+    let body = own.body();
+    let mut chain = vec![own];
+    let (random, work) = (&mut *at.random, &mut at.out.work);
+    let proof = prove(connection, init.responder(&body), &init.peer, random, work)?;
+    chain.extend(proof);
+    Ok(chain)
+}
+
+/// Who the initiator says that it is, and whom it wants.
+fn names_of(parts: &Parts<'_>) -> Result<(Identity, Option<Identity>), Fault> {
+    let (id, _) = parts.initiator.ok_or_else(unidentified)?;
+    let asked = parts.responder.map(|(id, _)| identity_of(id)).transpose()?;
+    Ok((identity_of(id)?, asked))
+}
+
+fn unidentified() -> Fault {
+    Fault::Misbehaved("a request of IKE_AUTH without the initiator's identity".into())
+}
+
+/// A gateway's peers have quotas.
+fn charge(proven: &Proven, checks: Checks<'_>, now: Instant) -> Result<(), Fault> {
+    let connection = &proven.connection;
+    if let Some(quotas) = checks.quotas
+        && connection.remote_addrs.is_empty()
+    {
+        let charged = quotas.take_exchange(&proven.identity, connection.peers_max, now);
+        charged.map_err(|excess| excess.reason)?;
+    }
+    Ok(())
+}
