@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use wire::ikev2::{Exchange, NotifyType, Payload};
 
+use super::addresses::{self, Mobility};
 use super::auth::{Signed, certificate_request, check, identification, identity_of, prove};
 use super::child::{fresh_nonce, request_payloads};
 use super::children::{ChildSa, ChildSas, ChildState};
@@ -18,6 +19,7 @@ use super::configuration;
 use super::established::{Established, Question, Subject};
 use super::init::{Answering, Asking, Init};
 use super::keys::Nonces;
+
 use super::offers::{offer_of, refused};
 use super::parts::{Parts, notify, notify_name};
 use super::tasks::{AskedChild, Awaited, Queue};
@@ -26,7 +28,7 @@ use crate::config::{Connection, IdentityPattern};
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
-use crate::ike::{AgreedChild, Fact, Fault, FirstChild};
+use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
 use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::time::{Calendar, Duration, Instant};
@@ -39,6 +41,8 @@ pub(super) struct Wishes {
     /// Our former inner addresses.
     pub(super) had: Vec<std::net::IpAddr>,
     pub(super) child: Option<FirstChild>,
+    /// Our addresses besides the path's.
+    pub(super) addresses: Vec<std::net::IpAddr>,
 }
 
 /// An initiator that waits for the answer.
@@ -51,6 +55,7 @@ pub(super) struct Authenticating {
     pub(super) sa: IkeSa,
     init: Init,
     pub(super) child: Option<AskedChild>,
+    addresses: Vec<std::net::IpAddr>,
 }
 
 impl Authenticating {
@@ -63,7 +68,9 @@ impl Authenticating {
     ) -> Result<Self, Fault> {
         let connection = Arc::clone(&asking.connection);
         let before = asking.path;
-        let floats = init.nat.is_supported && (init.nat.is_between() || connection.prefers_udp());
+        // With MOBIKE it may be behind a NAT later (RFC 4555 §3.3).
+        let wants_udp = connection.prefers_udp() || connection.mobike;
+        let floats = init.nat.is_supported && (init.nat.is_between() || wants_udp);
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
@@ -88,6 +95,7 @@ impl Authenticating {
         if wishes.is_first_contact {
             chain.push(notify(NotifyType::InitialContact));
         }
+        chain.extend(addresses::announcement(&connection, &wishes.addresses));
         let task = wishes.child.and_then(|first| first.into_task(&connection));
         let child = task.map(|task| {
             let (sa, rest) = request_payloads(&task);
@@ -110,6 +118,7 @@ impl Authenticating {
             sa,
             init,
             child,
+            addresses: wishes.addresses,
         };
         let patience = Some(PATIENCE_WITHIN);
         let sa = &mut authenticating.sa;
@@ -140,8 +149,11 @@ impl Authenticating {
         let families = self.connection.wants_inner;
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
+        let own = core::mem::take(&mut self.addresses);
         let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
-        let mut session = establish(self.sa, self.init, proven, calendar, at.now);
+        let ends = (self.sa, Role::Initiator);
+        let mut session = establish(ends, self.init, proven, calendar, at.now);
+        session.begin_mobility(&parts, &own, at);
         if families.is_any() {
             let reply = parts.configuration;
             let lease = reply.map(|it| configuration::lease(it, families));
@@ -238,6 +250,8 @@ impl Established {
 pub(super) struct Checks<'a> {
     pub(super) quotas: Option<&'a mut Quotas>,
     pub(super) calendar: Calendar,
+    /// All our addresses.
+    pub(super) addresses: &'a [std::net::IpAddr],
 }
 
 /// Why a request does not establish the session, and what waits for a better one.
@@ -258,7 +272,7 @@ pub(super) fn on_request(
         init,
         answered,
     } = answering;
-    let calendar = checks.calendar;
+    let (calendar, addresses) = (checks.calendar, checks.addresses);
     let judged = judge(&candidates, &init, &opened, checks, at);
     let (proven, proof) = match judged {
         Ok(judged) => judged,
@@ -284,9 +298,16 @@ pub(super) fn on_request(
     let is_initial = opened
         .parts()
         .is_ok_and(|it| it.has(NotifyType::InitialContact));
-    let mut session = establish(sa, init, proven, calendar, at.now);
+    let ends = (sa, Role::Responder);
+    let mut session = establish(ends, init, proven, calendar, at.now);
     session.is_initial_contact = is_initial;
+    let mut notices = Vec::new();
     if let Ok(parts) = opened.parts() {
+        let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
+        session.begin_mobility(&parts, &own, at);
+        if session.peer.mobike {
+            notices = addresses::announcement(&session.connection, &own);
+        }
         let wanted = parts.configuration.and_then(configuration::wanted);
         facts.extend(wanted.map(Fact::AsksAddress));
         let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
@@ -298,7 +319,7 @@ pub(super) fn on_request(
         subject: Subject::Auth {
             nonces,
             proof,
-            notices: Vec::new(),
+            notices,
         },
         answer: Vec::new(),
         method: None,
@@ -363,7 +384,7 @@ fn judge(
 }
 
 fn establish(
-    sa: IkeSa,
+    (sa, role): (IkeSa, Role),
     init: Init,
     proven: Proven,
     calendar: Calendar,
@@ -374,6 +395,7 @@ fn establish(
         now + Duration::from_secs(u64::try_from(rest).unwrap_or(0))
     });
     Established {
+        role,
         connection: proven.connection,
         identity: proven.identity,
         certificate: proven.certified.map(|it| Box::new(it.path)),
@@ -383,6 +405,7 @@ fn establish(
         renewed: now,
         nat: init.nat,
         peer: init.peer,
+        mobility: Mobility::default(),
         sas: vec![sa],
         children: ChildSas::default(),
         queue: Queue::default(),

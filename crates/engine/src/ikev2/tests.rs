@@ -5,5 +5,6 @@ mod child_collisions;
 mod hostile;
 mod ike_collisions;
 mod init;
+mod mobike;
 mod storm;
 mod world;

@@ -14,6 +14,9 @@ const CERTIFICATES: Setup = Setup {
     is_legacy: false,
     wants_inner: false,
     fragments: true,
+    mobike: [false; 2],
+    station_addresses: Vec::new(),
+    gateway_addresses: Vec::new(),
     seed: 7,
 };
 
