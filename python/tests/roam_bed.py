@@ -76,7 +76,7 @@ class RoamNetwork(Network):
             self.ms = self.host("ms")
             self._access(WIFI, has_nat=has_nat)
             self._access(CELL, has_nat=has_nat)
-            self.core.bridge("all", ["up", WIFI.name, CELL.name])
+            self.core.bridge("switch", ["up", WIFI.name, CELL.name])
             self.at = CELL
             self.move(WIFI)
         except BaseException:
@@ -117,6 +117,10 @@ class RoamNetwork(Network):
             else:
                 prefix = f"{access.router.rsplit('.', 1)[0]}.0/24"
                 self.sg.add_route(prefix, access.outer)
+        # A router that has asked in vain asks again only after a second.
+        station = self.ms.hardware_address(access.name)
+        for address in filter(None, (access.station, access.station6)):
+            router.add_neighbour("lan0", address, station)
         if access.router6:
             router.add_address("lan0", f"{access.router6}/64")
             router.add_address("wan0", f"{access.outer6}/64")

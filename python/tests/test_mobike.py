@@ -88,7 +88,9 @@ def test_two_caravans_roam_under_a_ping_and_a_download(
         pinging.stop()
         # One session, the same keys: nothing was negotiated.
         assert spis(ms) == before
-        assert session_of(sg)["moves"] == session_of(ms)["moves"] == 3
+        assert session_of(ms)["moves"] == 3
+        # The kernel may send packets from the old address over the new link at first.
+        assert session_of(sg)["moves"] >= 3
         remote = session_of(sg)["remote"]
         assert remote.startswith(f"{CELL.outer if has_nat else CELL.station}:")
         ms.stop()
@@ -130,11 +132,12 @@ def test_a_nat_rebinds_under_a_ping(keys: tuple[PublicKey, PublicKey], output: P
         assert session_of(sg)["remote"] != port
 
 
+@pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "plain"])
 def test_a_gateway_that_loses_its_address_is_followed(
-    keys: tuple[PublicKey, PublicKey], output: Path
+    has_nat: bool, keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     gateway, station = ends(keys)
-    with RoamNetwork(output, addresses=2) as network:
+    with RoamNetwork(output, has_nat=has_nat, addresses=2) as network:
         sg = Caravan(network.sg, gateway).wait_ready()
         ms = Caravan(network.ms, station).wait_ready()
         settle(lambda: "192.0.2.2" in session_of(ms)["peer_addresses"])
@@ -144,9 +147,10 @@ def test_a_gateway_that_loses_its_address_is_followed(
         network.sg.sysctl("net.ipv4.conf.wan0.promote_secondaries", "1")
         moment = time.time()
         network.sg.remove_address("wan0", f"{GATEWAY_ADDRESS}/24")
-        for access in (WIFI, CELL):
-            assert access.outer
-        print(f"gateway: {pinging.gap(moment, settle_s=12)}")
+        # A NAT lets nothing in from another address: the station finds it when all is silent.
+        gap = pinging.gap(moment, settle_s=15 if has_nat else 3)
+        print(f"gateway: {gap}")
+        assert has_nat or gap.longest_s < GAP_S
         pinging.stop()
         assert spis(ms) == before
         assert session_of(ms)["remote"].startswith("192.0.2.2:")
@@ -172,7 +176,8 @@ def test_charon_roams(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
         pinging.stop()
         charon.wait_for_log(r"requesting address change using MOBIKE")
         charon.wait_for_log(r"generating INFORMATIONAL request \d+ \[ N\(UPD_SA_ADDR\)")
-        assert spis(ours) == before
+        # charon cannot move SAs of its libipsec: it renews the child.
+        assert spis(ours) != before
         assert session_of(ours)["moves"] >= 2
         assert session_of(ours)["remote"].startswith(f"{WIFI.outer}:")
 
@@ -199,7 +204,8 @@ def test_caravan_roams_and_charon_follows(
         (after,) = charon.sas()
         assert after.unique_id == sa.unique_id
         assert after.remote_host == (CELL.outer if has_nat else CELL.station)
-        assert spis(ours) == before
+        # charon cannot move SAs of its libipsec: it renews the child.
+        assert spis(ours) != before
 
 
 def test_without_mobike_a_move_is_a_new_session_that_keeps_address_and_flow(

@@ -117,6 +117,11 @@ impl Ike {
         self.v2().map_or(&[], Ikev2::peer_addresses)
     }
 
+    /// Whether the peer knows these addresses of ours.
+    pub(super) fn is_told(&self, own: &[IpAddr]) -> bool {
+        self.v2().is_some_and(|it| it.is_told(own))
+    }
+
     /// Octets of IKEv2's open requests.
     pub(super) fn open_octets(&self) -> u64 {
         self.v2().map_or(0, Ikev2::open_octets)

@@ -24,6 +24,8 @@ use crate::time::{Duration, Instant};
 const MAX_TESTED: usize = 8;
 /// Refused paths that are remembered.
 const MAX_REFUSED: usize = 8;
+/// A mover tells addresses that it does not use so much later.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 /// After an update, packets that were in flight do not move the peer back for this long.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
 
@@ -88,6 +90,30 @@ impl Node {
         }
         self.flush(Some(id), out);
         self.arm_session(id);
+    }
+
+    /// A mover's addresses are others and its path is not. It tells them a little later: an address
+    /// that has just come is often the one that it moves to next, and the update must not wait for
+    /// an exchange that is open.
+    pub(super) fn tell_later(&mut self, id: SessionId, now: Instant) {
+        let Some(own) = self.told_in(id) else { return };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if !session.ike.is_told(&own) {
+            session.roaming().tell_at.get_or_insert(now + TELL_AFTER);
+            self.arm_session(id);
+        }
+    }
+
+    /// Tells them if it is time.
+    pub(super) fn tell_late(&mut self, id: SessionId, now: Instant) {
+        let session = self.sessions.get_mut(&id);
+        let roaming = session.and_then(|it| it.roaming.as_mut());
+        let is_due = roaming.and_then(|it| it.tell_at.take_if(|at| *at <= now));
+        if is_due.is_some() {
+            self.tell_addresses(id, now);
+        }
     }
 
     /// The next update of a session names our addresses as they are.

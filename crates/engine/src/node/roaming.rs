@@ -15,6 +15,8 @@ pub(super) struct Roaming {
     pub(super) left: Option<(Path, Instant)>,
     /// Open requests were sent over other paths too.
     pub(super) is_testing: bool,
+    /// The peer is told our addresses then, unless an update says so earlier.
+    pub(super) tell_at: Option<Instant>,
     /// A test has chosen this path, while the ways were these.
     pub(super) chosen: Option<(Path, Ways)>,
 }

@@ -197,6 +197,10 @@ impl Session {
             ),
             self.liveness.deadline(),
             self.unproven.as_ref().map(|it| it.deadline()),
+            at(
+                self.roaming.as_ref().and_then(|it| it.tell_at),
+                "tell the peer our addresses",
+            ),
         ]
         .into_iter()
         .flatten()
@@ -497,6 +501,7 @@ impl Node {
             self.rekey_session(id, now);
         }
         self.check_proof(id, now);
+        self.tell_late(id, now);
         self.check_liveness(id, now);
         self.sessions.rename(id);
         self.arm_session(id);

@@ -25,6 +25,11 @@ impl Session {
         self.established().map_or(&[], |it| &it.mobility.peers)
     }
 
+    /// Whether the peer was told these addresses of ours.
+    pub fn is_told(&self, own: &[IpAddr]) -> bool {
+        self.established().is_some_and(|it| it.mobility.told == own)
+    }
+
     /// Our addresses are these besides the path's. The next update says so. `is_proven`: whether
     /// the peer's address is; otherwise the update is short.
     pub fn set_addresses(&mut self, own: Vec<IpAddr>, is_proven: bool) {

@@ -59,7 +59,7 @@ impl Node {
         let racers = self.stray_racers(index);
         let retries = self.has_new_way(index, now);
         if let (None, Some(id)) = (&stray, self.stations[index].state.session()) {
-            self.tell_addresses(id, now);
+            self.tell_later(id, now);
         }
         let is_moved = stray.is_some() || !racers.is_empty() || retries;
         if is_moved && self.stations[index].followed.take(now) {

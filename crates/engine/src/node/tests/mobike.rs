@@ -344,6 +344,11 @@ fn each_end_knows_all_addresses_of_the_other() {
     let both = vec![STATION.into(), CELL.into()];
     world.input(0, Input::Ways(Ways([(GATEWAY.into(), both)].into())));
     world.run(Duration::from_secs(1));
+    assert!(
+        peer_addresses(&world, 1).is_empty(),
+        "it may move there now"
+    );
+    world.run(Duration::from_secs(2));
     assert_eq!(peer_addresses(&world, 1), [IpAddr::from(CELL)]);
     let sent = world.network.sent;
     world.run(Duration::from_secs(3));
