@@ -393,8 +393,10 @@ impl Process {
             KeeperEvent::NotFound(error) => Err(error.context("cannot find our addresses")),
             KeeperEvent::StewardGone => anyhow::bail!("{UNATTENDED}"),
             KeeperEvent::Ways(ways, own) => {
-                self.host.take_ways(ways.clone(), own);
+                self.host.take_ways(ways.clone(), own.clone());
                 self.update_host();
+                let own = own.into_iter().collect();
+                self.input(Input::Addresses(own)).await?;
                 self.input(Input::Ways(ways)).await
             }
         }

@@ -185,6 +185,15 @@ pub struct SessionStatus {
     pub legacy: bool,
     /// "none", "local", "remote" or "both": which side is behind a NAT.
     pub nat: String,
+    /// Whether addresses may change under it (MOBIKE, RFC 4555).
+    #[serde(default)]
+    pub mobike: bool,
+    /// How often its path has changed.
+    #[serde(default)]
+    pub moves: u32,
+    /// The peer's addresses besides `remote`, as it has named them.
+    #[serde(default)]
+    pub peer_addresses: Vec<IpAddr>,
     /// Time since it was established.
     pub age_s: Option<f64>,
     /// Inner addresses, lent to us or by us.

@@ -70,6 +70,9 @@ pub struct Connection {
     pub encapsulation: Encapsulation,
     /// IKE fragments: sent if the peer announces that it supports them.
     pub fragments: bool,
+    /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it supports
+    /// it.
+    pub mobike: bool,
     /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,
     /// Without an answer for this long, the peer is dead.
@@ -342,13 +345,18 @@ impl Config {
 
 impl Connection {
     /// Whether this address of ours is one that it uses.
-    fn speaks_from(&self, own: IpAddr) -> bool {
+    pub(crate) fn speaks_from(&self, own: IpAddr) -> bool {
         let is_own = |it: &IpAddr| it.to_canonical() == own.to_canonical();
         self.local_addrs.is_empty() || self.local_addrs.iter().any(is_own)
     }
 
+    /// Whether a peer that has moved may be at the other end of this path.
+    pub(crate) fn takes(&self, path: Path) -> bool {
+        self.speaks_from(path.local.ip()) && self.has_room_at(path.remote.ip())
+    }
+
     /// Whether it names this address of the peer's.
-    fn names(&self, peer: IpAddr) -> bool {
+    pub(crate) fn names(&self, peer: IpAddr) -> bool {
         let is_peer = |it: &SocketAddr| it.ip().to_canonical() == peer.to_canonical();
         self.remote_addrs.iter().any(is_peer)
     }
@@ -381,6 +389,7 @@ impl Connection {
             start: Start::Responder,
             encapsulation: Encapsulation::Auto,
             fragments: true,
+            mobike: true,
             dpd_delay: Some(Self::dpd_delay_of(false)),
             dpd_timeout: DPD_TIMEOUT,
             keepalive: KEEPALIVE,

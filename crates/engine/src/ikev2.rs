@@ -1,11 +1,12 @@
 //! IKEv2 (RFC 7296): IKE_SA_INIT, IKE_AUTH, CREATE_CHILD_SA and INFORMATIONAL in both roles;
-//! cookies, fragments (RFC 7383), signatures (RFC 7427), and every collision of renewals and
-//! deletes.
+//! cookies, fragments (RFC 7383), signatures (RFC 7427), MOBIKE (RFC 4555), and every collision of
+//! renewals and deletes.
 //!
 //! A [`session`] is one peer's IKE SA with its successors by rekey. It is a machine: messages and
-//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: MOBIKE (RFC
-//! 4555), additional key exchanges (RFC 9370), session resumption (RFC 5723), redirect (RFC 5685).
+//! time in; datagrams, deadlines and [facts](crate::ike::Fact) out. Left out: additional key
+//! exchanges (RFC 9370), session resumption (RFC 5723), redirect (RFC 5685).
 
+pub(crate) mod addresses;
 mod auth;
 mod authenticate;
 mod child;
@@ -19,6 +20,7 @@ mod inform;
 mod init;
 mod keys;
 pub mod message;
+mod mobike;
 mod offers;
 mod parts;
 mod proposal;

@@ -21,11 +21,13 @@ mod ikev2;
 mod leases;
 mod liveness;
 mod messages;
+mod mobike;
 mod outputs;
 mod proof;
 mod quota;
 mod reminders;
 mod revocation;
+mod roaming;
 mod session;
 mod session_id;
 mod sessions;
@@ -96,6 +98,8 @@ pub enum Input<'a> {
     /// Our own addresses and the routes to [`Node::peers`], at the beginning and after each change,
     /// at once. The node itself limits how often it follows.
     Ways(Ways),
+    /// All addresses of this host that peers may reach, before the ways: MOBIKE tells them.
+    Addresses(BTreeSet<IpAddr>),
     /// This host refuses the routes to these addresses. Peers there that have no pool address are
     /// disconnected, because answers to them would leave unencrypted.
     Unroutable(&'a BTreeSet<IpAddr>),
@@ -167,6 +171,8 @@ pub struct Node {
     children: Children,
     stations: Stations,
     ways: Ways,
+    /// All our addresses, as far as we were told.
+    own: BTreeSet<IpAddr>,
     leases: Leases,
     duplicates: Duplicates,
     accounts: Accounts,
@@ -202,6 +208,7 @@ impl Node {
             children: Children::default(),
             stations: Stations::default(),
             ways: Ways::default(),
+            own: BTreeSet::new(),
             leases: Leases::default(),
             duplicates: Duplicates::default(),
             accounts: Accounts::default(),
@@ -239,6 +246,7 @@ impl Node {
             Input::Report(report) => self.on_report(report, now),
             Input::Command(command) => self.on_command(command, now),
             Input::Ways(ways) => self.on_ways(ways, now),
+            Input::Addresses(own) => self.on_addresses(own, now),
             Input::Unroutable(peers) => self.end_unroutable(peers, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),

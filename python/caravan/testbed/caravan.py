@@ -301,6 +301,7 @@ def _connection(connection: Connection, inner: str) -> str:
         "vips": [any_address] if connection.wants_address else None,
         "pools": [inner] if connection.pool else None,
         "encap": connection.is_encapsulated,
+        "mobike": None if connection.has_mobike else False,
         "legacy": connection.is_legacy,
         "start": connection.start or None,
         "on_failure": connection.on_failure or None,

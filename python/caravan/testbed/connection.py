@@ -64,7 +64,8 @@ class Connection:
     `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address of the
     family of `remote_ts` by mode config. `publish`: in transport mode the ports of the gateway that
     lead to servers behind it. `is_encapsulated`: ESP always in UDP, or only through a NAT; None:
-    each program's default, which is UDP. `is_layered`: AH around ESP in a second tunnel; it needs
+    each program's default, which is UDP. `has_mobike`: IKEv2 keeps the tunnel when an address
+    changes. `is_layered`: AH around ESP in a second tunnel; it needs
     both proposals, and Caravan alone has; else `ah_proposals` stand for ESP's. `version`: of IKE;
     aggressive mode is only of 1.
     Times in seconds; None: the program's default.
@@ -95,3 +96,4 @@ class Connection:
     dpd_s: int | None = None
     publish: tuple[Published, ...] = ()
     version: int = 1
+    has_mobike: bool = True

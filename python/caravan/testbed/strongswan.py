@@ -246,7 +246,7 @@ def swanctl_conf(connection: Connection) -> str:
         "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated is not False),
         "fragmentation": "yes",
-        "mobike": _yes(connection.version == 2),
+        "mobike": _yes(connection.version == 2 and connection.has_mobike),
     }
     settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}

@@ -303,6 +303,7 @@ fn connection(
         start: Start::Responder,
         encapsulation: Encapsulation::Always,
         fragments: true,
+        mobike: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),

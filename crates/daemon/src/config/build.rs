@@ -277,6 +277,7 @@ impl Builder<'_> {
                 file::Encap::ThroughNat => Encapsulation::ThroughNat,
             },
             fragments: table.fragmentation,
+            mobike: table.mobike,
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,
             keepalive: table.keepalive.0,

@@ -209,6 +209,9 @@ pub struct ConnectionTable {
     pub encap: Encap,
     /// Split long IKE messages if the peer supports fragments.
     pub fragmentation: bool,
+    /// IKEv2: keep the tunnel when an address of either end changes (RFC 4555), if the peer does.
+    /// Without it a client that moves sets up a new one, with the same inner address.
+    pub mobike: bool,
     /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
     /// "60s" at a gateway. A client that sends but hears nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
@@ -263,6 +266,7 @@ impl ReadTable for ConnectionTable {
             pools: keys.given("pools")?,
             encap: keys.given("encap")?,
             fragmentation: keys.or("fragmentation", true)?,
+            mobike: keys.or("mobike", true)?,
             dpd_delay: keys.given("dpd_delay")?,
             // Five probes, two seconds apart.
             dpd_timeout: keys.or("dpd_timeout", Span::seconds(10))?,

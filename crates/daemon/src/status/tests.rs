@@ -65,6 +65,26 @@ fn report() -> StatusReport {
 }
 
 #[test]
+fn people_are_told_of_mobike_and_of_moves() {
+    let mut report = report();
+    assert!(!report.to_string().contains("MOBIKE"), "{report}");
+    let session = &mut report.connections[0].sessions[0];
+    session.mobike = true;
+    assert!(report.to_string().contains("NAT, MOBIKE, up"), "{report}");
+    for (moves, words) in [
+        (1, "MOBIKE, moved once, up"),
+        (3, "MOBIKE, moved 3 times, up"),
+    ] {
+        report.connections[0].sessions[0].moves = moves;
+        assert!(report.to_string().contains(words), "{report}");
+    }
+    let others = ["192.0.2.9", "2001:db8::1"].map(|it| it.parse().unwrap());
+    report.connections[0].sessions[0].peer_addresses = others.to_vec();
+    let words = "    other addresses of the peer: 192.0.2.9, 2001:db8::1\n";
+    assert!(report.to_string().contains(words), "{report}");
+}
+
+#[test]
 fn people_are_told_how_esp_travels_and_what_that_costs() {
     let mut report = report();
     assert!(
@@ -161,6 +181,9 @@ fn session(child: u32, spi_in: u32, spi_out: u32) -> node::SessionStatus {
         suite: String::new(),
         is_legacy: false,
         nat: (false, false),
+        has_mobike: false,
+        moves: 0,
+        peer_addresses: Vec::new(),
         age: None,
         inner: Vec::new(),
         children: vec![child],

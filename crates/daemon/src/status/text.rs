@@ -195,10 +195,26 @@ impl Display for SessionStatus {
                 _ => "no NAT",
             };
             write!(f, ", {nat}")?;
+            if self.mobike {
+                write!(f, ", MOBIKE")?;
+            }
+            match self.moves {
+                0 => {}
+                1 => write!(f, ", moved once")?,
+                more => write!(f, ", moved {more} times")?,
+            }
             if let Some(age) = self.age_s {
                 write!(f, ", up {}", Age(age))?;
             }
             writeln!(f)?;
+        }
+        if !self.peer_addresses.is_empty() {
+            let others: Vec<String> = self
+                .peer_addresses
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            writeln!(f, "    other addresses of the peer: {}", others.join(", "))?;
         }
         if !self.inner.is_empty() {
             let inner: Vec<String> = self.inner.iter().map(ToString::to_string).collect();

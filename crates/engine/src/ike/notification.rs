@@ -17,6 +17,25 @@ pub enum Notification {
     IAmHere(u32),
     /// The peer ended our tunnel, because another device connected with our identity.
     Superseded,
+    /// MOBIKE: it is where this message came from (RFC 4555 §3.5). Octets of the message, and of our
+    /// answer.
+    Moved {
+        /// What came from there.
+        came: u64,
+        /// What went there.
+        went: u64,
+    },
+    /// MOBIKE: it has named its other addresses (RFC 4555 §3.6). Sizes as above.
+    Addresses {
+        /// What came from there.
+        came: u64,
+        /// What went there.
+        went: u64,
+    },
+    /// MOBIKE: it sends to where the session is.
+    Followed,
+    /// MOBIKE: it refuses to send there, with this notification.
+    StaysBehind(String),
     /// An error or status.
     Other(Complaint),
 }

@@ -144,6 +144,31 @@ impl Retransmit {
         self.message.octets()
     }
 
+    /// The path is another one: sends it once more at once, and begins to wait as for a new message.
+    pub fn begin_again(&mut self, now: Instant, out: &mut Outbox) {
+        out.messages.push(self.message.clone());
+        let timeout = out.round_trip().timeout(self.message.octets());
+        // Its answer measures no path.
+        self.attempts += 1;
+        self.sent_at = now;
+        (self.first_timeout, self.timeout) = (timeout, timeout);
+        self.end = self.end.max(now + PATIENCE);
+        self.wait(now);
+    }
+
+    /// Octets of the message.
+    pub fn octets(&self) -> usize {
+        self.message.octets()
+    }
+
+    /// Sends it over another path too, which may work better.
+    pub fn try_over(&self, path: Path, out: &mut Outbox) {
+        out.messages.push(Sent {
+            path,
+            ..self.message.clone()
+        });
+    }
+
     /// How often it was sent.
     pub fn sent(&self) -> u32 {
         self.attempts + 1

@@ -30,6 +30,14 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether it is a request of IKEv2; otherwise it answers one.
+    pub(crate) fn is_request(self) -> bool {
+        matches!(
+            self,
+            Self::Init(1) | Self::Auth(1) | Self::Create(1) | Self::Inform(1)
+        )
+    }
+
     /// Whether the message comes before any answer of the peer.
     pub fn is_first(self) -> bool {
         matches!(self, Self::Main(1) | Self::Aggressive(1) | Self::Init(1))

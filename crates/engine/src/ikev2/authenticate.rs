@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use wire::ikev2::{Exchange, NotifyType, Payload};
 
+use super::addresses::{self, Mobility};
 use super::auth::{
     certificate_request, check, check_key, identification, identity_of, prove, prove_key,
 };
@@ -31,7 +32,7 @@ use crate::config::{Connection, IdentityPattern};
 use crate::ike::auth::Proven;
 use crate::ike::nat::float;
 use crate::ike::retransmit::PATIENCE_WITHIN;
-use crate::ike::{AgreedChild, Fact, Fault, FirstChild};
+use crate::ike::{AgreedChild, Fact, Fault, FirstChild, Role};
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
@@ -45,6 +46,8 @@ pub(super) struct Wishes {
     /// Our former inner addresses.
     pub(super) had: Vec<std::net::IpAddr>,
     pub(super) child: Option<FirstChild>,
+    /// Our addresses besides the path's.
+    pub(super) addresses: Vec<std::net::IpAddr>,
 }
 
 /// An initiator that waits for the answer.
@@ -57,6 +60,7 @@ pub(super) struct Authenticating {
     pub(super) sa: IkeSa,
     init: Init,
     pub(super) child: Option<AskedChild>,
+    addresses: Vec<std::net::IpAddr>,
     /// The gateway has proven itself and examines us.
     login: Option<Box<LoggingIn>>,
     /// Its examination must be over then.
@@ -80,7 +84,9 @@ impl Authenticating {
     ) -> Result<Self, Fault> {
         let connection = Arc::clone(&asking.connection);
         let before = asking.path;
-        let floats = init.nat.is_supported && (init.nat.is_between() || connection.prefers_udp());
+        // With MOBIKE it may be behind a NAT later (RFC 4555 §3.3).
+        let wants_udp = connection.prefers_udp() || connection.mobike;
+        let floats = init.nat.is_supported && (init.nat.is_between() || wants_udp);
         let path = if floats { float(before) } else { before };
         at.path = path;
         let moved = path.remote.port() != before.remote.port();
@@ -99,6 +105,7 @@ impl Authenticating {
         if wishes.is_first_contact {
             chain.push(notify(NotifyType::InitialContact));
         }
+        chain.extend(addresses::announcement(&connection, &wishes.addresses));
         let task = wishes.child.and_then(|first| first.into_task(&connection));
         let child = task.map(|task| {
             let (sa, rest) = request_payloads(&task);
@@ -121,6 +128,7 @@ impl Authenticating {
             sa,
             init,
             child,
+            addresses: wishes.addresses,
             login: None,
             until: None,
         };
@@ -180,8 +188,11 @@ impl Authenticating {
         let families = self.connection.wants_inner;
         let nonces = self.init.nonces.clone();
         let child = self.child.take();
+        let own = core::mem::take(&mut self.addresses);
         let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
-        let mut session = establish(self.sa, self.init, proven, calendar, at.now);
+        let ends = (self.sa, Role::Initiator);
+        let mut session = establish(ends, self.init, proven, calendar, at.now);
+        session.begin_mobility(parts, &own, at);
         if families.is_any() {
             let reply = parts.configuration;
             let lease = reply.map(|it| configuration::lease(it, families));
@@ -331,7 +342,7 @@ impl Established {
 }
 
 fn establish(
-    sa: IkeSa,
+    (sa, role): (IkeSa, Role),
     init: Init,
     proven: Proven,
     calendar: Calendar,
@@ -342,6 +353,7 @@ fn establish(
         now + Duration::from_secs(u64::try_from(rest).unwrap_or(0))
     });
     Established {
+        role,
         connection: proven.connection,
         identity: proven.identity,
         certificate: proven.certified.map(|it| Box::new(it.path)),
@@ -351,6 +363,7 @@ fn establish(
         renewed: now,
         nat: init.nat,
         peer: init.peer,
+        mobility: Mobility::default(),
         sas: vec![sa],
         children: ChildSas::default(),
         queue: Queue::default(),

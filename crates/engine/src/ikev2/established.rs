@@ -8,6 +8,7 @@ use crypto::key_exchange::Method;
 use wire::ikev2::{Exchange, NotifyType, Payload};
 
 use super::Abilities;
+use super::addresses::Mobility;
 use super::children::ChildSas;
 use super::configuration;
 use super::message::Message;
@@ -18,7 +19,7 @@ use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
-use crate::ike::{ChildExchange, Fact, Fault, Lease, Refusal, Spi};
+use crate::ike::{ChildExchange, Fact, Fault, Lease, Refusal, Role, Spi};
 use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
@@ -28,6 +29,8 @@ pub(super) const MAX_SAS: usize = 8;
 
 /// The state after authentication.
 pub(super) struct Established {
+    /// In the exchange that made the first IKE SA.
+    pub(super) role: Role,
     pub(super) connection: Arc<Connection>,
     pub(super) identity: Peer,
     pub(super) certificate: Option<Box<CertificatePath>>,
@@ -40,6 +43,7 @@ pub(super) struct Established {
     pub(super) renewed: Instant,
     pub(super) nat: NatFinding,
     pub(super) peer: Abilities,
+    pub(super) mobility: Mobility,
     /// The current one first.
     pub(super) sas: Vec<IkeSa>,
     pub(super) children: ChildSas,
@@ -101,14 +105,19 @@ impl Established {
         self.sas.iter().find(|it| it.own_spi() == spi)
     }
 
-    /// Handles a message under one of the IKE SAs.
-    pub(super) fn on_message(&mut self, message: &Message<'_>, at: &mut At<'_>) -> Vec<Fact> {
+    /// Handles a message under one of the IKE SAs, which came over this path.
+    pub(super) fn on_message(
+        &mut self,
+        from: Path,
+        message: &Message<'_>,
+        at: &mut At<'_>,
+    ) -> Vec<Fact> {
         self.question = None;
         let spis = message.spis();
         let Some(index) = self.sas.iter().position(|it| it.spis == spis) else {
             return vec![Fact::Dropped(DropReason::UnknownCookies)];
         };
-        let opened = match self.sas[index].read(message, at.out) {
+        let opened = match self.sas[index].read(from, message, at.out) {
             Ok(Read::New(opened)) => opened,
             Ok(Read::Nothing) => return vec![Fact::Pending],
             Ok(Read::Unreadable(unreadable)) => {
@@ -179,7 +188,8 @@ impl Established {
                 }
                 vec![Fact::Heard]
             }
-            Awaited::Probe { number, cookie } => self.on_probe_answer(number, &cookie, opened),
+            Awaited::Probe { number, cookie, .. } => self.on_probe_answer(number, &cookie, opened),
+            Awaited::Update(asked) => self.on_update_answer(spi, &asked, opened, at),
             Awaited::Auth | Awaited::Read => vec![Fact::Heard],
         }
     }
@@ -195,6 +205,9 @@ impl Established {
     /// Sends the next request that waits, if the window is free.
     pub(super) fn pump(&mut self, at: &mut At<'_>) {
         while self.sas[0].asked.is_none() && self.held_until.is_none() && self.question.is_none() {
+            if self.ask_addresses(at) {
+                return;
+            }
             match self.queue.next() {
                 None => return,
                 Some(Task::Child(task)) => self.ask_child(*task, at),
@@ -315,13 +328,13 @@ impl Established {
     /// Asks for a probe with this number. Returns the number that the next answer has, and the
     /// octets that leave now; `None`: nothing leaves now.
     pub(super) fn probe(&mut self, number: u32, at: &mut At<'_>) -> Option<(u32, usize)> {
-        let open = self.sas[0]
-            .asked
-            .as_ref()
-            .map(|asked| match &asked.awaited {
-                Awaited::Probe { number, .. } => Some(*number),
-                _ => None,
-            });
+        // What was first sent elsewhere proves nothing about this path.
+        let open = self.sas[0].asked.as_ref();
+        let open = open.map(|asked| match &asked.awaited {
+            Awaited::Probe { number, path, .. } if *path == at.path => Some(*number),
+            Awaited::Update(update) if update.path == at.path => update.number,
+            _ => None,
+        });
         match open {
             // It is repeated at once, perhaps to a new address.
             Some(Some(asked)) => Some((asked, self.sas[0].ask_again(at.out))),
@@ -353,8 +366,9 @@ impl Established {
         self.sas[0].tell(Exchange::Informational, &[delete_ike()], at);
     }
 
-    /// Repetitions take this path.
+    /// The session is at this path. Repetitions take it.
     pub(super) fn move_to(&mut self, path: Path) {
+        self.note_moved();
         self.sas.iter_mut().for_each(|sa| sa.move_to(path));
     }
 

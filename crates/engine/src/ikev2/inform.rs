@@ -1,21 +1,20 @@
-//! INFORMATIONAL: deletes, notifications, signs of life, in both roles (RFC 7296 §1.4, §2.4, §2.25;
-//! the proof of an address, RFC 4555 §3.7).
+//! INFORMATIONAL: deletes, notifications, signs of life, in both roles (RFC 7296 §1.4, §2.4,
+//! §2.25). What it says of addresses is in `mobike.rs`.
 
 use wire::ikev2::{Delete, Exchange, Notify, NotifyType, Payload, Protocol as WireProtocol};
 
 use super::children::ChildState;
 use super::established::Established;
+use super::mobike::fresh_cookie;
 use super::parts::{Parts, SUPERSEDED, notify_name, notify_with};
 use super::proposal::{child_protocol, wire_protocol};
 use super::tasks::{Awaited, Task};
 use super::window::{At, Opened};
-use crate::ike::{Complaint, Fact, Notification, Refusal};
+use crate::ike::{Complaint, Fact, Notification, Refusal, Sent};
 use crate::sa::Protocol;
 
 /// Deleted SPIs that an open request remembers.
 const MAX_GONE: usize = 16;
-/// Octets of our COOKIE2.
-const COOKIE2_LEN: usize = 16;
 
 impl Established {
     /// A request of the peer.
@@ -30,12 +29,17 @@ impl Established {
         };
         let (answer, gone) = self.take_deletes(&parts);
         let mut chain = answer;
-        // RFC 4555 §3.7: the proof that we receive at this address.
-        if let Some(cookie) = parts.notice(NotifyType::Cookie2) {
-            chain.push(notify_with(NotifyType::Cookie2, cookie.value.clone()));
-        }
+        let (more, mut notices) = self.on_addresses(index, opened, &parts, at);
+        chain.extend(more);
         self.sas[index].answer(opened, &chain, at);
-        let mut notices = Vec::new();
+        let answered = at.out.messages.last().map_or(0, Sent::octets);
+        for notice in &mut notices {
+            if let Notification::Moved { came, went } | Notification::Addresses { came, went } =
+                notice
+            {
+                (*came, *went) = (opened.octets() as u64, answered as u64);
+            }
+        }
         if !gone.is_empty() {
             notices.push(Notification::DeletedChildren(gone));
         }
@@ -159,13 +163,19 @@ impl Established {
 
     /// Sends a probe.
     pub(super) fn ask_probe(&mut self, number: u32, at: &mut At<'_>) {
-        let mut cookie = vec![0; COOKIE2_LEN];
-        at.random.fill(&mut cookie);
+        if self.probe_is_update() {
+            return self.ask_update(Some(number), at);
+        }
+        let cookie = fresh_cookie(at);
         let chain = match self.peer.mobike {
             true => vec![notify_with(NotifyType::Cookie2, cookie.clone())],
             false => Vec::new(),
         };
-        let awaited = Awaited::Probe { number, cookie };
+        let awaited = Awaited::Probe {
+            number,
+            path: at.path,
+            cookie,
+        };
         self.current()
             .ask(Exchange::Informational, &chain, awaited, None, at);
     }

@@ -5,6 +5,7 @@
 //! Outgoing messages go to an [`Outbox`], results are [`Fact`]s. A peer's request is also a fact:
 //! the node grants or refuses what it holds, then [`Session::conclude`] sends the one answer.
 
+mod mobike;
 mod requests;
 
 use std::net::IpAddr;
@@ -47,6 +48,8 @@ pub struct Beginning {
     pub had: Vec<IpAddr>,
     /// The first child.
     pub child: Option<FirstChild>,
+    /// Our addresses besides the path's, for MOBIKE.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The resources for processing a message.
@@ -57,6 +60,8 @@ pub struct Means<'a> {
     pub quotas: Option<&'a mut Quotas>,
     /// The date for checking certificates.
     pub calendar: Calendar,
+    /// All our addresses, for MOBIKE.
+    pub addresses: &'a [IpAddr],
 }
 
 /// One peer's IKE SA.
@@ -91,6 +96,7 @@ impl Session {
             is_first_contact: beginning.is_first_contact,
             had: beginning.had,
             child: beginning.child,
+            addresses: beginning.addresses,
         };
         let session = Self {
             role: Role::Initiator,
@@ -311,7 +317,7 @@ impl Session {
         let (state, facts) = match state {
             State::Asking(asking) => self.on_init(*asking, message, means, now, out),
             State::Answering(it) => self.on_auth_request(*it, path, message, means, now, out),
-            State::Authenticating(it) => self.on_auth_answer(*it, message, means, now, out),
+            State::Authenticating(it) => self.on_auth_answer(*it, path, message, means, now, out),
             State::Established(mut it) => {
                 let mut at = At {
                     path: own,
@@ -319,7 +325,7 @@ impl Session {
                     now,
                     out,
                 };
-                let facts = it.on_message(message, &mut at);
+                let facts = it.on_message(path, message, &mut at);
                 (State::Established(it), facts)
             }
             State::Over => (
@@ -370,13 +376,14 @@ impl Session {
     fn on_auth_answer(
         &mut self,
         mut authenticating: Authenticating,
+        from: Path,
         message: &Message<'_>,
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
     ) -> (State, Vec<Fact>) {
         let again = |it: Authenticating, fact| (State::Authenticating(Box::new(it)), vec![fact]);
-        let opened = match authenticating.sa.read(message, out) {
+        let opened = match authenticating.sa.read(from, message, out) {
             Ok(Read::New(opened)) if opened.is_response => opened,
             Ok(Read::New(_) | Read::Nothing) => return again(authenticating, Fact::Pending),
             Ok(Read::Unreadable(_)) => {
@@ -420,7 +427,7 @@ impl Session {
                 }
             };
         }
-        let read = answering.sa.read(message, out);
+        let read = answering.sa.read(path, message, out);
         // Who sends what is authentic has our answer, and is where it comes from.
         let mut at = At {
             path,
@@ -454,6 +461,7 @@ impl Session {
         let checks = Checks {
             quotas: means.quotas,
             calendar: means.calendar,
+            addresses: means.addresses,
         };
         match authenticate::on_request(answering, opened, checks, &mut at) {
             Ok((established, facts)) => {

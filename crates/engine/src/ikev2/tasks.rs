@@ -6,9 +6,10 @@ use crypto::key_exchange::{Initiator, Method};
 use wire::ikev2::Payload;
 use zeroize::Zeroizing;
 
+use super::addresses::AskedUpdate;
 use super::exchange::method_of;
 use crate::ike::{FirstChild, Spi};
-use crate::sa::{ChildId, Mode, Protocol};
+use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, Ikev2Suite};
 use crate::time::{Duration, Instant};
@@ -82,9 +83,13 @@ pub(super) enum Awaited {
     Probe {
         /// Its number in the node.
         number: u32,
+        /// Where it was sent first.
+        path: Path,
         /// What must come back (RFC 4555 §3.7).
         cookie: Vec<u8>,
     },
+    /// That the peer has followed us.
+    Update(Box<AskedUpdate>),
     /// That the peer has read it.
     Read,
 }
@@ -199,6 +204,15 @@ impl Queue {
     /// Whether a probe waits.
     pub(super) fn has_probe(&self) -> bool {
         self.0.iter().any(|task| matches!(task, Task::Probe(_)))
+    }
+
+    /// Takes the probe that waits, and gives its number.
+    pub(super) fn take_probe(&mut self) -> Option<u32> {
+        let at = self.0.iter().position(|it| matches!(it, Task::Probe(_)))?;
+        match self.0.remove(at) {
+            Some(Task::Probe(number)) => Some(number),
+            _ => None,
+        }
     }
 
     /// Removes renewals of the IKE SA: another one has renewed it.

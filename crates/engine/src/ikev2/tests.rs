@@ -6,5 +6,6 @@ mod eap;
 mod hostile;
 mod ike_collisions;
 mod init;
+mod mobike;
 mod storm;
 mod world;

@@ -77,6 +77,8 @@ impl Asked {
 pub(super) struct Opened {
     pub(super) exchange: Exchange,
     pub(super) is_response: bool,
+    /// Where it came from.
+    pub(super) from: Path,
     body: Zeroizing<Vec<u8>>,
     chain: Vec<Located>,
     /// What the peer sends again if it does not get our answer.
@@ -84,6 +86,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Octets of it, or of its first fragment.
+    pub(super) fn octets(&self) -> usize {
+        self.request.len()
+    }
+
     pub(super) fn parts(&self) -> Result<Parts<'_>, DropReason> {
         Parts::sort(&self.body, &self.chain)
     }
@@ -104,6 +111,7 @@ impl Drop for Opened {
 pub(super) struct Unreadable {
     exchange: Exchange,
     is_response: bool,
+    from: Path,
     notice: Payload,
     request: Vec<u8>,
 }
@@ -166,9 +174,10 @@ impl IkeSa {
         }
     }
 
-    /// Reads a message, if it is due and authentic.
+    /// Reads a message that came over this path, if it is due and authentic.
     pub(super) fn read(
         &mut self,
+        from: Path,
         message: &Message<'_>,
         out: &mut Outbox,
     ) -> Result<Read, DropReason> {
@@ -210,15 +219,16 @@ impl IkeSa {
                 }
             }
         };
-        Ok(self.parse(message, whole, out))
+        Ok(self.parse(from, message, whole, out))
     }
 
-    fn parse(&self, message: &Message<'_>, whole: Clear, out: &mut Outbox) -> Read {
+    fn parse(&self, from: Path, message: &Message<'_>, whole: Clear, out: &mut Outbox) -> Read {
         let (exchange, is_response) = (message.exchange(), message.is_response());
         let unreadable = |notice, request| {
             Read::Unreadable(Unreadable {
                 exchange,
                 is_response,
+                from,
                 notice,
                 request,
             })
@@ -243,6 +253,7 @@ impl IkeSa {
         Read::New(Opened {
             exchange,
             is_response,
+            from,
             body: whole.body,
             chain,
             request: whole.head,
@@ -300,9 +311,11 @@ impl IkeSa {
         Some(asked.awaited)
     }
 
-    /// Answers a request, which is then the peer's last one.
+    /// Answers a request, which is then the peer's last one. The answer goes where the request came
+    /// from (RFC 7296 §2.11).
     pub(super) fn answer(&mut self, opened: &Opened, chain: &[Payload], at: &mut At<'_>) {
-        self.answer_to(opened.exchange, &opened.request, chain, at);
+        let what = (opened.exchange, opened.from);
+        self.answer_to(what, &opened.request, chain, at);
     }
 
     /// The same for one that we cannot read. A response that we cannot read is dropped.
@@ -310,18 +323,22 @@ impl IkeSa {
         at.out.drops.count(DropReason::MalformedMessage);
         if !unreadable.is_response {
             let chain = core::slice::from_ref(&unreadable.notice);
-            self.answer_to(unreadable.exchange, &unreadable.request, chain, at);
+            let what = (unreadable.exchange, unreadable.from);
+            self.answer_to(what, &unreadable.request, chain, at);
         }
     }
 
     fn answer_to(
         &mut self,
-        exchange: Exchange,
+        (exchange, from): (Exchange, Path),
         request: &[u8],
         chain: &[Payload],
         at: &mut At<'_>,
     ) {
-        let sent = self.message(exchange, (self.expected, true), chain, at);
+        let sent = Sent {
+            path: from,
+            ..self.message(exchange, (self.expected, true), chain, at)
+        };
         self.expected += 1;
         self.answered = Some(Answered::send(request, Some(sent), at.out));
     }
@@ -396,6 +413,26 @@ impl IkeSa {
         match &self.asked {
             Some(asked) => asked.retransmit.again(out),
             None => 0,
+        }
+    }
+
+    /// The path is another one: sends our open request at once again, and its timer begins again.
+    pub(super) fn begin_again(&mut self, now: Instant, out: &mut Outbox) {
+        if let Some(asked) = &mut self.asked {
+            asked.retransmit.begin_again(now, out);
+        }
+    }
+
+    /// Octets of our open request.
+    pub(super) fn open_octets(&self) -> usize {
+        let asked = self.asked.as_ref();
+        asked.map_or(0, |asked| asked.retransmit.octets())
+    }
+
+    /// Sends our open request over this path too.
+    pub(super) fn try_over(&self, path: Path, out: &mut Outbox) {
+        if let Some(asked) = &self.asked {
+            asked.retransmit.try_over(path, out);
         }
     }
 

@@ -376,6 +376,10 @@ impl Node {
             return;
         };
         let shown = self.path_shown(id, path);
+        if self.is_late(id, path, now) {
+            let home = self.sessions[&id].path();
+            return self.lead(&[child], home);
+        }
         if self.sessions.get(&id).is_some_and(|it| it.path() == shown) {
             self.allow(id, bytes);
             if shown == path {
@@ -395,14 +399,23 @@ impl Node {
             return;
         };
         let former = session.path();
-        if former == path || path.via != former.via {
-            return;
+        if former != path && path.via == former.via {
+            self.relocate(id, path, bytes, now);
         }
+    }
+
+    /// The same, and encapsulation may be another one: an update of MOBIKE comes over port 4500.
+    pub(super) fn relocate(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let former = session.path();
         let mut connection = session.connection().into_iter();
         if !connection.all(|it| it.has_room_at(path.remote.ip())) {
             return self.drops.count(DropReason::UnusableAddress);
         }
         session.ike.move_to(path);
+        session.roaming().moves += 1;
         let name = session.connection_name();
         let children = session.held.children.clone();
         let is_back = self.doubt(id, former, bytes, now);
@@ -410,10 +423,13 @@ impl Node {
         if is_back {
             self.prove(id);
         }
+        self.repeat_requests(id, now);
         if let Some(connection) = name {
             self.outputs.tell(Event::PathMoved { connection, path });
         }
+        self.set_addresses(id);
         self.check_proof(id, now);
+        self.tell_moved(id, now);
     }
 
     /// Moves the packets of these children to this path.

@@ -41,6 +41,8 @@ pub(super) struct Start {
     pub(super) had: Vec<IpAddr>,
     /// The first child, for IKEv2.
     pub(super) child: Option<FirstChild>,
+    /// Our other addresses, for IKEv2.
+    pub(super) addresses: Vec<IpAddr>,
 }
 
 impl Ike {
@@ -52,6 +54,7 @@ impl Ike {
             round_trip,
             had,
             child,
+            addresses,
         } = start;
         if connection.version.has_v1() {
             let first = is_first_contact;
@@ -65,6 +68,7 @@ impl Ike {
             round_trip,
             had,
             child,
+            addresses,
         };
         let (ike, out) = Ikev2::initiate(beginning, random, now);
         (V2(Box::new(ike)), out)
@@ -89,6 +93,38 @@ impl Ike {
             V1(_) => None,
             V2(ike) => Some(ike),
         }
+    }
+
+    fn v2(&self) -> Option<&Ikev2> {
+        match self {
+            V1(_) => None,
+            V2(ike) => Some(ike),
+        }
+    }
+
+    /// Whether both ends speak MOBIKE (RFC 4555).
+    pub(super) fn has_mobike(&self) -> bool {
+        self.v2().is_some_and(Ikev2::has_mobike)
+    }
+
+    /// Whether we decide where both ends send.
+    pub(super) fn is_mover(&self) -> bool {
+        self.v2().is_some_and(Ikev2::is_mover)
+    }
+
+    /// The peer's addresses besides the one in use, by MOBIKE.
+    pub(super) fn peer_addresses(&self) -> &[IpAddr] {
+        self.v2().map_or(&[], Ikev2::peer_addresses)
+    }
+
+    /// Whether the peer knows these addresses of ours.
+    pub(super) fn is_told(&self, own: &[IpAddr]) -> bool {
+        self.v2().is_some_and(|it| it.is_told(own))
+    }
+
+    /// Octets of IKEv2's open requests.
+    pub(super) fn open_octets(&self) -> u64 {
+        self.v2().map_or(0, Ikev2::open_octets)
     }
 
     pub(super) fn is_v2(&self) -> bool {

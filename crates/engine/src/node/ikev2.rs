@@ -9,7 +9,7 @@ use super::session_id::SessionId;
 use super::{Event, Node};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{Fact, Fault, Notification, Outbox, Role};
+use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent};
 use crate::ikev2::message::{Message, is_of_this_version};
 use crate::ikev2::session::{Means, Session as Ikev2};
 use crate::sa::{ChildId, Path};
@@ -116,6 +116,12 @@ impl Node {
 
     fn on_ikev2(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         self.hear(id);
+        let is_new = self.sessions.get(&id).is_some_and(|it| it.ike.has_phase1());
+        let addresses = if is_new {
+            self.own_addresses()
+        } else {
+            Vec::new()
+        };
         let calendar = self.calendar.0.at(self.calendar.1, now);
         let has_quotas = self.config.limits.has_quotas;
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -130,9 +136,15 @@ impl Node {
             random: &mut self.random,
             quotas: has_quotas.then_some(&mut self.quotas),
             calendar,
+            addresses: &addresses,
         };
         let facts = ike.on_message(path, message, means, now, &mut out);
+        let answers = out.messages.iter().filter(|it| !it.step.is_request());
+        let went: usize = answers.map(Sent::octets).sum();
         let is_answered = ike.role() == Role::Initiator && ike.has_proven() && !was_proven;
+        let sizes = (message.octets().len() as u64, went as u64);
+        self.credit(id, path, &facts, sizes, now);
+        self.withhold(id, &mut out);
         self.flush(Some(id), out);
         if is_answered {
             self.racer_heard(id, now);
@@ -155,6 +167,7 @@ impl Node {
         };
         let mut out = session.ike.outbox();
         session.ike.conclude(&mut self.random, now, &mut out);
+        self.withhold(id, &mut out);
         self.flush(Some(id), out);
     }
 
@@ -170,7 +183,10 @@ impl Node {
                 self.drops.count(fault.drop_reason());
                 self.fail_session(id, &fault, now);
             }
-            Fact::Established(connection) => self.establish(id, &connection, now),
+            Fact::Established(connection) => {
+                self.establish(id, &connection, now);
+                self.ask_for_ways(id);
+            }
             Fact::Renewed => self.ike_sa_renewed(id, path, now),
             Fact::AsksAddress(wanted) => self.on_asks_address(id, path, &wanted, now),
             Fact::Lease(lease) => {
@@ -199,7 +215,7 @@ impl Node {
     /// What a peer said in an exchange that the session has answered.
     fn on_told(&mut self, id: SessionId, path: Path, notices: Vec<Notification>, now: Instant) {
         let proves = match notices[..] {
-            [Notification::IAmHere(number)] => self.proves(id, path, number),
+            [Notification::IAmHere(number), ..] => self.proves(id, path, number),
             _ => false,
         };
         self.authentic_from(id, path, now);
@@ -208,8 +224,17 @@ impl Node {
         }
         for notice in notices {
             // The previous notice may have ended the session.
-            if self.sessions.contains_key(&id) {
-                self.on_peer_notice(id, notice, now);
+            if !self.sessions.contains_key(&id) {
+                return;
+            }
+            match notice {
+                Notification::Moved { came, went } => {
+                    self.follow_update(id, path, (came, went), now);
+                }
+                Notification::Addresses { came, went } => {
+                    self.addresses_told(id, path, (came, went), now);
+                }
+                other => self.on_peer_notice(id, other, now),
             }
         }
     }

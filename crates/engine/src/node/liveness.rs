@@ -71,6 +71,11 @@ impl Liveness {
             .dpd_delay
             .filter(|_| ike.answers_probes())
             .map(|delay| now + delay);
+        self.follow_nat(connection, ike, now);
+    }
+
+    /// Keepalives begin or end, as NATs on the path demand.
+    pub(super) fn follow_nat(&mut self, connection: &Connection, ike: &Ike, now: Instant) {
         // UDP may be configured because of a firewall that forgets idle flows.
         let is_ordered =
             connection.encapsulation == Encapsulation::Always && ike.nat().is_between();
@@ -184,7 +189,8 @@ impl Node {
         if liveness.ask_at.is_none_or(|at| at > now) {
             return;
         }
-        if let Some(since) = liveness.unanswered_since {
+        let since = liveness.unanswered_since;
+        if let Some(since) = since {
             if now.since(since) >= connection.dpd_timeout {
                 return self.close_session(id, EndCause::PeerSilent, false, now);
             }
@@ -193,6 +199,9 @@ impl Node {
             return;
         }
         self.ask(id, now);
+        if since.is_some() {
+            self.test_paths(id);
+        }
         // Packets prove that the peer is alive too. The report ends the probes.
         if now >= self.reports.next {
             self.reports.next = now + REPORT_INTERVAL;

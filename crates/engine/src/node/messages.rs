@@ -419,6 +419,10 @@ impl Node {
             Notification::AreYouThere(number) => self.answer_life(id, number),
             // The authenticated message already counted as a sign of life.
             Notification::IAmHere(number) => self.small_answered(id, number, now),
+            Notification::Followed => self.followed(id, now),
+            Notification::StaysBehind(name) => self.stays_behind(id, name, now),
+            // Of MOBIKE, which needs the path.
+            Notification::Moved { .. } | Notification::Addresses { .. } => {}
             Notification::Other(complaint) => self.peer_complains(id, &complaint, now),
         }
     }
@@ -477,16 +481,20 @@ impl Node {
     /// A new authenticated message of phase 2 came over `path`. It proves that the peer is alive,
     /// where it is, and that it has completed phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
-        let path = self.path_shown(id, path);
+        let shown = self.path_shown(id, path);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         session.liveness.sign(now);
-        let is_moved = session.path() != path;
+        let is_moved = session.path() != shown;
+        let has_mobike = session.ike.has_mobike();
         self.call_off(id, now);
         self.forget_phase1(id);
-        if is_moved {
-            self.move_session(id, path, LEAST_MESSAGE_BYTES, now);
+        // RFC 4555 §3.8: with MOBIKE only an update moves a peer, and packets of ESP may.
+        match has_mobike {
+            true => self.end_test(id, path, now),
+            false if is_moved => self.move_session(id, shown, LEAST_MESSAGE_BYTES, now),
+            false => {}
         }
     }
 }

@@ -10,6 +10,10 @@
 //!
 //! A move to another port of the same address, as after a NAT rebinding, can hurt no other host and
 //! has no limit.
+//!
+//! In IKEv2 the probe has a COOKIE2 (RFC 4555 §3.7). All authentic messages from the new address
+//! permit three times their size, our answers included, and open requests are withheld above that
+//! (`mobike.rs`).
 
 use std::net::IpAddr;
 
@@ -20,11 +24,13 @@ use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
 /// Octets that may be sent for each received octet.
-const AMPLIFICATION: u64 = 3;
+pub(super) const AMPLIFICATION: u64 = 3;
 /// An authentic IKE message is at least this long.
 pub(super) const LEAST_MESSAGE_BYTES: u64 = 76;
 /// Octets reserved for probes: two probes, which any message allows.
 pub(super) const FOR_QUESTIONS: u64 = AMPLIFICATION * LEAST_MESSAGE_BYTES;
+/// Octets of updates that a mover sends to an address that its peer has named.
+const FOR_UPDATE: u64 = 2 * FOR_QUESTIONS;
 /// Time between two probes.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// After this time without an answer, the peer is probed at its old address.
@@ -47,6 +53,8 @@ pub(super) struct Unproven {
     exchange: Option<u32>,
     /// Octets of probes that may still be sent there.
     for_questions: u64,
+    /// A request was too long for that.
+    pub(super) is_withholding: bool,
 }
 
 impl Unproven {
@@ -59,11 +67,17 @@ impl Unproven {
 
     /// Whether a probe with this number and size may go to the new address; then its answer counts.
     pub(super) fn may_ask(&mut self, number: u32, octets: usize) -> bool {
-        let rest = self.for_questions.checked_sub(octets as u64);
-        if let Some(rest) = rest {
-            self.for_questions = rest;
+        let may_go = self.pays(octets);
+        if may_go {
             self.question = Some((number, GUESSES));
         }
+        may_go
+    }
+
+    /// Whether a request of this size may go there.
+    pub(super) fn pays(&mut self, octets: usize) -> bool {
+        let rest = self.for_questions.checked_sub(octets as u64);
+        self.for_questions = rest.unwrap_or(self.for_questions);
         rest.is_some()
     }
 }
@@ -77,6 +91,12 @@ impl Node {
             return false;
         };
         let is_at = |path: Path| session.path().remote.ip() == path.remote.ip();
+        let is_mover = session.ike.is_mover();
+        let there = session.path().remote.ip();
+        // Our own configuration names it.
+        if is_mover && session.connection().is_some_and(|it| it.names(there)) {
+            return true;
+        }
         let (is_back, is_elsewhere) = match &session.unproven {
             Some(unproven) => (is_at(unproven.proven), !is_at(former)),
             None => (false, !is_at(former)),
@@ -92,7 +112,13 @@ impl Node {
                 ask_at: now,
                 question: None,
                 exchange: None,
-                for_questions: 0,
+                // We go there by ourselves: the first question is no answer, as in IKE_SA_INIT.
+                for_questions: if is_mover && bytes == 0 {
+                    FOR_UPDATE
+                } else {
+                    0
+                },
+                is_withholding: false,
             }));
         }
         self.allow(id, bytes);
@@ -109,7 +135,9 @@ impl Node {
             return;
         };
         let mut bytes = bytes.saturating_mul(AMPLIFICATION);
-        let kept = bytes.min(FOR_QUESTIONS.saturating_sub(unproven.for_questions));
+        // In IKEv2 a probe waits for the answer to an open request.
+        let wanted = FOR_QUESTIONS + session.ike.open_octets();
+        let kept = bytes.min(wanted.saturating_sub(unproven.for_questions));
         unproven.for_questions += kept;
         bytes -= kept;
         // One allowance for all children of the session, spent by the first.
@@ -151,6 +179,7 @@ impl Node {
         for child in session.held.children.clone() {
             self.proven_at(child, path.remote.ip());
         }
+        self.set_addresses(id);
         self.arm_session(id);
         if let Some(connection) = connection {
             self.outputs.tell(Event::PathProven { connection, path });

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::ike::Ike;
 use super::liveness::{Liveness, UNHEARD};
+
 use super::proof::Unproven;
+use super::roaming::Roaming;
 use super::session_id::SessionId;
 use super::silence::SmallQuestion;
 use super::stay::AccountId;
@@ -42,6 +44,8 @@ pub(super) struct Session {
     pub(super) liveness: Liveness,
     /// The peer has moved and has not yet answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
+    /// None: it never moved.
+    pub(super) roaming: Option<Box<Roaming>>,
     pub(super) asked_small: Option<Box<SmallQuestion>>,
     /// IKEv2: the child that we ask for with our authentication, and our SPI.
     pub(super) first_child: Option<(ChildId, u32)>,
@@ -107,6 +111,7 @@ impl Session {
             held: Held::default(),
             liveness: Liveness::new(now),
             unproven: None,
+            roaming: None,
             asked_small: None,
             first_child: None,
             spis: Vec::new(),
@@ -192,6 +197,10 @@ impl Session {
             ),
             self.liveness.deadline(),
             self.unproven.as_ref().map(|it| it.deadline()),
+            at(
+                self.roaming.as_ref().and_then(|it| it.tell_at),
+                "tell the peer our addresses",
+            ),
         ]
         .into_iter()
         .flatten()
@@ -470,6 +479,7 @@ impl Node {
         };
         let mut out = Outbox::default();
         let result = session.ike.on_deadline(&mut self.random, now, &mut out);
+        self.withhold(id, &mut out);
         self.flush(Some(id), out);
         match result {
             Ok(true) => self.sessions.forget_first_message(id),
@@ -491,6 +501,7 @@ impl Node {
             self.rekey_session(id, now);
         }
         self.check_proof(id, now);
+        self.tell_late(id, now);
         self.check_liveness(id, now);
         self.sessions.rename(id);
         self.arm_session(id);

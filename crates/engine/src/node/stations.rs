@@ -262,6 +262,10 @@ impl Node {
         let is_first_contact = !is_renewal && !self.has_contact(&connection, path);
         let (had, child) = self.wishes(&connection, path);
         let first_child = child.as_ref().map(|it| (it.child, it.spi));
+        let addresses = match connection.version.has_v2() {
+            true => self.told_of(&connection, path),
+            false => Vec::new(),
+        };
         let beginning = Beginning {
             connection: connection.clone(),
             path,
@@ -269,6 +273,7 @@ impl Node {
             round_trip,
             had,
             child,
+            addresses,
         };
         let (ike, out) = Ike::initiate(beginning, &mut self.random, now);
         let stage = Stage::Begun(connection, purpose);

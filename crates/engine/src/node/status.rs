@@ -86,6 +86,12 @@ pub struct SessionStatus {
     pub is_legacy: bool,
     /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),
+    /// Whether addresses may change under it (RFC 4555).
+    pub has_mobike: bool,
+    /// How often its path has changed.
+    pub moves: u32,
+    /// The peer's addresses besides the one in use.
+    pub peer_addresses: Vec<IpAddr>,
     /// Time since it was established.
     pub age: Option<Duration>,
     /// Inner addresses that we or the peer were assigned.
@@ -245,6 +251,9 @@ impl Node {
                 .suite()
                 .is_some_and(|(_, standing)| standing == Standing::Legacy),
             nat: (nat.is_local, nat.is_remote),
+            has_mobike: ike.has_mobike(),
+            moves: session.moves(),
+            peer_addresses: ike.peer_addresses().to_vec(),
             age: ike.since().map(|since| now.since(since)),
             inner: session
                 .held

@@ -14,6 +14,7 @@ mod identities;
 mod ikev2;
 mod layers;
 mod leases;
+mod mobike;
 mod moves;
 mod neighbours;
 mod pace;
@@ -1349,6 +1350,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         },
         encapsulation: Encapsulation::ThroughNat,
         fragments: true,
+        mobike: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),
         keepalive: Duration::from_secs(20),

@@ -82,17 +82,29 @@ impl Followed {
 }
 
 impl Node {
-    /// The peers to which stations begin: [`Input::Ways`](super::Input::Ways) names the
-    /// way to each.
+    /// The peers to which stations begin, and the addresses that their peers have by MOBIKE:
+    /// [`Input::Ways`](super::Input::Ways) names the way to each.
     pub fn peers(&self) -> BTreeSet<IpAddr> {
         let all = self.config.connections.iter();
-        all.flat_map(|it| it.remote_addrs.iter().map(|remote| remote.ip()))
-            .collect()
+        let configured = all.flat_map(|it| it.remote_addrs.iter().map(|remote| remote.ip()));
+        let sessions = self.stations.sessions();
+        let movers = sessions.filter_map(|id| self.sessions.get(&id));
+        let movers = movers.filter(|it| it.ike.is_mover());
+        let of_peers = movers.flat_map(|it| {
+            let others = it.ike.peer_addresses().iter().copied();
+            others.chain([it.path().remote.ip()])
+        });
+        configured.chain(of_peers).collect()
     }
 
     /// Our addresses, or the routes, are others: what waits for a way begins, and what has another
     /// address moves.
     pub(super) fn on_ways(&mut self, ways: Ways, now: Instant) {
+        if self.ways != ways {
+            self.sessions
+                .values_mut()
+                .for_each(|it| it.forget_refusals());
+        }
         self.ways = ways;
         for index in 0..self.stations.len() {
             self.go_on_waiting(index, now);

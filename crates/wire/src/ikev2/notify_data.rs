@@ -2,7 +2,7 @@
 //! of the right type with wrong data; a reader for another type is the caller's mistake and is an
 //! error too.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{AuthenticationMethod, HashAlgorithm, MAX_HASH_ALGORITHMS, Notify, NotifyType};
 use crate::codec::{Malformed, Reader, Writer};
@@ -11,6 +11,9 @@ use crate::codec::{Malformed, Reader, Writer};
 pub const COOKIE_LEN: core::ops::RangeInclusive<usize> = 1..=64;
 /// Octets of a cookie of return routability (RFC 4555 §4.2.5).
 const COOKIE2_LEN: core::ops::RangeInclusive<usize> = 8..=64;
+/// Octets of the ends of a path (RFC 4555 §4.2.6).
+const NO_NATS_V4_LEN: usize = 12;
+const NO_NATS_V6_LEN: usize = 36;
 /// Octets of a token of quick crash detection (RFC 6290 §5).
 const QCD_TOKEN_LEN: core::ops::RangeInclusive<usize> = 16..=128;
 /// Octets of a PPK confirmation (RFC 9867 §3.1).
@@ -138,6 +141,41 @@ impl Notify {
         let address = read_address(&mut r, is_v6)?;
         r.finish("additional address")?;
         Ok(address)
+    }
+
+    /// NO_NATS_ALLOWED: both ends of the path as the sender sees them, addresses first (RFC 4555
+    /// §4.2.6). Panics on addresses of different families.
+    pub fn no_nats(source: SocketAddr, destination: SocketAddr) -> Self {
+        let mut w = Writer::new();
+        match (source.ip(), destination.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                w.bytes(&from.octets());
+                w.bytes(&to.octets());
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                w.bytes(&from.octets());
+                w.bytes(&to.octets());
+            }
+            _ => panic!("a path is of one family"),
+        }
+        w.u16(source.port());
+        w.u16(destination.port());
+        Self::new(NotifyType::NoNatsAllowed, w.into_vec())
+    }
+
+    /// Source and destination of NO_NATS_ALLOWED.
+    pub fn to_no_nats(&self) -> Result<(SocketAddr, SocketAddr), Malformed> {
+        let mut r = self.expect(NotifyType::NoNatsAllowed)?;
+        let is_v6 = match r.len() {
+            NO_NATS_V4_LEN => false,
+            NO_NATS_V6_LEN => true,
+            _ => return Err(Malformed::Length("ends of a path")),
+        };
+        let source = read_address(&mut r, is_v6)?;
+        let destination = read_address(&mut r, is_v6)?;
+        let ports = (r.u16("source port")?, r.u16("destination port")?);
+        r.finish("ends of a path")?;
+        Ok(((source, ports.0).into(), (destination, ports.1).into()))
     }
 
     /// The hash of NAT_DETECTION_SOURCE_IP or NAT_DETECTION_DESTINATION_IP: SHA-1 over SPIs,

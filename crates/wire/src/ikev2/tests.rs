@@ -467,3 +467,31 @@ fn deletes_read_and_write() {
         assert_eq!(read(&hex(body)), Err(fault), "{body}");
     }
 }
+
+#[test]
+fn the_ends_of_a_path_without_nats_read_and_write() {
+    let v4 = ["192.0.2.1:4500", "198.51.100.2:41000"];
+    let v6 = ["[2001:db8::1]:4500", "[2001:db8::2]:500"];
+    for (ends, octets) in [(v4, 12), (v6, 36)] {
+        let [source, destination] = ends.map(|it| it.parse().unwrap());
+        let notify = Notify::no_nats(source, destination);
+        assert_eq!(notify.value.len(), octets);
+        assert_eq!(notify.to_no_nats(), Ok((source, destination)));
+        for len in 0..octets {
+            let cut = Notify::new(NotifyType::NoNatsAllowed, &notify.value[..len]);
+            assert!(cut.to_no_nats().is_err(), "{len} of {octets} octets");
+        }
+        let longer = [&notify.value[..], &[0]].concat();
+        let longer = Notify::new(NotifyType::NoNatsAllowed, longer);
+        assert!(longer.to_no_nats().is_err());
+    }
+    // Addresses first, then ports (RFC 4555 §4.2.6).
+    let [source, destination] = v4.map(|it| it.parse().unwrap());
+    let notify = Notify::no_nats(source, destination);
+    assert_eq!(notify.value, hex("c0000201 c6336402 1194 a028"));
+    assert!(
+        Notify::new(NotifyType::Cookie2, notify.value)
+            .to_no_nats()
+            .is_err()
+    );
+}

@@ -104,6 +104,7 @@ impl Setup {
             start: Start::AtOnce,
             encapsulation: Encapsulation::ThroughNat,
             fragments: true,
+            mobike: true,
             dpd_delay: None,
             dpd_timeout: Duration::from_secs(30),
             keepalive: Duration::from_secs(20),

@@ -1,10 +1,12 @@
 //! The responder's part of IKE_AUTH: it checks the initiator, examines it if it wants EAP, and
 //! proves itself.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::ikev2::{Delete, NotifyType, Payload};
 
+use super::super::addresses;
 use super::super::auth::{check, check_key, identification, identity_of, prove, prove_key};
 use super::super::configuration;
 use super::super::eap::{Examined, Examining, begin, examiner};
@@ -18,7 +20,7 @@ use crate::config::Connection;
 use crate::eap::Server;
 use crate::identity::Identity;
 use crate::ike::auth::Proven;
-use crate::ike::{Fact, Fault};
+use crate::ike::{Fact, Fault, Role};
 use crate::quotas::Quotas;
 use crate::time::{Calendar, Instant};
 
@@ -26,6 +28,8 @@ use crate::time::{Calendar, Instant};
 pub(in crate::ikev2) struct Checks<'a> {
     pub(in crate::ikev2) quotas: Option<&'a mut Quotas>,
     pub(in crate::ikev2) calendar: Calendar,
+    /// All our addresses.
+    pub(in crate::ikev2) addresses: &'a [IpAddr],
 }
 
 /// Why a request does not establish the session, and what waits for the next or a better one.
@@ -39,7 +43,7 @@ pub(in crate::ikev2) fn on_request(
     checks: Checks<'_>,
     at: &mut At<'_>,
 ) -> Result<(Established, Vec<Fact>), Unproven> {
-    let calendar = checks.calendar;
+    let (calendar, addresses) = (checks.calendar, checks.addresses);
     let judged = match answering.examining.take() {
         Some(examining) if examining.proven.is_none() => {
             return Err(examine(answering, examining, &opened, checks, at));
@@ -65,12 +69,13 @@ pub(in crate::ikev2) fn on_request(
     match judged {
         Ok((judged, first)) => {
             let (sa, init) = (answering.sa, answering.init);
+            let told = (opened, first);
             Ok(ask_node(
                 (sa, init),
                 judged,
-                (opened, first),
-                calendar,
-                at.now,
+                told,
+                (calendar, addresses),
+                at,
             ))
         }
         Err(Fault::Dropped(reason)) => Err(Box::new((Some(answering), Fact::Dropped(reason)))),
@@ -83,15 +88,21 @@ fn ask_node(
     (sa, init): (IkeSa, Init),
     (proven, proof): (Proven, Vec<Payload>),
     (opened, first): (Opened, Option<Opened>),
-    calendar: Calendar,
-    now: Instant,
+    (calendar, addresses): (Calendar, &[IpAddr]),
+    at: &mut At<'_>,
 ) -> (Established, Vec<Fact>) {
     let own_spi = sa.own_spi();
     let nonces = init.nonces.clone();
     let mut facts = vec![Fact::Established(Arc::clone(&proven.connection))];
-    let mut session = establish(sa, init, proven, calendar, now);
+    let mut session = establish((sa, Role::Responder), init, proven, calendar, at.now);
+    let mut notices = Vec::new();
     if let Ok(parts) = first.as_ref().unwrap_or(&opened).parts() {
         session.is_initial_contact = parts.has(NotifyType::InitialContact);
+        let own = addresses::told(&session.connection, addresses, opened.from.local.ip());
+        session.begin_mobility(&parts, &own, at);
+        if session.peer.mobike {
+            notices = addresses::announcement(&session.connection, &own);
+        }
         let wanted = parts.configuration.and_then(configuration::wanted);
         facts.extend(wanted.map(Fact::AsksAddress));
         let offer = offer_of(&parts, None).filter(|_| parts.sa.is_some());
@@ -104,7 +115,7 @@ fn ask_node(
         subject: Subject::Auth {
             nonces,
             proof,
-            notices: Vec::new(),
+            notices,
         },
         answer: Vec::new(),
         method: None,

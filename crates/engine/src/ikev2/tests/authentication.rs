@@ -15,6 +15,9 @@ const CERTIFICATES: Setup = Setup {
     wants_inner: false,
     fragments: true,
     names_gateway: true,
+    mobike: [false; 2],
+    station_addresses: Vec::new(),
+    gateway_addresses: Vec::new(),
     seed: 7,
 };
 

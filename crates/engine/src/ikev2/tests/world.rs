@@ -2,6 +2,7 @@
 //! loses, delays and repeats what a test says.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::mschapv2::NtHash;
@@ -67,6 +68,12 @@ pub(super) struct Setup {
     pub(super) fragments: bool,
     /// The station names the gateway that it wants.
     pub(super) names_gateway: bool,
+    /// Whether each end speaks MOBIKE, the station first.
+    pub(super) mobike: [bool; 2],
+    /// What the station tells of its addresses.
+    pub(super) station_addresses: Vec<IpAddr>,
+    /// All addresses of the gateway.
+    pub(super) gateway_addresses: Vec<IpAddr>,
     pub(super) seed: u8,
 }
 
@@ -84,6 +91,9 @@ impl Default for Setup {
             wants_inner: false,
             fragments: true,
             names_gateway: true,
+            mobike: [false; 2],
+            station_addresses: Vec::new(),
+            gateway_addresses: Vec::new(),
             seed: 7,
         }
     }
@@ -161,6 +171,7 @@ impl Setup {
         connection.is_legacy = self.is_legacy;
         connection.encapsulation = Encapsulation::ThroughNat;
         connection.fragments = self.fragments;
+        connection.mobike = self.mobike[usize::from(!is_station)];
         if is_station {
             connection.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
             connection.wants_inner.v4 = self.wants_inner;
@@ -237,6 +248,7 @@ pub(super) struct World {
     pub(super) history: Vec<(Who, Flight)>,
     /// The gateway wants cookies.
     pub(super) cookies: Option<Cookies>,
+    gateway_addresses: Vec<IpAddr>,
     is_natted: bool,
 }
 
@@ -275,6 +287,7 @@ impl World {
             to_station: VecDeque::new(),
             history: Vec::new(),
             cookies: None,
+            gateway_addresses: setup.gateway_addresses.clone(),
             is_natted: setup.is_natted,
         };
         let path = Path::udp(([10, 0, 0, 2], 500), ([192, 0, 2, 1], 500));
@@ -289,6 +302,7 @@ impl World {
             round_trip: RoundTrip::default(),
             had: Vec::new(),
             child,
+            addresses: setup.station_addresses.clone(),
         };
         let (session, out) = Session::initiate(beginning, &mut station.random, world.now);
         station.session = Some(session);
@@ -415,6 +429,7 @@ impl World {
                 .count(crate::counters::DropReason::MalformedMessage);
         };
         let mut cookies = self.cookies.take();
+        let addresses = self.gateway_addresses.clone();
         let end = self.end(who);
         let mut out = match &end.session {
             Some(session) => session.outbox(),
@@ -427,6 +442,7 @@ impl World {
                     random: &mut end.random,
                     quotas: None,
                     calendar: JANUARY_2027,
+                    addresses: &addresses,
                 };
                 facts = session.on_message(flight.path, &message, means, now, &mut out);
             }

@@ -58,13 +58,16 @@ impl Node {
         let stray = self.stray_session(index);
         let racers = self.stray_racers(index);
         let retries = self.has_new_way(index, now);
+        if let (None, Some(id)) = (&stray, self.stations[index].state.session()) {
+            self.tell_later(id, now);
+        }
         let is_moved = stray.is_some() || !racers.is_empty() || retries;
         if is_moved && self.stations[index].followed.take(now) {
             for (racer, path) in racers {
                 self.race_again(index, racer, path, now);
             }
-            if let Some((id, local)) = stray {
-                self.own_address_moved(index, id, local, now);
+            if let Some((id, path)) = stray {
+                self.own_address_moved(index, id, path, now);
             }
             if retries {
                 self.stations[index].attempt = 0;
@@ -75,13 +78,24 @@ impl Node {
     }
 
     /// The station's session, if it uses another address of ours than the one that leads to the
-    /// gateway now.
-    fn stray_session(&self, index: usize) -> Option<(SessionId, IpAddr)> {
+    /// gateway now, and the path from there. With MOBIKE the gateway may have several addresses.
+    fn stray_session(&self, index: usize) -> Option<(SessionId, Path)> {
         let station = &self.stations[index];
         let id = station.state.session()?;
         let session = self.sessions.get(&id)?;
+        if session.ike.is_mover() {
+            return self.better_path(id).map(|path| (id, path));
+        }
+        if !station.race.is_idle() {
+            // A new session is on its way, and follows by itself.
+            return None;
+        }
+        let path = session.path();
         match self.way_from_here(&station.connection, station.used?.ip()) {
-            Way::From(local) if local != session.path().local.ip() => Some((id, local)),
+            Way::From(local) if local != path.local.ip() => {
+                let local = (local, path.local.port()).into();
+                Some((id, Path { local, ..path }))
+            }
             _ => None,
         }
     }
@@ -105,21 +119,30 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// Our own address changed under a session. In UDP the peer follows authenticated messages, so
-    /// a probe at once shows it the new path. Without UDP the SAs contain our address, so start
-    /// again.
-    fn own_address_moved(&mut self, index: usize, id: SessionId, local: IpAddr, now: Instant) {
+    /// Our own address changed under a session. In IKEv1 and UDP the peer follows authenticated
+    /// messages, so a probe at once shows it the new path; in IKEv2 an update of MOBIKE does.
+    /// Without UDP or MOBIKE the SAs contain our address, so start again.
+    fn own_address_moved(&mut self, index: usize, id: SessionId, moved: Path, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
         let path = session.path();
+        let is_mover = session.ike.is_mover();
         let follows = session.held.children.iter().all(|child| {
             let pair = self
                 .children
                 .get(child)
                 .and_then(|entry| entry.current.as_ref());
-            pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
+            pair.is_none_or(|pair| {
+                (pair.is_udp_encapsulated || is_mover) && pair.mode == Mode::Tunnel
+            })
         });
+        if is_mover && follows {
+            return self.move_session(id, moved, 0, now);
+        }
+        if session.ike.is_v2() {
+            return self.race_elsewhere(id, now);
+        }
         let may_move = match self.stations[index].state {
             State::Up(_) => true,
             // The peer may not have our last message of phase 1, only a probe shows it the new
@@ -133,13 +156,21 @@ impl Node {
         if !follows || !may_move || path.via != Via::UdpWithMarker {
             return self.begin_from_here(index, id, now);
         }
-        let moved = Path {
-            local: (local, path.local.port()).into(),
-            ..path
-        };
         self.move_session(id, moved, 0, now);
         self.ask(id, now);
         self.renew_from_here(index, id, now);
+    }
+
+    /// A session of IKEv2 that cannot move: a new one takes over, and the old one stays until then.
+    /// It has the same inner address.
+    pub(in crate::node) fn race_elsewhere(&mut self, id: SessionId, now: Instant) {
+        let Some(index) = self.stations.of_session(id) else {
+            return;
+        };
+        match self.stations[index].state {
+            State::Up(_) => self.race_anew(index, now),
+            _ => self.begin_from_here(index, id, now),
+        }
     }
 
     /// Ends a session that cannot move. An attempt begins again at once.

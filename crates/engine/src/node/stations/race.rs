@@ -38,6 +38,8 @@ pub(super) struct Race {
     pub(super) next_at: Option<Instant>,
     /// An answer has delayed it.
     has_waited: bool,
+    /// It is for a session that cannot move: what still comes from the old path does not end it.
+    is_move: bool,
     /// Exchanges in progress, the oldest first.
     racers: Vec<Racer>,
     /// Failed addresses, and why.
@@ -258,6 +260,10 @@ impl Node {
         }
         let others = station.race.said();
         station.passed_over.clone_from(&others);
+        let cause = match station.race.is_move {
+            true => EndCause::OwnAddressChanged,
+            false => EndCause::GatewayRestarted,
+        };
         station.race = Race::default();
         station.used = Some(winner.address);
         let renewal = station.renewal.take();
@@ -274,10 +280,10 @@ impl Node {
             });
         }
         if let Some(renewal) = renewal {
-            self.close_session(renewal, EndCause::GatewayRestarted, false, now);
+            self.close_session(renewal, cause.clone(), false, now);
         }
         if let State::Up(old) = before {
-            self.close_session(old, EndCause::GatewayRestarted, false, now);
+            self.close_session(old, cause, false, now);
         }
         self.arm_station(index);
         Some(index)
@@ -351,16 +357,41 @@ impl Node {
         self.arm_station(index);
     }
 
+    /// Our address changed under a session that cannot move: an attempt from the new one races
+    /// against it at once.
+    pub(super) fn race_anew(&mut self, index: usize, now: Instant) {
+        let station = &mut self.stations[index];
+        if !station.race.is_idle() {
+            return;
+        }
+        let addresses = &station.connection.remote_addrs;
+        let used = addresses.iter().position(|it| Some(*it) == station.used);
+        station.restarts = 0;
+        station.race = Race {
+            is_move: true,
+            ..Race::of(in_turns(addresses, used.unwrap_or(0)))
+        };
+        self.enter_next(index, now);
+    }
+
     /// The gateway knows the tunnel: no new attempt is needed.
     pub(in crate::node) fn call_off(&mut self, id: SessionId, now: Instant) {
         let Some(index) = self.stations.of_session(id) else {
             return;
         };
         let station = &mut self.stations[index];
-        if station.state != State::Up(id) || station.race.is_idle() {
+        if station.state != State::Up(id) || station.race.is_idle() || station.race.is_move {
             return;
         }
         self.end_race(index, now);
+    }
+
+    /// The session has moved after all.
+    pub(in crate::node) fn call_off_move(&mut self, id: SessionId, now: Instant) {
+        let index = self.stations.of_session(id);
+        if let Some(index) = index.filter(|index| self.stations[*index].race.is_move) {
+            self.end_race(index, now);
+        }
     }
 
     /// Ends everything in progress.

@@ -66,7 +66,7 @@ fn a_station_behind_a_nat_comes_up_with_four_messages() {
 
 #[test]
 fn it_comes_up_without_a_nat_too() {
-    let mut world = world(201, |_, _| {});
+    let mut world = world(201, |connection, _| connection.mobike = false);
     world.network.nat = None;
     world.network.wire.clear();
     world.run(Duration::from_secs(5));
