@@ -323,6 +323,7 @@ impl World {
             round_trip: RoundTrip::default(),
             had: Vec::new(),
             child: Some(self.station.first_child(false)),
+            addresses: Vec::new(),
         };
         let random = &mut self.station.random;
         let (session, out) = Session::initiate(beginning, random, self.now);
