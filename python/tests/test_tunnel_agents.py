@@ -158,7 +158,8 @@ def test_what_the_machine_lacks_is_told_before_the_key_is_spent(bed: Bed) -> Non
         assert one.steps() == []
         return done.stderr
 
-    host.run(["ip", "link", "add", "caravan-agent", "type", "dummy"])
+    other = ["type", "veth", "peer", "name", "other0"]
+    host.run(["ip", "link", "add", "caravan-agent", *other])
     assert "cannot make the TUN device" in refused()
     host.run(["ip", "link", "delete", "caravan-agent"])
     argv = [sys.executable, "-m", "http.server", "1080", "--bind", "127.0.0.1"]

@@ -37,7 +37,7 @@ const OTHERS: u32 = 0o077;
 const SIGNED_EVERY: u64 = 32;
 /// Octets that the disk keeps for the log, twice as many as what begins may need: the ends of
 /// standing tunnels are written on a full disk too.
-const ROOM: u64 = 128 << 10;
+const ROOM: u64 = 32 << 10;
 /// Lines that wait for the disk. Refusals go first, and the number of what is lost is written.
 const KEPT_MAX: usize = 1_024;
 

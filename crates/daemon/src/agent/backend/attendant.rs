@@ -5,7 +5,7 @@
 //! The configuration, certificates and key of a `caravan up` come over standard input and go into
 //! sealed memory files without a name, which it and its steward inherit. If this process is killed,
 //! the tunnel ends by itself: its standard input ends too ([`crate::service::Attendant`]). Its
-//! folder is removed by the agent, or by the next one ([`super::folder`]).
+//! folder is removed by the agent, or by the next one (`folder.rs`).
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
