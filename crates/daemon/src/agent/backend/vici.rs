@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout_at};
 use wire::vici::{PACKET_MAX, Packet, Section, Value};
 use zeroize::Zeroize;
 
-/// How long charon may take for an order: `terminate` waits for the other end.
+/// How long charon may take for a conversation: `terminate` waits for the other end. An agent that
+/// was told to stop waits for one that loads, and for one that unloads.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it may take for a whole list.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
@@ -34,6 +35,7 @@ pub(super) enum ViciError {
 /// A connection to charon.
 pub(super) struct Vici {
     socket: UnixStream,
+    ends: Instant,
     /// What is left of the time and size of this question.
     until: Instant,
     packets: usize,
@@ -48,6 +50,7 @@ impl Vici {
     fn of(socket: UnixStream) -> Self {
         Self {
             socket,
+            ends: Instant::now() + PATIENCE,
             until: Instant::now(),
             packets: 0,
             octets: 0,
@@ -56,7 +59,7 @@ impl Vici {
 
     /// A question begins, which may take so long in all.
     fn begin(&mut self, patience: Duration) {
-        self.until = Instant::now() + patience;
+        self.until = self.ends.min(Instant::now() + patience);
         (self.packets, self.octets) = (PACKETS_MAX, OCTETS_MAX);
     }
 
@@ -281,5 +284,17 @@ mod tests {
         assert!(said.is_err_and(|it| it.contains("it answers more than")));
         let said = listed(&whole[..1], None, Duration::ZERO).await;
         assert!(said.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_questions_of_a_conversation_end_in_its_time() {
+        let (ours, charon) = UnixStream::pair().expect("a pair");
+        let began = Instant::now();
+        let mut vici = Vici::of(ours);
+        for _ in 0..5 {
+            assert!(vici.ask("stats", Section::new()).await.is_err());
+        }
+        assert!(began.elapsed() <= PATIENCE, "{:?}", began.elapsed());
+        drop(charon);
     }
 }
