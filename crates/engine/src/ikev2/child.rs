@@ -225,11 +225,8 @@ impl Established {
         grant: &Grant<'_>,
         at: &mut At<'_>,
     ) -> Result<Box<NegotiatedChild>, Fault> {
-        let parts = question
-            .first
-            .as_ref()
-            .unwrap_or(&question.opened)
-            .parts()?;
+        let wishes = question.first.as_ref().unwrap_or(&question.opened);
+        let parts = wishes.parts()?;
         let offered = parts.sa.unwrap_or_default();
         let is_first = matches!(question.subject, Subject::Auth { .. });
         let suites = match is_first {

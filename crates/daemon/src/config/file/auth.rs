@@ -12,9 +12,9 @@ use super::super::values::SecretText;
 /// `local` and `remote`
 #[derive(Clone, Default, Serialize)]
 pub struct AuthTable {
-    /// Proof of identity: a certificate ("pubkey"), a pre-shared key ("psk"), or with IKEv2 a method
-    /// of EAP, after the gateway has proven itself by its certificate. "eap-mschapv2": a user's
-    /// password. "eap-tls": a certificate within TLS. "eap", `remote` only: either of them.
+    /// Proof of identity: a certificate ("pubkey"), a pre-shared key ("psk"), or with IKEv2 a
+    /// method of EAP, after the gateway has proven itself by its certificate. "eap-mschapv2": a
+    /// user's password. "eap-tls": a certificate within TLS. "eap", `remote` only: either of them.
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.

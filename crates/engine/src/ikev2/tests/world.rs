@@ -40,6 +40,16 @@ pub(super) enum Proof {
 
 pub(super) const PASSWORD: &str = "clientPass";
 
+fn tls_login() -> LocalMethod {
+    let LocalMethod::Signature { key, chain } = signatures("station", &["station"]).0 else {
+        unreachable!("a certificate");
+    };
+    LocalMethod::Eap(Arc::new(Login {
+        user: "somebody".into(),
+        method: LoginMethod::Certificate(key, chain),
+    }))
+}
+
 /// The gateway takes the user alice, and certificates.
 pub(super) fn examiner() -> Examiner {
     let mut users = Users::default();
@@ -116,16 +126,7 @@ impl Setup {
                 user: "alice".into(),
                 method: LoginMethod::Password(NtHash::of_password(text)),
             })),
-            (Proof::Tls, _) => {
-                let LocalMethod::Signature { key, chain } = signatures("station", &["station"]).0
-                else {
-                    unreachable!("a certificate");
-                };
-                LocalMethod::Eap(Arc::new(Login {
-                    user: "somebody".into(),
-                    method: LoginMethod::Certificate(key, chain),
-                }))
-            }
+            (Proof::Tls, _) => tls_login(),
             (Proof::Certificate, true) => signatures("station", &["station"]).0,
             (Proof::Certificate, false) => signatures("gateway", &["gateway", "mid"]).0,
         };
