@@ -70,8 +70,8 @@ pub struct Connection {
     pub encapsulation: Encapsulation,
     /// IKE fragments: sent if the peer announces that it supports them.
     pub fragments: bool,
-    /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it supports
-    /// it.
+    /// IKEv2: addresses may change under a session (RFC 4555), if the peer announces that it
+    /// supports it.
     pub mobike: bool,
     /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,

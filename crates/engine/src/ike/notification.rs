@@ -17,8 +17,8 @@ pub enum Notification {
     IAmHere(u32),
     /// The peer ended our tunnel, because another device connected with our identity.
     Superseded,
-    /// MOBIKE: it is where this message came from (RFC 4555 §3.5). Octets of the message, and of our
-    /// answer.
+    /// MOBIKE: it is where this message came from (RFC 4555 §3.5). Octets of the message, and of
+    /// our answer.
     Moved {
         /// What came from there.
         came: u64,

@@ -144,7 +144,7 @@ impl Retransmit {
         self.message.octets()
     }
 
-    /// The path is another one: sends it once more at once, and begins to wait as for a new message.
+    /// The path is another one: sends it once more at once, and begins to wait as for a new one.
     pub fn begin_again(&mut self, now: Instant, out: &mut Outbox) {
         out.messages.push(self.message.clone());
         let timeout = out.round_trip().timeout(self.message.octets());
