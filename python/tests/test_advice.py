@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -773,6 +774,16 @@ def test_whether_a_link_is_wifi_goes_by_the_files_own_name(tmp_path: Path) -> No
     first = '\n[[node]]\nname = "point-1"\nrole = "access-point"\n'
     more = POINTS.replace(first, "").replace('"point-1", ', "")
     own = changed("advise-vehicle", tmp_path, point, more=more)
+NO_GATEWAY = ('role = "gateway"', 'role = "router"')
+APART = POINTS.replace('"point-1", "point-2"', '"point-1"') + """
+[[link]]
+name = "yard"
+from = "point-2"
+to = "internet"
+rate = "1 Gbit/s"
+delay = "2 s"
+"""
+"""The other access point is of another network, two seconds away."""
     assert [stay.place.link.is_wifi for stay in read(own).stays] == yes
 
 
@@ -894,6 +905,20 @@ def test_the_example_of_the_page_is_what_is_answered() -> None:
     parts = [" ".join(part.split()) for part in example[2].split("    ...\n")]
     assert status == 0 and len(parts) > 3
     assert all(part in " ".join(out.split()) for part in parts)
+def test_at_a_new_address_access_alone_waits_for_the_way_to_the_server(tmp_path: Path) -> None:
+    own = changed("advise-vehicle", tmp_path, *DEPOT, NO_GATEWAY, more=APART)
+    found = costs_of(own)
+    for stack in ("wifi-open", "wpa2-psk", "wpa3-sae-ft"):
+        # 2 s to the router and 10 ms to the server, there and back
+        assert found[stack]["gap_ms"] == pytest.approx(4020, abs=1), stack
+    # QUIC's first packet goes that way, too.
+    assert found["wifi-open + quic"]["gap_ms"] == pytest.approx(4020, abs=1)
+    assert answer(own, "--budget", "gap=50ms")["answer"] is None
+    # Whoever keeps the address is found there.
+    near = costs_of(changed("advise-vehicle", tmp_path, *DEPOT, NO_GATEWAY, more=POINTS))
+    assert near["wpa2-psk"]["gap_ms"] < 1
+
+
 
 
 def test_no_verdict_is_from_before_its_sources() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -157,7 +157,16 @@ class _Meter:
             is_new = layer.at == ACCESS and not former.link.is_wifi
             return layer.setup if is_new else layer.renewal
 
-        return self._phase(stay.place, [(one, exchanges(one)) for one in again])
+        taken = self._phase(stay.place, [(one, exchanges(one)) for one in again])
+        if stay.is_roam or any(one.at != ACCESS for one in again):
+            return taken
+        # Nobody but the client tells the server of its new address: its first packet does.
+        return replace(taken, gap_s=_sum([taken.send_s, *self._round_trip(stay.place)]))
+
+    def _round_trip(self, place: Place) -> list[float | None]:
+        """From the client to the server and back, link by link."""
+        links = 1 + len(place.gateway) + len(place.beyond)
+        return [self._run(EMPTY, place, number).gap_s for number in range(links)]
 
     def _phase(self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...]]]) -> Taken:
         """Layers one after the other."""
