@@ -194,14 +194,13 @@ def _misses(cost: Cost, setting: Setting, budgets: Mapping[str, float]) -> Seque
 def gains(best: Option, other: Option, known: Standings) -> list[str]:
     """What a dearer stack has that the best has not: properties, then shorter times.
 
-    The least of a time is not known to be shorter than a time that is exact.
+    A time of which only the least is known is not known to be shorter than any other.
     """
     more = [word for word in known.properties if word in other.gives and word not in best.gives]
     for name in TIMED:
         own, its = best.cost.time_s(name), other.cost.time_s(name)
         is_less = own is not None and its is not None and its < LESS * own
-        is_vague = name in other.cost.least and name not in best.cost.least
-        if is_less and not is_vague:
+        if is_less and name not in other.cost.least:
             more.append(name)
     if VERDICTS.index(other.standing) > VERDICTS.index(best.standing):
         more.append("standing")
