@@ -227,30 +227,41 @@ class _Meter:
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
     def _device_s(self, packets: float) -> float | None:
-        """The time of a packet on the client's device, the mean of all packets."""
+        """The time of a packet on the client's device, the mean of all packets: of the layers that
+        have a cost, and the least if others have none. None: no layer that works has one."""
         device = self.setting.device
         if device is None:
             return None
-        costly = [one for one in self.stack.layers if one.at != ACCESS]
+        found = [self._work_s(device, one) for one in self.stack.layers if self._works(one)]
+        known = [work_s for work_s in found if work_s is not None]
+        if found and not known:
+            return None
+        if len(known) < len(found):
+            self.least.add(DEVICE)
+        return sum(known) / packets
+
+    def _works(self, layer: Layer) -> bool:
+        """Whether a layer does something to a packet."""
+        is_there = layer.at != ACCESS or any(one.link.is_wifi for one in self.setting.places)
+        return is_there and bool(layer.data or layer.suite or layer.policy)
+
+    def _work_s(self, device: Device, layer: Layer) -> float | None:
+        """What a layer takes of the device for all packets."""
+        suite = layer.priced or layer.suite or layer.policy
+        if not suite:
+            self.notes[f"no cost of a packet of {layer.title} on a device"] = None
+            return None
+        inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
         total = 0.0
-        for layer in costly:
-            suite = layer.priced or layer.suite or layer.policy
-            if not suite:
-                if layer.at == TRANSPORT:
-                    self.notes[f"no cost of a packet of {layer.title} on a device"] = None
-                    return None
-                continue
-            for one in self.setting.traffic:
-                count = one.per_second * self.setting.seconds
-                inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
-                size = float(one.packet_bytes)
-                for up in inside:
-                    size = _carried(up, round(size))
-                price = self._price(device, suite, size, is_up=one.is_up)
-                if price is None:
-                    return None
-                total += count * price
-        return total / packets
+        for one in self.setting.traffic:
+            size = float(one.packet_bytes)
+            for up in inside:
+                size = _carried(up, round(size))
+            price = self._price(device, suite, size, is_up=one.is_up)
+            if price is None:
+                return None
+            total += one.per_second * self.setting.seconds * price
+        return total
 
     def _price(self, device: Device, suite: str, size: float, *, is_up: bool) -> float | None:
         try:
