@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from caravan.advice.answers import sentences
+from caravan.advice.answers import cited, sentences
 from caravan.advice.choice import LESS, advise, applying, gains
 from caravan.advice.question import BUDGETS, Asked, budgets
 from caravan.advice.setting import read
@@ -237,8 +237,8 @@ def test_the_text_says_why_what_comes_next_and_from_which_standard() -> None:
     assert "Use WPA3-Personal with 802.11r: the cheapest of 7 stacks" in out
     assert "Cheaper, but not it: WPA2-Personal: gap 40.04 ms, 15.04 ms too much." in out
     assert "The next dearer one is WPA3-Enterprise, EAP-TLS with P-256 and 802.11r" in out
-    assert "SAE: recommended by Wi-Fi Alliance WPA3 Specification 3.5, §2.2, 2025-02" in out
-    assert "802.11r: allowed by IEEE 802.11r-2008, §11A, 2008-07." in out
+    assert "SAE: recommended by Wi-Fi Alliance WPA3 Specification 3.5, §2.2, 2025-02, as" in out
+    assert "802.11r: allowed by IEEE 802.11r-2008, §11A, 2008-07, as cited by others." in out
 
 
 def test_what_the_next_dearer_one_gives_up_is_said() -> None:
@@ -449,6 +449,20 @@ def test_a_time_of_which_the_least_alone_is_known_cannot_be_bought() -> None:
     assert "a time of the device" not in out
 
 
+def test_a_verdict_whose_document_nobody_could_open_says_so() -> None:
+    """As the head of the table says which these are."""
+    closed = ("IEEE", "Wi-Fi Alliance", "NIST", "PCI", "Microsoft", "Netscape")
+    for block in standings().blocks.values():
+        for one in block.verdicts:
+            is_new = one.document.startswith("RFC") and one.since.year >= 2023
+            assert one.as_cited == (one.document.startswith(closed) or is_new), one
+            assert cited(one).endswith(", as cited by others") == one.as_cited
+    _, out, _ = lab("--scenario", "advise-scanner", "--as-of", TODAY)
+    assert "CCMP-128: recommended by IEEE 802.11i-2004, §8.3.3, 2004-06-24, as cited by oth" in out
+    with pytest.raises(Refused, match="as_cited: must be true or false"):
+        parse("t", BLOCK.replace('"§1"\n', '"§1"\nas_cited = "yes"\n'))
+
+
 def test_a_shorter_time_that_is_known_can_be_bought() -> None:
     advice = advise("advise-vehicle", Asked.read("hides-addresses", None, TODAY, "unjudged"))
     assert advice.best is not None and advice.next is not None
@@ -564,6 +578,12 @@ def test_the_json_has_these_keys() -> None:
         for verdict in one["verdicts"]:
             assert verdict["verdict"] in VERDICTS
             assert verdict["document"] and verdict["section"] and verdict["from"]
+            block = standings().blocks[verdict["block"]].on(date.fromisoformat(TODAY))
+            assert block is not None and verdict["as_cited"] is block.as_cited
+    assert {verdict["as_cited"] for one in found["stacks"] for verdict in one["verdicts"]} == {
+        True,
+        False,
+    }
 
 
 # The tables

@@ -148,8 +148,9 @@ def missed(miss: Miss, cost: Cost) -> str:
 
 
 def cited(verdict: Verdict) -> str:
-    """Document, section, and day or month."""
-    return f"{verdict.document}, {verdict.section}, {verdict.written}"
+    """Document, section, and day or month; and whether only others have read it."""
+    others = ", as cited by others" if verdict.as_cited else ""
+    return f"{verdict.document}, {verdict.section}, {verdict.written}{others}"
 
 
 def sentences(advice: Advice) -> Iterator[str]:
@@ -341,4 +342,5 @@ def _verdict(block: Block, verdict: Verdict | None) -> dict[str, Any]:
         "section": verdict.section,
         "from": verdict.written,
         "note": verdict.note,
+        "as_cited": verdict.as_cited,
     }
