@@ -100,6 +100,34 @@ def test_access_protects_the_radio_alone_and_does_not_count_up_to_a_gateway() ->
     assert found["answer"] == "wifi-open + wireguard"
 
 
+def test_what_lies_behind_the_end_of_the_protection_is_said_to_be_trusted(tmp_path: Path) -> None:
+    def said(scenario: str, *words: str) -> tuple[list[str], str]:
+        found = answer(scenario, *words)
+        (best,) = (one for one in found["stacks"] if one["stack"] == found["answer"])
+        _, out, _ = lab("--scenario", scenario, "--as-of", TODAY, *words)
+        lines = [line for line in out.splitlines() if "is trusted" in line]
+        return best["trusted"], "".join(lines)
+
+    own = changed("advise-vehicle", tmp_path, *DEPOT, NO_GATEWAY, more=POINTS)
+    links = ["hall", "internet", "gateway"]
+    because = "as the scenario has no gateway and no router with ends_tunnels"
+    assert answer(own)["answer"] == "wpa2-psk"
+    assert said(own) == (
+        links,
+        "It protects the radio alone: what lies behind that is trusted, "
+        f"{because}: links hall, internet, gateway.",
+    )
+    # A tunnel ends at the gateway; what reaches the server trusts nobody.
+    assert said("advise-vehicle", "--must", "hides-addresses") == (
+        ["gateway"],
+        "It ends at the gateway: what lies behind that is trusted, link gateway.",
+    )
+    assert said("advise-vehicle") == ([], "")
+    # Who protects nothing needs no trust: it says that data lies open.
+    found = answer(own, "--also", "clear")
+    assert (found["answer"], found["stacks"][0]["trusted"]) == ("wifi-open", [])
+
+
 def test_bytes_of_a_packet_are_those_of_the_layers() -> None:
     found = {one["stack"]: one["cost"] for one in answer("advise-scanner")["stacks"]}
     assert found["wpa2-psk"]["packet_bytes"] == 200 + 16
@@ -572,7 +600,7 @@ def test_the_json_has_these_keys() -> None:
     for one in found["stacks"]:
         assert set(one) == {
             *("stack", "title", "fits", "standing", "gives", "lacks", "misses", "cost"),
-            "verdicts",
+            *("trusted", "verdicts"),
         }
         assert set(one["cost"]) == COST
         for verdict in one["verdicts"]:

@@ -172,6 +172,7 @@ def sentences(advice: Advice) -> Iterator[str]:
     yield f"Use {best.stack.title}: {which}. It adds {added} to the bytes on the client's link."
     yield f"It gives: {', '.join(best.gives) or 'nothing'}."
     yield from _unprotected(best)
+    yield from _trusted(advice, best)
     timed = [name for name in advice.asked.budgets if name in cost.least]
     if timed:
         yield f"Its amounts are the least, so it may still miss: {', '.join(timed)}."
@@ -201,6 +202,20 @@ def _unprotected(option: Option) -> Iterator[str]:
     open_to = [says for word, says in MISSING.items() if word not in option.gives]
     if open_to:
         yield f"It leaves data open: {', and '.join(open_to)}. You said --also {CLEAR}."
+
+
+def _trusted(advice: Advice, option: Option) -> Iterator[str]:
+    """What is taken as safe behind the end of the protection, and what in the scenario says so."""
+    if not option.trusted:
+        return
+    links = f"{'link' if len(option.trusted) == 1 else 'links'} {', '.join(option.trusted)}"
+    if advice.setting.has_gateway:
+        yield f"It ends at the gateway: what lies behind that is trusted, {links}."
+        return
+    yield (
+        "It protects the radio alone: what lies behind that is trusted, as the scenario has no "
+        f"gateway and no router with ends_tunnels: {links}."
+    )
 
 
 def _nothing(advice: Advice) -> Iterator[str]:
@@ -301,6 +316,7 @@ def _option(option: Option) -> dict[str, Any]:
         "fits": option.fits,
         "standing": option.standing or None,
         "gives": list(option.gives),
+        "trusted": list(option.trusted),
         "lacks": list(option.lacks),
         "misses": [
             {

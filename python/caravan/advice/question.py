@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from caravan.advice.stacks import DATA
 from caravan.advice.standings import UNJUDGED, day, standings
 from caravan.messages import Refused, unknown
 from caravan.numbers import significant
 
-DEFAULT = ("confidentiality", "integrity")
+DEFAULT = DATA
 """The properties that are asked in any case, unless `CLEAR` is tolerated."""
 CLEAR = "clear"
 ALSO = {
