@@ -823,7 +823,7 @@ link = "ethernet"
 """
 """The van is at the depot all the time, and goes from one of its access points to another."""
 NO_GATEWAY = ('role = "gateway"', 'role = "router"')
-APART = POINTS.replace('"point-1", "point-2"', '"point-1"') + """
+YARD = """
 [[link]]
 name = "yard"
 from = "point-2"
@@ -845,6 +845,7 @@ def test_only_access_points_on_one_link_are_one_network(tmp_path: Path) -> None:
     found = {one["stack"]: one for one in answer(own, "--must", "survives-moves")["stacks"]}
     assert "survives-moves" in found["wifi-open + tls13"]["gives"]
     # Two radios that end at one router are two of its networks.
+APART = POINTS.replace('"point-1", "point-2"', '"point-1"') + YARD
     own = changed("advise-vehicle", tmp_path, ('link = "lte"', 'link = "wifi"'))
     assert roams(own) == [False, False, False]
     apart = POINTS.replace('"point-1", "point-2"', '"point-1"')
