@@ -1015,6 +1015,34 @@ def test_no_verdict_is_from_before_its_sources() -> None:
     """A document with a year in its name, and one that a note cites, is there when it is cited."""
     table = standings()
     for block in table.blocks.values():
+def test_what_the_page_says_of_wifi_is_what_is_answered(tmp_path: Path) -> None:
+    """A client of one access point, without a gateway."""
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    second = '[[node]]\nname = "point-2"\nrole = "access-point"\n'
+    one_point = POINTS.replace('"point-1", "point-2"', '"point-1"').replace(second, "")
+    text = Path(changed("advise-vehicle", tmp_path, DEPOT[0], NO_GATEWAY)).read_text()
+    text = text[: text.index("[[move]]")]
+    start = text.index('[[link]]\nname = "depot"')
+    own = tmp_path / "wifi.toml"
+    own.write_text(text[:start] + text[text.index("[[link]]", start + 1) :] + one_point)
+
+    def said(*words: str) -> str:
+        found = answer(str(own), *words)
+        (title,) = (one["title"] for one in found["stacks"] if one["stack"] == found["answer"])
+        return str(title)
+
+    assert f"which names {said()} there" in page
+    rows = {
+        "of your own": "forward-secrecy,mutual-authentication",
+        ", users with proofs of their own": "per-user-authentication",
+        "for guests": "forward-secrecy",
+    }
+    for row, must in rows.items():
+        use = re.search(rf"^\| Wi-Fi ?{row}[^|]* \| ([^|]+) \|", page, re.MULTILINE)
+        assert use is not None and f"`--must {must}`" in page
+        assert use[1].replace(" with", ",") in said("--must", must)
+
+
         for one in block.verdicts:
             assert one.since <= table.revised, block.name
             for year in re.findall(r"(?:IEEE 802\.[\w.]+|FIPS [\d-]+)-(\d{4})\b", one.document):
