@@ -15,8 +15,8 @@ from unittest import mock
 
 import pytest
 
-from caravan.advice.answers import cited, sentences
-from caravan.advice.choice import LESS, advise, applying, gains
+from caravan.advice.answers import cited, missed, points, sentences
+from caravan.advice.choice import LESS, Miss, advise, applying, gains
 from caravan.advice.question import BUDGETS, Asked, budgets
 from caravan.advice.setting import read
 from caravan.advice.stacks import parse as parse_stacks
@@ -288,6 +288,17 @@ def test_nothing_fits_is_status_3_with_the_nearest_miss() -> None:
     assert (found["answer"], found["nearest"]) == (None, "wifi-open + quic")
 
 
+def test_one_point_is_not_points() -> None:
+    assert [points(one) for one in ("1", "1.02", "10")] == ["1 point", "1.02 points", "10 points"]
+    advice = advise("advise-vehicle", Asked.read(None, "bytes=10%", TODAY))
+    assert advice.best is not None and advice.next is not None
+    share = advice.best.cost.share + 0.01
+    other = replace(advice.next, cost=replace(advice.next.cost, share=share))
+    assert any(": 1 point more buy" in one for one in sentences(replace(advice, next=other)))
+    over = Miss("bytes", 0.1, 0.11)
+    assert missed(over, other.cost) == "bytes 11 %, 1 point too much"
+
+
 def test_the_nearest_miss_of_a_limit_of_0_is_that_with_the_least() -> None:
     found = answer("advise-scanner", "--budget", "gap=0ms")
     allowed = [one for one in found["stacks"] if one["standing"] in PERMITTED and not one["lacks"]]
@@ -510,6 +521,7 @@ def test_the_help_names_properties_and_budgets() -> None:
         assert word in words
     flat = re.sub(r"\s+", "", out)
     assert all(word in flat for word in standings().properties)
+    assert "list[" not in out
 
 
 @pytest.mark.parametrize(
@@ -526,7 +538,9 @@ def test_the_help_names_properties_and_budgets() -> None:
         (("--budget", "gap=100kg"), "--budget: gap=100kg: 'kg' is not its unit"),
         (("--budget", "bytes=10"), "--budget: bytes=10: a unit is missing; valid: %"),
         (("--budget", "gap"), "--budget: gap: no limit: write gap=100ms"),
-        (("--budget", "gap=-1ms"), "--budget: gap=-1ms: not a number"),
+        (("--budget", "gap=-1ms"), "--budget: gap=-1ms: must not be below 0: write gap=100ms"),
+        (("--budget", "bytes=-1%"), "--budget: bytes=-1%: must not be below 0: write bytes=10%"),
+        (("--budget", "gap=--1ms"), "--budget: gap=--1ms: not a number: write gap=100ms"),
         (("--budget", "gapp=1s"), "unknown budget 'gapp', the nearest valid one is 'gap'"),
         (("--budget", "gap=1s,gap=2s"), "--budget: gap is given twice"),
         (("--budget", "rounds=1.5"), "--budget: rounds=1.5: must be a whole number"),
@@ -831,6 +845,7 @@ to = "internet"
 rate = "1 Gbit/s"
 delay = "2 s"
 """
+APART = POINTS.replace('"point-1", "point-2"', '"point-1"') + YARD
 """The other access point is of another network, two seconds away."""
 
 
@@ -845,7 +860,6 @@ def test_only_access_points_on_one_link_are_one_network(tmp_path: Path) -> None:
     found = {one["stack"]: one for one in answer(own, "--must", "survives-moves")["stacks"]}
     assert "survives-moves" in found["wifi-open + tls13"]["gives"]
     # Two radios that end at one router are two of its networks.
-APART = POINTS.replace('"point-1", "point-2"', '"point-1"') + YARD
     own = changed("advise-vehicle", tmp_path, ('link = "lte"', 'link = "wifi"'))
     assert roams(own) == [False, False, False]
     apart = POINTS.replace('"point-1", "point-2"', '"point-1"')
@@ -1001,20 +1015,6 @@ def test_the_page_has_the_answers_of_the_samples() -> None:
         assert f"`{word}`" in page
 
 
-def test_the_example_of_the_page_is_what_is_answered() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
-    example = re.search(r"    \$ caravan-lab advise (.*)\n((?:    .*\n)+)", page)
-    assert example is not None
-    status, out, _ = lab(*example[1].split())
-    parts = [" ".join(part.split()) for part in example[2].split("    ...\n")]
-    assert status == 0 and len(parts) > 3
-    assert all(part in " ".join(out.split()) for part in parts)
-
-
-def test_no_verdict_is_from_before_its_sources() -> None:
-    """A document with a year in its name, and one that a note cites, is there when it is cited."""
-    table = standings()
-    for block in table.blocks.values():
 def test_what_the_page_says_of_wifi_is_what_is_answered(tmp_path: Path) -> None:
     """A client of one access point, without a gateway."""
     page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
@@ -1043,6 +1043,20 @@ def test_what_the_page_says_of_wifi_is_what_is_answered(tmp_path: Path) -> None:
         assert use[1].replace(" with", ",") in said("--must", must)
 
 
+def test_the_example_of_the_page_is_what_is_answered() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/lab-policies.md").read_text()
+    example = re.search(r"    \$ caravan-lab advise (.*)\n((?:    .*\n)+)", page)
+    assert example is not None
+    status, out, _ = lab(*example[1].split())
+    parts = [" ".join(part.split()) for part in example[2].split("    ...\n")]
+    assert status == 0 and len(parts) > 3
+    assert all(part in " ".join(out.split()) for part in parts)
+
+
+def test_no_verdict_is_from_before_its_sources() -> None:
+    """A document with a year in its name, and one that a note cites, is there when it is cited."""
+    table = standings()
+    for block in table.blocks.values():
         for one in block.verdicts:
             assert one.since <= table.revised, block.name
             for year in re.findall(r"(?:IEEE 802\.[\w.]+|FIPS [\d-]+)-(\d{4})\b", one.document):

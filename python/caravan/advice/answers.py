@@ -142,9 +142,14 @@ def missed(miss: Miss, cost: Cost) -> str:
         return f"{miss.budget} is not known"
     over = shown(miss.budget, miss.amount - miss.limit)
     if over.endswith(" %"):
-        over = over.removesuffix("%") + "points"
+        over = points(over.removesuffix(" %"))
     least = "at least " if miss.budget in cost.least else ""
     return f"{miss.budget} {least}{shown(miss.budget, miss.amount)}, {over} too much"
+
+
+def points(number: str) -> str:
+    """A difference of two percentages."""
+    return f"{number} point{'' if number == '1' else 's'}"
 
 
 def cited(verdict: Verdict) -> str:
@@ -249,8 +254,9 @@ def _next(advice: Advice, best: Option, other: Option) -> str:
         words.append(f"a {what} of {its} instead of {own}")
     if "standing" in more:
         words.append(f"'{other.standing}' instead of '{best.standing}'")
-    points = (other.cost.share - best.cost.share) * 100
-    dearer = f"{significant(points, 2)} points more" if points > LEAST_POINTS else "no more bytes"
+    more_percent = (other.cost.share - best.cost.share) * 100
+    is_dearer = more_percent > LEAST_POINTS
+    dearer = f"{points(significant(more_percent, 2))} more" if is_dearer else "no more bytes"
     lost = losses(best, other)
     but = f", and give up {', '.join(lost)}" if lost else ""
     return f"The next dearer one is {other.stack.title}: {dearer} buy {', '.join(words)}{but}."
