@@ -340,6 +340,17 @@ def test_the_work_of_a_radio_is_not_known_and_keeps_no_budget(tmp_path: Path) ->
     assert table_row(out, "wpa2-psk")[6] == "-"
 
 
+def test_times_of_a_device_in_mips_are_the_least(tmp_path: Path) -> None:
+    own = changed("advise-vehicle", tmp_path, ('"cortex-a53"', '"paper-u"\nmips = 200'))
+    costs = costs_of(own)
+    assert costs["wifi-open + ikev2-gcm"]["least"] == ["setup"]
+    assert costs["wifi-open + tls13"]["least"] == ["gap", "setup"]
+    # Nobody computes for these.
+    assert costs["wifi-open + mobile-ip"]["least"] == costs["wifi-open"]["least"] == []
+    _, out, _ = lab("--scenario", own, "--as-of", TODAY)
+    assert "operations of key exchanges are in cycles" in out
+
+
 def test_with_the_work_of_a_radio_the_time_of_a_tunnel_is_the_least(tmp_path: Path) -> None:
     text = (CATALOGUE / "devices/cortex-a53.toml").read_text()
     packet = 'per_packet = { value = 1000, source = "this test" }'

@@ -27,6 +27,8 @@ PING_BYTES = 84
 BYTES, GAP, SETUP, DEVICE = "bytes", "gap", "setup", "device"
 TIMED = (GAP, SETUP, DEVICE)
 """Budgets that depend on what a device computes."""
+WORK = "\nwork = "
+"""What a text of messages has if the device computes for one of them."""
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -214,17 +216,23 @@ class _Meter:
         link = (place.link, *place.gateway, *place.beyond)[number]
         size = round(self._through(self.stack.layers, place, number, PING_BYTES))
         device = self.setting.device if number == 0 else None
+        if device is not None and device.mips is not None:
+            if WORK in text:
+                self._leave_out("its speed is in MIPS, operations of key exchanges are in cycles")
+            device = None
         try:
             found = _exchange(text, link, device, size, behind=behind)
         except LabError as fault:
             if not fault.is_unpriced:
                 raise
-            self.notes[f"times leave out what the device computes for messages: {fault.brief}"] = (
-                None
-            )
-            self.least.add(self.measured)
+            self._leave_out(fault.brief)
             found = _exchange(text, link, None, size, behind=behind)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
+
+    def _leave_out(self, why: str) -> None:
+        """Times without what the device computes for messages are the least."""
+        self.notes[f"times leave out what the device computes for messages: {why}"] = None
+        self.least.add(self.measured)
 
     def _device_s(self, packets: float) -> float | None:
         """The time of a packet on the client's device, the mean of all packets: of the layers that
@@ -341,8 +349,7 @@ def _exchange(
         "link": link.request(),
         "behind": [one.request() for one in behind],
         "policy": None if policy is None else named(policy),
-        # Operations of key exchanges are known in cycles alone.
-        "device": None if device is None or device.mips is not None else named(device.entry),
+        "device": None if device is None else named(device.entry),
         "clock_mhz": clock_mhz,
         "detection_s": 0.0,
         "data_bytes": size,
