@@ -294,7 +294,7 @@ def test_one_point_is_not_points() -> None:
     assert advice.best is not None and advice.next is not None
     share = advice.best.cost.share + 0.01
     other = replace(advice.next, cost=replace(advice.next.cost, share=share))
-    assert any(": 1 point more buy" in one for one in sentences(replace(advice, next=other)))
+    assert any(": 1 point more buys " in one for one in sentences(replace(advice, next=other)))
     over = Miss("bytes", 0.1, 0.11)
     assert missed(over, other.cost) == "bytes 11 %, 1 point too much"
 

@@ -256,10 +256,12 @@ def _next(advice: Advice, best: Option, other: Option) -> str:
         words.append(f"'{other.standing}' instead of '{best.standing}'")
     more_percent = (other.cost.share - best.cost.share) * 100
     is_dearer = more_percent > LEAST_POINTS
-    dearer = f"{points(significant(more_percent, 2))} more" if is_dearer else "no more bytes"
+    number = significant(more_percent, 2)
+    dearer = f"{points(number)} more" if is_dearer else "no more bytes"
+    buy = "buys" if is_dearer and number == "1" else "buy"
     lost = losses(best, other)
     but = f", and give up {', '.join(lost)}" if lost else ""
-    return f"The next dearer one is {other.stack.title}: {dearer} buy {', '.join(words)}{but}."
+    return f"The next dearer one is {other.stack.title}: {dearer} {buy} {', '.join(words)}{but}."
 
 
 def spoken(verdict: Verdict | None) -> str:
