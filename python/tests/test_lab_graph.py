@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_lab_cli import TOP, answer, lab, refusal
 
+from caravan.files import CATALOGUE
 from caravan.lab.core import LabError, Question, kernel, scenario
 from caravan.lab.simulation import simulate
 
@@ -49,6 +50,42 @@ def test_a_graph_is_shown_with_its_links_flows_and_moves() -> None:
     assert "after 5 s ms2 moves to cell-b" in said
     change = ("--set", "move=[{ at = '2 s', link = 'cell-a', up = false }]")
     assert "no station is ever on" in refusal("simulate", "handover", *change)
+
+
+POLICY_STUDY = CATALOGUE / "studies/wireless-policies/scenarios"
+
+
+def based_on(base: str, file: Path) -> str:
+    """The hash of a scenario of one's own with this base."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f'name = "own"\ntitle = "Own"\nbase = "{base}"\n')
+    found: str = scenario(Question(str(file)))["hash"]
+    return found
+
+
+def test_a_base_is_found_in_the_same_folder_by_name_or_path(tmp_path: Path) -> None:
+    text = (POLICY_STUDY / "m1.toml").read_text()
+    (tmp_path / "m1.toml").write_text(text.replace('time = "20 s"', 'time = "7 s"'))
+    (tmp_path / "m5.toml").write_text((POLICY_STUDY / "m5.toml").read_text())
+    for base in ("m5", "m5.toml", "./m5.toml", str(tmp_path / "m5.toml")):
+        based_on(base, tmp_path / "own.toml")
+        found = scenario(Question(str(tmp_path / "own.toml")))["scenario"]
+        assert (found["name"], found["run"]["time_s"]) == ("own", 7), base
+        # What names it by its path, from another folder.
+        based_on("../own.toml", tmp_path / "other/far.toml")
+        found = scenario(Question(str(tmp_path / "other/far.toml")))["scenario"]
+        assert found["run"]["time_s"] == 7, base
+
+
+def test_a_base_is_known_by_the_names_that_commands_know(tmp_path: Path) -> None:
+    own = based_on("m5", tmp_path / "own.toml")
+    (tmp_path / "m1.toml").write_text((POLICY_STUDY / "m1.toml").read_text())
+    (tmp_path / "m5.toml").write_text((POLICY_STUDY / "m5.toml").read_text())
+    assert based_on("m5", tmp_path / "own.toml") == own
+    # A file may have the name of its base, and then means that of the catalogue.
+    based_on("handover", tmp_path / "handover.toml")
+    with pytest.raises(LabError, match="base: unknown scenario 'nosuch'"):
+        based_on("nosuch", tmp_path / "nosuch.toml")
 
 
 def test_what_sees_chains_alone_says_so() -> None:

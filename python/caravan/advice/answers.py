@@ -142,14 +142,20 @@ def missed(miss: Miss, cost: Cost) -> str:
         return f"{miss.budget} is not known"
     over = shown(miss.budget, miss.amount - miss.limit)
     if over.endswith(" %"):
-        over = over.removesuffix("%") + "points"
+        over = points(over.removesuffix(" %"))
     least = "at least " if miss.budget in cost.least else ""
     return f"{miss.budget} {least}{shown(miss.budget, miss.amount)}, {over} too much"
 
 
+def points(number: str) -> str:
+    """A difference of two percentages."""
+    return f"{number} point{'' if number == '1' else 's'}"
+
+
 def cited(verdict: Verdict) -> str:
-    """Document, section, and day or month."""
-    return f"{verdict.document}, {verdict.section}, {verdict.written}"
+    """Document, section, and day or month; and whether only others have read it."""
+    others = ", as cited by others" if verdict.as_cited else ""
+    return f"{verdict.document}, {verdict.section}, {verdict.written}{others}"
 
 
 def sentences(advice: Advice) -> Iterator[str]:
@@ -171,6 +177,7 @@ def sentences(advice: Advice) -> Iterator[str]:
     yield f"Use {best.stack.title}: {which}. It adds {added} to the bytes on the client's link."
     yield f"It gives: {', '.join(best.gives) or 'nothing'}."
     yield from _unprotected(best)
+    yield from _trusted(advice, best)
     timed = [name for name in advice.asked.budgets if name in cost.least]
     if timed:
         yield f"Its amounts are the least, so it may still miss: {', '.join(timed)}."
@@ -200,6 +207,20 @@ def _unprotected(option: Option) -> Iterator[str]:
     open_to = [says for word, says in MISSING.items() if word not in option.gives]
     if open_to:
         yield f"It leaves data open: {', and '.join(open_to)}. You said --also {CLEAR}."
+
+
+def _trusted(advice: Advice, option: Option) -> Iterator[str]:
+    """What is taken as safe behind the end of the protection, and what in the scenario says so."""
+    if not option.trusted:
+        return
+    links = f"{'link' if len(option.trusted) == 1 else 'links'} {', '.join(option.trusted)}"
+    if advice.setting.has_gateway:
+        yield f"It ends at the gateway: what lies behind that is trusted, {links}."
+        return
+    yield (
+        "It protects the radio alone: what lies behind that is trusted, as the scenario has no "
+        f"gateway and no router with ends_tunnels: {links}."
+    )
 
 
 def _nothing(advice: Advice) -> Iterator[str]:
@@ -233,11 +254,14 @@ def _next(advice: Advice, best: Option, other: Option) -> str:
         words.append(f"a {what} of {its} instead of {own}")
     if "standing" in more:
         words.append(f"'{other.standing}' instead of '{best.standing}'")
-    points = (other.cost.share - best.cost.share) * 100
-    dearer = f"{significant(points, 2)} points more" if points > LEAST_POINTS else "no more bytes"
+    more_percent = (other.cost.share - best.cost.share) * 100
+    is_dearer = more_percent > LEAST_POINTS
+    number = significant(more_percent, 2)
+    dearer = f"{points(number)} more" if is_dearer else "no more bytes"
+    buy = "buys" if is_dearer and number == "1" else "buy"
     lost = losses(best, other)
     but = f", and give up {', '.join(lost)}" if lost else ""
-    return f"The next dearer one is {other.stack.title}: {dearer} buy {', '.join(words)}{but}."
+    return f"The next dearer one is {other.stack.title}: {dearer} {buy} {', '.join(words)}{but}."
 
 
 def spoken(verdict: Verdict | None) -> str:
@@ -300,6 +324,7 @@ def _option(option: Option) -> dict[str, Any]:
         "fits": option.fits,
         "standing": option.standing or None,
         "gives": list(option.gives),
+        "trusted": list(option.trusted),
         "lacks": list(option.lacks),
         "misses": [
             {
@@ -341,4 +366,5 @@ def _verdict(block: Block, verdict: Verdict | None) -> dict[str, Any]:
         "section": verdict.section,
         "from": verdict.written,
         "note": verdict.note,
+        "as_cited": verdict.as_cited,
     }

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from caravan.advice.costs import TIMED, Cost, cost
 from caravan.advice.question import Asked
 from caravan.advice.setting import Setting, read
-from caravan.advice.stacks import ACCESS, TUNNEL, Layer, Stack, stacks
+from caravan.advice.stacks import ACCESS, TRANSPORT, TUNNEL, Layer, Stack, stacks
 from caravan.advice.standings import PERMITTED, VERDICTS, Block, Standings, Verdict, standings
 from caravan.messages import Refused
 
@@ -49,6 +49,7 @@ class Option:
 
     `verdicts` are by block; None: the block did not exist yet. `early`: layers that did not exist
     yet, although each of their blocks may have. `also` are verdicts that the user tolerates.
+    `trusted` are links on which nothing of the stack protects the data that it protects before.
     """
 
     stack: Stack
@@ -59,6 +60,7 @@ class Option:
     misses: tuple[Miss, ...]
     early: tuple[Layer, ...] = ()
     also: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
 
     @property
     def standing(self) -> str:
@@ -161,6 +163,7 @@ def _option(stack: Stack, setting: Setting, asked: Asked) -> Option:
         misses=tuple(_misses(found, setting, asked.budgets)),
         early=tuple(one for one in stack.layers if not one.exists_on(asked.as_of)),
         also=asked.also,
+        trusted=trusted(stack, setting),
     )
 
 
@@ -170,12 +173,32 @@ def properties(stack: Stack, setting: Setting) -> tuple[str, ...]:
     A scenario with a gateway says that the network up to it is not trusted: access layers protect
     the radio alone and do not count. Without a gateway they count, if every link is Wi-Fi.
     """
-    is_open = setting.has_gateway or not setting.is_all_wifi
-    counting = [one for one in stack.layers if one.at != ACCESS or not is_open]
-    words = {word for layer in counting for block in layer.blocks for word in block.gives}
+    layers = _counting(stack, setting)
+    words = {word for layer in layers for block in layer.blocks for word in block.gives}
     if setting.moves and setting.keeps_addresses:
         words.add(SURVIVES)
     return tuple(word for word in standings().properties if word in words)
+
+
+def _counting(stack: Stack, setting: Setting) -> list[Layer]:
+    """The layers that protect all that lies open."""
+    is_open = setting.has_gateway or not setting.is_all_wifi
+    return [one for one in stack.layers if one.at != ACCESS or not is_open]
+
+
+def trusted(stack: Stack, setting: Setting) -> tuple[str, ...]:
+    """The links behind the end of the protection, at any place of the client: without a gateway
+    those behind the radio. Empty if it reaches the server, or if nothing protects data."""
+    ends = [one.at for one in _counting(stack, setting) if one.protects_data]
+    if not ends or TRANSPORT in ends:
+        return ()
+    is_tunnel = TUNNEL in ends
+    found = (
+        link.name
+        for place in setting.places
+        for link in (*(() if is_tunnel else place.gateway), *place.beyond)
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def _misses(cost: Cost, setting: Setting, budgets: Mapping[str, float]) -> Sequence[Miss]:
@@ -194,14 +217,13 @@ def _misses(cost: Cost, setting: Setting, budgets: Mapping[str, float]) -> Seque
 def gains(best: Option, other: Option, known: Standings) -> list[str]:
     """What a dearer stack has that the best has not: properties, then shorter times.
 
-    The least of a time is not known to be shorter than a time that is exact.
+    A time of which only the least is known is not known to be shorter than any other.
     """
     more = [word for word in known.properties if word in other.gives and word not in best.gives]
     for name in TIMED:
         own, its = best.cost.time_s(name), other.cost.time_s(name)
         is_less = own is not None and its is not None and its < LESS * own
-        is_vague = name in other.cost.least and name not in best.cost.least
-        if is_less and not is_vague:
+        if is_less and name not in other.cost.least:
             more.append(name)
     if VERDICTS.index(other.standing) > VERDICTS.index(best.standing):
         more.append("standing")

@@ -28,7 +28,9 @@ def add_to(app: typer.Typer) -> None:
 
 def advise_command(
     *,
-    scenario: Annotated[list[str], typer.Option(help="a scenario: its name or a file")],
+    scenario: Annotated[
+        list[str], typer.Option(metavar="SCENARIO", help="a scenario: its name or a file")
+    ],
     must: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -27,6 +27,8 @@ PING_BYTES = 84
 BYTES, GAP, SETUP, DEVICE = "bytes", "gap", "setup", "device"
 TIMED = (GAP, SETUP, DEVICE)
 """Budgets that depend on what a device computes."""
+WORK = "\nwork = "
+"""What a text of messages has if the device computes for one of them."""
 EMPTY = 'name = "empty"\ntitle = "no messages"\n'
 
 
@@ -157,7 +159,16 @@ class _Meter:
             is_new = layer.at == ACCESS and not former.link.is_wifi
             return layer.setup if is_new else layer.renewal
 
-        return self._phase(stay.place, [(one, exchanges(one)) for one in again])
+        taken = self._phase(stay.place, [(one, exchanges(one)) for one in again])
+        if stay.is_roam or any(one.at != ACCESS for one in again):
+            return taken
+        # Nobody but the client tells the server of its new address: its first packet does.
+        return replace(taken, gap_s=_sum([taken.send_s, *self._round_trip(stay.place)]))
+
+    def _round_trip(self, place: Place) -> list[float | None]:
+        """From the client to the server and back, link by link."""
+        links = 1 + len(place.gateway) + len(place.beyond)
+        return [self._run(EMPTY, place, number).gap_s for number in range(links)]
 
     def _phase(self, place: Place, steps: Sequence[tuple[Layer, tuple[str, ...]]]) -> Taken:
         """Layers one after the other."""
@@ -205,43 +216,60 @@ class _Meter:
         link = (place.link, *place.gateway, *place.beyond)[number]
         size = round(self._through(self.stack.layers, place, number, PING_BYTES))
         device = self.setting.device if number == 0 else None
+        if device is not None and device.mips is not None:
+            if WORK in text:
+                self._leave_out("its speed is in MIPS, operations of key exchanges are in cycles")
+            device = None
         try:
             found = _exchange(text, link, device, size, behind=behind)
         except LabError as fault:
             if not fault.is_unpriced:
                 raise
-            self.notes[f"times leave out what the device computes for messages: {fault.brief}"] = (
-                None
-            )
-            self.least.add(self.measured)
+            self._leave_out(fault.brief)
             found = _exchange(text, link, None, size, behind=behind)
         return Taken(found["rounds"], found["bytes"], found["send_s"], found["gap_s"])
 
+    def _leave_out(self, why: str) -> None:
+        """Times without what the device computes for messages are the least."""
+        self.notes[f"times leave out what the device computes for messages: {why}"] = None
+        self.least.add(self.measured)
+
     def _device_s(self, packets: float) -> float | None:
-        """The time of a packet on the client's device, the mean of all packets."""
+        """The time of a packet on the client's device, the mean of all packets: of the layers that
+        have a cost, and the least if others have none. None: no layer that works has one."""
         device = self.setting.device
         if device is None:
             return None
-        costly = [one for one in self.stack.layers if one.at != ACCESS]
+        found = [self._work_s(device, one) for one in self.stack.layers if self._works(one)]
+        known = [work_s for work_s in found if work_s is not None]
+        if found and not known:
+            return None
+        if len(known) < len(found):
+            self.least.add(DEVICE)
+        return sum(known) / packets
+
+    def _works(self, layer: Layer) -> bool:
+        """Whether a layer does something to a packet."""
+        is_there = layer.at != ACCESS or any(one.link.is_wifi for one in self.setting.places)
+        return is_there and bool(layer.data or layer.suite or layer.policy)
+
+    def _work_s(self, device: Device, layer: Layer) -> float | None:
+        """What a layer takes of the device for all packets."""
+        suite = layer.priced or layer.suite or layer.policy
+        if not suite:
+            self.notes[f"no cost of a packet of {layer.title} on a device"] = None
+            return None
+        inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
         total = 0.0
-        for layer in costly:
-            suite = layer.priced or layer.suite or layer.policy
-            if not suite:
-                if layer.at == TRANSPORT:
-                    self.notes[f"no cost of a packet of {layer.title} on a device"] = None
-                    return None
-                continue
-            for one in self.setting.traffic:
-                count = one.per_second * self.setting.seconds
-                inside = [up for up in self.stack.layers if up.at == TRANSPORT and up != layer]
-                size = float(one.packet_bytes)
-                for up in inside:
-                    size = _carried(up, round(size))
-                price = self._price(device, suite, size, is_up=one.is_up)
-                if price is None:
-                    return None
-                total += count * price
-        return total / packets
+        for one in self.setting.traffic:
+            size = float(one.packet_bytes)
+            for up in inside:
+                size = _carried(up, round(size))
+            price = self._price(device, suite, size, is_up=one.is_up)
+            if price is None:
+                return None
+            total += one.per_second * self.setting.seconds * price
+        return total
 
     def _price(self, device: Device, suite: str, size: float, *, is_up: bool) -> float | None:
         try:
@@ -321,8 +349,7 @@ def _exchange(
         "link": link.request(),
         "behind": [one.request() for one in behind],
         "policy": None if policy is None else named(policy),
-        # Operations of key exchanges are known in cycles alone.
-        "device": None if device is None or device.mips is not None else named(device.entry),
+        "device": None if device is None else named(device.entry),
         "clock_mhz": clock_mhz,
         "detection_s": 0.0,
         "data_bytes": size,

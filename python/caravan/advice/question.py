@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from caravan.advice.stacks import DATA
 from caravan.advice.standings import UNJUDGED, day, standings
 from caravan.messages import Refused, unknown
 from caravan.numbers import significant
 
-DEFAULT = ("confidentiality", "integrity")
+DEFAULT = DATA
 """The properties that are asked in any case, unless `CLEAR` is tolerated."""
 CLEAR = "clear"
 ALSO = {
@@ -30,6 +31,7 @@ COUNTS = {"": 1.0}
 US_BELOW_S, S_FROM_S = 1e-4, 10.0
 """Times between these are shown in ms."""
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
+MINUS = ("-", "\N{MINUS SIGN}")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,10 @@ def budgets(text: str) -> dict[str, float]:
 
 def _limit(name: str, text: str) -> float:
     units = BUDGETS[name].units
+    if text.startswith(MINUS) and AMOUNT.fullmatch(text[1:]):
+        raise Refused(
+            f"--budget: {name}={text}: must not be below 0: write {name}={_example(name)}"
+        )
     match = AMOUNT.fullmatch(text)
     if match is None:
         raise Refused(f"--budget: {name}={text}: not a number: write {name}={_example(name)}")

@@ -19,6 +19,8 @@ from caravan.study.text import Table
 ACCESS, TUNNEL, TRANSPORT = "access", "tunnel", "transport"
 PLACES = (ACCESS, TUNNEL, TRANSPORT)
 """Where a layer works, from the lowest up."""
+DATA = ("confidentiality", "integrity")
+"""The properties that protect the data itself."""
 FILE = "stacks.toml"
 NOTHING = "nothing"
 """The name of a stack without a layer."""
@@ -44,6 +46,11 @@ class Layer:
     policy: str
     priced: str
     since: date | None = None
+
+    @property
+    def protects_data(self) -> bool:
+        """Whether any of its blocks keeps data secret or whole."""
+        return any(word in block.gives for block in self.blocks for word in DATA)
 
     def exists_on(self, day: date) -> bool:
         """Whether it is there on a day; each block has a first day of its own."""

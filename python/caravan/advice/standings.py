@@ -34,6 +34,8 @@ class Verdict:
     note: str
     written: str = ""
     """Its day as the table has it: a month alone names no day."""
+    as_cited: bool = False
+    """Whether nobody could open the document here: it is said as others cite it."""
 
     @property
     def is_permitted(self) -> bool:
@@ -123,6 +125,7 @@ def _verdict(table: Table) -> Verdict:
         _filled(table, "section"),
         table.text("note", ""),
         table.text("from"),
+        table.flag("as_cited"),
     )
 
 

@@ -104,9 +104,14 @@ def beside(scenario: Entry, name: str) -> Path | None:
 
 
 def _folder(entry: Entry) -> Path:
-    """Where a file is. That of the catalogue is shown without the catalogue's own folder."""
+    """Where a file is."""
+    return _path(entry).parent
+
+
+def _path(entry: Entry) -> Path:
+    """The file of an entry. That of the catalogue is shown without the catalogue's own folder."""
     path = Path(entry.file)
-    return (path if path.is_file() else files.CATALOGUE / path).parent
+    return path if path.is_file() else files.CATALOGUE / path
 
 
 def _first(paths: Iterable[Path]) -> Path | None:
@@ -116,6 +121,23 @@ def _first(paths: Iterable[Path]) -> Path | None:
 def _of_study(found: Entry, kind: str, name: str) -> Path | None:
     """A file with this name in the folder of its kind, beside that of the file that names it."""
     return _first([_folder(found).parent / files.FOLDERS[kind] / f"{name}.toml"])
+
+
+def _of_folder(found: Entry, kind: str, name: str) -> Path | None:
+    """A scenario with this name in the folder of the scenario that has it as its base. A file that
+    has the name of its own base means another one."""
+    path = _folder(found) / f"{name}.toml"
+    is_other = kind == "scenario" and path.is_file() and path.resolve() != _path(found).resolve()
+    return path if is_other else None
+
+
+@cache
+def _of_catalogue(kind: str, name: str) -> Path | None:
+    """A file with this name that one study of the catalogue has, if the catalogue has none itself:
+    as commands find it."""
+    if name in files.names(kind) or not files.of_studies(kind, name):
+        return None
+    return files.locate(kind, name)
 
 
 def _named_files(found: Entry, edits: Iterable[str]) -> list[Entry]:
@@ -146,7 +168,12 @@ def _named(found: Entry, edits: Sequence[str]) -> Iterator[tuple[Entry, Path]]:
     for kind, name in named:
         if not name or "\0" in name:
             continue
-        path = beside(found, name) or _of_study(found, kind, name)
+        path = (
+            beside(found, name)
+            or _of_study(found, kind, name)
+            or _of_folder(found, kind, name)
+            or _of_catalogue(kind, name)
+        )
         if path is not None:
             yield _read(kind, path, name), path
 
