@@ -30,7 +30,6 @@ TOTAL = "authentication_s"
 COMPUTING = "computing_s"
 APART = "apart_percent"
 """What a computed part has more than the measured one, in percent of that."""
-MODELLED = LEVELS[:2]
 PRICING, TESTBED = LEVELS[0], LEVELS[2]
 """What the testbed takes more than the first of these is work."""
 
