@@ -90,7 +90,7 @@ def _held(sweep: Sweep, key: str) -> Sequence[str]:
 def parts(text: str) -> list[tuple[str, str]]:
     """`axis = value, ...` as pairs. A line of the text may end anywhere between two words."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    return [(key.strip(), " ".join(value.split())) for key, _, value in pairs]
+    return [(" ".join(key.split()), " ".join(value.split())) for key, _, value in pairs]
 
 
 def _written(value: Value) -> str:
