@@ -250,6 +250,25 @@ def test_the_page_has_the_numbers_of_the_study() -> None:
     assert f"PN-12 takes {kept_ms} ms with the tunnel kept" in page
 
 
+def test_the_page_has_the_bytes_of_the_model() -> None:
+    """What a policy costs by its bytes is a share of what the same level carries without it."""
+    rows = pd.read_parquet(CATALOGUE / "studies/wireless-policies/results.parquet")
+    page = " ".join((TOP / "docs/lab-policies.md").read_text().split())
+
+    def lost(level: str, flow: str, policy: str, reading: str = "m5") -> str:
+        at = {"level": level, "sweep": "air", "reading": reading}
+        whole = value(rows, f"{flow}_bytes_s", policy="pn-1", **at)
+        return f"{100 * value(rows, f'{flow}_cost_bytes_s', policy=policy, **at) / whole:.1f} %"
+
+    by_udp = (lost("model", "udp", one) for one in ("pn-3", "pn-2"))
+    assert "IPsec loses {} and WEP {}.".format(*by_udp) in page
+    by_tcp = (lost("model", "tcp", one) for one in ("tls-1.3", "pn-2", "pn-3"))
+    said = "computed, {} of what TCP carries here, where WEP takes {} and IPsec {}."
+    assert said.format(*by_tcp) in page
+    twice = sorted(lost("testbed", "udp", "pn-3", reading) for reading in ("m4", "m6", "m7"))
+    assert f"IPsec loses {twice[0].removesuffix(' %')} to {twice[-1]}" in page
+
+
 def test_a_processor_of_the_paper_without_a_source_is_left_out_and_named() -> None:
     study = load("wireless-policies")
     own = tuple(one for one in study.sweeps if one.name == "paper-devices")

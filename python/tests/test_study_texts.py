@@ -19,6 +19,7 @@ from caravan.files import CATALOGUE
 from caravan.report.figures import specification
 from caravan.report.page import has_rows
 from caravan.study import Outcome, Study
+from caravan.study.claims import with_sentences
 from caravan.study.parameters import document, number
 from caravan.study.parsed import Point
 from caravan.study.published import (
@@ -397,10 +398,12 @@ def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> No
     """The README is the study's text with the numbers of a full run."""
     folder = CATALOGUE / f"studies/{name}"
     readme, results = flat((folder / "README.md").read_text()), folder / "results.parquet"
-    for title, body in caravan.study.load(name).texts:
+    study = caravan.study.load(name)
+    for title, body in study.texts:
         if results.exists():
             # The run that the folder keeps.
-            filled = fill(body, pd.read_parquet(results))
+            rows = pd.read_parquet(results)
+            filled = fill(with_sentences(body, study, rows), rows)
             assert ABSENT not in filled, title
             assert f"## {title} {flat(filled)} ##" in readme, title
             continue

@@ -20,7 +20,7 @@ from caravan.report import tables
 from caravan.report.figures import marks_say, specification, write_pictures
 from caravan.report.points import chosen_rows
 from caravan.study import unrun
-from caravan.study.claims import Verdict, score, verdicts
+from caravan.study.claims import Verdict, score, verdicts, with_sentences
 from caravan.study.output import FIGURES, MARK, REPORT, REST
 from caravan.study.parsed import Figure, Study
 from caravan.study.places import PLACE
@@ -144,7 +144,8 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict], rest: str
         if number not in ("0", "0 of 0")
     )
     texts = "".join(
-        f"<h3>{html.escape(title)}</h3>{prose(body, rows, rest)}" for title, body in study.texts
+        f"<h3>{html.escape(title)}</h3>{prose(with_sentences(body, study, rows), rows, rest)}"
+        for title, body in study.texts
     )
     return f'<div class="cards">{drawn}</div>{texts}'
 

@@ -6,19 +6,20 @@ take is the measure `exchange`, of the files with the same names.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
 from caravan.messages import unknown
+from caravan.study import measured
 from caravan.study.cells import canonical
 from caravan.study.parsed import Run
 from caravan.study.text import StudyError, Value
 
 if TYPE_CHECKING:
-    from caravan.threeways.agents import Beds
+    from caravan.threeways.agents import Beds, Setting
 
 
 def request(part: Value, link: Mapping[str, str], run: Run) -> dict[str, Any]:
@@ -43,31 +44,20 @@ def request(part: Value, link: Mapping[str, str], run: Run) -> dict[str, Any]:
     return {"part": part, "link": read["link"], "runs": run.replications}
 
 
-class Measuring:
-    """Measures cells one after the other; agents stay for cells over the same wire. A context
-    manager."""
+class Measuring(measured.Measuring):
+    """Agents stay for cells over the same wire."""
 
-    def __init__(self) -> None:
-        self._running = contextlib.ExitStack()
-        self._beds: Beds | None = None
+    name = "agents"
 
-    def result(self, request: Mapping[str, Any]) -> bytes:
-        """The result of a cell; the process must have entered a private namespace."""
-        from caravan.testbed import NamespaceError  # noqa: PLC0415
-        from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
-        from caravan.threeways.agents import Beds, Setting  # noqa: PLC0415
+    def bed(self, output: Path) -> Beds:
+        from caravan.threeways.agents import Beds  # noqa: PLC0415
 
-        try:
-            if self._beds is None:
-                output = self._running.enter_context(temporary_folder("caravan-agents-"))
-                self._beds = self._running.enter_context(Beds(output))
-            return json.dumps(self._beds.measure(Setting.of(request))).encode()
-        except (NamespaceError, OSError, ValueError) as fault:
-            said = f"{request['part']}: {fault}"
-            raise StudyError(f"--level testbed: {said}") from None
+        return Beds(output)
 
-    def __enter__(self) -> Self:
-        return self
+    def setting(self, request: Mapping[str, Any]) -> Setting:
+        from caravan.threeways.agents import Setting  # noqa: PLC0415
 
-    def __exit__(self, *_: object) -> None:
-        self._running.close()
+        return Setting.of(request)
+
+    def place(self, request: Mapping[str, Any]) -> str:
+        return str(request["part"])

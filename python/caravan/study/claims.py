@@ -15,8 +15,9 @@ from caravan.numbers import significant
 from caravan.study.cells import points
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.parsed import LEVELS, Claim, ClaimTest, Point, Study
+from caravan.study.places import SENTENCES
 from caravan.study.text import Value
-from caravan.study.values import label
+from caravan.study.values import ABSENT, label
 
 SIMULATE, TESTBED = LEVELS[1:]
 TESTS_SAID = 3
@@ -111,6 +112,13 @@ def counted(found: Sequence[Verdict]) -> str:
     return f"{number} sentences {graded}" if found else ""
 
 
+def with_sentences(text: str, study: Study, rows: pd.DataFrame) -> str:
+    """A text of the study with the number of sentences per grade where it asks for it."""
+    if not SENTENCES.search(text):
+        return text
+    return SENTENCES.sub(counted(verdicts(study, rows)) or ABSENT, text)
+
+
 def score(found: Sequence[Verdict]) -> tuple[str, str]:
     """How many sentences hold, as "3 of 5", and what goes on after the word "sentences"."""
     counts = {grade: sum(item.grade == grade for item in found) for grade in (*GRADES, NOT_RUN)}
@@ -166,7 +174,8 @@ def _simulated(test: ClaimTest) -> ClaimTest:
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
     """A sentence holds if each part does at every point, or at more than its share of them; in part
-    if anything of it does."""
+    if anything of it does. Where our values tell too little apart it does not hold: nothing of one
+    part, or less than half of all points."""
     results = [_test(study, claim, test, found) for test in claim.tests]
     if any(result.held is None for result in results):
         grade = NOT_RUN
@@ -175,10 +184,10 @@ def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
     else:
         held = sum(result.held or 0 for result in results)
         decided = sum(result.decided for result in results)
-        # A part of which nothing is told apart does not hold.
-        is_whole = held == decided and all(result.decided for result in results)
-        is_enough = is_whole if claim.share is None else held > claim.share * decided
-        grade = HOLDS if is_enough else IN_PART if held else FAILS
+        is_told = all(result.decided for result in results)
+        is_told &= 2 * decided >= sum(result.points for result in results)
+        is_enough = held == decided if claim.share is None else held > claim.share * decided
+        grade = HOLDS if is_enough and is_told else IN_PART if held else FAILS
     return Verdict(claim, grade, tuple(_said(results)))
 
 
@@ -293,8 +302,8 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
     return f"{shown} ({', '.join(other)})" if other else shown
 
 
-_Row: TypeAlias = tuple[str, float, float]
-"""State, value, and the upper end of its interval."""
+_Row: TypeAlias = tuple[str, float, float, float]
+"""State, value, and both ends of its interval."""
 
 
 class _Found:
@@ -313,7 +322,8 @@ class _Found:
         if key not in self._places:
             axes = [group[axis].tolist() for axis in at]
             places = zip(*axes, strict=True) if axes else repeat(())
-            columns = (group[name].tolist() for name in ("state", "value", "ci95_high"))
+            names = ("state", "value", "ci95_low", "ci95_high")
+            columns = (group[name].tolist() for name in names)
             results = zip(*columns, strict=True)
             # The first row of a position is written last.
             rows = list(zip(places, results, strict=False))
@@ -341,13 +351,15 @@ def _one(point: Point, at: Mapping[str, Value], found: _Found) -> _Side | None:
     row = found.first(point, at)
     if row is None:
         return None
-    state, value, high = row
+    state, value, low, high = row
     if state == DIVERGES and needs_mean(point.metric):
         return _Side(math.inf, None)
     if pd.isna(value):
         return None
-    # Only the upper end is never cut off.
-    half = None if pd.isna(high) else abs(float(high) - float(value)) * abs(point.factor)
+    # The wider half: that of a median may be on either side, and an end that is cut off at a bound
+    # is nearer than the other.
+    ends = [abs(float(end) - float(value)) for end in (low, high) if not pd.isna(end)]
+    half = max(ends) * abs(point.factor) if ends else None
     if half is None and point.level == SIMULATE and not point.is_level_named:
         # The event kernel repeats its runs exactly.
         half = 0.0

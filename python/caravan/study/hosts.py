@@ -7,13 +7,14 @@ scenario `two-hosts` in the event kernel, `testbed` the real program at both end
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from caravan.messages import unknown
+from caravan.study import measured
 from caravan.study.datagrams import (
     CLEAR,
     INSIDE,
@@ -30,7 +31,7 @@ from caravan.study.text import StudyError, Value
 from caravan.study.tunnel import COMPLETE
 
 if TYPE_CHECKING:
-    from caravan.threeways.hosts import Bed
+    from caravan.threeways.hosts import Bed, Setting
 
 SCENARIO, FLOW, LINK = "two-hosts", "data", "wire"
 ENDS = ("client", "target")
@@ -216,34 +217,23 @@ def _counted(run: Mapping[str, Any]) -> _Counted:
     return _Counted(sent, streamed["mean_delay_s"], packets, size)
 
 
-class Measuring:
-    """Measures cells one after the other; two hosts stay for cells of the same policy. A context
-    manager."""
+class Measuring(measured.Measuring):
+    """Two hosts stay for cells of the same policy."""
 
-    def __init__(self) -> None:
-        self._running = contextlib.ExitStack()
-        self._bed: Bed | None = None
+    name = "hosts"
 
-    def result(self, request: Mapping[str, Any]) -> bytes:
-        """The result of a cell; the process must have entered a private namespace."""
-        from caravan.testbed import NamespaceError  # noqa: PLC0415
-        from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
-        from caravan.threeways.hosts import Bed, Setting  # noqa: PLC0415
+    def bed(self, output: Path) -> Bed:
+        from caravan.threeways.hosts import Bed  # noqa: PLC0415
 
-        try:
-            if self._bed is None:
-                output = self._running.enter_context(temporary_folder("caravan-hosts-"))
-                self._bed = self._running.enter_context(Bed(output))
-            return json.dumps(self._bed.measure(Setting.of(request))).encode()
-        except (NamespaceError, OSError, ValueError) as fault:
-            policy = CLEAR if request["policy"] is None else request["policy"]["name"]
-            raise StudyError(f"--level testbed: {policy}: {fault}") from None
+        return Bed(output)
 
-    def __enter__(self) -> Self:
-        return self
+    def setting(self, request: Mapping[str, Any]) -> Setting:
+        from caravan.threeways.hosts import Setting  # noqa: PLC0415
 
-    def __exit__(self, *_: object) -> None:
-        self._running.close()
+        return Setting.of(request)
+
+    def place(self, request: Mapping[str, Any]) -> str:
+        return str(CLEAR if request["policy"] is None else request["policy"]["name"])
 
 
 def peaks(rows: Iterable[Row], sweeps: frozenset[str]) -> list[Row]:

@@ -68,7 +68,7 @@ def parse(file: str, text: str) -> Study:
         title=table.text("title"),
         publication=table.text("publication", ""),
         seed=table.count("seed", 1, 2**31 - 1),
-        texts=table.tables("text", lambda part: (part.text("title"), inside.words(part, "body"))),
+        texts=table.tables("text", lambda part: (part.text("title"), inside.body(part, "body"))),
         sweeps=sweeps,
         published=table.tables("published", inside.published),
         tables=table.tables("table", inside.printed_table),

@@ -1,5 +1,8 @@
 """Citations in texts that a run fills in: `{{ sweep: metric, axis = value, level = model }}`.
 
+With `minus axis = value` it is a difference: less the value at the point with that one. And
+`{{ sentences }}` is how many sentences of the study hold.
+
 Left out: the values, which are in `values`.
 """
 
@@ -17,11 +20,16 @@ BRACES = re.compile(r"\{\{.*?(?:\}\}|$)", re.DOTALL)
 PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w-]+(?::[^,{}]*[^,{}\s])?)\s*((?:,[^{}]*)?)\}\}")
 COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
 """The columns that a text may cite."""
+MINUS = "minus "
+SENTENCES = re.compile(r"\{\{\s*sentences\s*\}\}")
 
 
-def check(text: str, sweeps: Mapping[str, Sweep]) -> str:
-    """The error of the text's first invalid citation; empty if there is none."""
+def check(text: str, sweeps: Mapping[str, Sweep], *, has_sentences: bool = False) -> str:
+    """The error of the text's first invalid citation; empty if there is none. `has_sentences`:
+    whether it may count them."""
     for written in BRACES.findall(text):
+        if has_sentences and SENTENCES.fullmatch(written):
+            continue
         match = PLACE.fullmatch(written)
         fault = _fault(match, sweeps) if match else "is not {{ sweep: metric, axis = value }}"
         if fault:
@@ -35,14 +43,18 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
         return unknown("sweep", name, sweeps)
     if not is_known(metric):
         return unknown("metric", metric, METRICS)
-    for key, value in parts(places):
-        if key not in (*AXES, "level", "column"):
-            return unknown("axis", key, (*AXES, "level", "column"))
+    named = [key for key, _ in parts(places)]
+    for written, value in parts(places):
+        key = written.removeprefix(MINUS)
+        known = AXES if key != written else (*AXES, "level", "column")
+        if key not in known:
+            return unknown("axis", key, known)
+        if key != written and ("column" in named or key not in named):
+            return f"{written} needs {key}, and no column"
         held, meant = _held(sweeps[name], key), _as_held(key, value)
         if meant not in held:
             what = f'the sweep "{name}" has no {key} = {value}'
             return f"{what}, {nearest(meant, held)}"
-    named = [key for key, _ in parts(places)]
     return for_all(metric, named) or too_few(sweeps[name], metric, named)
 
 
@@ -78,7 +90,7 @@ def _held(sweep: Sweep, key: str) -> Sequence[str]:
 def parts(text: str) -> list[tuple[str, str]]:
     """`axis = value, ...` as pairs. A line of the text may end anywhere between two words."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    return [(key.strip(), " ".join(value.split())) for key, _, value in pairs]
+    return [(" ".join(key.split()), " ".join(value.split())) for key, _, value in pairs]
 
 
 def _written(value: Value) -> str:

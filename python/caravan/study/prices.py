@@ -7,7 +7,8 @@ ends of links among them. Over an air that takes no time it would be less than i
 processor that has slept for a frame wakes up later. A part costs the same under every policy that
 has it in the same form, so policies of several layers, and all over another air, are predicted. A
 cell that was disturbed is outvoted: of the cells that have a part, the median counts.
-Left out: the work of TLS between the ends of a flow, which only the testbed has.
+Left out: the work of TLS between the ends of a flow, which only the testbed has, and what EAP takes
+more under a policy whose WEP gets its keys from it, which has the price of its method alone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ TOTAL = "authentication_s"
 COMPUTING = "computing_s"
 APART = "apart_percent"
 """What a computed part has more than the measured one, in percent of that."""
-MODELLED = LEVELS[:2]
 PRICING, TESTBED = LEVELS[0], LEVELS[2]
 """What the testbed takes more than the first of these is work."""
 

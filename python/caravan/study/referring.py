@@ -48,8 +48,14 @@ class Referring:
 
     def words(self, table: Table, key: str, default: str | None = None) -> str:
         """A text whose citations, `{{ sweep: metric }}`, a run can fill."""
-        text = table.text(key, default)
-        if fault := places.check(text, self._sweeps):
+        return self._checked(table, key, table.text(key, default))
+
+    def body(self, table: Table, key: str) -> str:
+        """Such a text that may also count the sentences of the study."""
+        return self._checked(table, key, table.text(key), has_sentences=True)
+
+    def _checked(self, table: Table, key: str, text: str, *, has_sentences: bool = False) -> str:
+        if fault := places.check(text, self._sweeps, has_sentences=has_sentences):
             raise table.fault(key, fault)
         return text
 

@@ -15,11 +15,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
 from caravan.document import Item, plain
 from caravan.messages import Refused, unknown
+from caravan.study import measured
 from caravan.study.cells import canonical
 from caravan.study.metrics import Measure
 from caravan.study.parsed import Run
@@ -27,7 +29,7 @@ from caravan.study.results import Row
 from caravan.study.text import StudyError, Value
 
 if TYPE_CHECKING:
-    from caravan.threeways.policies import Beds
+    from caravan.threeways.policies import Beds, Setting
 
 BASE = "pn-1"
 """The policy without security, against which costs are counted."""
@@ -299,33 +301,23 @@ def _flow(run: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-class Measuring:
-    """Measures cells one after the other in a network that stays; a context manager."""
+class Measuring(measured.Measuring):
+    """Networks stay for cells over the same air."""
 
-    def __init__(self) -> None:
-        self._running = contextlib.ExitStack()
-        self._beds: Beds | None = None
+    name = "wireless"
 
-    def result(self, request: Mapping[str, Any]) -> bytes:
-        """The result of a cell; the process must have entered a private namespace."""
-        from caravan.testbed import NamespaceError  # noqa: PLC0415
-        from caravan.testbed.folders import temporary_folder  # noqa: PLC0415
-        from caravan.threeways.policies import Beds, Setting  # noqa: PLC0415
+    def bed(self, output: Path) -> Beds:
+        from caravan.threeways.policies import Beds  # noqa: PLC0415
 
-        try:
-            if self._beds is None:
-                output = self._running.enter_context(temporary_folder("caravan-wireless-"))
-                self._beds = self._running.enter_context(Beds(output))
-            return json.dumps(self._beds.measure(Setting.of(request))).encode()
-        except (NamespaceError, OSError, ValueError) as fault:
-            place = f"{request['policy']} in {request['scenario']}"
-            raise StudyError(f"--level testbed: {place}: {fault}") from None
+        return Beds(output)
 
-    def __enter__(self) -> Self:
-        return self
+    def setting(self, request: Mapping[str, Any]) -> Setting:
+        from caravan.threeways.policies import Setting  # noqa: PLC0415
 
-    def __exit__(self, *_: object) -> None:
-        self._running.close()
+        return Setting.of(request)
+
+    def place(self, request: Mapping[str, Any]) -> str:
+        return f"{request['policy']} in {request['scenario']}"
 
 
 def costs(rows: Sequence[Row], sweeps: frozenset[str]) -> list[Row]:

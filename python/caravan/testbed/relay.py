@@ -170,14 +170,22 @@ class Relay:
 
 def lateness_s(frames: Sequence[Late], station: str, began_s: float, ended_s: float) -> float:
     """How much of a time a relay took by being late, in which a station and whoever it talks to
-    wait for each other: of frames in a row from one side the other waits for the last."""
+    wait for each other: of frames in a row from one side the other waits for the last. What two of
+    them are late at once counts once, so it is never more than the time."""
     own = [
         one
         for one in frames
         if station in (one.source, one.destination) and began_s < one.left_s <= ended_s
     ]
     last = [one for one, other in itertools.pairwise(own) if one.source != other.source]
-    return sum(min(one.late_s, one.left_s - began_s) for one in [*last, *own[-1:]])
+    total_s, covered_s = 0.0, ended_s
+    # What left later covers all from when it was due until then.
+    for one in reversed([*last, *own[-1:]]):
+        due_s = max(one.left_s - one.late_s, began_s)
+        if due_s < covered_s:
+            total_s += min(one.left_s, covered_s) - due_s
+            covered_s = due_s
+    return total_s
 
 
 def waited_s(frames: Sequence[Late], station: str, since_s: float) -> float:

@@ -150,9 +150,10 @@ class Beds:
         security = security_of(setting.policy)
         if security not in self._beds:
             self._count += 1
-            if self._proofs is None:
-                self._proofs = Proofs.made(self._output / "pki")
             output = self._output / str(self._count)
+            if self._proofs is None:
+                # If that fails, a second try needs another folder.
+                self._proofs = Proofs.made(output / "pki")
             self._beds[security] = Bed(output, setting.air, security, self._proofs)
         return self._beds[security]
 
@@ -216,7 +217,9 @@ def _parts(arrival: Arrival) -> dict[str, float]:
         "registration": arrival.registration_s,
         "ike": arrival.exchange_s,
     }
-    return {name: seconds - arrival.late_s.get(name, 0.0) for name, seconds in parts.items()}
+    late_s = arrival.late_s
+    # Moments are rounded, by less than a microsecond.
+    return {name: max(0.0, seconds - late_s.get(name, 0.0)) for name, seconds in parts.items()}
 
 
 def _harness(arrival: Arrival) -> dict[str, float]:

@@ -48,11 +48,6 @@ class Authentication:
     exchange: Exchange
 
     @property
-    def authenticator_s(self) -> float:
-        """The rest of `eap_s`."""
-        return self.eap_s - self.supplicant_s - self.server_s
-
-    @property
     def total_s(self) -> float:
         """From the association until the port is open."""
         return self.start_s + self.eap_s + self.port_s + self.harness_s

@@ -170,11 +170,6 @@ class RadiusKeys:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    @property
-    def is_reading(self) -> bool:
-        """Whether the thread goes on."""
-        return self._thread.is_alive()
-
     def close(self) -> None:
         """Read no more; what went wrong in the thread is raised here."""
         os.close(self._stopped)
