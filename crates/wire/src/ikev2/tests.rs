@@ -477,7 +477,8 @@ fn the_ends_of_a_path_without_nats_read_and_write() {
         let notify = Notify::no_nats(source, destination);
         assert_eq!(notify.value.len(), octets);
         assert_eq!(notify.to_no_nats(), Ok((source, destination)));
-        for len in 0..octets {
+        // The first 12 octets of the longer form are those of a shorter one.
+        for len in (0..octets).filter(|len| *len != 12) {
             let cut = Notify::new(NotifyType::NoNatsAllowed, &notify.value[..len]);
             assert!(cut.to_no_nats().is_err(), "{len} of {octets} octets");
         }
