@@ -6,7 +6,7 @@
 //! repeated here, and every packet must fit the one before it. One exchange has [`MAX_PACKETS`]
 //! packets and [`MAX_OCTETS`] octets at most; its time is that of the half-open session.
 //!
-//! The methods are MSCHAPv2 ([`mschapv2`]) and TLS ([`tls`]). Both export a key, which both ends
+//! The methods are MSCHAPv2 (`mschapv2`) and TLS (`tls`). Both export a key, which both ends
 //! prove in AUTH. Left out: methods without a key, such as MD5-Challenge, and expanded types.
 
 mod mschapv2;
