@@ -381,11 +381,14 @@ def test_the_messages_of_the_ten_steps_have_the_sizes_of_their_fields() -> None:
     bodies = {
         "Request": request,
         "Inquiry": 16 + 8,
-        "Offer": 16 + 1 + 4,
+        "Offer": 16 + 1 + 4 + 2,
         "Referral": referral,
         "Authorization": 32 + 1 + 1 + 8 + 2 + part,
         "Response": 32 + 1 + 8 + 2 + part,
     }
+    # Between Host and Target, a time and the proof of both.
+    for name in ("Inquiry", "Offer", "Referral", "Authorization"):
+        bodies[name] += 8 + 16
     found: dict[str, int] = {}
     for name in ("agent-client-host", "agent-host-target"):
         for message in plain("exchange", text("exchanges", name)["text"])["message"]:

@@ -55,7 +55,7 @@ IKE, STEPS = "agent-ike", "agent-steps"
 PARTS = (CLIENT_HOST, HOST_TARGET, IKE, STEPS)
 """What a cell measures; the last one is the whole, and the work in it."""
 WIRE, MORE_FRAGMENTS, OFFSET = "wan0", 0x2000, 0x1FFF
-START = b"CTA\x01"
+START = b"CTA\x02"
 REQUEST, REFERRAL, AUTHORIZATION, RESPONSE, INQUIRY, OFFER = 1, 3, 4, 5, 6, 7
 """Kinds of messages: docs/design/agents.md."""
 IKE_PORTS = (500, 4500)
