@@ -17,7 +17,8 @@ import caravan.study
 from caravan.files import CATALOGUE
 from caravan.study import StudyError, load, results
 from caravan.study.metrics import LOWER
-from caravan.study.prices import priced
+from caravan.study.prices import Told, priced
+from caravan.study.resolve import Files
 from caravan.study.results import Row
 from caravan.testbed.binary import TOP
 
@@ -211,6 +212,20 @@ def test_this_machine_prices_the_model(tmp_path: Path) -> None:
     measured = value(rows, "authentication_s", **{**at, "level": "testbed"})
     apart = 100 * (value(rows, "authentication_s", **at) / measured - 1)
     assert value(rows, "apart_percent:all", **at) == pytest.approx(apart)
+
+
+def test_keys_of_a_cipher_from_eap_are_a_form_of_their_own() -> None:
+    """EAP-MD5 yields none, so PN-7 has the price of PN-5."""
+    told = Told(Files.of(load("wireless-policies")))
+    found = {name: told.access(name) for name in ("pn-2", "pn-5", "pn-6", "pn-7", "pn-8", "pn-12")}
+    assert found == {
+        "pn-2": ("", ""),
+        "pn-5": ("eap-md5", ""),
+        "pn-6": ("eap-tls", ""),
+        "pn-7": ("eap-md5", ""),
+        "pn-8": ("eap-tls", "wep-104"),
+        "pn-12": ("eap-tls", "wep-104"),
+    }
 
 
 def test_the_page_has_the_numbers_of_the_study() -> None:

@@ -6,9 +6,9 @@ testbed and computed: what the testbed takes more is the work of all programs th
 ends of links among them. Over an air that takes no time it would be less than it is elsewhere: a
 processor that has slept for a frame wakes up later. A part costs the same under every policy that
 has it in the same form, so policies of several layers, and all over another air, are predicted. A
-cell that was disturbed is outvoted: of the cells that have a part, the median counts.
-Left out: the work of TLS between the ends of a flow, which only the testbed has, and what EAP takes
-more under a policy whose WEP gets its keys from it, which has the price of its method alone.
+cell that was disturbed is outvoted: of the cells that have a part, the median counts. EAP that
+yields the keys of a link cipher is a form of its own. Left out: the work of TLS between the ends of
+a flow, which only the testbed has.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ APART = "apart_percent"
 PRICING, TESTBED = LEVELS[0], LEVELS[2]
 """What the testbed takes more than the first of these is work."""
 
+YIELDS_KEYS = "eap-tls"
+"""RFC 5216 §2.3."""
 Key = tuple[str, ...]
 
 
@@ -51,11 +53,15 @@ class Told:
         self._catalogue = files.entries()
         self._away: dict[str, bool] = {}
 
-    def method(self, policy: str) -> str:
-        """The exchanges of a policy's access; empty without them."""
+    def access(self, policy: str) -> tuple[str, str]:
+        """The exchanges of a policy's access, empty without them, and the link cipher that has
+        their keys: EAP-MD5 yields none."""
         text = self._files.text("policy", policy)
         layers = plain(text["file"], text["text"]).get("layer", [])
-        return str(next((one["method"] for one in layers if one["kind"] == "access"), ""))
+        method = str(next((one["method"] for one in layers if one["kind"] == "access"), ""))
+        ciphers = (str(one["cipher"]) for one in layers if one["kind"] == "link-cipher")
+        cipher = next(ciphers, "")
+        return method, cipher if method.startswith(YIELDS_KEYS) else ""
 
     def is_away(self, scenario: str) -> bool:
         """Whether the node begins away from home."""
@@ -94,7 +100,7 @@ def priced(study: Study, rows: Sequence[Row]) -> list[Row]:
 def key(row: Row, settings: Mapping[str, Value], told: Told) -> Key:
     """What the work of a row's part depends on."""
     part = row.metric.partition(":")[2]
-    method, is_away = told.method(str(row.policy)), told.is_away(str(settings["scenario"]))
+    is_away = told.is_away(str(settings["scenario"]))
     place = "away" if is_away else "at home"
     if part == "ike":
         return (part, place, str(settings["proof"]), str(settings["group"]))
@@ -102,7 +108,7 @@ def key(row: Row, settings: Mapping[str, Value], told: Told) -> Key:
         return (part, place)
     if part == "start":  # the identity, whatever the method
         return (part,)
-    return (part, method)
+    return (part, *told.access(str(row.policy)))
 
 
 def _prices(study: Study, sweep: Sweep, rows: Sequence[Row], told: Told) -> dict[Key, _Price]:
