@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wire::ikev2::{Exchange, Notify, NotifyType, Payload};
 
-use super::world::{Setup, Who, World};
+use super::world::{PASSWORD, Proof, Setup, Who, World};
 use crate::counters::DropReason;
 use crate::ikev2::addresses::{MAX_ADDRESSES, told};
 use crate::ikev2::parts::{notify, notify_with};
@@ -26,6 +26,26 @@ fn ip(text: &str) -> IpAddr {
 
 fn wifi() -> Path {
     Path::udp_with_marker(([10, 0, 0, 77], 4500), ([192, 0, 2, 1], 4500))
+}
+
+/// With EAP the first request and the last answer name the addresses (RFC 4555 §3.1).
+#[test]
+fn who_proves_a_password_names_addresses_and_moves_too() {
+    let mut world = Setup {
+        station: Proof::Password(PASSWORD),
+        gateway: Proof::Certificate,
+        station_addresses: vec![ip("100.64.0.7")],
+        gateway_addresses: vec![ip("192.0.2.1"), ip("192.0.2.9")],
+        ..both()
+    }
+    .established();
+    assert_eq!(named(&mut world, Gateway), [ip("100.64.0.7")]);
+    assert_eq!(named(&mut world, Station), [ip("192.0.2.9")]);
+    moves(&mut world, wifi());
+    world.run();
+    let mut facts = world.gateway.facts.iter();
+    assert!(facts.any(|it| it.starts_with("Moved")));
+    assert!(world.station.facts.contains(&"answers 7".to_owned()));
 }
 
 /// An end asks this, whatever its role permits.
