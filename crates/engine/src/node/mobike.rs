@@ -135,7 +135,10 @@ impl Node {
     /// A gateway's address is gone: it sends from another one, and the peer follows (RFC 4555
     /// §3.6).
     fn leave_lost_address(&mut self, id: SessionId, now: Instant) {
-        let path = self.sessions[&id].path();
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let path = session.path();
         if self.own.is_empty() || self.own.contains(&path.local.ip()) {
             return;
         }
@@ -387,7 +390,8 @@ impl Node {
         if !core::mem::take(&mut roaming.is_testing) || session.path() == path {
             return;
         }
-        if !self.candidates(&self.sessions[&id]).contains(&path) {
+        let session = self.sessions.get(&id);
+        if !session.is_some_and(|it| self.candidates(it).contains(&path)) {
             return;
         }
         let ways = self.ways.clone();
