@@ -14,7 +14,6 @@ use wire::agent::Network;
 
 use super::client::user_id;
 use super::clock::calendar;
-use super::paper::day;
 use super::store::{Database, Enrolment, Member, Store, StoreRole, Which};
 use crate::config::agent::{HostConfig, TargetConfig};
 use crate::config::values::Span;
@@ -184,7 +183,7 @@ pub(super) async fn keys(
             "{handle} {:8} {} until {}\n",
             state(record),
             record.user,
-            day(record.not_after)
+            record.not_after
         );
     }
     Ok(match text.is_empty() {
@@ -199,6 +198,7 @@ fn shown(handle: Handle, record: &Record) -> serde_json::Value {
         "user": record.user,
         "state": state(record),
         "not_after": record.not_after.0,
+        "not_after_utc": record.not_after.to_string(),
         "shared": matches!(record.half, Half::Shared(_)),
     })
 }

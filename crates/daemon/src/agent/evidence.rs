@@ -17,7 +17,6 @@ use wire::agent::Request;
 
 use super::administer::open;
 use super::log::{LEN_MAX, name_of};
-use super::paper::day;
 use crate::config::agent::TargetConfig;
 use crate::config::wireless::octets_of;
 use crate::files;
@@ -147,10 +146,10 @@ impl Shown {
             it.handle,
             Digest(it.evidence.key.0),
             it.key,
-            day(self.time()),
+            self.time(),
             request.lifetime,
             Fingerprint(Digest(request.target)),
-            day(it.until),
+            it.until,
         );
         text += "It shows that the user has asked only if nobody else ever had the key: from \
                  `make` or a token, and enrolled, so that it is known whose it is.\n";
@@ -172,10 +171,12 @@ impl Shown {
             "public_half": Digest(it.evidence.key.0).to_string(),
             "enrolled_as": it.key.to_string(),
             "asked_at": self.request.time,
+            "asked_at_utc": self.time().to_string(),
             "asked_lifetime_s": self.request.lifetime,
             "option": self.option().map(SecurityOption::name),
             "target": Digest(self.request.target).to_string(),
             "until": it.until.0,
+            "until_utc": it.until.to_string(),
             "log": self.lines,
         })
     }

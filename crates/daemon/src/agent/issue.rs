@@ -16,7 +16,7 @@ use engine::time::Calendar;
 
 use super::client::user_id;
 use super::clock::calendar;
-use super::paper::{Format, Sheet, day};
+use super::paper::{Format, Sheet};
 use super::store::{Database, Store, StoreRole};
 use super::token::TokenHelper;
 use super::{hygiene, key_file};
@@ -151,7 +151,7 @@ pub(super) async fn issue(
         "{} keys for {}, valid until {}: {}\n",
         records.len(),
         args.user,
-        day(not_after),
+        not_after,
         args.out.display()
     ))
 }

@@ -19,7 +19,6 @@ use crate::agent::clock::Times;
 use crate::agent::drops::Shown;
 use crate::agent::ends::{Order, Report};
 use crate::agent::log::Log;
-use crate::agent::paper::day;
 use crate::agent::worker::Orders;
 use crate::console;
 use crate::service::Signals;
@@ -194,10 +193,8 @@ impl Serving {
                 Output::Build(tunnel) => self.build(&tunnel, times),
                 Output::Destroy => self.destroy(times),
                 Output::ClockDiffers { ours, told } => console::complain(format!(
-                    "warning: this machine's clock shows {}, your Host's {}: the request is signed \
-                     for your Host's time",
-                    day(ours),
-                    day(told)
+                    "warning: this machine's clock shows {ours}, your Host's {told}: the request \
+                     is signed for your Host's time"
                 )),
                 Output::Audit(event) => self.audit(&event)?,
                 Output::Over(outcome) => return Ok(Some(outcome)),
@@ -249,7 +246,6 @@ impl Serving {
         if event.step == Step::Up
             && let (Some(option), Some(until)) = (event.option, event.until)
         {
-            let until = day(until);
             let text = format!("the tunnel is up ({option}), until {until}; ^C takes it down\n");
             console::say(&text)?;
         }
