@@ -74,7 +74,8 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
         up = client.wait_for("up")
         bed.wait_for_target("up", up.fields["key"])
         assert bed.fetch() == bed.digest
-    assert client.process.wait(5).code == 0
+    done = client.process.wait(5)
+    assert done.code == 0 and "as you wanted" in done.stdout
     assert [event.step for event in client.events()] == [*CLIENT, "ended"]
     frames = [frame for frame in capture.frames() if frame.ether_type == ETHER_TYPE_IPV4]
     assert not [one for one in frames if SERVER_ADDRESS in (one.source, one.destination)]
@@ -238,8 +239,26 @@ def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
     (pid,) = processes(machine, "tunnel-end")
     os.kill(pid, signal.SIGKILL)
     client.wait_for("ended", 30)
-    assert client.process.wait(40).code == 0
+    done = client.process.wait(40)
+    assert done.code == 1 and "before its time" in done.stderr
     bed.target.process.wait_for(is_as_before, "the helper", 40)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [(), ("--socks=127.0.0.1:0",)], ids=["root", "socks"])
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_a_tunnel_that_target_ends_before_its_time_is_told(bed: Bed, options: tuple[str]) -> None:
+    client = bed.client(bed.next_key(), *options)
+    up = client.wait_for("up")
+    bed.wait_for_target("up", up.fields["key"])
+    bed.restart_target()
+    done = client.process.wait(60)
+    assert done.code == 1
+    (said,) = re.findall(r"caravan: the tunnel has ended at (\S+), before its time \((\S+)\): (.+)$",
+                         done.stderr, re.M)
+    assert said[0] < said[1] == up.fields["until"]
+    assert said[2].startswith("deleted by the peer")
+    assert client.events()[-1].fields["tunnel"] == up.fields["tunnel"]
 
 
 def hang_up(bed: Bed) -> None:

@@ -52,7 +52,9 @@ pub enum Command {
         caravan tunnel-agent client --user alice --sheet sheet.txt --key 3\n  \
         caravan tunnel-agent client --user alice --objectives DataExchangeConf,NonRepudiation\n\n\
         Without --sheet it reads the first line of the sheet and that of one key from standard\n\
-        input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\
+        input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\n\
+        Exit status: 0 the tunnel was up, and you or its time have ended it; 1 there was no\n\
+        tunnel, or it has ended before its time; 2 the command line or a file is wrong.\n\
         docs/agents.md shows how.")]
     Client(Box<client::ClientArgs>),
     /// Run Host's agent, which keeps the one-time keys, in the foreground

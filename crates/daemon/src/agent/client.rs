@@ -4,6 +4,7 @@
 //! ends with the agent: at logout (SIGHUP), at SIGTERM and SIGINT, when the token is removed, when
 //! its time is over.
 
+mod end;
 mod serve;
 mod signer;
 
@@ -26,12 +27,13 @@ use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
-use super::{ends, hygiene, key_file, sheet_file};
+use super::ends::{self, Ends, Report};
+use super::{hygiene, key_file, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
 use crate::token::TokenArgs;
-use serve::{Serving, Sockets};
+use serve::{Last, Serving, Sockets};
 use signer::Signer;
 
 /// Bits of the tunnel's key: it lives for one tunnel.
@@ -159,6 +161,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         log,
         shown: Shown::default(),
         tunnel: None,
+        last: Last::default(),
     };
     drop(tunnel_key);
     let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
@@ -167,21 +170,28 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         // Nobody else would take it down.
         serving.abandon();
     }
+    let last = close(serving, ends, reported).await;
+    match outcome? {
+        Outcome::Ended(why) => last.end(why).tell(),
+        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
+        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
+    }
+}
+
+/// Waits until the workers have done what was ordered.
+async fn close(serving: Serving, ends: Ends, mut reported: mpsc::Receiver<Report>) -> Last {
     let is_spent = serving.client.is_key_spent();
     let Serving {
         signer,
         ends: orders,
+        last,
         ..
     } = serving;
     drop(orders);
     let closing = tokio::task::spawn_blocking(move || ends.close());
     let hear = async { while reported.recv().await.is_some() {} };
     let _ = tokio::join!(closing, signer.close(is_spent), hear);
-    match outcome? {
-        Outcome::Ended(_) => Ok(()),
-        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
-        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
-    }
+    last
 }
 
 /// The log, if the file names one. It must be well before anybody hears of the key.

@@ -374,7 +374,7 @@ impl Serving {
             Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
             Report::Up(id, peer) => self.target.arrived(id, Came::Seen(peer), now),
             Report::Open(id) => self.target.arrived(id, Came::Unseen, now),
-            Report::Lost(id) => self.target.closed(id, now),
+            Report::Lost(id, _) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.
             Report::Failed => {}
         }

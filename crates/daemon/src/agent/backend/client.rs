@@ -37,6 +37,8 @@ struct End {
     attended: Attended,
     folder: PathBuf,
     has_been_up: bool,
+    /// Why the tunnel ended, as its process says.
+    last_end: Option<String>,
 }
 
 impl Client {
@@ -77,6 +79,7 @@ impl Client {
             attended,
             folder,
             has_been_up: false,
+            last_end: None,
         };
         self.ends.insert(it.tunnel, end);
         Ok(())
@@ -106,7 +109,7 @@ impl Client {
         };
         if let Some(status) = end.attended.ended() {
             let text = match end.has_been_up {
-                true => "the tunnel has ended".to_owned(),
+                true => format!("the tunnel's process has ended on this machine ({status})"),
                 false => format!("the tunnel's process has ended ({status}): its log says why"),
             };
             return Ok(State::Down(text));
@@ -134,7 +137,12 @@ impl Client {
         };
         let state = state_of(connection, end.has_been_up);
         end.has_been_up |= state == State::Up;
+        end.last_end.clone_from(&connection.last_end);
         Ok(state)
+    }
+
+    pub(super) fn last_end(&self, tunnel: TunnelId) -> Option<String> {
+        self.ends.get(&tunnel)?.last_end.clone()
     }
 
     pub(super) async fn close(mut self) {
@@ -177,11 +185,14 @@ pub(super) fn start(it: &Description, folder: &Path) -> Start {
 
 /// A tunnel that was closed is asked for again, and refused.
 fn state_of(connection: &ConnectionStatus, has_been_up: bool) -> State {
-    let failure = connection.last_failure.clone();
+    // The tunnel's end tells more than the refusal of another.
+    let failure = connection.last_end.as_ref().or(connection.last_failure.as_ref());
     match (connection.state, failure) {
         (ConnectionState::Established | ConnectionState::InClear, _) => State::Up,
         (ConnectionState::Down, _) => State::Down("it was taken down".to_owned()),
-        (_, Some(why)) if has_been_up => State::Down(why),
+        (_, Some(why)) if has_been_up && connection.last_failure.is_some() => {
+            State::Down(why.clone())
+        }
         _ => State::Waiting,
     }
 }

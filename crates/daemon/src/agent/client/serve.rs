@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use engine::agent::TunnelId;
-use engine::agent::audit::{Event, Step};
+use engine::agent::audit::{Event, Step, Why};
 use engine::agent::client::{Client, Outcome, Output, Tunnel};
 use engine::agent::description::{Description, Key};
+use engine::time::Calendar;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 
+use super::end::End;
 use super::signer::{Signer, Told};
-use crate::agent::clock::Times;
+use crate::agent::clock::{Times, calendar};
 use crate::agent::drops::Shown;
 use crate::agent::ends::{Order, Report};
 use crate::agent::log::Log;
@@ -115,6 +117,27 @@ pub(super) struct Serving {
     pub(super) shown: Shown,
     /// What was ordered to be built.
     pub(super) tunnel: Option<TunnelId>,
+    pub(super) last: Last,
+}
+
+/// What is known about the end of the tunnel.
+#[derive(Default)]
+pub(super) struct Last {
+    at: Option<Calendar>,
+    until: Option<Calendar>,
+    words: Option<String>,
+}
+
+impl Last {
+    /// Its end, for this reason.
+    pub(super) fn end(self, why: Why) -> End {
+        End {
+            why,
+            at: self.at.unwrap_or_else(calendar),
+            until: self.until,
+            words: self.words,
+        }
+    }
 }
 
 impl Serving {
@@ -155,7 +178,7 @@ impl Serving {
         match told {
             Told::Signed(signature) => self.client.signed(signature, times.now()),
             Told::Gone => {
-                info!("the token is gone");
+                self.last.words = Some("the token was removed".to_owned());
                 self.client.log_out(times.now());
                 // Nothing more comes of it.
                 self.signer = Signer::Gone;
@@ -170,7 +193,10 @@ impl Serving {
             Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
             Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
             Report::Up(..) | Report::Open(_) => self.client.built(true, now),
-            Report::Lost(_) => self.client.closed(now),
+            Report::Lost(_, why) => {
+                self.last.words.clone_from(why);
+                self.client.closed(now);
+            }
         }
     }
 
@@ -242,6 +268,9 @@ impl Serving {
         match &mut self.log {
             Some(log) => log.write(event),
             None => info!("{event}"),
+        }
+        if event.step == Step::Ended {
+            (self.last.at, self.last.until) = (Some(event.at), event.until);
         }
         if event.step == Step::Up
             && let (Some(option), Some(until)) = (event.option, event.until)
