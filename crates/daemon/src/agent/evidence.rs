@@ -17,6 +17,7 @@ use wire::agent::Request;
 
 use super::administer::open;
 use super::log::{LEN_MAX, name_of};
+use super::store::Member;
 use crate::config::agent::TargetConfig;
 use crate::config::wireless::octets_of;
 use crate::files;
@@ -44,6 +45,8 @@ fn tunnel(text: &str) -> Result<TunnelId, String> {
 /// What can be shown of a tunnel.
 struct Shown {
     spending: Spending,
+    /// Whether the key is enrolled for its user here, at this moment.
+    is_enrolled: bool,
     request: Request,
     /// What the log says of it, verified.
     lines: Vec<String>,
@@ -58,10 +61,12 @@ pub(super) async fn run(
     let mut store = open(&config.database, folder).await?;
     let spending = store.spending(args.tunnel).await?;
     let spending = spending.context("no key was spent for this tunnel here")?;
-    let (_, host) = spending
+    let (user, host) = spending
         .client_identity
         .rsplit_once('@')
         .unwrap_or_default();
+    let members = store.members().await?;
+    let is_enrolled = is_enrolled(&members, (user, host), spending.key);
     let known = config.hosts.get(host);
     let known = known.with_context(|| {
         format!("the tunnel is of [hosts.{host}], which is not in Target's file any more")
@@ -70,6 +75,7 @@ pub(super) async fn run(
     let lines = lines_of(&config.log_file, args.tunnel)?;
     let shown = Shown {
         spending,
+        is_enrolled,
         request,
         lines,
     };
@@ -77,6 +83,14 @@ pub(super) async fn run(
         true => format!("{}\n", shown.json()),
         false => shown.text(),
     })
+}
+
+/// Whether Target knows by another way than Host whose key this is.
+fn is_enrolled(members: &[Member], (user, host): (&str, &str), key: Digest) -> bool {
+    let mut own = members
+        .iter()
+        .filter(|it| it.user == user && it.host == host);
+    own.any(|it| it.enrolled.as_ref().is_some_and(|keys| keys.contains(&key)))
 }
 
 /// Whether all belongs together. Returns the request, which the key's holder has signed.
@@ -137,7 +151,7 @@ impl Shown {
              user        {}\n\
              key         {}\n\
              public half {}\n\
-             enrolled as {}\n\
+             its digest  {}, {}\n\
              asked at    {}, for {} s and option {option}\n\
              of Target   {}\n\
              until       {}\n",
@@ -146,6 +160,10 @@ impl Shown {
             it.handle,
             Digest(it.evidence.key.0),
             it.key,
+            match self.is_enrolled {
+                true => "enrolled for this user",
+                false => "not enrolled: Host alone says whose key it is",
+            },
             self.time(),
             request.lifetime,
             Fingerprint(Digest(request.target)),
@@ -169,7 +187,8 @@ impl Shown {
             "user": it.client_identity,
             "key": it.handle.to_string(),
             "public_half": Digest(it.evidence.key.0).to_string(),
-            "enrolled_as": it.key.to_string(),
+            "digest": it.key.to_string(),
+            "enrolled": self.is_enrolled,
             "asked_at": self.request.time,
             "asked_at_utc": self.time().to_string(),
             "asked_lifetime_s": self.request.lifetime,
@@ -188,7 +207,9 @@ mod tests {
     use engine::agent::Handle;
     use engine::agent::envelope::{Use, signed_octets};
     use engine::agent::identity::Keys;
-    use engine::agent::target::Evidence;
+    use engine::agent::objectives::Options;
+    use engine::agent::target::{Access, Evidence};
+    use engine::time::Duration;
     use wire::agent::{Fresh, Kind};
 
     use super::*;
@@ -232,6 +253,48 @@ mod tests {
                 signature,
             },
         }
+    }
+
+    fn member(enrolled: Option<Digest>) -> Member {
+        Member {
+            user: "alice".into(),
+            host: "home".into(),
+            access: Access {
+                options: Options::ALL,
+                networks: Vec::new(),
+                lifetime: Duration::from_secs(600),
+            },
+            enrolled: enrolled.map(|it| [it].into()),
+        }
+    }
+
+    #[test]
+    fn a_key_that_nobody_enrolled_is_not_said_to_be() {
+        let spending = spent(false);
+        let (key, other) = (spending.key, Digest([1; 32]));
+        let alice = ("alice", "home");
+        for (enrolled, user, is_it) in [
+            (None, alice, false),
+            (Some(other), alice, false),
+            (Some(key), alice, true),
+            (Some(key), ("bob", "home"), false),
+            (Some(key), ("alice", "other"), false),
+        ] {
+            assert_eq!(is_enrolled(&[member(enrolled)], user, key), is_it);
+        }
+        assert!(!is_enrolled(&[], alice, key));
+        let request = check(&spending, host()).unwrap();
+        let mut shown = Shown {
+            spending,
+            is_enrolled: false,
+            request,
+            lines: Vec::new(),
+        };
+        assert!(shown.text().contains("not enrolled: Host alone says"));
+        assert_eq!(shown.json()["enrolled"], false);
+        shown.is_enrolled = true;
+        assert!(shown.text().contains(", enrolled for this user\n"));
+        assert_eq!(shown.json()["enrolled"], true);
     }
 
     #[test]
