@@ -261,6 +261,27 @@ def test_a_tunnel_that_target_ends_before_its_time_is_told(bed: Bed, options: tu
     assert client.events()[-1].fields["tunnel"] == up.fields["tunnel"]
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_the_processes_of_a_tunnel_log_as_their_agent_does(bed: Bed) -> None:
+    for level, words in (("error", ()), ("debug", ("handshake_message",))):
+        client = bed.client(bed.next_key(), "--log-level", level)
+        client.process.wait_for(lambda: "is up" in client.process.stdout(), "up", 30)  # noqa: B023
+        said = client.stop().stderr
+        assert all(word in said for word in words)
+        assert (said == "") is (level == "error"), said
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_a_guest_is_told_nothing_that_only_the_machine_s_owner_can_mend(bed: Bed) -> None:
+    with bed.client(bed.next_key()) as client:
+        client.wait_for("up")
+    said = client.process.stderr()
+    assert "useradd" not in said and "IKEv1 is deprecated" not in said
+    assert "user caravan" not in said or "--socks" in said
+
+
 def hang_up(bed: Bed) -> None:
     """SIGHUP to Host and Target, which say how they stand."""
     for one in (bed.keeper, bed.target):

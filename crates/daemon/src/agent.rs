@@ -31,6 +31,7 @@ pub mod token;
 mod worker;
 mod write;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
@@ -132,10 +133,18 @@ pub struct RunArgs {
     config: PathBuf,
 }
 
-/// Runs a command. Returns the text to print. `runtime_dir` has this program's control sockets.
-pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
+/// What the processes of an agent share with it.
+pub struct Place {
+    /// The folder of this program's control sockets.
+    pub runtime_dir: PathBuf,
+    /// The options by which it logs.
+    pub logging: Vec<OsString>,
+}
+
+/// Runs a command. Returns the text to print.
+pub fn run(command: Command, place: Place) -> anyhow::Result<String> {
     let served = match command {
-        Command::Client(args) => wait(client::run(*args, runtime_dir)),
+        Command::Client(args) => wait(client::run(*args, place)),
         Command::Host(args) => {
             let (config, folder) = host_of(&args.config)?;
             warn_of(&args.config)?;
@@ -144,7 +153,7 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Target(args) => {
             let (config, folder) = target_of(&args.config)?;
             warn_of(&args.config)?;
-            wait(target::run(config, &folder, runtime_dir))
+            wait(target::run(config, &folder, place))
         }
         Command::Init { file } => return init(&file),
         Command::Issue(args) => {

@@ -84,14 +84,16 @@ impl Global {
         all.extend(["--role".into(), role.command().into()]);
         all.extend(["--runtime-dir".into(), self.runtime_dir.clone().into()]);
         all.extend(["--state-dir".into(), self.state_dir.clone().into()]);
-        all.extend(["--log-level".into(), self.log_level.clone().into()]);
-        let format = self.log_format.to_possible_value();
-        let format = format.map(|value| value.get_name().into());
-        all.extend(
-            format
-                .into_iter()
-                .flat_map(|name| ["--log-format".into(), name]),
-        );
+        all.extend(self.logging());
+        all
+    }
+
+    /// How a process that this one starts logs: like this one.
+    fn logging(&self) -> Vec<OsString> {
+        let mut all: Vec<OsString> = vec!["--log-level".into(), self.log_level.clone().into()];
+        if let Some(format) = self.log_format.to_possible_value() {
+            all.extend(["--log-format".into(), format.get_name().into()]);
+        }
         all
     }
 }
@@ -416,7 +418,10 @@ impl Cli {
             Command::Bench(args) => silent(bench::run(&args))?,
             Command::Link(args) => silent(link::run(&args))?,
             Command::Wireless(args) => silent(wireless::run(&args))?,
-            Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
+            Command::TunnelAgent(command) => {
+                let logging = global.logging();
+                agent::run(command, agent::Place { runtime_dir, logging })?
+            }
             Command::Socks(args) => silent(socks::command::run(&args))?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
@@ -427,7 +432,7 @@ impl Cli {
                 })?;
                 String::new()
             }
-            Command::TunnelEnd => silent(attendant::run())?,
+            Command::TunnelEnd => silent(attendant::run(&global.logging()))?,
             Command::TunnelBackend => silent(lines::run())?,
             Command::Packet(args) => silent(packet::run(args))?,
         };

@@ -28,7 +28,7 @@ use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
 use super::ends::{self, Ends, Report};
-use super::{hygiene, key_file, sheet_file};
+use super::{Place, hygiene, key_file, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
@@ -116,7 +116,7 @@ fn together(sets: &[Objectives]) -> Objectives {
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.
-pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
+pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
     hygiene::keep_private();
     let config = config_of(args.config.as_deref(), args.socks)?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
@@ -136,7 +136,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
     let chosen = config.back_end.clone();
-    let open = move || choice::open(chosen, End::Client, runtime_dir);
+    let open = move || choice::open(chosen, End::Client, place);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
     let log = log_of(&config)?;

@@ -3,7 +3,7 @@
 
 mod pool;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::log::Log;
 use super::post::Post;
 use super::store::{Database, Store, StoreRole};
 use super::worker::{self, Orders};
-use super::{hygiene, key_file};
+use super::{Place, hygiene, key_file};
 use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
 use crate::files;
 use crate::service::{self, Signalled, Signals};
@@ -48,7 +48,7 @@ const END_MAX: Duration = Duration::from_secs(30);
 pub(super) async fn run(
     config: TargetConfig,
     folder: &Path,
-    runtime_dir: PathBuf,
+    place: Place,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     hygiene::keep_private();
@@ -72,7 +72,7 @@ pub(super) async fn run(
     let pool = pool.transpose()?;
     let chosen = config.back_end.clone();
     let is_files = chosen.kind == BackEndKind::Files;
-    let open = move || choice::open(chosen, End::Target, runtime_dir);
+    let open = move || choice::open(chosen, End::Target, place);
     let (ends, up) = ends::start(open, tunnels, reports).await?;
     // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
     // noted any more. Texts alone know nothing.

@@ -5,6 +5,7 @@
 //! the tunnel down and removes what was left.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,8 @@ const MTU: u16 = 1_280;
 pub struct Client {
     /// Where the folders of tunnels are.
     folder: PathBuf,
+    /// How their processes log.
+    logging: Vec<OsString>,
     ends: BTreeMap<TunnelId, End>,
 }
 
@@ -44,10 +47,12 @@ struct End {
 impl Client {
     /// Folders of tunnels, which are gone after them, are in this one: /run, or that of a user.
     /// What dead agents have left there is removed.
-    pub fn new(folder: PathBuf) -> Self {
+    /// Their processes are told the options `logging`.
+    pub fn new(folder: PathBuf, logging: Vec<OsString>) -> Self {
         folder::clear_all(&folder);
         Self {
             folder,
+            logging,
             ends: BTreeMap::new(),
         }
     }
@@ -73,7 +78,7 @@ impl Client {
 
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
         let folder = self.folder.join(it.name());
-        let started = Attended::start(&start(it, &folder).to_frame());
+        let started = Attended::start(&start(it, &folder).to_frame(), &self.logging);
         let attended = started.map_err(told)?;
         let end = End {
             attended,
