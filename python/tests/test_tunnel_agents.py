@@ -434,6 +434,7 @@ def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
     tokens.mkdir()
     settings.write_text(f"directories.tokendir = {tokens}\n")
     monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    (folder / "pin").touch(0o600)
     (folder / "pin").write_text("1234")
     client, keeper = texts.network.client, texts.network.keeper
     token = ("softhsm2-util", "--init-token", "--free", "--label", "alice")
