@@ -282,6 +282,24 @@ def test_a_guest_is_told_nothing_that_only_the_machine_s_owner_can_mend(bed: Bed
     assert "user caravan" not in said or "--socks" in said
 
 
+@pytest.mark.root
+def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
+    words = ("-c", f"{texts.folder}/target.toml", "add", "alice@home")
+    words += ("--network", PRIVATE_NETWORK, "--lifetime")
+    done = agent(texts.network.target, "member", *words, "25h")
+    assert done.code == 2 and "from 1 minute to 24 hours" in done.stderr
+    for wrong in ("30s", "48h"):
+        done = texts.client(1, "--lifetime", wrong).process.wait(30)
+        assert done.code == 2 and "from 1 minute to 24 hours" in done.stderr
+    with texts.client(1, "--lifetime", "10m") as client:
+        client.wait_for("up")
+    assert "Target lets you in until" not in client.process.stderr()
+    agent(texts.network.target, "member", *words, "2m").check()
+    with texts.client(2, "--lifetime", "10m") as client:
+        until = client.wait_for("up").fields["until"]
+    assert f"Target lets you in until {until} only" in client.process.stderr()
+
+
 def hang_up(bed: Bed) -> None:
     """SIGHUP to Host and Target, which say how they stand."""
     for one in (bed.keeper, bed.target):

@@ -39,8 +39,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
+use engine::agent::{LIFETIME_MAX, LIFETIME_MIN};
 
 use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
+use crate::config::values::Span;
 use crate::{files, pki};
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -123,6 +125,19 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Reads how long a tunnel shall live.
+fn lifetime(text: &str) -> Result<Span, String> {
+    let span = Span::parse(text)?;
+    match (LIFETIME_MIN..=LIFETIME_MAX).contains(&span.0) {
+        true => Ok(span),
+        false => Err(
+            "a tunnel of agents lives from 1 minute to 24 hours (1m to 24h): all three agents hold \
+             to that, and no file changes it"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Options of an agent that serves.
@@ -300,6 +315,18 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_lifetime_out_of_range_is_refused_with_the_range() {
+        for good in ["1m", "60s", "24h", "1d"] {
+            assert!(lifetime(good).is_ok(), "{good}");
+        }
+        for wrong in ["59s", "25h", "0s", "59999ms"] {
+            let said = lifetime(wrong).unwrap_err();
+            assert!(said.contains("from 1 minute to 24 hours"), "{said}");
+        }
+        assert!(lifetime("1").is_err());
+    }
 
     #[test]
     fn a_file_with_a_password_is_a_secret_and_a_port_in_clear_is_told() {

@@ -8,11 +8,12 @@ use anyhow::{Context as _, bail, ensure};
 use engine::agent::host::{Half, Record, State};
 use engine::agent::objectives::{Options, SecurityOption};
 use engine::agent::target::Access;
-use engine::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN};
+use engine::agent::{Digest, Handle};
 use serde_json::json;
 use wire::agent::Network;
 
 use super::client::user_id;
+use super::lifetime;
 use super::clock::calendar;
 use super::store::{Database, Enrolment, Member, Store, StoreRole, Which};
 use crate::config::agent::{HostConfig, TargetConfig};
@@ -83,8 +84,8 @@ enum MemberCommand {
             value_parser = option
         )]
         options: Vec<SecurityOption>,
-        /// The longest tunnel
-        #[arg(long, value_name = "SPAN", default_value = "8h", value_parser = Span::parse)]
+        /// The longest tunnel: 1 minute to 24 hours
+        #[arg(long, value_name = "SPAN", default_value = "8h", value_parser = lifetime)]
         lifetime: Span,
         /// Only with keys that are enrolled here, so that Host alone cannot come in as him
         #[arg(long)]
@@ -267,10 +268,6 @@ pub(super) async fn member(
                 network.len()
             );
             one_family(network, config.pool.as_deref())?;
-            ensure!(
-                (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
-                "--lifetime: from 1 minute to 24 hours"
-            );
             let enrolment = enrolment_of(*enrolled, *any_key);
             let access = Access {
                 options: options.iter().copied().collect::<Options>(),

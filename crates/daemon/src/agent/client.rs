@@ -28,7 +28,7 @@ use super::clock::{Times, calendar};
 use super::drops::Shown;
 use super::log::Log;
 use super::ends::{self, Ends, Report};
-use super::{Place, hygiene, key_file, sheet_file};
+use super::{Place, hygiene, lifetime, key_file, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
@@ -66,8 +66,8 @@ pub struct ClientArgs {
     /// Which key of the sheet, from 1
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sheet")]
     key: usize,
-    /// How long the tunnel shall live: 1 minute to 24 hours
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
+    /// How long the tunnel shall live: 1 minute to 24 hours, and no longer than Target lets you
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = lifetime)]
     lifetime: Span,
     /// Reach the tunnel by a SOCKS server on this address of loopback, which needs no root
     #[arg(
@@ -155,6 +155,7 @@ pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
         client: Client::new(machine, times.clock(), random),
         sockets,
         ends: ends.orders.clone(),
+        lifetime: args.lifetime.0,
         key: Key(tunnel_key.to_der().to_vec()),
         is_legacy: config.is_legacy,
         signer,

@@ -27,6 +27,8 @@ use crate::service::Signals;
 
 /// How long a name of a Host may take: resolvers of a café may be mute.
 const LOOKUP_MAX: Duration = Duration::from_secs(10);
+/// So much of a tunnel's time may have passed before Client hears of it.
+const ON_THE_WAY: Duration = Duration::from_secs(30);
 /// The number of the order to build, and of that to take down.
 const BUILD: u64 = 0;
 const DESTROY: u64 = 1;
@@ -109,6 +111,8 @@ pub(super) struct Serving {
     pub(super) client: Client,
     pub(super) sockets: Sockets,
     pub(super) ends: Orders<Order>,
+    /// How long the tunnel shall live.
+    pub(super) lifetime: Duration,
     /// The private half of the tunnel's key.
     pub(super) key: Key,
     pub(super) is_legacy: bool,
@@ -230,6 +234,14 @@ impl Serving {
     }
 
     fn build(&mut self, tunnel: &Tunnel, times: &Times) {
+        if tunnel.lifetime + ON_THE_WAY < self.lifetime {
+            let until = i64::try_from(tunnel.tunneling.until).unwrap_or(i64::MAX);
+            console::complain(format!(
+                "note: Target lets you in until {} only, which is less than --lifetime: its \
+                 administrator has set that for you",
+                Calendar(until)
+            ));
+        }
         let described = Description::of_client(tunnel, &self.key, self.is_legacy);
         let ordered = match described {
             Ok(description) => {
