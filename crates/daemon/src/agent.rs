@@ -27,6 +27,7 @@ pub mod socks;
 pub mod store;
 mod tables;
 mod target;
+mod told;
 pub mod token;
 mod worker;
 mod write;

@@ -1,12 +1,10 @@
 //! `caravan tunnel-agent evidence`: what a user has signed for one tunnel, from Target's database,
 //! checked, and what Target's log says of that tunnel.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use engine::agent::audit::Role;
-use engine::agent::chain;
 use engine::agent::envelope::request_digest;
 use engine::agent::identity::Fingerprint;
 use engine::agent::objectives::{Objectives, SecurityOption};
@@ -16,11 +14,10 @@ use engine::time::Calendar;
 use wire::agent::Request;
 
 use super::administer::open;
-use super::log::{LEN_MAX, name_of};
 use super::store::Member;
+use super::told::{Told, fields};
 use crate::config::agent::TargetConfig;
 use crate::config::wireless::octets_of;
-use crate::files;
 
 /// Options of `caravan tunnel-agent evidence`.
 #[derive(Clone, Debug, clap::Args)]
@@ -119,18 +116,9 @@ fn check(spending: &Spending, host: crypto::hpke::PublicKey) -> anyhow::Result<R
 
 /// The lines of Target's log about a tunnel. The chain must hold.
 fn lines_of(path: &Path, tunnel: TunnelId) -> anyhow::Result<Vec<String>> {
-    let context = || format!("cannot read the log {}", path.display());
-    let mut log = Vec::new();
-    let file = files::open_plain(path).with_context(context)?;
-    let read = file.take(LEN_MAX).read_to_end(&mut log);
-    read.with_context(context)?;
-    let whole = chain::verify(name_of(Role::Target), &log, None, None);
-    let whole = whole.with_context(|| format!("{} was changed", path.display()))?;
-    let text = String::from_utf8_lossy(&log[..whole.octets]);
-    let wanted = format!(" tunnel={tunnel} ");
-    let events = text.lines().filter_map(|line| line.split_once(' '));
-    let about = events.filter(|(_, event)| format!("{event} ").contains(&wanted));
-    Ok(about.map(|(_, event)| event.to_owned()).collect())
+    let (told, wanted) = (Told::read(path, Role::Target)?, tunnel.to_string());
+    let is_about = |event: &&str| fields(event).any(|field| field == ("tunnel", wanted.as_str()));
+    Ok(told.events().filter(is_about).map(str::to_owned).collect())
 }
 
 impl Shown {

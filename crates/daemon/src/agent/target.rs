@@ -30,6 +30,7 @@ use super::ends::{self, Ends, Order, Report};
 use super::log::Log;
 use super::post::Post;
 use super::store::{Database, Store, StoreRole};
+use super::told::Told;
 use super::worker::{self, Orders};
 use super::{Place, hygiene, key_file};
 use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
@@ -45,11 +46,7 @@ const REPORTS_MAX: usize = 256;
 const END_MAX: Duration = Duration::from_secs(30);
 
 /// Serves until SIGTERM or SIGINT, then ends all tunnels.
-pub(super) async fn run(
-    config: TargetConfig,
-    folder: &Path,
-    place: Place,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     hygiene::keep_private();
     let keys = key_file::load(&config.keys_file)?;
@@ -83,8 +80,10 @@ pub(super) async fn run(
     let machine = machine_of(&config, keys, ends.options, (&own, pool.as_ref()));
     let random = key_file::seed()?.stream("target", 0);
     let (clock, now) = (times.clock(), times.now());
+    let mut target = Target::new(machine, former, clock, now, random);
+    recall(&mut target, pool.as_ref(), &config.log_file)?;
     let mut serving = Serving {
-        target: Target::new(machine, former, clock, now, random),
+        target,
         post: Post::new(socket, log),
         workers: Workers {
             store,
@@ -109,6 +108,23 @@ pub(super) async fn run(
     drop(serving);
     close(ends, thread, answered, reported).await;
     ended
+}
+
+/// Tells the machine what the log and the pool know of a former agent's tunnels.
+fn recall(target: &mut Target, pool: Option<&Pool>, log: &Path) -> anyhow::Result<()> {
+    let all: Vec<TunnelId> = target.tunnels().collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let told = Told::read(log, Role::Target)?;
+    let told = told.tunnels();
+    for id in all {
+        let of_log = told.get(&id.to_string()[..]);
+        let lent = pool.and_then(|it| it.lent_to(id));
+        let inner = lent.or(of_log.and_then(|it| it.inner));
+        target.recall(id, inner, of_log.and_then(|it| it.peer));
+    }
+    Ok(())
 }
 
 /// What the machine is and allows.

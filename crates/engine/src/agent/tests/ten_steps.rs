@@ -113,6 +113,27 @@ fn a_logout_ends_the_tunnel_at_both_ends() {
     assert_eq!(world.told(Step::Ended, Why::ClosedByPeer), 1);
 }
 
+/// Nobody has to look for the lines of the former agent.
+#[test]
+fn a_target_that_starts_again_tells_of_the_end_all_that_is_known() {
+    let mut world = World::new(4);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    world.start(Node::Target);
+    let (id, now) = (*world.ends.keys().next().unwrap(), world.now);
+    let [inner, peer] = [[10, 77, 0, 1].into(), [192, 0, 2, 7].into()];
+    let target = world.target.as_mut().unwrap();
+    target.recall(id, Some(inner), Some(peer));
+    target.close(id, now);
+    world.run(Duration::from_secs(5));
+    let mut lines = world.log.iter().filter(|it| it.role == Role::Target);
+    let ended = lines.find(|it| it.step == Step::Ended).unwrap();
+    assert_eq!(ended.option, Some(SecurityOption::AhEsp));
+    assert_eq!((ended.inner, ended.peer), (Some(inner), Some(peer)));
+    assert!(ended.user.is_some() && ended.key.is_some() && ended.until.is_some());
+}
+
 #[test]
 fn a_tunnel_that_target_ends_before_its_time_has_not_ended_as_promised() {
     let mut world = World::new(4);
