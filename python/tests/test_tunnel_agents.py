@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_bed import (
@@ -30,6 +31,8 @@ from agent_ends import processes
 from doc_pages import DOCS, blocks
 
 from caravan.testbed.agents import (
+    CLIENT_ADDRESS,
+    NET_ADDRESS,
     PRIVATE_NETWORK,
     SERVER_ADDRESS,
     TARGET_ADDRESS,
@@ -37,6 +40,7 @@ from caravan.testbed.agents import (
     Agent,
     AgentNetwork,
     agent,
+    agent_json,
     read_events,
 )
 from caravan.testbed.binary import caravan_binary
@@ -298,6 +302,36 @@ def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
     with texts.client(2, "--lifetime", "10m") as client:
         until = client.wait_for("up").fields["until"]
     assert f"Target lets you in until {until} only" in client.process.stderr()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", PAIRS, ids=str, indirect=True)
+def test_target_lists_who_is_in(bed: Bed) -> None:
+    def listed() -> list[dict[str, Any]]:
+        shown = agent_json(bed.network.target, "tunnels", "-c", f"{bed.folder}/target.toml")
+        assert (shown["agent"] is None) is not bed.target.process.is_running()
+        return list(shown["tunnels"])
+
+    assert listed() == []
+    with bed.client(bed.next_key()) as client:
+        up = client.wait_for("up").fields
+        bed.wait_for_target("up", up["key"])
+        (one,) = listed()
+        assert (one["user"], one["host"], one["state"]) == ("alice", "home", "up")
+        assert (one["tunnel"], one["key"]) == (up["tunnel"], up["key"])
+        assert (one["option"], one["networks"]) == ("ESP", [PRIVATE_NETWORK])
+        assert one["inner"].startswith("10.77.0.")
+        assert one["peer"] == (NET_ADDRESS if bed.pair.has_nat else CLIENT_ADDRESS)
+        assert one["since_utc"] < one["until_utc"] == up["until"]
+        # Without its agent the tunnel stays, and a new one knows all of it.
+        bed.target.kill()
+        assert listed() == [one]
+        bed.target = bed.start("target")
+        assert listed() == [one]
+    bed.wait_for_target("ended", up["key"])
+    assert listed() == []
+    ended = bed.log("target", up["key"])[-1].fields
+    assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 
 
 def hang_up(bed: Bed) -> None:

@@ -29,6 +29,7 @@ mod tables;
 mod target;
 mod told;
 pub mod token;
+mod tunnels;
 mod worker;
 mod write;
 
@@ -104,6 +105,11 @@ pub enum Command {
         caravan tunnel-agent member -c target.toml add alice@home --network 10.10.0.0/24\n  \
         caravan tunnel-agent member -c target.toml list")]
     Member(administer::MemberArgs),
+    /// Show the tunnels of Target: who is in, by which key, from where, to what, until when
+    #[command(after_help = "Example:\n  caravan tunnel-agent tunnels -c target.toml\n\n\
+        A tunnel is begun, expected (Client has not come), up, open (nobody can see whether Client\n\
+        has come), or ending.")]
+    Tunnels(tunnels::TunnelsArgs),
     /// Show what a user has signed for a tunnel, from Target's database and log, and check it
     #[command(after_help = "Example:\n  \
         caravan tunnel-agent evidence -c target.toml 0123456789abcdef0123456789abcdef\n\n\
@@ -188,6 +194,10 @@ pub fn run(command: Command, place: Place) -> anyhow::Result<String> {
         Command::Member(args) => {
             let (config, folder) = target_of(&args.config)?;
             return wait(administer::member(&args, &config, &folder));
+        }
+        Command::Tunnels(args) => {
+            let (config, folder) = target_of(&args.config)?;
+            return wait(tunnels::run(&args, &config, &folder));
         }
         Command::Evidence(args) => {
             let (config, folder) = target_of(&args.config)?;
