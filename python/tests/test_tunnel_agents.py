@@ -267,6 +267,21 @@ def test_a_tunnel_that_target_ends_before_its_time_is_told(bed: Bed, options: tu
 
 @pytest.mark.root
 @pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_status_shows_a_guest_his_tunnel(bed: Bed) -> None:
+    machine = bed.network.client
+    # The default folder of control sockets.
+    usual = environment(machine) | {"CARAVAN_RUNTIME_DIR": ""}
+    with bed.client(bed.next_key()) as client:
+        name = f"cta-{client.wait_for('up').fields['tunnel']}"
+        for words in ((), (name,)):
+            shown = machine.run([str(caravan_binary()), "status", *words], 30, usual)
+            assert f"{name}: established" in shown.stdout
+    gone = machine.run([str(caravan_binary()), "status", name], 30, usual, check=False)
+    assert gone.code == 1
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
 def test_the_processes_of_a_tunnel_log_as_their_agent_does(bed: Bed) -> None:
     for level, words in (("error", ()), ("debug", ("handshake_message",))):
         client = bed.client(bed.next_key(), "--log-level", level)

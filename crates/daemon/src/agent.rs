@@ -210,6 +210,12 @@ pub fn run(command: Command, place: Place) -> anyhow::Result<String> {
     served.map(|()| String::new())
 }
 
+/// The folders of tunnels that Client's agents of this user have up: each has a control socket.
+/// `runtime_dir` is that of this program.
+pub fn folders_of_tunnels(runtime_dir: &Path) -> Vec<PathBuf> {
+    backend::folders(&choice::passing_folder(runtime_dir.to_owned()))
+}
+
 fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

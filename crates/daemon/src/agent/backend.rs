@@ -206,6 +206,11 @@ impl Backend {
     }
 }
 
+/// The folders of Client's tunnels in this one.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
+    folder::tunnels(folder)
+}
+
 /// The name of a tunnel's parts.
 fn name_of(tunnel: TunnelId) -> String {
     description::name_of(tunnel)

@@ -99,7 +99,7 @@ async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result
 
 /// Where the folders of Client's tunnels are, for as long as they are up. It is short: the path of
 /// a socket has 107 octets, and a tunnel's name is in it twice.
-fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
+pub(super) fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
     if Uid::effective().is_root() {
         return "/run".into();
     }
