@@ -172,12 +172,17 @@ def test_what_the_machine_lacks_is_told_before_the_key_is_spent(bed: Bed) -> Non
     server.wait_for(lambda: ":1080" in host.run(["ss", "-ltn"]).stdout, "a port", 20)
     assert "cannot listen on 127.0.0.1:1080" in refused("--socks")
     server.stop()
-    assert "not on loopback" in refused("--socks=10.0.0.2:1080")
+    assert "not on loopback" in refused("--socks=10.0.0.2")
+    file = bed.folder / "absent.toml"
+    nowhere = f'socket = "{bed.folder}/absent.vici"'
+    file.write_text(f'role = "client"\n[back_end]\nkind = "strongswan"\n{nowhere}\n')
+    assert "no charon answers" in refused("-c", str(file))
     with bed.client(number) as client:
         client.wait_for("up")
         # A second one with root finds the ports taken.
         number = bed.next_key()
-        assert "UDP ports" in refused()
+        said = refused()
+        assert "another program has UDP port" in said and "--socks" in said
     with bed.client(number) as client:
         client.wait_for("up")
 
@@ -258,8 +263,11 @@ def test_a_tunnel_that_target_ends_before_its_time_is_told(bed: Bed, options: tu
     bed.restart_target()
     done = client.process.wait(60)
     assert done.code == 1
-    (said,) = re.findall(r"caravan: the tunnel has ended at (\S+), before its time \((\S+)\): (.+)$",
-                         done.stderr, re.M)
+    (said,) = re.findall(
+        r"caravan: the tunnel has ended at (\S+), before its time \((\S+)\): (.+)$",
+        done.stderr,
+        re.M,
+    )
     assert said[0] < said[1] == up.fields["until"]
     assert said[2].startswith("deleted by the peer")
     assert client.events()[-1].fields["tunnel"] == up.fields["tunnel"]
@@ -322,16 +330,15 @@ def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize("bed", PAIRS, ids=str, indirect=True)
 def test_target_lists_who_is_in(bed: Bed) -> None:
-    def listed() -> list[dict[str, Any]]:
+    def listed(key: str) -> list[dict[str, Any]]:
         shown = agent_json(bed.network.target, "tunnels", "-c", f"{bed.folder}/target.toml")
         assert (shown["agent"] is None) is not bed.target.process.is_running()
-        return list(shown["tunnels"])
+        return [one for one in shown["tunnels"] if one["key"] == key]
 
-    assert listed() == []
     with bed.client(bed.next_key()) as client:
         up = client.wait_for("up").fields
         bed.wait_for_target("up", up["key"])
-        (one,) = listed()
+        (one,) = listed(up["key"])
         assert (one["user"], one["host"], one["state"]) == ("alice", "home", "up")
         assert (one["tunnel"], one["key"]) == (up["tunnel"], up["key"])
         assert (one["option"], one["networks"]) == ("ESP", [PRIVATE_NETWORK])
@@ -340,11 +347,11 @@ def test_target_lists_who_is_in(bed: Bed) -> None:
         assert one["since_utc"] < one["until_utc"] == up["until"]
         # Without its agent the tunnel stays, and a new one knows all of it.
         bed.target.kill()
-        assert listed() == [one]
+        assert listed(up["key"]) == [one]
         bed.target = bed.start("target")
-        assert listed() == [one]
+        assert listed(up["key"]) == [one]
     bed.wait_for_target("ended", up["key"])
-    assert listed() == []
+    assert listed(up["key"]) == []
     ended = bed.log("target", up["key"])[-1].fields
     assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 
@@ -562,6 +569,27 @@ def test_a_database_that_is_locked_or_gone_makes_no_tunnel_and_spends_no_key(tex
     done = texts.client(2).process.wait(80)
     assert done.code == 1 and "step=up" not in done.stderr
     assert list((texts.folder / "client").iterdir()) == []
+
+
+@pytest.mark.root
+def test_what_is_not_there_is_told_and_fails(texts: Bed) -> None:
+    network, folder = texts.network, texts.folder
+    for which in (("--user", "bob"), ("--all",)):
+        revoke = ("revoke", "-c", f"{folder}/host.toml", *which)
+        done = agent(network.keeper, *revoke)
+        assert done.code == (1 if which[0] == "--user" else 0)
+        assert done.code == 0 or "bob has no valid key" in done.stderr
+    again = agent(network.keeper, *revoke)
+    assert again.code == 1 and "there is no valid key" in again.stderr
+    for role, host, one in (
+        ("host", network.keeper, texts.keeper),
+        ("target", network.target, texts.target),
+    ):
+        second = agent(host, role, "-c", f"{folder}/{role}.toml")
+        assert second.code == 1
+        assert f"{role}.log (process {one.process.pid})" in second.stderr
+    done = agent(network.net, "audit", f"{folder}/host.toml")
+    assert done.code == 1 and "is no log of an agent" in done.stderr
 
 
 def two_hours_late(host: Host, *words: str) -> Process:

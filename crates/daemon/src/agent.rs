@@ -27,8 +27,8 @@ pub mod socks;
 pub mod store;
 mod tables;
 mod target;
-mod told;
 pub mod token;
+mod told;
 mod tunnels;
 mod worker;
 mod write;
@@ -57,7 +57,8 @@ pub enum Command {
         caravan tunnel-agent client --user alice --sheet sheet.txt --key 3\n  \
         caravan tunnel-agent client --user alice --objectives DataExchangeConf,NonRepudiation\n\n\
         Without --sheet it reads the first line of the sheet and that of one key from standard\n\
-        input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\n\
+        input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\
+        \n\
         Exit status: 0 the tunnel was up, and you or its time have ended it; 1 there was no\n\
         tunnel, or it has ended before its time; 2 the command line or a file is wrong.\n\
         docs/agents.md shows how.")]
@@ -106,9 +107,11 @@ pub enum Command {
         caravan tunnel-agent member -c target.toml list")]
     Member(administer::MemberArgs),
     /// Show the tunnels of Target: who is in, by which key, from where, to what, until when
-    #[command(after_help = "Example:\n  caravan tunnel-agent tunnels -c target.toml\n\n\
-        A tunnel is begun, expected (Client has not come), up, open (nobody can see whether Client\n\
-        has come), or ending.")]
+    #[command(
+        after_help = "Example:\n  caravan tunnel-agent tunnels -c target.toml\n\n\
+        A tunnel is begun, expected (Client has not come), up, open (nobody can see whether\n\
+        Client has come), or ending."
+    )]
     Tunnels(tunnels::TunnelsArgs),
     /// Show what a user has signed for a tunnel, from Target's database and log, and check it
     #[command(after_help = "Example:\n  \
@@ -132,6 +135,14 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// So many keys.
+fn keys_text(count: usize) -> String {
+    match count {
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    }
 }
 
 /// Reads how long a tunnel shall live.

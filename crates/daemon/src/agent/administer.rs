@@ -13,8 +13,8 @@ use serde_json::json;
 use wire::agent::Network;
 
 use super::client::user_id;
-use super::lifetime;
 use super::clock::calendar;
+use super::lifetime;
 use super::store::{Database, Enrolment, Member, Store, StoreRole, Which};
 use crate::config::agent::{HostConfig, TargetConfig};
 use crate::config::values::Span;
@@ -228,9 +228,11 @@ pub(super) async fn revoke(
         _ => Which::All,
     };
     let count = open(&config.database, folder).await?.revoke(which).await?;
-    match (count, args.key) {
-        (0, Some(handle)) => bail!("{handle} is no valid key: it is unknown, used or revoked"),
-        (1, _) => Ok("1 key is revoked\n".to_owned()),
+    match (count, args.key, &args.user) {
+        (0, Some(handle), _) => bail!("{handle} is no valid key: it is unknown, used or revoked"),
+        (0, _, Some(user)) => bail!("{user} has no valid key, so none is revoked"),
+        (0, ..) => bail!("there is no valid key, so none is revoked"),
+        (1, ..) => Ok("1 key is revoked\n".to_owned()),
         _ => Ok(format!("{count} keys are revoked\n")),
     }
 }
@@ -292,10 +294,10 @@ pub(super) async fn member(
         } => {
             let keys = read_digests(digests)?;
             store.enrol(user, host, &keys).await?;
-            Ok(format!(
-                "{} keys of {user}@{host} are enrolled\n",
-                keys.len()
-            ))
+            Ok(match keys.len() {
+                1 => format!("1 key of {user}@{host} is enrolled\n"),
+                count => format!("{count} keys of {user}@{host} are enrolled\n"),
+            })
         }
         MemberCommand::List { json } => Ok(members(&store.members().await?, *json)),
     }
@@ -340,6 +342,7 @@ fn enrolment_of(enrolled: bool, any_key: bool) -> Enrolment {
 fn keys_of(member: &Member) -> String {
     match &member.enrolled {
         None => "any key of his Host".to_owned(),
+        Some(keys) if keys.len() == 1 => "1 enrolled key".to_owned(),
         Some(keys) => format!("{} enrolled keys", keys.len()),
     }
 }

@@ -30,17 +30,16 @@ pub(super) enum End {
 }
 
 /// Opens it. Client's is tried out, while nobody has heard of the key.
-pub(super) async fn open(
-    choice: BackEndChoice,
-    end: End,
-    place: Place,
-) -> anyhow::Result<Backend> {
-    let mut opened = opened(choice, end, place).await?;
-    if end == End::Client {
-        let tried = opened.try_out();
-        tried.context("this machine cannot make its end of a tunnel; the key is not spent")?;
+pub(super) async fn open(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result<Backend> {
+    let opened = opened(choice, end, place).await;
+    if end == End::Target {
+        return opened;
     }
-    Ok(opened)
+    let tried = opened.and_then(|mut it| {
+        it.try_out()?;
+        Ok(it)
+    });
+    tried.context("this machine cannot make its end of a tunnel; the key is not spent")
 }
 
 async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result<Backend> {

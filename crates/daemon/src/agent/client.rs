@@ -23,12 +23,13 @@ use tokio::sync::mpsc;
 use tracing::warn;
 use wire::agent::{USER_ID_MAX, Verdict};
 
+use super::backend::rootless::LISTEN;
 use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
-use super::log::Log;
 use super::ends::{self, Ends, Report};
-use super::{Place, hygiene, lifetime, key_file, sheet_file};
+use super::log::Log;
+use super::{Place, hygiene, key_file, lifetime, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
@@ -75,7 +76,8 @@ pub struct ClientArgs {
         value_name = "ADDRESS:PORT",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "127.0.0.1:1080"
+        default_missing_value = "127.0.0.1:1080",
+        value_parser = loopback
     )]
     socks: Option<SocketAddr>,
     #[command(flatten)]
@@ -95,6 +97,14 @@ pub(super) fn user_id(text: &str) -> Result<String, String> {
              with a letter or digit"
         )),
     }
+}
+
+/// Reads where the SOCKS server listens. Without a port it has the usual one.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let whole = text.parse().ok();
+    let address = || text.trim_matches(['[', ']']).parse().ok();
+    let found = whole.or_else(|| Some(SocketAddr::new(address()?, LISTEN.port())));
+    found.ok_or_else(|| format!("{text:?} is no ADDRESS:PORT, such as {LISTEN}"))
 }
 
 fn objective(text: &str) -> Result<Objectives, String> {
@@ -290,6 +300,19 @@ mod tests {
         let one: Objectives = [Objective::NonRepudiation].into_iter().collect();
         assert_eq!(together(&sets), one);
         assert!(objective("x").unwrap_err().contains("DataExchangeConf"));
+    }
+
+    #[test]
+    fn a_socks_server_has_the_usual_port_if_none_is_said() {
+        let found = |text: &str| loopback(text).map(|it| it.to_string());
+        assert_eq!(found("127.0.0.1").as_deref(), Ok("127.0.0.1:1080"));
+        assert_eq!(found("127.0.0.1:9").as_deref(), Ok("127.0.0.1:9"));
+        for v6 in ["::1", "[::1]", "[::1]:1080"] {
+            assert_eq!(found(v6).as_deref(), Ok("[::1]:1080"));
+        }
+        for wrong in ["", "localhost", "1080", "127.0.0.1:x"] {
+            assert!(found(wrong).unwrap_err().contains("127.0.0.1:1080"));
+        }
     }
 
     #[test]

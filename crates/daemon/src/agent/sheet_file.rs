@@ -9,6 +9,7 @@ use engine::agent::Handle;
 use engine::agent::sheet::{Head, Key, SheetFault};
 use zeroize::Zeroizing;
 
+use super::keys_text;
 use crate::{console, files};
 
 /// Octets of a sheet at most.
@@ -97,7 +98,10 @@ fn find(
         (Some(head), Some(key), _) => Ok((head, key)),
         (_, _, Some(fault)) => Err(fault.into()),
         (None, ..) => bail!("the sheet has no head: its first line with CTA1:"),
-        (_, None, _) => bail!("the sheet has {count} keys, none of number {number}"),
+        (_, None, _) => {
+            let keys = keys_text(count);
+            bail!("the sheet has {keys}, none of number {number}")
+        }
     }
 }
 
@@ -156,7 +160,10 @@ mod tests {
             read(Some(&path), 1).err().map(|it| format!("{it:#}"))
         };
         let said = read_with(0o644).expect("others may read it");
-        assert!(said.contains("chmod 600") && said.contains("/dev/stdin"), "{said}");
+        assert!(
+            said.contains("chmod 600") && said.contains("/dev/stdin"),
+            "{said}"
+        );
         assert_eq!(read_with(0o600), None);
         fs::remove_file(&path).unwrap();
     }

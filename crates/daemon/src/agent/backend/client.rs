@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
@@ -69,7 +69,7 @@ impl Client {
             mark: None,
         };
         let sockets = UdpSockets::bind(ports);
-        sockets.map_err(|fault| refused(format!("cannot bind UDP ports: {fault}")))?;
+        sockets.map_err(|fault| refused(no_ports(&fault)))?;
         let device = Tun::open(DEVICE, MTU);
         let text = |fault| format!("cannot make the TUN device {DEVICE}: {fault}");
         device.map_err(|fault| refused(text(fault)))?;
@@ -163,6 +163,18 @@ impl Client {
     }
 }
 
+const BUSY: &str = "another program has UDP port 500 or 4500 (`ss -ulpn` names it), such as \
+                    charon, pluto or another agent's tunnel: end it, or use --socks, which takes \
+                    others";
+
+/// A guest may end what he has started, or do without the ports.
+fn no_ports(fault: &io::Error) -> String {
+    match fault.kind() {
+        ErrorKind::AddrInUse => BUSY.to_owned(),
+        _ => format!("cannot bind UDP ports: {fault}"),
+    }
+}
+
 fn told(source: io::Error) -> BackendError {
     BackendError::Process {
         what: "a tunnel's process",
@@ -191,7 +203,10 @@ pub(super) fn start(it: &Description, folder: &Path) -> Start {
 /// A tunnel that was closed is asked for again, and refused.
 fn state_of(connection: &ConnectionStatus, has_been_up: bool) -> State {
     // The tunnel's end tells more than the refusal of another.
-    let failure = connection.last_end.as_ref().or(connection.last_failure.as_ref());
+    let failure = connection
+        .last_end
+        .as_ref()
+        .or(connection.last_failure.as_ref());
     match (connection.state, failure) {
         (ConnectionState::Established | ConnectionState::InClear, _) => State::Up,
         (ConnectionState::Down, _) => State::Down("it was taken down".to_owned()),
