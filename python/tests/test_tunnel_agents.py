@@ -176,7 +176,10 @@ def test_what_the_machine_lacks_is_told_before_the_key_is_spent(bed: Bed) -> Non
     file = bed.folder / "absent.toml"
     nowhere = f'socket = "{bed.folder}/absent.vici"'
     file.write_text(f'role = "client"\n[back_end]\nkind = "strongswan"\n{nowhere}\n')
-    assert "no charon answers" in refused("-c", str(file))
+    words = [str(file) if one.endswith("client.toml") else one for one in bed.client_words(number)]
+    done = Agent(host, "client", *words).process.wait(30)
+    assert done.code == 1
+    assert "no charon answers" in done.stderr and "the key is not spent" in done.stderr
     with bed.client(number) as client:
         client.wait_for("up")
         # A second one with root finds the ports taken.
