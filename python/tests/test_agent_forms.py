@@ -68,7 +68,8 @@ def test_only_an_enrolled_key_lets_its_user_in_once_one_is_enrolled(plain: Bed) 
     others = plain.sheet.read_text()
     issue(plain.network, plain.folder, 1, "--digests", f"{plain.folder}/digests")
     words = ("enrol", "alice@home", "--digests", f"{plain.folder}/digests")
-    assert "1 keys" in agent(target, "member", "-c", files, *words).check().stdout
+    said = agent(target, "member", "-c", files, *words).check().stdout
+    assert "1 key of alice@home is enrolled" in said
     with plain.client(1) as client:
         key = client.wait_for("up").fields["key"]
         assert plain.fetch() == plain.digest

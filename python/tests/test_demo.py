@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 from sizes_by_hand import POLICIES, Policy
 
+from caravan import demo, guest
 from caravan.demo import (
     MARKER,
     cost_table,
@@ -140,6 +143,38 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     quick = ike[ike.index("Exchange type: Quick Mode") :]
     assert "Payload: Security Association" in quick
     assert "Encapsulation-Mode: UDP-Encapsulated" in quick
+
+
+@pytest.mark.root
+def test_the_last_part_uses_a_key_fetches_a_file_and_sees_the_key_refused(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = make_file(output / "www/file", 100_000)
+    text = io.StringIO()
+    monkeypatch.setattr(demo, "console", Console(file=text, width=200))
+    visits: list[guest.Visit] = []
+    go = guest.go
+
+    def once(*folders: Path) -> guest.Visit:
+        visits[:] = visits or [go(*folders)]
+        return visits[0]
+
+    monkeypatch.setattr(guest, "go", once)
+    demo.show_guest(output, digest)
+    said = text.getvalue()
+    # Used: each agent tells its steps, and Host last that the key is.
+    for step in ("key-taken", "key-used", "up"):
+        assert re.search(rf"^  \w+ +{step} +[\d.]+ ms$", said, re.M), said
+    assert "/file: 100,000 bytes, hash equal" in said
+    assert "the same key again: caravan: there is no tunnel: the key was used before" in said
+    # Both logs say the same: one tunnel, and a refusal.
+    host, target = (
+        (output / f"guest/folder/{role}.log").read_text() for role in ("host", "target")
+    )
+    assert host.count(" step=key-used ") == 1 and host.count(" why=key-used") == 1
+    assert target.count(" step=up ") == 1 and target.count(" step=ended ") == 1
+    with pytest.raises(typer.Exit):
+        demo.show_guest(output, "0" * 64)
 
 
 def test_the_demonstration_empties_only_a_folder_that_one_has_made(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_a_token_keeps_the_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
     monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
     pin = tmp_path / "pin"
+    pin.touch(0o600)
     pin.write_text("1234\n")
     token = ("softhsm2-util", "--init-token", "--free", "--label", "caravan")
     subprocess.run([*token, "--pin", "1234", "--so-pin", "5678"], check=True, capture_output=True)

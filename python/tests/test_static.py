@@ -111,6 +111,7 @@ def test_it_needs_no_library_and_says_what_it_cannot(root: Path) -> None:
     code, text = said(*own, "up", "-c", "/client.toml", "--user", "somebody")
     assert code in (1, 2) and '"somebody"' in text
     (root / "module.so").write_bytes(b"no library")
+    (root / "pin").touch(0o600)
     (root / "pin").write_text("1234")
     at = ("--module", "/module.so", "--token", "work", "--pin-file", "/pin")
     code, text = said(*own, "pki", "skip", "--name", "ms1", "--out", "/", *at)
@@ -174,6 +175,7 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
     init = ("softhsm2-util", "--init-token", "--free", "--label", "work")
     assert said(*init, "--pin", "1234", "--so-pin", "5678")[0] == 0
+    (tmp_path / "pin").touch(0o600)
     (tmp_path / "pin").write_text("1234\n")
     return ("--module", SOFTHSM, "--token", "work", "--pin-file", str(tmp_path / "pin"))
 

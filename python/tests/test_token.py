@@ -4,6 +4,7 @@ of its messages speaks over the pipe, and a PIN is typed on a terminal."""
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import struct
 import subprocess
@@ -66,6 +67,7 @@ def pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     settings.write_text(f"directories.tokendir = {tmp_path}/tokens\n")
     monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
     file = tmp_path / "pin"
+    file.touch(0o600)
     file.write_text(f"{PIN}\n")
     argv = ["softhsm2-util", "--init-token", "--free", "--label", LABEL]
     subprocess.run([*argv, "--pin", PIN, "--so-pin", "5678"], check=True, capture_output=True)
@@ -118,6 +120,9 @@ def test_each_refusal_has_its_code_and_the_helper_goes_on(pin: Path, tmp_path: P
         pin.write_text("")
         assert helper.open() == (REFUSED, bytes([NO_PIN]))
         pin.write_text(PIN)
+        pin.chmod(0o644)
+        assert helper.open() == (REFUSED, bytes([NO_PIN]))
+        pin.chmod(0o600)
         assert helper.open() == (OPENED, b"")
     with Helper(pin) as helper:
         # A length that no message has: it ends, for what follows cannot be read.
@@ -205,6 +210,26 @@ def test_a_pin_that_is_wrong_or_not_given_makes_no_key(
     assert terminal.end() == 1
     assert said in terminal.shown and typed.strip() not in terminal.shown.split()
     assert not (tmp_path / "keys.txt").exists() and not (tmp_path / "keys.pub").exists()
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["others-may-read-it", "missing"])
+def test_a_file_of_a_pin_that_is_none_is_told(is_there: bool, pin: Path, tmp_path: Path) -> None:
+    pin.chmod(0o644)
+    if not is_there:
+        pin.unlink()
+    argv = [str(caravan_binary()), *MAKE_KEYS, "--pin-file", str(pin)]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = "chmod 600" if is_there else "No such file"
+    assert done.returncode == 1
+    assert f"cannot read a PIN from {pin}" in done.stderr and said in done.stderr
+    assert not (tmp_path / "keys.txt").exists()
+
+
+def test_a_pin_comes_through_a_pipe(pin: Path, tmp_path: Path) -> None:
+    words = shlex.join([str(caravan_binary()), *MAKE_KEYS, "--pin-file", "/dev/fd/3"])
+    argv = ["sh", "-c", f"cat pin | {words} 3<&0"]
+    subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True)
+    assert len((tmp_path / "keys.pub").read_text().splitlines()) == 2
 
 
 def test_without_a_terminal_and_a_file_nobody_is_asked(pin: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_bed import (
@@ -30,6 +31,8 @@ from agent_ends import processes
 from doc_pages import DOCS, blocks
 
 from caravan.testbed.agents import (
+    CLIENT_ADDRESS,
+    NET_ADDRESS,
     PRIVATE_NETWORK,
     SERVER_ADDRESS,
     TARGET_ADDRESS,
@@ -37,6 +40,7 @@ from caravan.testbed.agents import (
     Agent,
     AgentNetwork,
     agent,
+    agent_json,
     read_events,
 )
 from caravan.testbed.binary import caravan_binary
@@ -74,7 +78,8 @@ def test_a_key_makes_one_tunnel_and_is_refused_again(bed: Bed) -> None:
         up = client.wait_for("up")
         bed.wait_for_target("up", up.fields["key"])
         assert bed.fetch() == bed.digest
-    assert client.process.wait(5).code == 0
+    done = client.process.wait(5)
+    assert done.code == 0 and "as you wanted" in done.stdout
     assert [event.step for event in client.events()] == [*CLIENT, "ended"]
     frames = [frame for frame in capture.frames() if frame.ether_type == ETHER_TYPE_IPV4]
     assert not [one for one in frames if SERVER_ADDRESS in (one.source, one.destination)]
@@ -167,12 +172,20 @@ def test_what_the_machine_lacks_is_told_before_the_key_is_spent(bed: Bed) -> Non
     server.wait_for(lambda: ":1080" in host.run(["ss", "-ltn"]).stdout, "a port", 20)
     assert "cannot listen on 127.0.0.1:1080" in refused("--socks")
     server.stop()
-    assert "not on loopback" in refused("--socks=10.0.0.2:1080")
+    assert "not on loopback" in refused("--socks=10.0.0.2")
+    file = bed.folder / "absent.toml"
+    nowhere = f'socket = "{bed.folder}/absent.vici"'
+    file.write_text(f'role = "client"\n[back_end]\nkind = "strongswan"\n{nowhere}\n')
+    words = [str(file) if one.endswith("client.toml") else one for one in bed.client_words(number)]
+    done = Agent(host, "client", *words).process.wait(30)
+    assert done.code == 1
+    assert "no charon answers" in done.stderr and "the key is not spent" in done.stderr
     with bed.client(number) as client:
         client.wait_for("up")
         # A second one with root finds the ports taken.
         number = bed.next_key()
-        assert "UDP ports" in refused()
+        said = refused()
+        assert "another program has UDP port" in said and "--socks" in said
     with bed.client(number) as client:
         client.wait_for("up")
 
@@ -238,8 +251,112 @@ def test_a_killed_client_leaves_its_machine_as_it_was(bed: Bed) -> None:
     (pid,) = processes(machine, "tunnel-end")
     os.kill(pid, signal.SIGKILL)
     client.wait_for("ended", 30)
-    assert client.process.wait(40).code == 0
+    done = client.process.wait(40)
+    assert done.code == 1 and "before its time" in done.stderr
     bed.target.process.wait_for(is_as_before, "the helper", 40)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("options", [(), ("--socks=127.0.0.1:0",)], ids=["root", "socks"])
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_a_tunnel_that_target_ends_before_its_time_is_told(bed: Bed, options: tuple[str]) -> None:
+    client = bed.client(bed.next_key(), *options)
+    up = client.wait_for("up")
+    bed.wait_for_target("up", up.fields["key"])
+    bed.restart_target()
+    done = client.process.wait(60)
+    assert done.code == 1
+    (said,) = re.findall(
+        r"caravan: the tunnel has ended at (\S+), before its time \((\S+)\): (.+)$",
+        done.stderr,
+        re.M,
+    )
+    assert said[0] < said[1] == up.fields["until"]
+    assert said[2].startswith("deleted by the peer")
+    assert client.events()[-1].fields["tunnel"] == up.fields["tunnel"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_status_shows_a_guest_his_tunnel(bed: Bed) -> None:
+    machine = bed.network.client
+    # The default folder of control sockets.
+    usual = environment(machine) | {"CARAVAN_RUNTIME_DIR": ""}
+    with bed.client(bed.next_key()) as client:
+        name = f"cta-{client.wait_for('up').fields['tunnel']}"
+        for words in ((), (name,)):
+            shown = machine.run([str(caravan_binary()), "status", *words], 30, usual)
+            assert f"{name}: established" in shown.stdout
+    gone = machine.run([str(caravan_binary()), "status", name], 30, usual, check=False)
+    assert gone.code == 1
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_the_processes_of_a_tunnel_log_as_their_agent_does(bed: Bed) -> None:
+    for level, words in (("error", ()), ("debug", ("handshake_message",))):
+        client = bed.client(bed.next_key(), "--log-level", level)
+        client.process.wait_for(lambda: "is up" in client.process.stdout(), "up", 30)  # noqa: B023
+        said = client.stop().stderr
+        assert all(word in said for word in words)
+        assert (said == "") is (level == "error"), said
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", [PLAIN], ids=str, indirect=True)
+def test_a_guest_is_told_nothing_that_only_the_machine_s_owner_can_mend(bed: Bed) -> None:
+    with bed.client(bed.next_key()) as client:
+        client.wait_for("up")
+    said = client.process.stderr()
+    assert "useradd" not in said and "IKEv1 is deprecated" not in said
+    assert "user caravan" not in said or "--socks" in said
+
+
+@pytest.mark.root
+def test_a_lifetime_is_never_changed_silently(texts: Bed) -> None:
+    words = ("-c", f"{texts.folder}/target.toml", "add", "alice@home")
+    words += ("--network", PRIVATE_NETWORK, "--lifetime")
+    done = agent(texts.network.target, "member", *words, "25h")
+    assert done.code == 2 and "from 1 minute to 24 hours" in done.stderr
+    for wrong in ("30s", "48h"):
+        done = texts.client(1, "--lifetime", wrong).process.wait(30)
+        assert done.code == 2 and "from 1 minute to 24 hours" in done.stderr
+    with texts.client(1, "--lifetime", "10m") as client:
+        client.wait_for("up")
+    assert "Target lets you in until" not in client.process.stderr()
+    agent(texts.network.target, "member", *words, "2m").check()
+    with texts.client(2, "--lifetime", "10m") as client:
+        until = client.wait_for("up").fields["until"]
+    assert f"Target lets you in until {until} only" in client.process.stderr()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("bed", PAIRS, ids=str, indirect=True)
+def test_target_lists_who_is_in(bed: Bed) -> None:
+    def listed(key: str) -> list[dict[str, Any]]:
+        shown = agent_json(bed.network.target, "tunnels", "-c", f"{bed.folder}/target.toml")
+        assert (shown["agent"] is None) is not bed.target.process.is_running()
+        return [one for one in shown["tunnels"] if one["key"] == key]
+
+    with bed.client(bed.next_key()) as client:
+        up = client.wait_for("up").fields
+        bed.wait_for_target("up", up["key"])
+        (one,) = listed(up["key"])
+        assert (one["user"], one["host"], one["state"]) == ("alice", "home", "up")
+        assert (one["tunnel"], one["key"]) == (up["tunnel"], up["key"])
+        assert (one["option"], one["networks"]) == ("ESP", [PRIVATE_NETWORK])
+        assert one["inner"].startswith("10.77.0.")
+        assert one["peer"] == (NET_ADDRESS if bed.pair.has_nat else CLIENT_ADDRESS)
+        assert one["since_utc"] < one["until_utc"] == up["until"]
+        # Without its agent the tunnel stays, and a new one knows all of it.
+        bed.target.kill()
+        assert listed(up["key"]) == [one]
+        bed.target = bed.start("target")
+        assert listed(up["key"]) == [one]
+    bed.wait_for_target("ended", up["key"])
+    assert listed(up["key"]) == []
+    ended = bed.log("target", up["key"])[-1].fields
+    assert (ended["option"], ended["inner"], ended["peer"]) == ("ESP", one["inner"], one["peer"])
 
 
 def hang_up(bed: Bed) -> None:
@@ -394,6 +511,7 @@ def test_a_key_on_a_token_signs_once_and_its_removal_ends_the_tunnel(
     tokens.mkdir()
     settings.write_text(f"directories.tokendir = {tokens}\n")
     monkeypatch.setenv("SOFTHSM2_CONF", str(settings))
+    (folder / "pin").touch(0o600)
     (folder / "pin").write_text("1234")
     client, keeper = texts.network.client, texts.network.keeper
     token = ("softhsm2-util", "--init-token", "--free", "--label", "alice")
@@ -454,6 +572,27 @@ def test_a_database_that_is_locked_or_gone_makes_no_tunnel_and_spends_no_key(tex
     done = texts.client(2).process.wait(80)
     assert done.code == 1 and "step=up" not in done.stderr
     assert list((texts.folder / "client").iterdir()) == []
+
+
+@pytest.mark.root
+def test_what_is_not_there_is_told_and_fails(texts: Bed) -> None:
+    network, folder = texts.network, texts.folder
+    for which in (("--user", "bob"), ("--all",)):
+        revoke = ("revoke", "-c", f"{folder}/host.toml", *which)
+        done = agent(network.keeper, *revoke)
+        assert done.code == (1 if which[0] == "--user" else 0)
+        assert done.code == 0 or "bob has no valid key" in done.stderr
+    again = agent(network.keeper, *revoke)
+    assert again.code == 1 and "there is no valid key" in again.stderr
+    for role, host, one in (
+        ("host", network.keeper, texts.keeper),
+        ("target", network.target, texts.target),
+    ):
+        second = agent(host, role, "-c", f"{folder}/{role}.toml")
+        assert second.code == 1
+        assert f"{role}.log (process {one.process.pid})" in second.stderr
+    done = agent(network.net, "audit", f"{folder}/host.toml")
+    assert done.code == 1 and "is no log of an agent" in done.stderr
 
 
 def two_hours_late(host: Host, *words: str) -> Process:

@@ -28,9 +28,12 @@ pub mod store;
 mod tables;
 mod target;
 pub mod token;
+mod told;
+mod tunnels;
 mod worker;
 mod write;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
@@ -38,8 +41,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
+use engine::agent::{LIFETIME_MAX, LIFETIME_MIN};
 
 use crate::config::agent::{AgentConfig, AgentRole, HostConfig, TargetConfig, identity_text, load};
+use crate::config::values::Span;
 use crate::{files, pki};
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -53,6 +58,9 @@ pub enum Command {
         caravan tunnel-agent client --user alice --objectives DataExchangeConf,NonRepudiation\n\n\
         Without --sheet it reads the first line of the sheet and that of one key from standard\n\
         input. The tunnel ends at ^C, at logout, when the token is removed, and after --lifetime.\n\
+        \n\
+        Exit status: 0 the tunnel was up, and you or its time have ended it; 1 there was no\n\
+        tunnel, or it has ended before its time; 2 the command line or a file is wrong.\n\
         docs/agents.md shows how.")]
     Client(Box<client::ClientArgs>),
     /// Run Host's agent, which keeps the one-time keys, in the foreground
@@ -98,6 +106,13 @@ pub enum Command {
         caravan tunnel-agent member -c target.toml add alice@home --network 10.10.0.0/24\n  \
         caravan tunnel-agent member -c target.toml list")]
     Member(administer::MemberArgs),
+    /// Show the tunnels of Target: who is in, by which key, from where, to what, until when
+    #[command(
+        after_help = "Example:\n  caravan tunnel-agent tunnels -c target.toml\n\n\
+        A tunnel is begun, expected (Client has not come), up, open (nobody can see whether\n\
+        Client has come), or ending."
+    )]
+    Tunnels(tunnels::TunnelsArgs),
     /// Show what a user has signed for a tunnel, from Target's database and log, and check it
     #[command(after_help = "Example:\n  \
         caravan tunnel-agent evidence -c target.toml 0123456789abcdef0123456789abcdef\n\n\
@@ -122,6 +137,27 @@ pub enum Command {
     },
 }
 
+/// So many keys.
+fn keys_text(count: usize) -> String {
+    match count {
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    }
+}
+
+/// Reads how long a tunnel shall live.
+fn lifetime(text: &str) -> Result<Span, String> {
+    let span = Span::parse(text)?;
+    match (LIFETIME_MIN..=LIFETIME_MAX).contains(&span.0) {
+        true => Ok(span),
+        false => Err(
+            "a tunnel of agents lives from 1 minute to 24 hours (1m to 24h): all three agents hold \
+             to that, and no file changes it"
+                .to_owned(),
+        ),
+    }
+}
+
 /// Options of an agent that serves.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
@@ -130,10 +166,18 @@ pub struct RunArgs {
     config: PathBuf,
 }
 
-/// Runs a command. Returns the text to print. `runtime_dir` has this program's control sockets.
-pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
+/// What the processes of an agent share with it.
+pub struct Place {
+    /// The folder of this program's control sockets.
+    pub runtime_dir: PathBuf,
+    /// The options by which it logs.
+    pub logging: Vec<OsString>,
+}
+
+/// Runs a command. Returns the text to print.
+pub fn run(command: Command, place: Place) -> anyhow::Result<String> {
     let served = match command {
-        Command::Client(args) => wait(client::run(*args, runtime_dir)),
+        Command::Client(args) => wait(client::run(*args, place)),
         Command::Host(args) => {
             let (config, folder) = host_of(&args.config)?;
             warn_of(&args.config)?;
@@ -142,7 +186,7 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Target(args) => {
             let (config, folder) = target_of(&args.config)?;
             warn_of(&args.config)?;
-            wait(target::run(config, &folder, runtime_dir))
+            wait(target::run(config, &folder, place))
         }
         Command::Init { file } => return init(&file),
         Command::Issue(args) => {
@@ -162,6 +206,10 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
             let (config, folder) = target_of(&args.config)?;
             return wait(administer::member(&args, &config, &folder));
         }
+        Command::Tunnels(args) => {
+            let (config, folder) = target_of(&args.config)?;
+            return wait(tunnels::run(&args, &config, &folder));
+        }
         Command::Evidence(args) => {
             let (config, folder) = target_of(&args.config)?;
             return wait(evidence::run(&args, &config, &folder));
@@ -171,6 +219,12 @@ pub fn run(command: Command, runtime_dir: PathBuf) -> anyhow::Result<String> {
         Command::Tables { json } => return Ok(tables::run(json)),
     };
     served.map(|()| String::new())
+}
+
+/// The folders of tunnels that Client's agents of this user have up: each has a control socket.
+/// `runtime_dir` is that of this program.
+pub fn folders_of_tunnels(runtime_dir: &Path) -> Vec<PathBuf> {
+    backend::folders(&choice::passing_folder(runtime_dir.to_owned()))
 }
 
 fn wait<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
@@ -289,6 +343,18 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_lifetime_out_of_range_is_refused_with_the_range() {
+        for good in ["1m", "60s", "24h", "1d"] {
+            assert!(lifetime(good).is_ok(), "{good}");
+        }
+        for wrong in ["59s", "25h", "0s", "59999ms"] {
+            let said = lifetime(wrong).unwrap_err();
+            assert!(said.contains("from 1 minute to 24 hours"), "{said}");
+        }
+        assert!(lifetime("1").is_err());
+    }
 
     #[test]
     fn a_file_with_a_password_is_a_secret_and_a_port_in_clear_is_told() {

@@ -27,6 +27,8 @@ const FAILED: u8 = 1;
 /// Exit status: the command line or the configuration is wrong, or does not fit what runs already.
 const WRONG: u8 = 2;
 
+const RUNTIME_DIR: &str = "/run/caravan";
+
 /// A mobile IPsec VPN in userspace
 #[derive(Debug, Parser)]
 #[command(
@@ -58,7 +60,7 @@ struct Global {
         long,
         global = true,
         value_name = "DIR",
-        default_value_os_t = folder("CARAVAN_RUNTIME_DIR", "/run/caravan")
+        default_value_os_t = folder("CARAVAN_RUNTIME_DIR", RUNTIME_DIR)
     )]
     runtime_dir: PathBuf,
     /// Folder for inner addresses, peers' addresses and old resolvers; or $CARAVAN_STATE_DIR
@@ -84,14 +86,31 @@ impl Global {
         all.extend(["--role".into(), role.command().into()]);
         all.extend(["--runtime-dir".into(), self.runtime_dir.clone().into()]);
         all.extend(["--state-dir".into(), self.state_dir.clone().into()]);
-        all.extend(["--log-level".into(), self.log_level.clone().into()]);
-        let format = self.log_format.to_possible_value();
-        let format = format.map(|value| value.get_name().into());
-        all.extend(
-            format
-                .into_iter()
-                .flat_map(|name| ["--log-format".into(), name]),
-        );
+        all.extend(self.logging());
+        all
+    }
+
+    fn place(&self) -> agent::Place {
+        agent::Place {
+            runtime_dir: self.runtime_dir.clone(),
+            logging: self.logging(),
+        }
+    }
+
+    /// Folders of agents' tunnels. Who names a folder means what is there.
+    fn folders_of_tunnels(&self) -> Vec<PathBuf> {
+        match self.runtime_dir == Path::new(RUNTIME_DIR) {
+            true => agent::folders_of_tunnels(&self.runtime_dir),
+            false => Vec::new(),
+        }
+    }
+
+    /// How a process that this one starts logs: like this one.
+    fn logging(&self) -> Vec<OsString> {
+        let mut all: Vec<OsString> = vec!["--log-level".into(), self.log_level.clone().into()];
+        if let Some(format) = self.log_format.to_possible_value() {
+            all.extend(["--log-format".into(), format.get_name().into()]);
+        }
         all
     }
 }
@@ -408,7 +427,8 @@ impl Cli {
             Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
             Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
             Command::Status { name, json } => {
-                commands::status(&runtime_dir, name.as_deref(), json)?
+                let tunnels = global.folders_of_tunnels();
+                commands::status((&runtime_dir, &tunnels), name.as_deref(), json)?
             }
             Command::Check { file } => commands::check(&file)?,
             Command::Pki(command) => pki::run(&command)?,
@@ -416,7 +436,7 @@ impl Cli {
             Command::Bench(args) => silent(bench::run(&args))?,
             Command::Link(args) => silent(link::run(&args))?,
             Command::Wireless(args) => silent(wireless::run(&args))?,
-            Command::TunnelAgent(command) => agent::run(command, runtime_dir)?,
+            Command::TunnelAgent(command) => agent::run(command, global.place())?,
             Command::Socks(args) => silent(socks::command::run(&args))?,
             Command::Steward(args) => {
                 steward::serve::run(steward::serve::Order {
@@ -427,7 +447,7 @@ impl Cli {
                 })?;
                 String::new()
             }
-            Command::TunnelEnd => silent(attendant::run())?,
+            Command::TunnelEnd => silent(attendant::run(&global.logging()))?,
             Command::TunnelBackend => silent(lines::run())?,
             Command::Packet(args) => silent(packet::run(args))?,
         };

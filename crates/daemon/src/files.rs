@@ -136,6 +136,15 @@ pub fn check_secret(file: &File, path: &Path) -> io::Result<()> {
     Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
+/// The same for a secret that may come through a pipe or a device, which whoever made it has to
+/// keep: only a plain file is refused.
+pub fn check_given(file: &File, path: &Path) -> io::Result<()> {
+    match file.metadata()?.is_file() {
+        true => check_secret(file, path),
+        false => Ok(()),
+    }
+}
+
 /// Reads a secret of at most this many octets. Links to it are followed.
 pub fn read_secret(path: &Path, most: u64) -> io::Result<Zeroizing<String>> {
     let mut options = File::options();
@@ -411,6 +420,22 @@ mod tests {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(read_secret(&file, 5).is_err(), "longer than it may be");
         assert!(read_secret(&folder, 100).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_secret_may_come_through_a_pipe() {
+        let folder = folder("given");
+        let path = folder.join("file");
+        fs::write(&path, "secret").unwrap();
+        for (mode, is_good) in [(0o600, true), (0o644, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let checked = check_given(&File::open(&path).unwrap(), &path);
+            assert_eq!(checked.is_ok(), is_good, "{mode:o}");
+        }
+        let (reader, _writer) = io::pipe().unwrap();
+        let reader = File::from(std::os::fd::OwnedFd::from(reader));
+        assert!(check_given(&reader, &path).is_ok());
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -112,6 +112,9 @@ pub struct ConnectionStatus {
     /// For a client: why the last attempt failed, until one succeeds.
     #[serde(default)]
     pub last_failure: Option<String>,
+    /// For a client: why the last tunnel ended, until there is another.
+    #[serde(default)]
+    pub last_end: Option<String>,
     /// For a client that is up: children that are not up, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,

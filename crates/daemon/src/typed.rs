@@ -8,15 +8,27 @@ use std::path::Path;
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
+use crate::files;
+
 /// Octets of a secret, more than any token takes, and of a password with as many characters as
 /// MSCHAPv2 has.
 const MOST: usize = 1024;
 /// ^C and ^D, as the terminal gives them while it makes no signals of them.
 const CANCELS: [u8; 2] = [3, 4];
 
-/// The first line of a file.
+/// The first line of a file that nobody else may read, or of a pipe.
 pub(crate) fn read(path: &Path) -> io::Result<Zeroizing<String>> {
-    line(&mut File::open(path)?, |octet| octet == b'\n')
+    let mut file = File::open(path)?;
+    files::check_given(&file, path)?;
+    line(&mut file, |octet| octet == b'\n')
+}
+
+/// Whether [`read`] would take it, as far as can be seen without a look into a pipe.
+pub(crate) fn check(path: &Path) -> io::Result<()> {
+    match path.metadata()?.is_file() {
+        true => files::check_given(&File::open(path)?, path),
+        false => Ok(()),
+    }
 }
 
 /// The first line of standard input.

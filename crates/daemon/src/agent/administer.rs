@@ -8,13 +8,13 @@ use anyhow::{Context as _, bail, ensure};
 use engine::agent::host::{Half, Record, State};
 use engine::agent::objectives::{Options, SecurityOption};
 use engine::agent::target::Access;
-use engine::agent::{Digest, Handle, LIFETIME_MAX, LIFETIME_MIN};
+use engine::agent::{Digest, Handle};
 use serde_json::json;
 use wire::agent::Network;
 
 use super::client::user_id;
 use super::clock::calendar;
-use super::paper::day;
+use super::lifetime;
 use super::store::{Database, Enrolment, Member, Store, StoreRole, Which};
 use crate::config::agent::{HostConfig, TargetConfig};
 use crate::config::values::Span;
@@ -84,8 +84,8 @@ enum MemberCommand {
             value_parser = option
         )]
         options: Vec<SecurityOption>,
-        /// The longest tunnel
-        #[arg(long, value_name = "SPAN", default_value = "8h", value_parser = Span::parse)]
+        /// The longest tunnel: 1 minute to 24 hours
+        #[arg(long, value_name = "SPAN", default_value = "8h", value_parser = lifetime)]
         lifetime: Span,
         /// Only with keys that are enrolled here, so that Host alone cannot come in as him
         #[arg(long)]
@@ -184,7 +184,7 @@ pub(super) async fn keys(
             "{handle} {:8} {} until {}\n",
             state(record),
             record.user,
-            day(record.not_after)
+            record.not_after
         );
     }
     Ok(match text.is_empty() {
@@ -199,6 +199,7 @@ fn shown(handle: Handle, record: &Record) -> serde_json::Value {
         "user": record.user,
         "state": state(record),
         "not_after": record.not_after.0,
+        "not_after_utc": record.not_after.to_string(),
         "shared": matches!(record.half, Half::Shared(_)),
     })
 }
@@ -227,9 +228,11 @@ pub(super) async fn revoke(
         _ => Which::All,
     };
     let count = open(&config.database, folder).await?.revoke(which).await?;
-    match (count, args.key) {
-        (0, Some(handle)) => bail!("{handle} is no valid key: it is unknown, used or revoked"),
-        (1, _) => Ok("1 key is revoked\n".to_owned()),
+    match (count, args.key, &args.user) {
+        (0, Some(handle), _) => bail!("{handle} is no valid key: it is unknown, used or revoked"),
+        (0, _, Some(user)) => bail!("{user} has no valid key, so none is revoked"),
+        (0, ..) => bail!("there is no valid key, so none is revoked"),
+        (1, ..) => Ok("1 key is revoked\n".to_owned()),
         _ => Ok(format!("{count} keys are revoked\n")),
     }
 }
@@ -267,10 +270,6 @@ pub(super) async fn member(
                 network.len()
             );
             one_family(network, config.pool.as_deref())?;
-            ensure!(
-                (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
-                "--lifetime: from 1 minute to 24 hours"
-            );
             let enrolment = enrolment_of(*enrolled, *any_key);
             let access = Access {
                 options: options.iter().copied().collect::<Options>(),
@@ -295,10 +294,10 @@ pub(super) async fn member(
         } => {
             let keys = read_digests(digests)?;
             store.enrol(user, host, &keys).await?;
-            Ok(format!(
-                "{} keys of {user}@{host} are enrolled\n",
-                keys.len()
-            ))
+            Ok(match keys.len() {
+                1 => format!("1 key of {user}@{host} is enrolled\n"),
+                count => format!("{count} keys of {user}@{host} are enrolled\n"),
+            })
         }
         MemberCommand::List { json } => Ok(members(&store.members().await?, *json)),
     }
@@ -343,6 +342,7 @@ fn enrolment_of(enrolled: bool, any_key: bool) -> Enrolment {
 fn keys_of(member: &Member) -> String {
     match &member.enrolled {
         None => "any key of his Host".to_owned(),
+        Some(keys) if keys.len() == 1 => "1 enrolled key".to_owned(),
         Some(keys) => format!("{} enrolled keys", keys.len()),
     }
 }

@@ -63,8 +63,14 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
     let mut log = Vec::new();
     let read = file.take(LEN_MAX).read_to_end(&mut log);
     read.with_context(context)?;
-    let (role, whole) = judge(&log, args.end, args.by)
-        .with_context(|| format!("{} was changed", args.file.display()))?;
+    let name = args.file.display();
+    let (role, whole) = match judge(&log, args.end, args.by) {
+        Err(Broken::Changed { line: 1 }) => {
+            bail!("{name} is no log of an agent, or its first line was changed or taken away")
+        }
+        judged => judged.with_context(|| format!("{name} was changed"))?,
+    };
+    demand_signature(args, whole)?;
     let (lines, former) = (whole.head.lines, whole.head.former);
     if args.json {
         let text = serde_json::json!({
@@ -76,6 +82,11 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
             "signed_lines": args.by.map(|_| whole.signed),
         });
         return Ok(format!("{text}\n"));
+    }
+    if lines == 0 {
+        return Ok(format!(
+            "{name}: it has no lines yet, so it proves nothing\n"
+        ));
     }
     let torn = match whole.torn {
         0 => String::new(),
@@ -93,10 +104,22 @@ pub(super) fn run(args: &AuditArgs) -> anyhow::Result<String> {
         ),
     };
     Ok(format!(
-        "{}: {lines} lines of {role}, in their order and unchanged\n{torn}{signed}\
-         end {lines}:{former}\n",
-        args.file.display()
+        "{name}: {lines} lines of {role}, in their order and unchanged\n{torn}{signed}\
+         end {lines}:{former}\n"
     ))
+}
+
+/// Who asks whose log it is wants a proof.
+fn demand_signature(args: &AuditArgs, whole: Whole) -> anyhow::Result<()> {
+    if args.by.is_some() && whole.signed == 0 {
+        bail!(
+            "{}: no line is signed by this agent, so nothing is proven: its {} lines may be \
+             anybody's",
+            args.file.display(),
+            whole.head.lines
+        );
+    }
+    Ok(())
 }
 
 /// Whose log it is tells its first line.
@@ -158,6 +181,33 @@ mod tests {
         let noted = Some(log("host").1);
         let bad = judge(b"", noted, None);
         assert_eq!(bad, Err(Broken::NotWhatWasNoted { lines: 3 }));
+    }
+
+    #[test]
+    fn what_proves_nothing_is_said_and_fails_where_a_proof_is_wanted() {
+        let name = format!("caravan-agent-audit-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        let said = |text: &str, by: bool| {
+            std::fs::write(&file, text).unwrap();
+            let args = AuditArgs {
+                file: file.clone(),
+                end: None,
+                by: by.then_some(Fingerprint(Digest([1; 32]))),
+                json: false,
+            };
+            run(&args).map_err(|fault| fault.to_string())
+        };
+        let (text, _) = log("host");
+        assert!(said(&text, false).unwrap().contains("3 lines of host"));
+        assert!(said(&text, true).unwrap_err().contains("nothing is proven"));
+        assert!(said("", false).unwrap().contains("proves nothing"));
+        assert!(said("", true).unwrap_err().contains("nothing is proven"));
+        assert!(
+            said("other\n", false)
+                .unwrap_err()
+                .contains("is no log of an agent")
+        );
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -186,6 +186,15 @@ impl Backend {
         }
     }
 
+    /// Why an end that was up is not, if that is known.
+    pub fn last_end(&self, tunnel: TunnelId) -> Option<String> {
+        match self {
+            Self::Client(it) => it.last_end(tunnel),
+            Self::Rootless(it) => it.last_end(tunnel),
+            Self::Gateway(_) | Self::StrongSwan(_) | Self::Libreswan(_) | Self::Files(_) => None,
+        }
+    }
+
     /// At the agent's end: what lives in this process ends. Ends at Target stay.
     pub async fn close(self) {
         match self {
@@ -195,6 +204,11 @@ impl Backend {
             Self::Gateway(_) | Self::Libreswan(_) | Self::Files(_) => {}
         }
     }
+}
+
+/// The folders of Client's tunnels in this one.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
+    folder::tunnels(folder)
 }
 
 /// The name of a tunnel's parts.

@@ -14,7 +14,7 @@ use super::backend::gateway::Gateway;
 use super::backend::libreswan::Libreswan;
 use super::backend::rootless::{LISTEN, Rootless};
 use super::backend::strongswan::StrongSwan;
-use super::hygiene;
+use super::{Place, hygiene};
 use crate::config::agent::{BackEndChoice, BackEndKind};
 
 /// Where charon listens by default.
@@ -29,22 +29,24 @@ pub(super) enum End {
     Target,
 }
 
-/// Opens it. `runtime_dir` has the control sockets of this program. Client's is tried out, while
-/// nobody has heard of the key.
-pub(super) async fn open(
-    choice: BackEndChoice,
-    end: End,
-    runtime_dir: PathBuf,
-) -> anyhow::Result<Backend> {
-    let mut opened = opened(choice, end, runtime_dir).await?;
-    if end == End::Client {
-        let tried = opened.try_out();
-        tried.context("this machine cannot make its end of a tunnel; the key is not spent")?;
+/// Opens it. Client's is tried out, while nobody has heard of the key.
+pub(super) async fn open(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result<Backend> {
+    let opened = opened(choice, end, place).await;
+    if end == End::Target {
+        return opened;
     }
-    Ok(opened)
+    let tried = opened.and_then(|mut it| {
+        it.try_out()?;
+        Ok(it)
+    });
+    tried.context("this machine cannot make its end of a tunnel; the key is not spent")
 }
 
-async fn opened(choice: BackEndChoice, end: End, runtime_dir: PathBuf) -> anyhow::Result<Backend> {
+async fn opened(choice: BackEndChoice, end: End, place: Place) -> anyhow::Result<Backend> {
+    let Place {
+        runtime_dir,
+        logging,
+    } = place;
     let folder = |usual: &str| {
         choice
             .folder
@@ -61,7 +63,7 @@ async fn opened(choice: BackEndChoice, end: End, runtime_dir: PathBuf) -> anyhow
             Backend::Rootless(Rootless::new(LISTEN))
         }
         BackEndKind::Caravan if end == End::Client => {
-            Backend::Client(Client::new(passing_folder(runtime_dir)))
+            Backend::Client(Client::new(passing_folder(runtime_dir), logging))
         }
         BackEndKind::Caravan => {
             let (Some(connection), Some(folder)) = (&choice.connection, &choice.folder) else {
@@ -76,7 +78,7 @@ async fn opened(choice: BackEndChoice, end: End, runtime_dir: PathBuf) -> anyhow
         BackEndKind::StrongSwan => {
             let socket = choice.socket.clone().unwrap_or_else(|| VICI.into());
             let context = || format!("no charon answers at {}", socket.display());
-            let opened = StrongSwan::open(socket.clone()).await;
+            let opened = StrongSwan::open(socket.clone(), logging).await;
             Backend::StrongSwan(opened.with_context(context)?)
         }
         BackEndKind::Libreswan => Backend::Libreswan(Libreswan::new(folder(IPSEC_D))),
@@ -96,7 +98,7 @@ async fn opened(choice: BackEndChoice, end: End, runtime_dir: PathBuf) -> anyhow
 
 /// Where the folders of Client's tunnels are, for as long as they are up. It is short: the path of
 /// a socket has 107 octets, and a tunnel's name is in it twice.
-fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
+pub(super) fn passing_folder(runtime_dir: PathBuf) -> PathBuf {
     if Uid::effective().is_root() {
         return "/run".into();
     }

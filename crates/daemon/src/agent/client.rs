@@ -4,6 +4,7 @@
 //! ends with the agent: at logout (SIGHUP), at SIGTERM and SIGINT, when the token is removed, when
 //! its time is over.
 
+mod end;
 mod serve;
 mod signer;
 
@@ -22,16 +23,18 @@ use tokio::sync::mpsc;
 use tracing::warn;
 use wire::agent::{USER_ID_MAX, Verdict};
 
+use super::backend::rootless::LISTEN;
 use super::choice::{self, End};
 use super::clock::{Times, calendar};
 use super::drops::Shown;
+use super::ends::{self, Ends, Report};
 use super::log::Log;
-use super::{ends, hygiene, key_file, sheet_file};
+use super::{Place, hygiene, key_file, lifetime, sheet_file};
 use crate::config::agent::{AgentConfig, BackEndKind, ClientConfig, load};
 use crate::config::values::Span;
 use crate::service;
 use crate::token::TokenArgs;
-use serve::{Serving, Sockets};
+use serve::{Last, Serving, Sockets};
 use signer::Signer;
 
 /// Bits of the tunnel's key: it lives for one tunnel.
@@ -64,8 +67,8 @@ pub struct ClientArgs {
     /// Which key of the sheet, from 1
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sheet")]
     key: usize,
-    /// How long the tunnel shall live: 1 minute to 24 hours
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
+    /// How long the tunnel shall live: 1 minute to 24 hours, and no longer than Target lets you
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = lifetime)]
     lifetime: Span,
     /// Reach the tunnel by a SOCKS server on this address of loopback, which needs no root
     #[arg(
@@ -73,7 +76,8 @@ pub struct ClientArgs {
         value_name = "ADDRESS:PORT",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "127.0.0.1:1080"
+        default_missing_value = "127.0.0.1:1080",
+        value_parser = loopback
     )]
     socks: Option<SocketAddr>,
     #[command(flatten)]
@@ -95,6 +99,14 @@ pub(super) fn user_id(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads where the SOCKS server listens. Without a port it has the usual one.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let whole = text.parse().ok();
+    let address = || text.trim_matches(['[', ']']).parse().ok();
+    let found = whole.or_else(|| Some(SocketAddr::new(address()?, LISTEN.port())));
+    found.ok_or_else(|| format!("{text:?} is no ADDRESS:PORT, such as {LISTEN}"))
+}
+
 fn objective(text: &str) -> Result<Objectives, String> {
     if text == "none" {
         return Ok(Objectives::default());
@@ -114,7 +126,7 @@ fn together(sets: &[Objectives]) -> Objectives {
 }
 
 /// Asks for a tunnel, keeps it up and takes it down.
-pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<()> {
+pub(super) async fn run(args: ClientArgs, place: Place) -> anyhow::Result<()> {
     hygiene::keep_private();
     let config = config_of(args.config.as_deref(), args.socks)?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
@@ -134,7 +146,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
     let tunnel_key = SigningKey::generate(TUNNEL_KEY_BITS)?;
     let (reports, mut reported) = mpsc::channel(REPORTS_MAX);
     let chosen = config.back_end.clone();
-    let open = move || choice::open(chosen, End::Client, runtime_dir);
+    let open = move || choice::open(chosen, End::Client, place);
     let (ends, _) = ends::start(open, Vec::new(), reports).await?;
     let mut times = Times::start();
     let log = log_of(&config)?;
@@ -153,12 +165,14 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         client: Client::new(machine, times.clock(), random),
         sockets,
         ends: ends.orders.clone(),
+        lifetime: args.lifetime.0,
         key: Key(tunnel_key.to_der().to_vec()),
         is_legacy: config.is_legacy,
         signer,
         log,
         shown: Shown::default(),
         tunnel: None,
+        last: Last::default(),
     };
     drop(tunnel_key);
     let outcome = serving.serve(&mut times, &mut signals, &mut reported).await;
@@ -167,21 +181,28 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
         // Nobody else would take it down.
         serving.abandon();
     }
+    let last = close(serving, ends, reported).await;
+    match outcome? {
+        Outcome::Ended(why) => last.end(why).tell(),
+        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
+        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
+    }
+}
+
+/// Waits until the workers have done what was ordered.
+async fn close(serving: Serving, ends: Ends, mut reported: mpsc::Receiver<Report>) -> Last {
     let is_spent = serving.client.is_key_spent();
     let Serving {
         signer,
         ends: orders,
+        last,
         ..
     } = serving;
     drop(orders);
     let closing = tokio::task::spawn_blocking(move || ends.close());
     let hear = async { while reported.recv().await.is_some() {} };
     let _ = tokio::join!(closing, signer.close(is_spent), hear);
-    match outcome? {
-        Outcome::Ended(_) => Ok(()),
-        Outcome::Refused(Why::LoggedOut, _) => bail!("there is no tunnel: it was given up"),
-        Outcome::Refused(why, verdict) => bail!("there is no tunnel: {}", sentence(why, verdict)),
-    }
+    last
 }
 
 /// The log, if the file names one. It must be well before anybody hears of the key.
@@ -279,6 +300,19 @@ mod tests {
         let one: Objectives = [Objective::NonRepudiation].into_iter().collect();
         assert_eq!(together(&sets), one);
         assert!(objective("x").unwrap_err().contains("DataExchangeConf"));
+    }
+
+    #[test]
+    fn a_socks_server_has_the_usual_port_if_none_is_said() {
+        let found = |text: &str| loopback(text).map(|it| it.to_string());
+        assert_eq!(found("127.0.0.1").as_deref(), Ok("127.0.0.1:1080"));
+        assert_eq!(found("127.0.0.1:9").as_deref(), Ok("127.0.0.1:9"));
+        for v6 in ["::1", "[::1]", "[::1]:1080"] {
+            assert_eq!(found(v6).as_deref(), Ok("[::1]:1080"));
+        }
+        for wrong in ["", "localhost", "1080", "127.0.0.1:x"] {
+            assert!(found(wrong).unwrap_err().contains("127.0.0.1:1080"));
+        }
     }
 
     #[test]

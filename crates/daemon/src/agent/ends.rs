@@ -37,8 +37,8 @@ pub(super) enum Report {
     Up(TunnelId, Option<IpAddr>),
     /// It is there, and nobody can see whether it is used.
     Open(TunnelId),
-    /// A tunnel that was up is gone.
-    Lost(TunnelId),
+    /// A tunnel that was up is gone, for this reason if the back-end knows it.
+    Lost(TunnelId, Option<String>),
     /// IKE has failed before it was up.
     Failed,
 }
@@ -228,14 +228,18 @@ impl Worker {
         }
         watched.looks += 1;
         let is_gone = !matches!(state, State::Waiting);
+        let why = match state {
+            State::Down(why) => Some(why.clone()),
+            _ => self.back_end.last_end(tunnel),
+        };
+        if let (State::Down(_), Some(why)) = (state, &why) {
+            info!("tunnel {tunnel} is down: {why}");
+        }
         let report = match watched.is_up {
-            true if is_gone || watched.looks >= LOOKS_MAX => Report::Lost(tunnel),
+            true if is_gone || watched.looks >= LOOKS_MAX => Report::Lost(tunnel, why),
             false if is_gone => Report::Failed,
             _ => return None,
         };
-        if let State::Down(why) = state {
-            info!("tunnel {tunnel} is down: {why}");
-        }
         // Said once: whoever hears it takes it down.
         self.watched.remove(&tunnel);
         Some(report)

@@ -1,12 +1,10 @@
 //! `caravan tunnel-agent evidence`: what a user has signed for one tunnel, from Target's database,
 //! checked, and what Target's log says of that tunnel.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use engine::agent::audit::Role;
-use engine::agent::chain;
 use engine::agent::envelope::request_digest;
 use engine::agent::identity::Fingerprint;
 use engine::agent::objectives::{Objectives, SecurityOption};
@@ -16,11 +14,10 @@ use engine::time::Calendar;
 use wire::agent::Request;
 
 use super::administer::open;
-use super::log::{LEN_MAX, name_of};
-use super::paper::day;
+use super::store::Member;
+use super::told::{Told, fields};
 use crate::config::agent::TargetConfig;
 use crate::config::wireless::octets_of;
-use crate::files;
 
 /// Options of `caravan tunnel-agent evidence`.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,6 +42,8 @@ fn tunnel(text: &str) -> Result<TunnelId, String> {
 /// What can be shown of a tunnel.
 struct Shown {
     spending: Spending,
+    /// Whether the key is enrolled for its user here, at this moment.
+    is_enrolled: bool,
     request: Request,
     /// What the log says of it, verified.
     lines: Vec<String>,
@@ -59,10 +58,12 @@ pub(super) async fn run(
     let mut store = open(&config.database, folder).await?;
     let spending = store.spending(args.tunnel).await?;
     let spending = spending.context("no key was spent for this tunnel here")?;
-    let (_, host) = spending
+    let (user, host) = spending
         .client_identity
         .rsplit_once('@')
         .unwrap_or_default();
+    let members = store.members().await?;
+    let is_enrolled = is_enrolled(&members, (user, host), spending.key);
     let known = config.hosts.get(host);
     let known = known.with_context(|| {
         format!("the tunnel is of [hosts.{host}], which is not in Target's file any more")
@@ -71,6 +72,7 @@ pub(super) async fn run(
     let lines = lines_of(&config.log_file, args.tunnel)?;
     let shown = Shown {
         spending,
+        is_enrolled,
         request,
         lines,
     };
@@ -78,6 +80,14 @@ pub(super) async fn run(
         true => format!("{}\n", shown.json()),
         false => shown.text(),
     })
+}
+
+/// Whether Target knows by another way than Host whose key this is.
+fn is_enrolled(members: &[Member], (user, host): (&str, &str), key: Digest) -> bool {
+    let mut own = members
+        .iter()
+        .filter(|it| it.user == user && it.host == host);
+    own.any(|it| it.enrolled.as_ref().is_some_and(|keys| keys.contains(&key)))
 }
 
 /// Whether all belongs together. Returns the request, which the key's holder has signed.
@@ -106,18 +116,9 @@ fn check(spending: &Spending, host: crypto::hpke::PublicKey) -> anyhow::Result<R
 
 /// The lines of Target's log about a tunnel. The chain must hold.
 fn lines_of(path: &Path, tunnel: TunnelId) -> anyhow::Result<Vec<String>> {
-    let context = || format!("cannot read the log {}", path.display());
-    let mut log = Vec::new();
-    let file = files::open_plain(path).with_context(context)?;
-    let read = file.take(LEN_MAX).read_to_end(&mut log);
-    read.with_context(context)?;
-    let whole = chain::verify(name_of(Role::Target), &log, None, None);
-    let whole = whole.with_context(|| format!("{} was changed", path.display()))?;
-    let text = String::from_utf8_lossy(&log[..whole.octets]);
-    let wanted = format!(" tunnel={tunnel} ");
-    let events = text.lines().filter_map(|line| line.split_once(' '));
-    let about = events.filter(|(_, event)| format!("{event} ").contains(&wanted));
-    Ok(about.map(|(_, event)| event.to_owned()).collect())
+    let (told, wanted) = (Told::read(path, Role::Target)?, tunnel.to_string());
+    let is_about = |event: &&str| fields(event).any(|field| field == ("tunnel", wanted.as_str()));
+    Ok(told.events().filter(is_about).map(str::to_owned).collect())
 }
 
 impl Shown {
@@ -138,7 +139,7 @@ impl Shown {
              user        {}\n\
              key         {}\n\
              public half {}\n\
-             enrolled as {}\n\
+             its digest  {}, {}\n\
              asked at    {}, for {} s and option {option}\n\
              of Target   {}\n\
              until       {}\n",
@@ -147,10 +148,14 @@ impl Shown {
             it.handle,
             Digest(it.evidence.key.0),
             it.key,
-            day(self.time()),
+            match self.is_enrolled {
+                true => "enrolled for this user",
+                false => "not enrolled: Host alone says whose key it is",
+            },
+            self.time(),
             request.lifetime,
             Fingerprint(Digest(request.target)),
-            day(it.until),
+            it.until,
         );
         text += "It shows that the user has asked only if nobody else ever had the key: from \
                  `make` or a token, and enrolled, so that it is known whose it is.\n";
@@ -170,12 +175,15 @@ impl Shown {
             "user": it.client_identity,
             "key": it.handle.to_string(),
             "public_half": Digest(it.evidence.key.0).to_string(),
-            "enrolled_as": it.key.to_string(),
+            "digest": it.key.to_string(),
+            "enrolled": self.is_enrolled,
             "asked_at": self.request.time,
+            "asked_at_utc": self.time().to_string(),
             "asked_lifetime_s": self.request.lifetime,
             "option": self.option().map(SecurityOption::name),
             "target": Digest(self.request.target).to_string(),
             "until": it.until.0,
+            "until_utc": it.until.to_string(),
             "log": self.lines,
         })
     }
@@ -187,7 +195,9 @@ mod tests {
     use engine::agent::Handle;
     use engine::agent::envelope::{Use, signed_octets};
     use engine::agent::identity::Keys;
-    use engine::agent::target::Evidence;
+    use engine::agent::objectives::Options;
+    use engine::agent::target::{Access, Evidence};
+    use engine::time::Duration;
     use wire::agent::{Fresh, Kind};
 
     use super::*;
@@ -231,6 +241,48 @@ mod tests {
                 signature,
             },
         }
+    }
+
+    fn member(enrolled: Option<Digest>) -> Member {
+        Member {
+            user: "alice".into(),
+            host: "home".into(),
+            access: Access {
+                options: Options::ALL,
+                networks: Vec::new(),
+                lifetime: Duration::from_secs(600),
+            },
+            enrolled: enrolled.map(|it| [it].into()),
+        }
+    }
+
+    #[test]
+    fn a_key_that_nobody_enrolled_is_not_said_to_be() {
+        let spending = spent(false);
+        let (key, other) = (spending.key, Digest([1; 32]));
+        let alice = ("alice", "home");
+        for (enrolled, user, is_it) in [
+            (None, alice, false),
+            (Some(other), alice, false),
+            (Some(key), alice, true),
+            (Some(key), ("bob", "home"), false),
+            (Some(key), ("alice", "other"), false),
+        ] {
+            assert_eq!(is_enrolled(&[member(enrolled)], user, key), is_it);
+        }
+        assert!(!is_enrolled(&[], alice, key));
+        let request = check(&spending, host()).unwrap();
+        let mut shown = Shown {
+            spending,
+            is_enrolled: false,
+            request,
+            lines: Vec::new(),
+        };
+        assert!(shown.text().contains("not enrolled: Host alone says"));
+        assert_eq!(shown.json()["enrolled"], false);
+        shown.is_enrolled = true;
+        assert!(shown.text().contains(", enrolled for this user\n"));
+        assert_eq!(shown.json()["enrolled"], true);
     }
 
     #[test]

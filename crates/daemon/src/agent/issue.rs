@@ -16,10 +16,10 @@ use engine::time::Calendar;
 
 use super::client::user_id;
 use super::clock::calendar;
-use super::paper::{Format, Sheet, day};
+use super::paper::{Format, Sheet};
 use super::store::{Database, Store, StoreRole};
 use super::token::TokenHelper;
-use super::{hygiene, key_file};
+use super::{hygiene, key_file, keys_text};
 use crate::config::agent::HostConfig;
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
@@ -148,10 +148,10 @@ pub(super) async fn issue(
         return Err(fault);
     }
     Ok(format!(
-        "{} keys for {}, valid until {}: {}\n",
-        records.len(),
+        "{} for {}, valid until {}: {}\n",
+        keys_text(records.len()),
         args.user,
-        day(not_after),
+        not_after,
         args.out.display()
     ))
 }
@@ -233,9 +233,9 @@ fn halves_of(text: &str, path: &Path) -> anyhow::Result<Vec<(Handle, Half)>> {
     let halves: Vec<(Handle, Half)> = halves.collect::<anyhow::Result<_>>()?;
     ensure!(
         (1..=COUNT_MAX as usize).contains(&halves.len()),
-        "{} has {} keys, 1 to {COUNT_MAX} are possible",
+        "{} has {}, 1 to {COUNT_MAX} are possible",
         path.display(),
-        halves.len()
+        keys_text(halves.len())
     );
     Ok(halves)
 }
@@ -327,10 +327,10 @@ pub(super) async fn make(args: &MakeArgs) -> anyhow::Result<String> {
     key_file::write_new(&args.out, text.as_bytes())?;
     key_file::write_new(&args.public, public.as_bytes())?;
     Ok(format!(
-        "{} has {} keys and no head yet: give {} to Host (`issue --public`), and append the sheet \
+        "{} has {} and no head yet: give {} to Host (`issue --public`), and append the sheet \
          that it makes\n",
         args.out.display(),
-        keys.len(),
+        keys_text(keys.len()),
         args.public.display()
     ))
 }

@@ -24,6 +24,7 @@ use engine::time::Calendar;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use nix::libc::{O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK};
+use nix::sys::stat::{major, minor};
 use nix::unistd::Uid;
 use tracing::{info, warn};
 
@@ -98,9 +99,11 @@ impl Log {
                 path.display()
             );
         }
-        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, errno)| errno)
-            .with_context(|| format!("another agent writes {}", path.display()))?;
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => file,
+            Err((file, Errno::EWOULDBLOCK)) => bail!("{}", taken(path, &file)),
+            Err((_, errno)) => return Err(errno).with_context(context),
+        };
         if found.len() > LEN_MAX {
             bail!(
                 "{} has more than {} MiB: move it away, and note the end that `caravan \
@@ -308,6 +311,40 @@ impl Drop for Log {
     }
 }
 
+/// Another agent has the log.
+fn taken(path: &Path, file: &File) -> String {
+    let process = match locker(file) {
+        Some(pid) => format!("process {pid}"),
+        None => "its number is not known here".to_owned(),
+    };
+    format!(
+        "another agent writes {} ({process}): end it first, or name another log_file",
+        path.display()
+    )
+}
+
+/// The process that writes the log of this name, if one does and can be seen here.
+pub(super) fn holder(path: &Path) -> Option<u32> {
+    locker(&files::open_plain(path).ok()?)
+}
+
+/// The process that has locked a file (proc_locks(5)).
+fn locker(file: &File) -> Option<u32> {
+    let found = file.metadata().ok()?;
+    let (device, inode) = (found.dev(), found.ino());
+    let place = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let table = fs::read_to_string("/proc/locks").ok()?;
+    let mut pids = table.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            // Who waits for a lock has an arrow here.
+            [_, "FLOCK", _, _, pid, of, ..] if of == place => pid.parse().ok(),
+            _ => None,
+        }
+    });
+    pids.find(|pid| *pid > 0)
+}
+
 /// Refuses a folder in which others could put another file in the place of the log.
 fn check_folder(path: &Path) -> anyhow::Result<()> {
     let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -366,8 +403,15 @@ mod tests {
         let mut log = open().unwrap();
         log.write(&event(Step::KeyTaken));
         let said = open().err().map(|it| it.to_string());
-        assert!(said.is_some_and(|it| it.contains("another agent writes")));
+        let own = format!("(process {})", std::process::id());
+        let said = said.unwrap();
+        assert!(
+            said.contains("another agent writes") && said.contains(&own),
+            "{said}"
+        );
+        assert_eq!(holder(&path), Some(std::process::id()));
         drop(log);
+        assert_eq!(holder(&path), None);
         let mut text = fs::read(&path).unwrap();
         text.extend_from_slice(b"0123 torn");
         fs::write(&path, &text).unwrap();

@@ -7,9 +7,7 @@ use core::fmt::Write as _;
 
 use anyhow::Context as _;
 use engine::agent::sheet::{Head, Key};
-use engine::time::Calendar;
 use qrcodegen::{QrCode, QrCodeEcc, QrSegment};
-use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
 /// Light modules around a code (ISO/IEC 18004 §9.1).
@@ -69,7 +67,7 @@ impl Sheet<'_> {
              valid until {}\n",
             self.head.host.fingerprint(),
             self.head.target,
-            day(self.head.not_after)
+            self.head.not_after
         );
         for (at, line) in lines.iter().enumerate() {
             let _ = writeln!(page, "{} {}", title(at), **line);
@@ -89,7 +87,7 @@ impl Sheet<'_> {
             page,
             "<h1>One-time keys for a tunnel</h1>\n<p>Each key works once; cross it out. Valid \
              until {}.</p>\n<p>Host <code>{}</code><br>Target <code>{}</code></p>\n",
-            day(self.head.not_after),
+            self.head.not_after,
             self.head.host.fingerprint(),
             self.head.target
         );
@@ -107,17 +105,6 @@ fn title(at: usize) -> String {
         0 => "head".to_owned(),
         number => format!("{number}."),
     }
-}
-
-/// A day of the calendar.
-pub(super) fn day(at: Calendar) -> String {
-    OffsetDateTime::from_unix_timestamp(at.0).map_or_else(
-        |_| at.0.to_string(),
-        |at| {
-            let (date, time) = (at.date(), at.time());
-            format!("{date} {:02}:{:02} UTC", time.hour(), time.minute())
-        },
-    )
 }
 
 fn code(line: &str) -> anyhow::Result<QrCode> {
@@ -163,6 +150,7 @@ mod tests {
     use engine::agent::identity::{Fingerprint, Identity};
     use engine::agent::sheet::Secret;
     use engine::agent::{Digest, Handle};
+    use engine::time::Calendar;
 
     use super::*;
 
@@ -199,7 +187,7 @@ mod tests {
                 assert!(page.contains(&***line), "{format:?}");
             }
             assert!(page.contains(&head.to_line().unwrap()));
-            assert!(page.contains("2027-01-15 08:00 UTC"), "{}", *page);
+            assert!(page.contains("2027-01-15T08:00:00Z"), "{}", *page);
         }
         let html = sheet.render(Format::Html).unwrap();
         assert_eq!(html.matches("<svg").count(), 3);

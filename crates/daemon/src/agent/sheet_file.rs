@@ -9,7 +9,8 @@ use engine::agent::Handle;
 use engine::agent::sheet::{Head, Key, SheetFault};
 use zeroize::Zeroizing;
 
-use crate::console;
+use super::keys_text;
+use crate::{console, files};
 
 /// Octets of a sheet at most.
 const LEN_MAX: u64 = 1 << 20;
@@ -25,7 +26,12 @@ pub(super) fn read(path: Option<&Path>, number: usize) -> anyhow::Result<(Head, 
     match path {
         Some(path) => {
             let context = || format!("cannot read {}", path.display());
-            let octets = whole(File::open(path).with_context(context)?).with_context(context)?;
+            let file = File::open(path).with_context(context)?;
+            files::check_given(&file, path).context(
+                "a sheet is a secret; one on a stick that has no modes is read through a pipe: cat \
+                 SHEET | caravan ... --sheet /dev/stdin",
+            )?;
+            let octets = whole(file).with_context(context)?;
             find(&octets[..], number, |_| {}).with_context(|| path.display().to_string())
         }
         None => {
@@ -92,7 +98,10 @@ fn find(
         (Some(head), Some(key), _) => Ok((head, key)),
         (_, _, Some(fault)) => Err(fault.into()),
         (None, ..) => bail!("the sheet has no head: its first line with CTA1:"),
-        (_, None, _) => bail!("the sheet has {count} keys, none of number {number}"),
+        (_, None, _) => {
+            let keys = keys_text(count);
+            bail!("the sheet has {keys}, none of number {number}")
+        }
     }
 }
 
@@ -137,6 +146,26 @@ mod tests {
             .unwrap()
             .to_string();
         assert!(said.contains("has 2 keys"), "{said}");
+    }
+
+    #[test]
+    fn a_sheet_that_others_may_read_is_refused() {
+        use std::fs::{self, Permissions};
+        use std::os::unix::fs::PermissionsExt as _;
+        let name = format!("caravan-agent-sheet-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, sheet()).unwrap();
+        let read_with = |mode: u32| {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            read(Some(&path), 1).err().map(|it| format!("{it:#}"))
+        };
+        let said = read_with(0o644).expect("others may read it");
+        assert!(
+            said.contains("chmod 600") && said.contains("/dev/stdin"),
+            "{said}"
+        );
+        assert_eq!(read_with(0o600), None);
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -238,6 +238,14 @@ impl Store {
         within(ADMINISTRATOR_PATIENCE, work).await
     }
 
+    /// Tunnels of a Target that were not noted as ended.
+    pub async fn tunnels_of(&mut self, target: AgentName) -> Result<Vec<Former>, StoreError> {
+        let work = self.within_transaction(Access::Reads, async |link| {
+            spent::former(link, target).await
+        });
+        within(ADMINISTRATOR_PATIENCE, work).await
+    }
+
     /// Tunnels of a former process of this Target.
     pub async fn former(&mut self) -> Result<Vec<Former>, StoreError> {
         let target = self.target()?;

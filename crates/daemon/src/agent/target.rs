@@ -3,7 +3,7 @@
 
 mod pool;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,8 +30,9 @@ use super::ends::{self, Ends, Order, Report};
 use super::log::Log;
 use super::post::Post;
 use super::store::{Database, Store, StoreRole};
+use super::told::Told;
 use super::worker::{self, Orders};
-use super::{hygiene, key_file};
+use super::{Place, hygiene, key_file};
 use crate::config::agent::{BackEndKind, HostPeer, TargetConfig};
 use crate::files;
 use crate::service::{self, Signalled, Signals};
@@ -45,11 +46,7 @@ const REPORTS_MAX: usize = 256;
 const END_MAX: Duration = Duration::from_secs(30);
 
 /// Serves until SIGTERM or SIGINT, then ends all tunnels.
-pub(super) async fn run(
-    config: TargetConfig,
-    folder: &Path,
-    runtime_dir: PathBuf,
-) -> anyhow::Result<()> {
+pub(super) async fn run(config: TargetConfig, folder: &Path, place: Place) -> anyhow::Result<()> {
     let mut signals = Signals::new(service::hang_ups()?)?;
     hygiene::keep_private();
     let keys = key_file::load(&config.keys_file)?;
@@ -72,7 +69,7 @@ pub(super) async fn run(
     let pool = pool.transpose()?;
     let chosen = config.back_end.clone();
     let is_files = chosen.kind == BackEndKind::Files;
-    let open = move || choice::open(chosen, End::Target, runtime_dir);
+    let open = move || choice::open(chosen, End::Target, place);
     let (ends, up) = ends::start(open, tunnels, reports).await?;
     // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
     // noted any more. Texts alone know nothing.
@@ -83,8 +80,10 @@ pub(super) async fn run(
     let machine = machine_of(&config, keys, ends.options, (&own, pool.as_ref()));
     let random = key_file::seed()?.stream("target", 0);
     let (clock, now) = (times.clock(), times.now());
+    let mut target = Target::new(machine, former, clock, now, random);
+    recall(&mut target, pool.as_ref(), &config.log_file)?;
     let mut serving = Serving {
-        target: Target::new(machine, former, clock, now, random),
+        target,
         post: Post::new(socket, log),
         workers: Workers {
             store,
@@ -109,6 +108,23 @@ pub(super) async fn run(
     drop(serving);
     close(ends, thread, answered, reported).await;
     ended
+}
+
+/// Tells the machine what the log and the pool know of a former agent's tunnels.
+fn recall(target: &mut Target, pool: Option<&Pool>, log: &Path) -> anyhow::Result<()> {
+    let all: Vec<TunnelId> = target.tunnels().collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let told = Told::read(log, Role::Target)?;
+    let told = told.tunnels();
+    for id in all {
+        let of_log = told.get(&id.to_string()[..]);
+        let lent = pool.and_then(|it| it.lent_to(id));
+        let inner = lent.or(of_log.and_then(|it| it.inner));
+        target.recall(id, inner, of_log.and_then(|it| it.peer));
+    }
+    Ok(())
 }
 
 /// What the machine is and allows.
@@ -374,7 +390,7 @@ impl Serving {
             Report::Done(number, false) => self.target.answered(number, Answer::Failed, now),
             Report::Up(id, peer) => self.target.arrived(id, Came::Seen(peer), now),
             Report::Open(id) => self.target.arrived(id, Came::Unseen, now),
-            Report::Lost(id) => self.target.closed(id, now),
+            Report::Lost(id, _) => self.target.closed(id, now),
             // A stranger may have tried. The true Client has its time.
             Report::Failed => {}
         }

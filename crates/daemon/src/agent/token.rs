@@ -24,6 +24,7 @@ pub use wire::token::{Refusal, SIGNED_MAX, Token};
 
 use crate::sys::tie;
 use crate::token::{OTHERS_WRITE, TokenArgs};
+use crate::typed;
 
 /// The helper's file name, beside the agent's.
 pub const PROGRAM: &str = "caravan-token";
@@ -42,6 +43,14 @@ pub enum TokenError {
     /// The helper has ended, or says what it should not.
     #[error("{PROGRAM} has ended without an answer")]
     Gone,
+    /// The file of the PIN cannot be read, or others may read it.
+    #[error("cannot read a PIN from {path}: {source}", path = .path.display())]
+    PinFile {
+        /// Which one.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// No token has this label, or several have it; these are there.
     #[error(
         "no token has the label {0:?}, or several have it; there are: {there}",
@@ -119,6 +128,10 @@ impl TokenHelper {
         let (Some(module), Some(label)) = (&args.module, &args.token) else {
             return Ok(None);
         };
+        if let Some(path) = &args.pin_file {
+            let path = path.clone();
+            typed::check(&path).map_err(|source| TokenError::PinFile { path, source })?;
+        }
         let own = std::env::current_exe().map_err(TokenError::Start)?;
         let program = beside(&own).map_err(TokenError::Start)?;
         let mut helper = Self::start(&program, module, args.pin_file.as_deref())?;

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use crypto::cert::{Certificate, SigningKey};
+use engine::agent::TunnelId;
 use engine::agent::description::{Credential, Description, End, Inner, Key, Name, Proposals, Side};
 use engine::agent::objectives::SecurityOption;
 use engine::agent::target::SessionKey;
-use engine::agent::writers::{Kind, Texts, write_in};
-use engine::agent::{LIFETIME_MAX, LIFETIME_MIN, TunnelId};
+use engine::agent::writers::{Kind, Texts, WriteFault, write_in};
 use wire::agent::Network;
 
 use super::administer::{network, option};
 use super::certify::KEY_MAX;
-use super::{hygiene, key_file};
+use super::{hygiene, key_file, lifetime};
 use crate::config::values::Span;
 use crate::config::wireless::octets_of;
 use crate::files;
@@ -72,7 +72,7 @@ pub struct WriteArgs {
     #[arg(long, value_name = "FILE", requires = "cert")]
     peer_cert: Option<PathBuf>,
     /// How long the tunnel lives, where the implementation ends it by itself
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = Span::parse)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = lifetime)]
     lifetime: Span,
     /// Allow weak algorithms
     #[arg(long)]
@@ -108,7 +108,7 @@ pub(super) fn run(args: &WriteArgs) -> anyhow::Result<String> {
     let description = describe(args)?;
     let own = args.writer.folder().to_owned();
     let folder = args.folder.as_ref().unwrap_or(&own);
-    let texts = write_in(args.writer, &description, folder)?;
+    let texts = write_in(args.writer, &description, folder).map_err(with_cure)?;
     if let Some(out) = &args.out {
         for file in &texts.files {
             // Also of a Windows path.
@@ -119,6 +119,19 @@ pub(super) fn run(args: &WriteArgs) -> anyhow::Result<String> {
     Ok(shown(&texts, args.out.is_none()))
 }
 
+/// What the implementations of 2004 have in common.
+const OLD: &str = "ike-3des-sha1-modp1024,3des-sha1,ah-sha1";
+
+/// Says which suites an implementation of the paper's time has.
+fn with_cure(fault: WriteFault) -> anyhow::Error {
+    match &fault {
+        WriteFault::Suite { kind, .. } if kind.is_historical() => {
+            anyhow::anyhow!("{fault}; it has weak ones alone: --legacy --proposals {OLD}")
+        }
+        _ => fault.into(),
+    }
+}
+
 fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
     let (side, needed) = match args.side {
         SideWord::Client => (Side::Client, &args.remote),
@@ -127,10 +140,6 @@ fn describe(args: &WriteArgs) -> anyhow::Result<Description> {
     ensure!(
         !needed.is_empty(),
         "Target's addresses are needed: --remote at Client, --local at Target"
-    );
-    ensure!(
-        (LIFETIME_MIN..=LIFETIME_MAX).contains(&args.lifetime.0),
-        "--lifetime: from 1 minute to 24 hours"
     );
     let inner = match (side, args.inner) {
         (Side::Client, None) => Inner::Asked,
@@ -211,4 +220,44 @@ fn shown(texts: &Texts, with_files: bool) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: WriteArgs,
+    }
+
+    /// What the refusal says to add makes a text.
+    #[test]
+    fn an_implementation_of_2004_is_refused_with_what_helps() {
+        let name = format!("caravan-agent-write-{}", std::process::id());
+        let secret = std::env::temp_dir().join(name);
+        key_file::write_new(&secret, "0a".repeat(32).as_bytes()).unwrap();
+        let historical = Kind::ALL.into_iter().filter(|kind| kind.is_historical());
+        for kind in historical {
+            let line = format!(
+                "write --for {} --side client --local 10.0.0.2 --local-id alice@home.example \
+                 --remote 192.0.2.9 --remote-id target.example --network 10.10.0.0/24 \
+                 --session-key {}",
+                kind.name(),
+                secret.display()
+            );
+            let run_with = |more: &str| {
+                let words = line.split_whitespace().chain(more.split_whitespace());
+                let line = Line::try_parse_from(words).unwrap();
+                run(&line.args)
+            };
+            let said = run_with("").unwrap_err().to_string();
+            let (_, cure) = said.split_once("weak ones alone: ").expect("a cure");
+            assert!(run_with(cure).is_ok(), "{said}");
+        }
+        std::fs::remove_file(&secret).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -195,18 +195,31 @@ pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Resu
     said(ask(&found, &Request::Rekey { connection, ike })?)
 }
 
-pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyhow::Result<String> {
+/// `tunnels`: folders of tunnels that Client's agents have up on this machine.
+pub(super) fn status(
+    (runtime_dir, tunnels): (&Path, &[PathBuf]),
+    name: Option<&str>,
+    json: bool,
+) -> anyhow::Result<String> {
     let mut reports: Vec<StatusReport> = match name {
-        Some(name) => match find(runtime_dir, name) {
-            Err(error @ ControlError::NotRunning { .. }) => {
-                bail!("{error}{}", failures(runtime_dir, Some(name)))
+        Some(name) => {
+            let here = find(runtime_dir, name);
+            let mut others = tunnels.iter().filter_map(|folder| find(folder, name).ok());
+            match (here, others.next()) {
+                (Err(ControlError::NotRunning { .. }), Some(found)) => vec![report(&found)?],
+                (Err(error @ ControlError::NotRunning { .. }), None) => {
+                    bail!("{error}{}", failures(runtime_dir, Some(name)))
+                }
+                (found, _) => vec![report(&found?)?],
             }
-            found => vec![report(&found?)?],
-        },
-        None => by_process(runtime_dir)?
-            .into_values()
-            .map(|(_, r)| r)
-            .collect(),
+        }
+        None => {
+            let mut all = by_process(runtime_dir)?;
+            for folder in tunnels {
+                all.extend(by_process(folder)?);
+            }
+            all.into_values().map(|(_, r)| r).collect()
+        }
     };
     if let Some(name) = name {
         reports.iter_mut().for_each(|report| report.only(name));

@@ -34,6 +34,8 @@ fn commands_of_the_manual_parse() {
         "caravan tunnel-agent revoke -c h.toml --user alice",
         "caravan tunnel-agent member -c t.toml add alice@home --network 10.0.0.0/8",
         "caravan tunnel-agent tables --json",
+        "caravan tunnel-agent tunnels -c t.toml --json",
+        "caravan tunnel-agent client --user alice --socks=127.0.0.1",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }
@@ -48,6 +50,7 @@ fn commands_of_the_manual_parse() {
         "caravan pki issue --ca pki --name x --key a --csr b",
         "caravan tunnel-agent client --user al@ice",
         "caravan tunnel-agent client --user alice --key 2",
+        "caravan tunnel-agent client --user alice --lifetime 25h",
         "caravan tunnel-agent issue -c h.toml --user alice --count 0 --out s.txt",
         "caravan tunnel-agent revoke -c h.toml --user alice --all",
         "caravan tunnel-agent revoke -c h.toml",
@@ -60,7 +63,7 @@ fn commands_of_the_manual_parse() {
 fn nothing_running_is_said_with_the_place_that_was_searched() {
     let folder = std::path::Path::new("/nonexistent/caravan");
     for result in [
-        commands::status(folder, None, true),
+        commands::status((folder, &[]), None, true),
         commands::reload(folder, None, false),
         commands::down(folder, folder, "home"),
     ] {

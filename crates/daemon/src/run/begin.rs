@@ -10,7 +10,7 @@ use engine::node::Node;
 use engine::plane::{InboundPlane, OutboundPlane};
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Process;
 use super::entropy::Entropy;
@@ -42,6 +42,12 @@ use crate::udp::UdpSockets;
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
 const LAST_NAME_WAIT: Duration = Duration::from_secs(30);
 
+/// What becomes of root's rights, for the user of a stranger's machine: who makes users there is
+/// not at hand.
+const TO_A_GUEST: &str = "the part of the tunnel that speaks with the network runs as root, \
+                          without root's rights, because it cannot change to the user caravan of \
+                          this machine; with --socks the tunnel needs no root";
+
 impl Process {
     /// `hang_up`: the signals that ask for a reload.
     pub(super) async fn open(
@@ -69,12 +75,23 @@ impl Process {
             }
             info!("the configuration is read again");
         };
+        if options.is_attended {
+            // An agent has written the file: whoever uses this machine cannot mend it.
+            for (_, warning) in loaded.warnings.drain(..) {
+                debug!("{warning}");
+            }
+        }
         let strict = strict_filters(&loaded);
         loaded.warnings.extend(strict);
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
         if let Some(warning) = &speaker.warning {
+            let warning = if options.is_attended {
+                TO_A_GUEST
+            } else {
+                warning
+            };
             warn!("{warning}");
         }
         for text in loaded.descriptions() {

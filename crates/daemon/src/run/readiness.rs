@@ -27,7 +27,7 @@ use crate::config;
 use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
-use crate::status::ConnectionState;
+use crate::status::{ConnectionState, ConnectionStatus};
 
 /// The progress of a client's connections.
 #[derive(Default)]
@@ -43,6 +43,8 @@ pub(super) struct Progress {
 struct ConnectionProgress {
     /// Why the last negotiation failed, until one succeeds.
     trouble: Option<String>,
+    /// Why the last tunnel ended, until there is another.
+    ended: Option<String>,
     /// Our last unanswered message.
     silence: Option<Silence>,
     /// The address that answered last.
@@ -97,7 +99,21 @@ impl Progress {
         self.by_connection.get(connection)?.trouble.clone()
     }
 
-    /// The same, or what is known of a silence that has lasted a while.
+    /// Why a client's last tunnel ended, if it has not come up since.
+    pub(super) fn last_end(&self, connection: &str) -> Option<String> {
+        self.by_connection.get(connection)?.ended.clone()
+    }
+
+    /// Tells both.
+    pub(super) fn tell(&self, connection: &mut ConnectionStatus) {
+        connection.last_failure = self.trouble(&connection.name);
+        // A child may have ended because another has taken its place.
+        let is_up = connection.state == ConnectionState::Established;
+        let ended = self.last_end(&connection.name);
+        connection.last_end = ended.filter(|_| !is_up);
+    }
+
+    /// The first, or what is known of a silence that has lasted a while.
     fn missing(&self, connection: &str) -> Option<String> {
         let it = self.by_connection.get(connection)?;
         let silence = it.silence.as_ref().filter(|it| it.is_long());
@@ -132,6 +148,7 @@ impl Progress {
 
     /// Handles an event. Returns a line for the waiting terminal, if any.
     fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<String> {
+        self.note_end(event);
         match event {
             Event::NegotiationFailed {
                 connection: Some(connection),
@@ -159,7 +176,7 @@ impl Progress {
             }
             Event::ChildEstablished { connection, .. } => {
                 let it = self.of(connection);
-                (it.trouble, it.failed) = (None, 0);
+                (it.trouble, it.ended, it.failed) = (None, None, 0);
                 None
             }
             Event::RetryScheduled {
@@ -190,6 +207,21 @@ impl Progress {
                 ..
             } => self.on_sent(connection, (*step, *message_id), *remote, connections),
             _ => None,
+        }
+    }
+
+    /// Keeps why a tunnel ended. Some peers delete the children first.
+    fn note_end(&mut self, event: &Event) {
+        if let Event::ChildClosed {
+            connection, cause, ..
+        }
+        | Event::IkeClosed {
+            connection,
+            had_children: true,
+            cause,
+        } = event
+        {
+            self.of(connection).ended = Some(cause.to_string());
         }
     }
 

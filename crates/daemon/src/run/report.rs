@@ -86,7 +86,7 @@ impl Process {
         report.warnings.extend(self.capture_warning());
         for connection in &mut report.connections {
             connection.blocks = self.host.blocks(&connection.name);
-            connection.last_failure = self.progress.trouble(&connection.name);
+            self.progress.tell(connection);
             connection.last_peer = self.came.get(&connection.name).copied();
         }
         let clear = self
@@ -216,6 +216,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         blocks: false,
         clear: true,
         last_failure: None,
+        last_end: None,
         missing: Vec::new(),
         passed_over: Vec::new(),
         last_peer: None,

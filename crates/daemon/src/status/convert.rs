@@ -57,6 +57,7 @@ impl Traffic {
             blocks: false,
             clear: false,
             last_failure: None,
+            last_end: None,
             missing: connection.missing,
             passed_over: connection.passed_over,
             last_peer: None,

@@ -156,6 +156,9 @@ impl Display for ConnectionStatus {
         if let Some(reason) = &self.last_failure {
             writeln!(f, "  last failure: {reason}")?;
         }
+        if let Some(reason) = &self.last_end {
+            writeln!(f, "  the last tunnel has ended: {reason}")?;
+        }
         if !self.missing.is_empty() {
             writeln!(f, "  not up: {}", self.missing.join(", "))?;
         }

@@ -187,11 +187,11 @@ impl Event {
     }
 }
 
-/// `at=SECONDS role=host step=key-taken key=... user="..."`, without what is not known.
+/// `at=TIME role=host step=key-taken key=... user="..."`, without what is not known.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (role, step) = (Dashed(&self.role), Dashed(&self.step));
-        write!(f, "at={} role={role} step={step}", self.at.0)?;
+        write!(f, "at={} role={role} step={step}", self.at)?;
         let mut put = |name: &str, value: Option<&dyn fmt::Display>| match value {
             Some(value) => write!(f, " {name}={value}"),
             None => Ok(()),
@@ -203,8 +203,7 @@ impl fmt::Display for Event {
         put("target", self.target.as_ref().map(|it| it as _))?;
         put("tunnel", self.tunnel.as_ref().map(|it| it as _))?;
         put("option", self.option.as_ref().map(|it| it as _))?;
-        let until = self.until.map(|it| it.0);
-        put("until", until.as_ref().map(|it| it as _))?;
+        put("until", self.until.as_ref().map(|it| it as _))?;
         put("inner", self.inner.as_ref().map(|it| it as _))?;
         put("peer", self.peer.as_ref().map(|it| it as _))?;
         let why = self.why.as_ref().map(Dashed);
@@ -251,8 +250,9 @@ mod tests {
         let line = event.to_string();
         assert_eq!(
             line,
-            "at=1795000000 role=host step=key-taken key=abababababababababababababababab \
-             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP until=1795000600 why=never-came"
+            "at=2026-11-18T11:06:40Z role=host step=key-taken key=abababababababababababababababab \
+             user=\"al\\\"ice\\nuntil=9\" option=AH+ESP until=2026-11-18T11:16:40Z \
+             why=never-came"
         );
     }
 }

@@ -120,7 +120,7 @@ impl Head {
 pub fn signed_text(name: &str, head: Head, keys: &Keys, at: Calendar) -> String {
     let signature = keys.signing.sign(&[&signed_octets(name, head)]);
     let identity = keys.identity();
-    let mut text = format!("{} sealing=", signed_start(name, at.0));
+    let mut text = format!("{} sealing=", signed_start(name, &at.to_string()));
     let parts: [(&[u8], &str); 3] = [
         (&identity.sealing.0, " signing="),
         (&identity.signing.0, " signature="),
@@ -135,7 +135,7 @@ pub fn signed_text(name: &str, head: Head, keys: &Keys, at: Calendar) -> String 
     text
 }
 
-fn signed_start(name: &str, at: i64) -> String {
+fn signed_start(name: &str, at: &str) -> String {
     format!("at={at} role={name} step=signed")
 }
 
@@ -148,7 +148,7 @@ fn signed_octets(name: &str, head: Head) -> Vec<u8> {
 /// line. What a user is called comes later in a line, so no name makes one.
 fn is_signed(name: &str, text: &str, head: Head, by: Fingerprint) -> Option<bool> {
     let at = text.strip_prefix("at=")?.split(' ').next()?;
-    let rest = text.strip_prefix(&signed_start(name, at.parse().ok()?))?;
+    let rest = text.strip_prefix(&signed_start(name, at))?;
     let mut values = rest
         .split_whitespace()
         .zip(["sealing=", "signing=", "signature="]);
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(read(&forged), Err(Broken::NotSigned { line: 3 }));
         assert!(verify("host", forged.as_bytes(), None, None).is_ok());
         // Without the line, it is told that nothing is signed; a user's name makes no such line.
-        let name = format!("at=5 role=host step=up user=\"{signature}\"");
+        let name = format!("at=1970-01-01T00:00:05Z role=host step=up user=\"{signature}\"");
         let mut head = Head::start("host");
         let plain = ["one", "forged", &name].map(|it| head.append(it)).concat();
         assert_eq!(read(&plain).map(|it| it.signed), Ok(0));

@@ -27,6 +27,9 @@ use crate::time::{Calendar, Deadline, Duration, Instant};
 const SIGN_MAX: Duration = Duration::from_secs(60);
 /// How long IKE may take.
 const BUILD_MAX: Duration = Duration::from_secs(60);
+/// So shortly before its time a tunnel that the other end closes has ended in time: agents tell
+/// each other seconds, and their messages take a while.
+const ENDS_IN_TIME: Duration = Duration::from_secs(5);
 /// Pause before our end is taken down again.
 const DESTROY_AGAIN: Duration = Duration::from_secs(5);
 /// How far ahead of this machine's clock the time may be that Host tells: whoever has a signed
@@ -124,6 +127,8 @@ pub struct Client {
     clock: Clock,
     random: Stream,
     stage: Stage,
+    /// The tunnel that Host has granted, and until when.
+    granted: Option<(TunnelId, Calendar)>,
     /// Whether Host has told us the time.
     has_time: bool,
     /// Whether Host has said that the key is spent.
@@ -138,10 +143,10 @@ enum Stage {
     Signing(Box<Draft>, Instant),
     /// Host is asked.
     Asking(Box<Asking>),
-    /// Our end is built.
-    Building(TunnelId, Calendar, Instant, Instant),
+    /// Our end is built. When the tunnel ends, and when IKE is given up.
+    Building(Instant, Instant),
     /// The tunnel is up, until then.
-    Up(TunnelId, Calendar, Instant),
+    Up(Instant),
     /// Our end is taken down, then this is the outcome.
     Destroying(Outcome, Instant),
     Over(Outcome),
@@ -172,6 +177,7 @@ impl Client {
             clock,
             random,
             stage: Stage::New,
+            granted: None,
             has_time: false,
             is_spent: false,
             drops: BTreeMap::new(),
@@ -298,19 +304,27 @@ impl Client {
     /// Our end is built and IKE has made the tunnel, or the back-end has failed.
     pub fn built(&mut self, is_up: bool, now: Instant) {
         self.handle_timeout(now);
-        let Stage::Building(id, until, ends, _) = self.stage else {
+        let Stage::Building(ends, _) = self.stage else {
             return;
         };
         if !is_up {
             return self.destroy(Outcome::Refused(Why::BackEndFailed, None), now);
         }
-        self.stage = Stage::Up(id, until, ends);
+        self.stage = Stage::Up(ends);
         self.tell(Step::Up, None, now);
     }
 
-    /// Target has closed the tunnel, or IKE has lost it.
+    /// Target has closed the tunnel, because its time is over or before, or IKE has lost it.
     pub fn closed(&mut self, now: Instant) {
-        self.end(Why::ClosedByPeer, now);
+        let is_in_time = match self.stage {
+            Stage::Up(ends) => ends - now <= ENDS_IN_TIME,
+            _ => false,
+        };
+        let why = match is_in_time {
+            true => Why::TimeOver,
+            false => Why::ClosedByPeer,
+        };
+        self.end(why, now);
     }
 
     /// The user has logged out, or the token is gone.
@@ -359,10 +373,10 @@ impl Client {
                     self.outputs.push_back(Output::Send { host, payload });
                 }
             },
-            Stage::Building(.., until) if *until <= now => {
+            Stage::Building(_, until) if *until <= now => {
                 self.destroy(Outcome::Refused(Why::NoAnswer, None), now);
             }
-            Stage::Up(.., ends) if *ends <= now => {
+            Stage::Up(ends) if *ends <= now => {
                 self.destroy(Outcome::Ended(Why::TimeOver), now);
             }
             Stage::Destroying(_, next) if *next <= now => {
@@ -384,8 +398,8 @@ impl Client {
             Stage::New | Stage::Over(_) => return None,
             Stage::Signing(_, until) => (*until, "give the token up"),
             Stage::Asking(asking) => (asking.retry.next, "repeat the request"),
-            Stage::Building(.., until) => (*until, "give IKE up"),
-            Stage::Up(.., ends) => (*ends, "end the tunnel"),
+            Stage::Building(_, until) => (*until, "give IKE up"),
+            Stage::Up(ends) => (*ends, "end the tunnel"),
             Stage::Destroying(_, next) => (*next, "take the tunnel down again"),
         };
         Some(Deadline { at, why })
@@ -442,7 +456,7 @@ impl Client {
         event.target = Some(self.config.head.target);
         event.option = Some(self.config.objectives.option());
         event.why = why;
-        if let Stage::Building(id, until, ..) | Stage::Up(id, until, _) = self.stage {
+        if let Some((id, until)) = self.granted {
             event.tunnel = Some(id);
             event.until = Some(until);
         }

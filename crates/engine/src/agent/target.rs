@@ -17,7 +17,7 @@ use wire::agent::{Kind, Message, Network, Request, Sealed, Verdict};
 use super::audit::{Event, Role, Step, Why};
 use super::bond::{Bond, Unproven};
 use super::identity::{AgentName, Identity, Keys};
-use super::objectives::{Options, SecurityOption};
+use super::objectives::{Objectives, Options, SecurityOption};
 use super::{Clock, Digest, LIFETIME_MAX, TunnelId};
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
@@ -246,11 +246,13 @@ impl Target {
             Some((user, host)) => (user.to_owned(), host.to_owned()),
             None => (identity, String::new()),
         };
+        let request = Request::parse(&former.spending.evidence.request).ok();
+        let objectives = request.and_then(|it| Objectives::of_number(it.objectives));
         let tunnel = Tunnel {
             spending: former.spending,
             host,
             user,
-            option: None,
+            option: objectives.map(Objectives::option),
             referral: None,
             answer: None,
             networks: Vec::new(),
@@ -330,6 +332,13 @@ impl Target {
     pub fn lent(&mut self, id: TunnelId, inner: IpAddr) {
         if let Some(tunnel) = self.tunnels.get_mut(&id) {
             tunnel.inner = Some(inner);
+        }
+    }
+
+    /// Client's addresses of a former agent's tunnel: inside, and outside.
+    pub fn recall(&mut self, id: TunnelId, inner: Option<IpAddr>, peer: Option<IpAddr>) {
+        if let Some(tunnel) = self.tunnels.get_mut(&id) {
+            (tunnel.inner, tunnel.peer) = (inner, peer);
         }
     }
 

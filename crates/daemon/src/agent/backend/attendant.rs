@@ -7,6 +7,7 @@
 //! the tunnel ends by itself: its standard input ends too ([`crate::service::Attendant`]). Its
 //! folder is removed by the agent, or by the next one (`folder.rs`).
 
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -207,11 +208,12 @@ pub struct Attended {
 }
 
 impl Attended {
-    /// Starts the process with this frame.
-    pub fn start(frame: &[u8]) -> io::Result<Self> {
+    /// Starts the process with this frame, and with options by which it and the tunnel log.
+    pub fn start(frame: &[u8], logging: &[OsString]) -> io::Result<Self> {
         let mut child = Command::new("/proc/self/exe")
             .arg0("caravan")
             .args(COMMAND)
+            .args(logging)
             .env(hygiene::PRIVATE, "1")
             // A signal to the agent's terminal is the agent's.
             .process_group(0)
@@ -274,13 +276,14 @@ impl Attended {
     }
 }
 
-/// Runs one tunnel for the process at the other end of standard input.
-pub fn run() -> anyhow::Result<()> {
+/// Runs one tunnel for the process at the other end of standard input. The tunnel is told the
+/// options `logging`.
+pub fn run(logging: &[OsString]) -> anyhow::Result<()> {
     let parts = Parts::read(&mut io::stdin().lock()).context("an agent starts this by itself")?;
     // Its end is that of its input: the agent's, or the agent's order.
     sys::ignore(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])?;
     match (Start::of(&parts), Load::of(&parts)) {
-        (Some(start), _) => run_own(start),
+        (Some(start), _) => run_own(start, logging),
         (_, Some(load)) => {
             drop(parts);
             run_charon(load)
@@ -290,13 +293,13 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 /// A `caravan up`.
-fn run_own(start: Start) -> anyhow::Result<()> {
+fn run_own(start: Start, logging: &[OsString]) -> anyhow::Result<()> {
     check_name(&start.name)?;
     let (name, folder) = (start.name.clone(), start.folder.clone());
     let held = folder::make(&folder);
     let held = held.with_context(|| format!("cannot make {}", folder.display()))?;
     let begun = held.share().map_err(anyhow::Error::from);
-    let begun = begun.and_then(|()| begin(&start));
+    let begun = begun.and_then(|()| begin(&start, logging));
     drop(start);
     let ended = begun.and_then(|child| attend(child, &folder, &name));
     let removed = held.remove(&folder);
@@ -367,10 +370,11 @@ impl Held {
 }
 
 /// Starts `caravan up` with its files in memory.
-fn begin(start: &Start) -> anyhow::Result<Child> {
+fn begin(start: &Start, logging: &[OsString]) -> anyhow::Result<Child> {
     // Only the tunnel has them after this.
     let held = Held::of(start)?;
     order(&start.folder)
+        .args(logging)
         .args(["up", "--attended", "-c"])
         .arg(held.path())
         // It ends with this process, as the kernel closes the other end.

@@ -5,7 +5,8 @@
 //! the tunnel down and removes what was left.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
@@ -30,6 +31,8 @@ const MTU: u16 = 1_280;
 pub struct Client {
     /// Where the folders of tunnels are.
     folder: PathBuf,
+    /// How their processes log.
+    logging: Vec<OsString>,
     ends: BTreeMap<TunnelId, End>,
 }
 
@@ -37,15 +40,19 @@ struct End {
     attended: Attended,
     folder: PathBuf,
     has_been_up: bool,
+    /// Why the tunnel ended, as its process says.
+    last_end: Option<String>,
 }
 
 impl Client {
     /// Folders of tunnels, which are gone after them, are in this one: /run, or that of a user.
     /// What dead agents have left there is removed.
-    pub fn new(folder: PathBuf) -> Self {
+    /// Their processes are told the options `logging`.
+    pub fn new(folder: PathBuf, logging: Vec<OsString>) -> Self {
         folder::clear_all(&folder);
         Self {
             folder,
+            logging,
             ends: BTreeMap::new(),
         }
     }
@@ -62,7 +69,7 @@ impl Client {
             mark: None,
         };
         let sockets = UdpSockets::bind(ports);
-        sockets.map_err(|fault| refused(format!("cannot bind UDP ports: {fault}")))?;
+        sockets.map_err(|fault| refused(no_ports(&fault)))?;
         let device = Tun::open(DEVICE, MTU);
         let text = |fault| format!("cannot make the TUN device {DEVICE}: {fault}");
         device.map_err(|fault| refused(text(fault)))?;
@@ -71,12 +78,13 @@ impl Client {
 
     pub(super) async fn build(&mut self, it: &Description) -> Result<(), BackendError> {
         let folder = self.folder.join(it.name());
-        let started = Attended::start(&start(it, &folder).to_frame());
+        let started = Attended::start(&start(it, &folder).to_frame(), &self.logging);
         let attended = started.map_err(told)?;
         let end = End {
             attended,
             folder,
             has_been_up: false,
+            last_end: None,
         };
         self.ends.insert(it.tunnel, end);
         Ok(())
@@ -106,7 +114,7 @@ impl Client {
         };
         if let Some(status) = end.attended.ended() {
             let text = match end.has_been_up {
-                true => "the tunnel has ended".to_owned(),
+                true => format!("the tunnel's process has ended on this machine ({status})"),
                 false => format!("the tunnel's process has ended ({status}): its log says why"),
             };
             return Ok(State::Down(text));
@@ -134,7 +142,12 @@ impl Client {
         };
         let state = state_of(connection, end.has_been_up);
         end.has_been_up |= state == State::Up;
+        end.last_end.clone_from(&connection.last_end);
         Ok(state)
+    }
+
+    pub(super) fn last_end(&self, tunnel: TunnelId) -> Option<String> {
+        self.ends.get(&tunnel)?.last_end.clone()
     }
 
     pub(super) async fn close(mut self) {
@@ -147,6 +160,18 @@ impl Client {
                 tracing::warn!("{error}");
             }
         }
+    }
+}
+
+const BUSY: &str = "another program has UDP port 500 or 4500 (`ss -ulpn` names it), such as \
+                    charon, pluto or another agent's tunnel: end it, or use --socks, which takes \
+                    others";
+
+/// A guest may end what he has started, or do without the ports.
+fn no_ports(fault: &io::Error) -> String {
+    match fault.kind() {
+        ErrorKind::AddrInUse => BUSY.to_owned(),
+        _ => format!("cannot bind UDP ports: {fault}"),
     }
 }
 
@@ -177,11 +202,17 @@ pub(super) fn start(it: &Description, folder: &Path) -> Start {
 
 /// A tunnel that was closed is asked for again, and refused.
 fn state_of(connection: &ConnectionStatus, has_been_up: bool) -> State {
-    let failure = connection.last_failure.clone();
+    // The tunnel's end tells more than the refusal of another.
+    let failure = connection
+        .last_end
+        .as_ref()
+        .or(connection.last_failure.as_ref());
     match (connection.state, failure) {
         (ConnectionState::Established | ConnectionState::InClear, _) => State::Up,
         (ConnectionState::Down, _) => State::Down("it was taken down".to_owned()),
-        (_, Some(why)) if has_been_up => State::Down(why),
+        (_, Some(why)) if has_been_up && connection.last_failure.is_some() => {
+            State::Down(why.clone())
+        }
         _ => State::Waiting,
     }
 }

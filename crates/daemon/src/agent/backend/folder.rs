@@ -51,7 +51,7 @@ pub(super) fn clear_all(folder: &Path) {
 }
 
 /// The folders of tunnels in this one that are ours.
-fn tunnels(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn tunnels(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let is_name = entry

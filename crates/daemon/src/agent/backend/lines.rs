@@ -201,8 +201,10 @@ impl Which {
                 connection,
                 folder,
             } => Backend::Gateway(Gateway::new(runtime_dir, connection, folder)),
-            Self::Client { folder } => Backend::Client(Client::new(folder)),
-            Self::Strongswan { socket } => Backend::StrongSwan(StrongSwan::open(socket).await?),
+            Self::Client { folder } => Backend::Client(Client::new(folder, Vec::new())),
+            Self::Strongswan { socket } => {
+                Backend::StrongSwan(StrongSwan::open(socket, Vec::new()).await?)
+            }
             Self::Libreswan { folder } => Backend::Libreswan(Libreswan::new(folder)),
             Self::Files { kind, folder } => {
                 let kind = Kind::of_name(&kind).context("there is no such kind")?;

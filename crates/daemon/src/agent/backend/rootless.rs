@@ -11,6 +11,7 @@ use std::path::Path;
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
 use engine::agent::objectives::{Options, SecurityOption};
+use engine::node::EndCause;
 
 use super::attendant::Held;
 use super::{BackendError, State, client};
@@ -118,6 +119,13 @@ impl Rootless {
         }
     }
 
+    pub(super) fn last_end(&self, tunnel: TunnelId) -> Option<String> {
+        match self.ways.get(&tunnel).map(Way::state) {
+            Some(socks::State::Waiting { trouble }) => trouble,
+            _ => None,
+        }
+    }
+
     pub(super) async fn close(mut self) {
         let all: Vec<TunnelId> = self.ways.keys().copied().collect();
         for tunnel in all {
@@ -132,8 +140,8 @@ fn words(end: socks::End) -> String {
     match end {
         socks::End::Stopped => "it was taken down".to_owned(),
         socks::End::TimeOver => "its time is over".to_owned(),
-        socks::End::DeletedByPeer => "Target has ended it".to_owned(),
-        socks::End::Closed(cause) => format!("it was closed: {cause:?}"),
+        socks::End::DeletedByPeer => EndCause::DeletedByPeer.to_string(),
+        socks::End::Closed(cause) => cause.to_string(),
         socks::End::Failed(why) => why,
     }
 }

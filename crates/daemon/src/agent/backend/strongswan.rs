@@ -6,6 +6,7 @@
 //! of minutes is over soon.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(3);
 /// A running charon.
 pub struct StrongSwan {
     socket: PathBuf,
+    /// How processes of tunnels log.
+    logging: Vec<OsString>,
     /// Its ESP is the plugin kernel-libipsec.
     is_libipsec: bool,
     ends: BTreeMap<TunnelId, End>,
@@ -46,8 +49,9 @@ struct End {
 }
 
 impl StrongSwan {
-    /// The charon at this socket. It is asked which data plane it has.
-    pub async fn open(socket: PathBuf) -> Result<Self, BackendError> {
+    /// The charon at this socket. It is asked which data plane it has. Processes of tunnels are
+    /// told the options `logging`.
+    pub async fn open(socket: PathBuf, logging: Vec<OsString>) -> Result<Self, BackendError> {
         let asked = async {
             Vici::open(&socket)
                 .await?
@@ -61,6 +65,7 @@ impl StrongSwan {
         };
         Ok(Self {
             socket,
+            logging,
             is_libipsec,
             ends: BTreeMap::new(),
         })
@@ -170,7 +175,7 @@ impl StrongSwan {
             let fault = |fault: Malformed| told(what)(ViciError::Refused(fault.to_string()));
             load.ask(octets.map_err(fault)?);
         }
-        Attended::start(&load.to_frame()).map_err(process)
+        Attended::start(&load.to_frame(), &self.logging).map_err(process)
     }
 
     pub(super) async fn destroy(&mut self, tunnel: TunnelId) -> Result<(), BackendError> {

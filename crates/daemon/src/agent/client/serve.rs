@@ -5,27 +5,30 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use engine::agent::TunnelId;
-use engine::agent::audit::{Event, Step};
+use engine::agent::audit::{Event, Step, Why};
 use engine::agent::client::{Client, Outcome, Output, Tunnel};
 use engine::agent::description::{Description, Key};
+use engine::time::Calendar;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{info, warn};
 use wire::agent::MESSAGE_MAX;
 
+use super::end::End;
 use super::signer::{Signer, Told};
-use crate::agent::clock::Times;
+use crate::agent::clock::{Times, calendar};
 use crate::agent::drops::Shown;
 use crate::agent::ends::{Order, Report};
 use crate::agent::log::Log;
-use crate::agent::paper::day;
 use crate::agent::worker::Orders;
 use crate::console;
 use crate::service::Signals;
 
 /// How long a name of a Host may take: resolvers of a café may be mute.
 const LOOKUP_MAX: Duration = Duration::from_secs(10);
+/// So much of a tunnel's time may have passed before Client hears of it.
+const ON_THE_WAY: Duration = Duration::from_secs(30);
 /// The number of the order to build, and of that to take down.
 const BUILD: u64 = 0;
 const DESTROY: u64 = 1;
@@ -108,6 +111,8 @@ pub(super) struct Serving {
     pub(super) client: Client,
     pub(super) sockets: Sockets,
     pub(super) ends: Orders<Order>,
+    /// How long the tunnel shall live.
+    pub(super) lifetime: Duration,
     /// The private half of the tunnel's key.
     pub(super) key: Key,
     pub(super) is_legacy: bool,
@@ -116,6 +121,27 @@ pub(super) struct Serving {
     pub(super) shown: Shown,
     /// What was ordered to be built.
     pub(super) tunnel: Option<TunnelId>,
+    pub(super) last: Last,
+}
+
+/// What is known about the end of the tunnel.
+#[derive(Default)]
+pub(super) struct Last {
+    at: Option<Calendar>,
+    until: Option<Calendar>,
+    words: Option<String>,
+}
+
+impl Last {
+    /// Its end, for this reason.
+    pub(super) fn end(self, why: Why) -> End {
+        End {
+            why,
+            at: self.at.unwrap_or_else(calendar),
+            until: self.until,
+            words: self.words,
+        }
+    }
 }
 
 impl Serving {
@@ -156,7 +182,7 @@ impl Serving {
         match told {
             Told::Signed(signature) => self.client.signed(signature, times.now()),
             Told::Gone => {
-                info!("the token is gone");
+                self.last.words = Some("the token was removed".to_owned());
                 self.client.log_out(times.now());
                 // Nothing more comes of it.
                 self.signer = Signer::Gone;
@@ -171,7 +197,10 @@ impl Serving {
             Report::Done(BUILD, false) | Report::Failed => self.client.built(false, now),
             Report::Done(_, is_down) => self.client.destroyed(*is_down, now),
             Report::Up(..) | Report::Open(_) => self.client.built(true, now),
-            Report::Lost(_) => self.client.closed(now),
+            Report::Lost(_, why) => {
+                self.last.words.clone_from(why);
+                self.client.closed(now);
+            }
         }
     }
 
@@ -194,10 +223,8 @@ impl Serving {
                 Output::Build(tunnel) => self.build(&tunnel, times),
                 Output::Destroy => self.destroy(times),
                 Output::ClockDiffers { ours, told } => console::complain(format!(
-                    "warning: this machine's clock shows {}, your Host's {}: the request is signed \
-                     for your Host's time",
-                    day(ours),
-                    day(told)
+                    "warning: this machine's clock shows {ours}, your Host's {told}: the request \
+                     is signed for your Host's time"
                 )),
                 Output::Audit(event) => self.audit(&event)?,
                 Output::Over(outcome) => return Ok(Some(outcome)),
@@ -207,6 +234,14 @@ impl Serving {
     }
 
     fn build(&mut self, tunnel: &Tunnel, times: &Times) {
+        if tunnel.lifetime + ON_THE_WAY < self.lifetime {
+            let until = i64::try_from(tunnel.tunneling.until).unwrap_or(i64::MAX);
+            console::complain(format!(
+                "note: Target lets you in until {} only, which is less than --lifetime: its \
+                 administrator has set that for you",
+                Calendar(until)
+            ));
+        }
         let described = Description::of_client(tunnel, &self.key, self.is_legacy);
         let ordered = match described {
             Ok(description) => {
@@ -246,10 +281,12 @@ impl Serving {
             Some(log) => log.write(event),
             None => info!("{event}"),
         }
+        if event.step == Step::Ended {
+            (self.last.at, self.last.until) = (Some(event.at), event.until);
+        }
         if event.step == Step::Up
             && let (Some(option), Some(until)) = (event.option, event.until)
         {
-            let until = day(until);
             let text = format!("the tunnel is up ({option}), until {until}; ^C takes it down\n");
             console::say(&text)?;
         }

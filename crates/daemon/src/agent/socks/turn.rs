@@ -172,7 +172,10 @@ impl Server {
                 Some(cause) if was_up => info!("the tunnel is down: {cause}"),
                 _ => {}
             }
-            let trouble = facts.trouble.clone();
+            let trouble = match &facts.end {
+                Some(cause) if was_up => Some(cause.to_string()),
+                _ => facts.trouble.clone(),
+            };
             self.say(State::Waiting { trouble });
             return None;
         }

@@ -77,6 +77,11 @@ impl Pool {
         Ok(address)
     }
 
+    /// The address of a tunnel, if it has one.
+    pub(super) fn lent_to(&self, tunnel: TunnelId) -> Option<IpAddr> {
+        self.lent.get(&tunnel.to_string()).copied()
+    }
+
     /// Takes the address of a tunnel back.
     pub(super) fn take_back(&mut self, tunnel: TunnelId) -> anyhow::Result<()> {
         match self.lent.remove(&tunnel.to_string()) {
@@ -137,6 +142,8 @@ mod tests {
         assert_eq!(pool.lend(ids[0]).unwrap().to_string(), one);
         assert!(pool.lend(ids[2]).unwrap_err().to_string().contains("all 2"));
         let mut pool = Pool::open("10.77.0.0/30", &path, &ids[1..2]).unwrap();
+        assert_eq!(pool.lent_to(ids[0]), None);
+        assert_eq!(pool.lent_to(ids[1]).unwrap().to_string(), two);
         assert_eq!(pool.lend(ids[2]).unwrap().to_string(), one);
         assert_eq!(pool.lend(ids[1]).unwrap().to_string(), two);
         pool.take_back(ids[1]).unwrap();

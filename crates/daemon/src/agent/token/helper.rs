@@ -114,6 +114,9 @@ impl Helper {
                         Some(file) => typed::read(file),
                         None => typed::ask(&format!("PIN of the token {label}: ")),
                     };
+                    let read = read.inspect_err(|fault| {
+                        eprintln!("caravan-token: there is no PIN: {fault}");
+                    });
                     Some(AuthPin::from(read.ok()?.as_str()))
                 };
                 self.opened = Some(self.module()?.open(&label, pin)?);

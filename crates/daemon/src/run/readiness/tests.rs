@@ -378,3 +378,48 @@ fn a_peer_that_only_falls_silent_is_told_with_a_certificate_of_ours_that_is_over
         "{end}"
     );
 }
+
+#[test]
+fn why_the_last_tunnel_ended_is_known_until_there_is_another() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let closed = |had_children| Event::IkeClosed {
+        connection: "b".to_owned(),
+        had_children,
+        cause: node::EndCause::DeletedByPeer,
+    };
+    progress.on_event(&closed(false), &connections);
+    assert_eq!(progress.last_end("b"), None, "no tunnel was up");
+    progress.on_event(&closed(true), &connections);
+    progress.on_event(&failure("b", "no reply"), &connections);
+    assert_eq!(
+        progress.last_end("b").as_deref(),
+        Some("deleted by the peer")
+    );
+    let up = Event::ChildEstablished {
+        connection: "b".to_owned(),
+        child: "net".to_owned(),
+        suite: String::new(),
+        spis: (1, 2),
+        is_rekey: false,
+    };
+    progress.on_event(&up, &connections);
+    assert_eq!(progress.last_end("b"), None);
+    let child = Event::ChildClosed {
+        connection: "b".to_owned(),
+        child: "net".to_owned(),
+        cause: node::EndCause::PeerSilent,
+    };
+    progress.on_event(&child, &connections);
+    progress.on_event(&closed(false), &connections);
+    let mut status = crate::status::ConnectionStatus {
+        name: "b".to_owned(),
+        ..Default::default()
+    };
+    progress.tell(&mut status);
+    let said = status.last_end.as_deref();
+    assert_eq!(said, Some("the peer does not answer"));
+    status.state = ConnectionState::Established;
+    progress.tell(&mut status);
+    assert_eq!(status.last_end, None);
+}

@@ -123,7 +123,8 @@ impl Client {
         let longest = self.lifetime();
         let left = Duration::from_secs(left).clamp(LIFETIME_MIN, longest.max(LIFETIME_MIN));
         let until = calendar(tunneling.until);
-        self.stage = Stage::Building(id, until, now + left, now + BUILD_MAX);
+        self.granted = Some((id, until));
+        self.stage = Stage::Building(now + left, now + BUILD_MAX);
         self.tell(Step::Accepted, None, now);
         self.outputs.push_back(Output::Build(Box::new(Tunnel {
             id,

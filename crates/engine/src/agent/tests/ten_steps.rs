@@ -50,10 +50,9 @@ fn ten_steps_make_one_tunnel_that_ends_in_time_at_both_ends() {
     world.run(LIFETIME);
     assert_eq!((world.ends.len(), world.seats[seat].tunnel), (0, None));
     let outcome = world.seats[seat].outcome;
-    // Whichever end is first tells the other.
+    // Whichever end is first tells the other, and Client knows that this was its time.
     let over = Why::TimeOver;
-    let is_over = |why| why == over || why == Why::ClosedByPeer;
-    assert!(matches!(outcome, Some(Outcome::Ended(why)) if is_over(why)));
+    assert_eq!(outcome, Some(Outcome::Ended(over)));
     assert!(world.told(Step::Ended, over) >= 1);
     assert!(matches!(world.keys[&handle(1)].state, State::Used { .. }));
     assert!(world.target.as_ref().unwrap().is_empty());
@@ -112,6 +111,44 @@ fn a_logout_ends_the_tunnel_at_both_ends() {
     assert_eq!((world.ends.len(), world.seats[seat].tunnel), (0, None));
     assert_eq!(world.told(Step::Ended, Why::LoggedOut), 1);
     assert_eq!(world.told(Step::Ended, Why::ClosedByPeer), 1);
+}
+
+/// Nobody has to look for the lines of the former agent.
+#[test]
+fn a_target_that_starts_again_tells_of_the_end_all_that_is_known() {
+    let mut world = World::new(4);
+    world.boot();
+    world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    world.start(Node::Target);
+    let (id, now) = (*world.ends.keys().next().unwrap(), world.now);
+    let [inner, peer] = [[10, 77, 0, 1].into(), [192, 0, 2, 7].into()];
+    let target = world.target.as_mut().unwrap();
+    target.recall(id, Some(inner), Some(peer));
+    target.close(id, now);
+    world.run(Duration::from_secs(5));
+    let mut lines = world.log.iter().filter(|it| it.role == Role::Target);
+    let ended = lines.find(|it| it.step == Step::Ended).unwrap();
+    assert_eq!(ended.option, Some(SecurityOption::AhEsp));
+    assert_eq!((ended.inner, ended.peer), (Some(inner), Some(peer)));
+    assert!(ended.user.is_some() && ended.key.is_some() && ended.until.is_some());
+}
+
+#[test]
+fn a_tunnel_that_target_ends_before_its_time_has_not_ended_as_promised() {
+    let mut world = World::new(4);
+    world.boot();
+    let seat = world.sit(1, |_| {});
+    world.run(Duration::from_secs(5));
+    let (id, now) = (*world.ends.keys().next().unwrap(), world.now);
+    world.target.as_mut().unwrap().close(id, now);
+    world.run(Duration::from_secs(5));
+    let outcome = world.seats[seat].outcome;
+    assert_eq!(outcome, Some(Outcome::Ended(Why::ClosedByPeer)));
+    // The line about the end names the tunnel, and until when it should have been up.
+    let mut lines = world.log.iter().filter(|it| it.role == Role::Client);
+    let ended = lines.find(|it| it.step == Step::Ended).unwrap();
+    assert_eq!((ended.tunnel, ended.until.is_some()), (Some(id), true));
 }
 
 /// A second Host of the same database repeats the answer of the first, to the same octets alone.

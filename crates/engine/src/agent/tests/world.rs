@@ -231,7 +231,7 @@ impl World {
         self.clock(which).milliseconds(self.now)
     }
 
-    fn start(&mut self, node: Node) {
+    pub(super) fn start(&mut self, node: Node) {
         let epoch = self.epochs.entry(node).or_default();
         *epoch += 1;
         let epoch = *epoch;
