@@ -125,7 +125,10 @@ fn line_of(mark: Mark, connection: &str, peer: &str) -> String {
 /// A line that was cut off by a loss of power is passed over if it is the last one.
 fn parse(text: &[u8]) -> io::Result<BTreeMap<Mark, (String, String)>> {
     let mut known = BTreeMap::new();
-    let whole = text.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+    let whole = text
+        .iter()
+        .rposition(|octet| *octet == b'\n')
+        .map_or(0, |at| at + 1);
     for line in text[..whole].split(|octet| *octet == b'\n') {
         if line.is_empty() {
             continue;
@@ -158,7 +161,10 @@ mod tests {
         let path = folder("ikev2-clients");
         let mut file = open(&path).unwrap();
         assert!(file.marks().is_empty());
-        for (number, peer) in ["ms1.example", "ms2.example", "CN=\"ms\" 3"].iter().enumerate() {
+        for (number, peer) in ["ms1.example", "ms2.example", "CN=\"ms\" 3"]
+            .iter()
+            .enumerate()
+        {
             file.note("ms", peer, Mark([number as u8; 32]));
         }
         file.note("other", "ms1.example", Mark([9; 32]));

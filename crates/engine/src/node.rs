@@ -48,8 +48,8 @@ use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
 
-use crate::ike::{MessageKeys, Spis};
 pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS, via_of};
+use crate::ike::{MessageKeys, Spis};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;

@@ -181,7 +181,10 @@ impl Process {
         let (planes, news) = Planes::start(parts)?;
         let config = engine_config(&loaded);
         let mut node = Node::new(config, &seed);
-        node.handle(Input::Command(Command::Upgraded(upgraded.marks())), clock.now());
+        node.handle(
+            Input::Command(Command::Upgraded(upgraded.marks())),
+            clock.now(),
+        );
         let started = (&seed, clock.now());
         let mark = loaded.daemon.fwmark;
         let part = |it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started);

@@ -325,7 +325,10 @@ pub(super) fn log(event: &Event) {
         Event::Upgraded {
             connection, peer, ..
         } => {
-            info!(connection, peer, "it uses IKEv2: IKEv1 is refused to it from now on");
+            info!(
+                connection,
+                peer, "it uses IKEv2: IKEv1 is refused to it from now on"
+            );
         }
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),

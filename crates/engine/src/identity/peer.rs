@@ -114,7 +114,11 @@ impl Peer {
             Credential::Certificate {
                 subject,
                 first_alternative,
-            } => ["certificate".to_owned(), text(subject), text(first_alternative)],
+            } => [
+                "certificate".to_owned(),
+                text(subject),
+                text(first_alternative),
+            ],
             Credential::PresharedKey(identity) => {
                 ["psk".to_owned(), identity.to_string(), String::new()]
             }

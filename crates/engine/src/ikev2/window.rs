@@ -18,9 +18,7 @@ use super::seal::{Assembly, Clear, Sealer, Taken};
 use super::tasks::Awaited;
 use crate::counters::DropReason;
 use crate::ike::retransmit::{Answered, Retransmit};
-use crate::ike::{
-    DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Size, Spi, Spis, Step,
-};
+use crate::ike::{DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Size, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};

@@ -14,8 +14,8 @@ use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::round_trip::RoundTrip;
 use crate::ike::{
-    ChildExchange, ChildRequest, Complaint, Fact, Fault, FirstChild, Grant, Lease, NegotiatedChild,
-    Outbox, Refusal, RefusedChild, Role, Spi, Spis,
+    ChildExchange, ChildRequest, Complaint, Fact, Fault, FirstChild, Grant, Lease, MessageKeys,
+    NegotiatedChild, Outbox, Refusal, RefusedChild, Role, Spi, Spis,
 };
 use crate::ikev1::session::{About, Session as Ikev1};
 use crate::ikev2::session::{Beginning, Session as Ikev2};

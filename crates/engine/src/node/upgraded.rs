@@ -51,7 +51,12 @@ impl Node {
         if connection.version != Version::Either || session.ike.role() != Role::Responder {
             return false;
         }
-        let Some(peer) = session.ike.identity().filter(|it| it.group().is_none()).cloned() else {
+        let Some(peer) = session
+            .ike
+            .identity()
+            .filter(|it| it.group().is_none())
+            .cloned()
+        else {
             return false;
         };
         let (mark, path) = (peer.mark(), session.path());

@@ -92,14 +92,18 @@ fn who_has_used_ikev2_is_refused_with_ikev1_until_forgotten() {
     });
     world.run(Duration::from_secs(2));
     world.assert_up();
-    let told = world.ends[1].seen.events.iter().find_map(|event| match event {
-        Event::Upgraded {
-            connection,
-            peer,
-            mark,
-        } => Some((connection.clone(), peer.clone(), *mark)),
-        _ => None,
-    });
+    let told = world.ends[1]
+        .seen
+        .events
+        .iter()
+        .find_map(|event| match event {
+            Event::Upgraded {
+                connection,
+                peer,
+                mark,
+            } => Some((connection.clone(), peer.clone(), *mark)),
+            _ => None,
+        });
     let (connection, peer, mark) = told.expect("it is told");
     assert_eq!((&connection[..], &peer[..]), ("road", "ms.example"));
 
