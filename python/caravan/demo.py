@@ -28,12 +28,14 @@ from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection
 from caravan.testbed.relay import LinkConfig
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Pinging, RoamNetwork
+from caravan.testbed.traffic import download, endless_download, make_file, serve_files
 from caravan.threeways.measurement import (
     PUBLISHED_HTTP_PORT,
     SIZES_BYTES,
     Cost,
     Keys,
+    ikev2_ends,
     measure,
     transport_ends,
     tunnel_ends,
@@ -60,22 +62,26 @@ def main(
     enter()
     began = time.monotonic()
     output = own_folder(output.resolve())
-    console.print("[bold]Caravan[/]: ms - nat - sg - server, IKEv1 (deprecated, RFC 9395)\n")
+    console.print("[bold]Caravan[/]: ms - nat - sg - server\n")
     keys = Keys.make(output / "pki")
     expected = make_file(output / "www/file", FILE_BYTES)
     link = LinkConfig(rate=rate or None, delay=delay or None) if rate or delay else None
     with RemoteAccess(RemoteAccessConfig(link=link), output / "logs") as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
-        capture = output / "transport.pcapng"
-        console.print("Transport mode, as in the paper: six messages")
+        capture = output / "ikev2.pcapng"
+        console.print("IKEv2, tunnel mode with an inner address: four messages")
+        show(network, ikev2_ends(keys), f"http://{SERVER_ADDRESS}/file", expected, capture)
+        console.print("IKEv1 (deprecated, RFC 9395), transport mode, as in the paper: six messages")
         url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
-        show(network, transport_ends(keys, "aes128gcm16-modp2048"), url, expected, capture)
-        console.print("Tunnel mode with an inner address: two more messages, for Mode Config")
+        ends = transport_ends(keys, "aes128gcm16-modp2048")
+        show(network, ends, url, expected, output / "transport.pcapng")
+        console.print("IKEv1, tunnel mode with an inner address: two more messages, for Mode Config")
         url = f"http://{SERVER_ADDRESS}/file"
         ends = tunnel_ends(keys, "aes128gcm16-modp2048")
         show(network, ends, url, expected, output / "tunnel.pcapng")
         costs = measure_all(network, keys, seconds, output)
     console.print(cost_table(costs))
+    show_roam(output, keys)
     picture = show_walk(output)
     show_guest(output, expected)
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
@@ -215,6 +221,28 @@ def open_commands(capture: Path) -> tuple[str, str]:
     path = shlex.quote(os.path.relpath(capture))
     tshark = f"WIRESHARK_CONFIG_DIR={path}.keys tshark -r {path}"
     return f"{tshark} -Y http", f"{tshark} -O isakmp -Y isakmp"
+
+
+def show_roam(output: Path, keys: Keys) -> None:
+    """Let a station of IKEv2 change its network under a download, and show the gap."""
+    console.print("[bold]MOBIKE[/]: a station leaves one network for another under a download")
+    with RoamNetwork(output / "roam") as network:
+        gateway, station = ikev2_ends(keys)
+        with (
+            Caravan(network.sg, gateway).wait_ready(),
+            Caravan(network.ms, station).wait_ready(),
+            endless_download(network.ms, network.server, SERVER_ADDRESS) as fetching,
+        ):
+            pinging = Pinging(network.ms)
+            for place in (CELL, WIFI):
+                gap = pinging.gap(network.move(place))
+                fetching.wait_for_more()
+                console.print(
+                    f"  to {place.name}: the first answer {gap.first_s * 1000:.0f} ms after the new "
+                    f"link is up, of a round trip of {ROUND_TRIP_S * 1000:.0f} ms"
+                )
+            pinging.stop()
+    console.print("  the same tunnel, keys and TCP connection, and the same octets\n")
 
 
 def show_walk(output: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from caravan.threeways.measurement import (
     SIZES_BYTES,
     Cost,
     Keys,
+    ikev2_ends,
     measure,
     transport_ends,
     tunnel_ends,
@@ -111,6 +113,9 @@ def shell(command: str) -> str:
         ("tunnel", "null-md5"),
         ("transport", "3des-md5"),
         ("transport", "des"),
+        ("ikev2", "aes128gcm16-prfsha256-curve25519"),
+        ("ikev2", "aes256-sha384-ecp384"),
+        ("ikev2", "3des-sha1-modp2048"),
     ],
 )
 def test_the_commands_that_are_named_show_what_a_capture_holds(
@@ -121,11 +126,14 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
         PublicKey(authority.issue("ms.example"), authority),
     )
     make_file(output / "www/file", 10_000)
-    make_ends, host = {
-        "transport": (transport_ends, f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}"),
-        "tunnel": (tunnel_ends, SERVER_ADDRESS),
-    }[mode]
-    on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
+    host = f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}" if mode == "transport" else SERVER_ADDRESS
+    if mode == "ikev2":
+        on_gateway, on_station = (
+            replace(end, proposals=suite, is_legacy=True) for end in ikev2_ends(keys)
+        )
+    else:
+        make_ends = transport_ends if mode == "transport" else tunnel_ends
+        on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
     capture = output / "a capture.pcapng"
     with RemoteAccess(RemoteAccessConfig(), output) as network:
         serve_files(network.server, output / "www", SERVER_ADDRESS)
@@ -139,6 +147,12 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     inside, ike = (shell(command) for command in open_commands(capture))
     assert "GET /file HTTP/1.1" in inside
     assert "HTTP/1.1 200 OK" in inside
+    if mode == "ikev2":
+        auth = ike[ike.index("Exchange type: IKE_AUTH") :]
+        # Both directions: what the station asks for, and what it gets.
+        for said in ("Attribute Type: (1) INTERNAL_IP4_ADDRESS", "Payload: Traffic Selector"):
+            assert auth.count(said) >= 2
+        return
     # Quick mode is fully encrypted: its proposal is visible only with the key.
     quick = ike[ike.index("Exchange type: Quick Mode") :]
     assert "Payload: Security Association" in quick

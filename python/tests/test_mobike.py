@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from roam_bed import CELL, ROUND_TRIP_S, WIFI, Access, Pinging, RoamNetwork, wait_for
 from strongswan_pair import certificates, road_warrior, settle
 
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.remote_access import GATEWAY_ADDRESS, GATEWAY_ADDRESS6, SERVER_ADDRESS
+from caravan.testbed.roaming import CELL, ROUND_TRIP_S, WIFI, Access, Pinging, RoamNetwork
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import endless_download, ping
 
@@ -241,5 +241,5 @@ def test_two_caravans_without_mobike(keys: tuple[PublicKey, PublicKey], output: 
             print(f"without MOBIKE: {pinging.gap(network.move(CELL))}")
             fetching.wait_for_more()
         pinging.stop()
-        wait_for(lambda: session_of(ms)["inner"] == inner, "the same inner address")
+        settle(lambda: session_of(ms)["inner"] == inner)
         assert session_of(sg)["remote"].startswith(f"{CELL.station}:")

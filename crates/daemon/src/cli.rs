@@ -226,6 +226,14 @@ enum Command {
         #[arg(long)]
         ike: bool,
     },
+    /// Let a client that has used IKEv2 use IKEv1 again, with a connection of version = 0
+    Forget {
+        /// Key of the connection
+        name: String,
+        /// The client's identity as `caravan status` shows it
+        #[arg(long, value_name = "ID", value_parser = Identity::parse)]
+        peer: Identity,
+    },
     /// Show connections, tunnels, counters and drops
     Status {
         /// Key of one connection; without it, all
@@ -426,6 +434,7 @@ impl Cli {
             } => commands::end_peer(&runtime_dir, name, peer)?,
             Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
             Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
+            Command::Forget { name, peer } => commands::forget(&runtime_dir, name, peer)?,
             Command::Status { name, json } => {
                 let tunnels = global.folders_of_tunnels();
                 commands::status((&runtime_dir, &tunnels), name.as_deref(), json)?

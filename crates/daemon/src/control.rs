@@ -42,6 +42,14 @@ pub enum Request {
         #[serde(with = "identity")]
         peer: Identity,
     },
+    /// Let a client that has used IKEv2 use IKEv1 again.
+    Forget {
+        /// The connection's key in the configuration.
+        connection: String,
+        /// The peer's identity, as the text that [`Reply::Status`] shows.
+        #[serde(with = "identity")]
+        peer: Identity,
+    },
     /// Read the configuration and the revocation lists again. Tunnels stay, except those of revoked
     /// peers.
     Reload,

@@ -54,4 +54,5 @@ pub mod udp;
 pub mod user;
 pub mod user_file;
 pub mod users;
+pub mod version_file;
 pub mod wireless;

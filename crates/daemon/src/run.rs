@@ -52,6 +52,7 @@ use crate::routes::watch;
 use crate::service::{self, Attendant, Signalled, Signals};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
+use crate::version_file::VersionFile;
 use begin::Confined;
 use entropy::Entropy;
 use host::Host;
@@ -115,6 +116,8 @@ struct Process {
     counts: CountFile,
     /// The same where it could not be stored: number and bound.
     unstored: BTreeMap<String, (u32, u32)>,
+    /// Clients that may not use IKEv1 any more.
+    upgraded: VersionFile,
     /// The part waits for the inbound plane's report.
     owes_report: bool,
     planes: Planes,

@@ -56,6 +56,7 @@ pub enum DropReason {
     UnsupportedVersion,
     OverQuota,
     CookieAsked,
+    Downgraded,
     // SKIP
     SkipUnsupported,
     SkipUnknownName,
@@ -126,6 +127,7 @@ impl DropReason {
         Self::UnsupportedVersion,
         Self::OverQuota,
         Self::CookieAsked,
+        Self::Downgraded,
         Self::SkipUnsupported,
         Self::SkipUnknownName,
         Self::SkipWrongAlgorithm,
@@ -191,6 +193,7 @@ impl DropReason {
             Self::UnsupportedVersion => "unsupported-version",
             Self::OverQuota => "over-quota",
             Self::CookieAsked => "cookie-asked",
+            Self::Downgraded => "downgraded",
             Self::SkipUnsupported => "skip-unsupported",
             Self::SkipUnknownName => "skip-unknown-name",
             Self::SkipWrongAlgorithm => "skip-wrong-algorithm",

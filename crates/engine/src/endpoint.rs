@@ -25,13 +25,13 @@ pub use pair::{Act, Pair};
 
 use crate::config::Config;
 use crate::counters::DropCounters;
-use crate::ike::Spis;
+use crate::ike::{MessageKeys, Spis};
 use crate::node::{Event, Input, Node, Output, Ways};
 use crate::plane::{
     Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received, Verdict,
 };
-use crate::sa::{Path, Secret, Via};
+use crate::sa::{Path, Via};
 use crate::time::{Deadline, Instant};
 use crate::work::Work;
 
@@ -82,8 +82,8 @@ pub enum Effect<'a> {
     Outbound(&'a OutboundChange),
     /// A past fact. Its cause is left out, because only a log needs it.
     Event(Event),
-    /// A key of an IKE SA, as in [`Output::IkeKey`].
-    IkeKey(Spis, Secret),
+    /// Keys of an IKE SA, as in [`Output::IkeKeys`].
+    IkeKeys(Spis, MessageKeys),
 }
 
 enum Change {
@@ -238,7 +238,9 @@ impl Endpoint {
                     return Some(Step::Done(Effect::Message(path, octets)));
                 }
                 Output::Event(event, _) => return Some(Step::Done(Effect::Event(event))),
-                Output::IkeKey(spis, key) => return Some(Step::Done(Effect::IkeKey(spis, key))),
+                Output::IkeKeys(spis, keys) => {
+                    return Some(Step::Done(Effect::IkeKeys(spis, keys)));
+                }
                 Output::Inbound(change) => {
                     self.change = Some(Change::Inbound(change));
                     return Some(Step::Changes);

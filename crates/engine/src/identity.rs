@@ -10,7 +10,7 @@ use crypto::cert::{DistinguishedName, Name};
 mod peer;
 
 pub(crate) use peer::Credential;
-pub use peer::Peer;
+pub use peer::{Mark, Peer};
 
 /// An identity as configured or as received. Two identities of the same name may differ here in
 /// case or encoding: [`Identity::is_same`] compares them, and a [`Peer`] is the same in every

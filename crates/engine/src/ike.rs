@@ -8,6 +8,7 @@ mod child;
 mod fact;
 mod fault;
 mod lease;
+mod message_keys;
 pub mod nat;
 mod notification;
 mod outbox;
@@ -20,6 +21,7 @@ pub use child::{ChildExchange, ChildOffer, ChildRequest, FirstChild, Groups, Neg
 pub use fact::{AgreedChild, Fact, Grant, RefusedChild, Remedy, Terms};
 pub use fault::{Fault, Refusal};
 pub use lease::{Lease, Wanted};
+pub use message_keys::{DirectionKeys, MessageKeys};
 pub use notification::{Complaint, Notification};
 pub use outbox::{Outbox, Received, Rejection, Sent, Size, Wear};
 pub use step::Step;

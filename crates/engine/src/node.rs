@@ -38,6 +38,7 @@ mod stay;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod upgraded;
 mod versions;
 mod ways;
 
@@ -47,25 +48,26 @@ use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
 
-use crate::ike::Spis;
 pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS, via_of};
+use crate::ike::{MessageKeys, Spis};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
 pub use reminders::PEER_PATHS_MAX;
 pub use status::{ChildStatus, ConnectionState, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
+pub use upgraded::UPGRADED_MAX;
 pub use ways::{Way, Ways};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
-use crate::identity::Identity;
+use crate::identity::{Identity, Mark};
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
 use crate::ikev2::cookie::Cookies;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::quotas::Quotas;
-use crate::sa::{ChildId, Path, Secret};
+use crate::sa::{ChildId, Path};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
@@ -82,6 +84,7 @@ use reminders::Reminders;
 use sessions::Sessions;
 use stations::Stations;
 use timers::{Timer, Timers};
+use upgraded::Upgraded;
 use versions::Versions;
 
 /// What can happen to a node.
@@ -136,6 +139,10 @@ pub enum Command {
     RekeyIke(String),
     /// Renew the children of a connection.
     RekeyChildren(String),
+    /// Peers that used IKEv2 while an earlier process ran ([`Event::Upgraded`]).
+    Upgraded(Vec<Mark>),
+    /// These may use IKEv1 again.
+    Forget(Vec<Mark>),
     /// Everything down: deletes are sent, then [`Event::Stopped`].
     Stop,
 }
@@ -150,8 +157,8 @@ pub enum Output {
     Outbound(OutboundChange),
     /// A past fact for logs, status and the rest of the program, and who caused it.
     Event(Event, Cause),
-    /// The cipher key of a new ISAKMP SA, for decrypting a capture.
-    IkeKey(Spis, Secret),
+    /// The keys of a new IKE SA's messages, for decrypting a capture.
+    IkeKeys(Spis, MessageKeys),
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::Ways`]: a station starts, and the way to its peer is unknown.
@@ -183,6 +190,8 @@ pub struct Node {
     familiar: Familiar,
     hints: Hints,
     versions: Versions,
+    /// Peers that may not use IKEv1 any more.
+    upgraded: Upgraded,
     /// Keys for answers to unknown identities.
     decoys: Decoys,
     /// Secrets of what IKEv2 asks for under load.
@@ -219,6 +228,7 @@ impl Node {
             familiar: Familiar::default(),
             hints: Hints::default(),
             versions: Versions::default(),
+            upgraded: Upgraded::default(),
             decoys: Decoys::new(seed),
             cookies: Cookies::default(),
             reminders: Reminders::default(),
@@ -308,6 +318,8 @@ impl Node {
                     .into_iter()
                     .for_each(|child| self.rekey_child(child, now));
             }
+            Command::Upgraded(marks) => self.upgraded.add(&marks),
+            Command::Forget(marks) => self.upgraded.forget(&marks),
             Command::Stop => self.stop(now),
         }
     }

@@ -1,6 +1,6 @@
 //! The folder of keys beside a capture: a Wireshark configuration folder (mode 0700, files 0600).
 //!
-//! Wireshark 4 cannot read ChaCha20-Poly1305 keys for ESP, so these lines are written as comments.
+//! Wireshark 4 cannot read ChaCha20-Poly1305 keys, so these lines are written as comments.
 
 use std::fmt::Write as _;
 use std::fs::{File, Permissions};
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
-use engine::sa::{Ipsec, Layer, Protocol, Sa};
+use engine::ike::{DirectionKeys, MessageKeys, Spis};
+use engine::sa::{Ipsec, Layer, Protocol, Sa, Secret};
 use nix::unistd::Uid;
 use zeroize::Zeroizing;
 
@@ -21,7 +22,8 @@ use crate::files;
 pub struct Keys {
     folder: PathBuf,
     esp: File,
-    ike: File,
+    ikev1: File,
+    ikev2: File,
 }
 
 impl Keys {
@@ -43,7 +45,8 @@ impl Keys {
         files::replace(&opened, "preferences", preferences)?;
         Ok(Self {
             esp: files::replace(&opened, "esp_sa", b"")?,
-            ike: files::replace(&opened, "ikev1_decryption_table", b"")?,
+            ikev1: files::replace(&opened, "ikev1_decryption_table", b"")?,
+            ikev2: files::replace(&opened, "ikev2_decryption_table", b"")?,
             folder,
         })
     }
@@ -68,11 +71,66 @@ impl Keys {
         Ok(encryption_name(ipsec.protection).is_some())
     }
 
-    /// Adds the cipher key of an ISAKMP SA, named by its initiator's cookie.
-    pub fn add_ike(&mut self, cookie_i: [u8; 8], key: &[u8]) -> io::Result<()> {
-        let line = Zeroizing::new(format!("{},{}\n", &*hex(&cookie_i), &*hex(key)));
-        self.ike.write_all(line.as_bytes())?;
-        self.ike.flush()
+    /// Adds the keys of an IKE SA. Returns `false` if Wireshark cannot read keys of this suite.
+    pub fn add_ike(&mut self, spis: Spis, keys: &MessageKeys) -> io::Result<bool> {
+        let (file, line, is_read) = match keys {
+            MessageKeys::V1(key) => (&mut self.ikev1, ikev1_line(spis, key), true),
+            MessageKeys::V2(keys) => {
+                let is_read = ikev2_encryption_name(keys.protection).is_some();
+                (&mut self.ikev2, ikev2_line(spis, keys), is_read)
+            }
+        };
+        file.write_all(line.as_bytes())?;
+        file.flush()?;
+        Ok(is_read)
+    }
+}
+
+/// IKEv1's SA is named by its initiator's cookie.
+fn ikev1_line(spis: Spis, key: &Secret) -> Zeroizing<String> {
+    Zeroizing::new(format!("{},{}\n", &*hex(&spis.initiator.0), &*hex(&key.0)))
+}
+
+/// SPIs of initiator and responder, SK_ei, SK_er, the cipher, SK_ai, SK_ar, the integrity.
+fn ikev2_line(spis: Spis, keys: &DirectionKeys) -> Zeroizing<String> {
+    let known = ikev2_encryption_name(keys.protection);
+    let comment = if known.is_some() { "" } else { "# " };
+    Zeroizing::new(format!(
+        "{comment}{},{},{},{},\"{}\",{},{},\"{}\"\n",
+        &*hex(&spis.initiator.0),
+        &*hex(&spis.responder.0),
+        &*hex(&keys.initiator.0.0),
+        &*hex(&keys.responder.0.0),
+        known.unwrap_or("a cipher that Wireshark cannot read"),
+        &*hex(&keys.initiator.1.0),
+        &*hex(&keys.responder.1.0),
+        ikev2_integrity_name(keys.protection),
+    ))
+}
+
+fn ikev2_encryption_name(protection: Protection) -> Option<&'static str> {
+    Some(match protection.encryption {
+        Encryption::Cbc(Cipher::TripleDes) => "3DES [RFC2451]",
+        Encryption::Cbc(Cipher::Aes128) => "AES-CBC-128 [RFC3602]",
+        Encryption::Cbc(Cipher::Aes192) => "AES-CBC-192 [RFC3602]",
+        Encryption::Cbc(Cipher::Aes256) => "AES-CBC-256 [RFC3602]",
+        Encryption::AesGcm { key_len: 16 } => "AES-GCM-128 with 16 octet ICV [RFC5282]",
+        Encryption::AesGcm { key_len: 24 } => "AES-GCM-192 with 16 octet ICV [RFC5282]",
+        Encryption::AesGcm { .. } => "AES-GCM-256 with 16 octet ICV [RFC5282]",
+        Encryption::Null | Encryption::Cbc(Cipher::Des) | Encryption::ChaCha20Poly1305 => {
+            return None;
+        }
+    })
+}
+
+fn ikev2_integrity_name(protection: Protection) -> &'static str {
+    match protection.integrity {
+        Integrity::None => "NONE [RFC4306]",
+        Integrity::Hmac(Hash::Md5) => "HMAC_MD5_96 [RFC2403]",
+        Integrity::Hmac(Hash::Sha1) => "HMAC_SHA1_96 [RFC2404]",
+        Integrity::Hmac(Hash::Sha256) => "HMAC_SHA2_256_128 [RFC4868]",
+        Integrity::Hmac(Hash::Sha384) => "HMAC_SHA2_384_192 [RFC4868]",
+        Integrity::Hmac(Hash::Sha512) => "HMAC_SHA2_512_256 [RFC4868]",
     }
 }
 

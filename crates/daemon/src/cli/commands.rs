@@ -189,6 +189,12 @@ pub(super) fn end_peer(runtime_dir: &Path, name: String, peer: Identity) -> anyh
     said(ask(&found, &Request::End { connection, peer })?)
 }
 
+pub(super) fn forget(runtime_dir: &Path, name: String, peer: Identity) -> anyhow::Result<String> {
+    let found = find(runtime_dir, &name)?;
+    let connection = name;
+    said(ask(&found, &Request::Forget { connection, peer })?)
+}
+
 pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
     let connection = name;

@@ -296,7 +296,8 @@ impl Builder<'_> {
             1 => Ok(Version::V1),
             2 if table.aggressive => Err(self.value(
                 key,
-                "aggressive mode is IKEv1's: version = 1, or no aggressive",
+                "2 is the default, and aggressive mode is IKEv1's: add version = 1, or remove \
+                 aggressive",
             )),
             2 => Ok(Version::V2),
             0 => Ok(Version::Either),
@@ -319,7 +320,20 @@ impl Builder<'_> {
             (Version::V1, true) => Ok((ours(DEFAULT_IKE), Vec::new())),
             (Version::V1, false) => Ok((self.words(key, words)?, Vec::new())),
             (Version::V2, true) => Ok((Vec::new(), ours(DEFAULT_IKEV2))),
-            (Version::V2, false) => Ok((Vec::new(), self.words(key, words)?)),
+            (Version::V2, false) => {
+                let is_v1 = |it: &&String| {
+                    it.parse::<Ikev2Suite>().is_err() && it.parse::<IkeSuite>().is_ok()
+                };
+                if let Some(word) = words.iter().find(is_v1) {
+                    let text = format!(
+                        "{word} is a proposal of IKEv1: add version = 1, or name one of IKEv2, \
+                         such as {}",
+                        DEFAULT_IKEV2[0]
+                    );
+                    return Err(self.value(key, &text));
+                }
+                Ok((Vec::new(), self.words(key, words)?))
+            }
             (Version::Either, true) => Ok((ours(DEFAULT_IKE), ours(DEFAULT_IKEV2))),
             (Version::Either, false) => {
                 let (mut first, mut second) = (Vec::new(), Vec::new());

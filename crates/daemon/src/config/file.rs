@@ -182,8 +182,9 @@ impl ReadTable for DaemonTable {
 /// `[connections.NAME]`
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionTable {
-    /// IKE version: 1, which is deprecated (RFC 9395), or 2. A gateway takes either with 0, as the
-    /// client begins, and does not remember which one a client has used before.
+    /// IKE version: 2, or 1, which is deprecated (RFC 9395). A gateway takes either with 0, as the
+    /// client begins, and refuses IKEv1 to a client that has used IKEv2 before, over restarts too,
+    /// until `caravan forget`. Holders of a pre-shared key that many share are not remembered.
     pub version: u8,
     /// Aggressive mode: three messages, as in the UMTS paper.
     pub aggressive: bool,
@@ -256,7 +257,7 @@ pub struct ConnectionTable {
 impl ReadTable for ConnectionTable {
     fn of(keys: &Keys<'_>) -> Result<Self, Fault> {
         Ok(Self {
-            version: keys.or("version", 1)?,
+            version: keys.or("version", 2)?,
             aggressive: keys.or("aggressive", false)?,
             local_addrs: keys.given("local_addrs")?,
             remote_addrs: keys.given("remote_addrs")?,

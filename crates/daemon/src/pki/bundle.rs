@@ -82,7 +82,7 @@ fn text(name: &str, client: &Client) -> String {
     let connection = format!("connections.{}", quoted(name));
     let mut text = format!("[{connection}]\nremote_addrs = [{}]\n", quoted(gateway));
     if client.aggressive {
-        text += "aggressive = true\n";
+        text += "version = 1\naggressive = true\n";
     }
     if !client.transport {
         let _ = writeln!(text, "vips = {}", list(&client.families()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use engine::node::Node;
+use engine::node::{Command, Input, Node};
 use engine::plane::{InboundPlane, OutboundPlane};
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc;
@@ -37,6 +37,7 @@ use crate::raw::RawSockets;
 use crate::steward::client::{Begun, Steward};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
+use crate::version_file::VersionFile;
 
 /// How long a client waits before it resolves its gateway's name again, at first and at most.
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
@@ -145,6 +146,8 @@ impl Process {
         let counts = CountFile::open(leases.opened());
         let mut counts = counts.context("cannot read how far n of SKIP has come")?;
         counts.prune(&mobility::pairs(loaded.mobility.as_ref()));
+        let upgraded = VersionFile::open(leases.opened());
+        let upgraded = upgraded.context("cannot read which clients have used IKEv2")?;
         let mut host = Host::new(
             options.role,
             steward,
@@ -154,7 +157,7 @@ impl Process {
         );
         host.adopt(&loaded);
         let devices = (tun, udp, raw, mobile);
-        let kept = (host, peers, counts, capture);
+        let kept = (host, peers, (counts, upgraded), capture);
         Self::start(options, loaded, devices, kept, control, confined)
     }
 
@@ -163,7 +166,12 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw, mobile): (Tun, UdpSockets, Option<RawSockets>, Opened),
-        (host, peers, counts, capture): (Host, PeerFile, CountFile, Option<(CaptureFile, Keys)>),
+        (host, peers, (counts, upgraded), capture): (
+            Host,
+            PeerFile,
+            (CountFile, VersionFile),
+            Option<(CaptureFile, Keys)>,
+        ),
         (control, asked): (ControlServer, mpsc::Receiver<Call>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
@@ -189,7 +197,11 @@ impl Process {
         };
         let (planes, news) = Planes::start(parts)?;
         let config = engine_config(&loaded);
-        let node = Node::new(config, &seed);
+        let mut node = Node::new(config, &seed);
+        node.handle(
+            Input::Command(Command::Upgraded(upgraded.marks())),
+            clock.now(),
+        );
         let started = (&seed, clock.now());
         let mark = loaded.daemon.fwmark;
         let part = |it| MobilePart::start((it, mark, tun.name()), mobile, &counts, started);
@@ -202,6 +214,7 @@ impl Process {
             mobility,
             counts,
             unstored: BTreeMap::new(),
+            upgraded,
             owes_report: false,
             planes,
             inbox: Inbox::new(news),

@@ -64,6 +64,15 @@ impl Drained {
     }
 }
 
+/// Warns of packets that Wireshark cannot decrypt. `written`: whether it can read the keys.
+fn say_if_unread(protocol: &str, written: io::Result<bool>) {
+    match written {
+        Ok(true) => {}
+        Ok(false) => warn!("Wireshark cannot decrypt {protocol} of this suite"),
+        Err(error) => warn!("{NO_KEY}: {error}"),
+    }
+}
+
 impl Process {
     /// Handles one input and everything that follows from it.
     pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
@@ -123,11 +132,9 @@ impl Process {
                     drained.note(&event);
                     self.on_event(event, &cause);
                 }
-                Output::IkeKey(cookies, key) => {
-                    if let Some((_, _, keys)) = &mut self.capture
-                        && let Err(error) = keys.add_ike(cookies.initiator.0, &key.0)
-                    {
-                        warn!("{NO_KEY}: {error}");
+                Output::IkeKeys(spis, new) => {
+                    if let Some((_, _, keys)) = &mut self.capture {
+                        say_if_unread("IKE", keys.add_ike(spis, &new));
                     }
                 }
                 Output::WantsReport => drained.wants_report = true,
@@ -175,13 +182,7 @@ impl Process {
     /// Adds the keys of an SA to the capture.
     fn capture_sa(&mut self, sa: &Sa) {
         if let Some((_, _, keys)) = &mut self.capture {
-            match keys.add_sa(sa) {
-                Ok(true) => {}
-                Ok(false) => {
-                    warn!("Wireshark cannot decrypt ESP of this suite");
-                }
-                Err(error) => warn!("{NO_KEY}: {error}"),
-            }
+            say_if_unread("ESP", keys.add_sa(sa));
         }
     }
 
@@ -198,6 +199,14 @@ impl Process {
             report::log(&event);
         }
         self.note(&event);
+        if let Event::Upgraded {
+            connection,
+            peer,
+            mark,
+        } = &event
+        {
+            self.upgraded.note(connection, peer, *mark);
+        }
         if let Event::SessionBegan { stay } = &event {
             self.came.insert(stay.connection.clone(), stay.remote);
         }

@@ -323,6 +323,14 @@ pub(super) fn log(event: &Event) {
         } => {
             info!(connection, reason = %cause, "IKE closed");
         }
+        Event::Upgraded {
+            connection, peer, ..
+        } => {
+            info!(
+                connection,
+                peer, "it uses IKEv2: IKEv1 is refused to it from now on"
+            );
+        }
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {

@@ -30,6 +30,7 @@ impl Process {
                 return Ok(());
             }
             Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
+            Request::Forget { connection, peer } => self.forget(&connection, &peer).await?,
             Request::Stop => {
                 self.leave().await?;
                 self.input(Input::Command(Command::Stop)).await?;
@@ -73,6 +74,24 @@ impl Process {
         Ok(Reply::Done {
             text: String::new(),
         })
+    }
+
+    /// A client may use IKEv1 again.
+    async fn forget(&mut self, connection: &str, peer: &Identity) -> anyhow::Result<Reply> {
+        let marks = match self.upgraded.forget(connection, peer) {
+            Ok(marks) => marks,
+            Err(error) => {
+                let text = format!("{connection}: cannot store that {peer} is forgotten: {error}");
+                return Ok(Reply::Failed { text });
+            }
+        };
+        if marks.is_empty() {
+            let text = format!("{connection}: {peer} has not used IKEv2, or may use IKEv1 anyway");
+            return Ok(Reply::Failed { text });
+        }
+        self.input(Input::Command(Command::Forget(marks))).await?;
+        let text = format!("{connection}: {peer} may use IKEv1 until it uses IKEv2 again");
+        Ok(Reply::Done { text })
     }
 
     async fn end_peer(&mut self, connection: String, peer: Identity) -> anyhow::Result<Reply> {

@@ -3,7 +3,8 @@
 //!
 //! Names and proposals come from the other end. They are parsed here, and what is in a description
 //! has only letters, digits and a few signs; so no text of it can leave its place, whatever quotes
-//! an implementation knows. Left out: IKE version 2, which Caravan does not speak.
+//! an implementation knows. Left out: IKE version 2, which not every
+//! implementation has.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

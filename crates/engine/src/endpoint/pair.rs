@@ -176,7 +176,7 @@ impl Pair {
                 Effect::Outbound(change) => seen.outbound(change),
                 Effect::Event(event) => seen.event(event),
                 Effect::Opened(packet) => seen.opened.push(packet),
-                Effect::Reply(_) | Effect::IkeKey(..) => {}
+                Effect::Reply(_) | Effect::IkeKeys(..) => {}
             }
         }
         endpoint.check();

@@ -23,6 +23,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use crypto::cert::Name;
+use crypto::hash::Hash;
 
 use super::{Identity, IdentityPattern};
 
@@ -30,6 +31,10 @@ use super::{Identity, IdentityPattern};
 /// uses, in the spelling of its certificate or our configuration. Cheap to clone.
 #[derive(Clone)]
 pub struct Peer(Arc<Proven>);
+
+/// A digest of a connection and of what a peer's credential proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub [u8; 32]);
 
 struct Proven {
     connection: String,
@@ -99,6 +104,34 @@ impl Peer {
     pub fn of_user(connection: &str, user: &Identity) -> Self {
         let credential = Credential::User(user.canonical());
         Self::new(connection, credential, user.clone(), false)
+    }
+
+    /// What to remember it by. Nobody reads a name from it.
+    pub fn mark(&self) -> Mark {
+        let mut parts = vec![self.0.connection.clone()];
+        let text = |it: &Option<Identity>| it.as_ref().map(ToString::to_string).unwrap_or_default();
+        parts.extend(match &self.0.credential {
+            Credential::Certificate {
+                subject,
+                first_alternative,
+            } => [
+                "certificate".to_owned(),
+                text(subject),
+                text(first_alternative),
+            ],
+            Credential::PresharedKey(identity) => {
+                ["psk".to_owned(), identity.to_string(), String::new()]
+            }
+            Credential::User(user) => ["user".to_owned(), user.to_string(), String::new()],
+        });
+        let mut octets = Vec::new();
+        for part in parts {
+            octets.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            octets.extend_from_slice(part.as_bytes());
+        }
+        let mut mark = [0; 32];
+        mark.copy_from_slice(Hash::Sha256.digest(&[&octets]).as_ref());
+        Mark(mark)
     }
 
     /// The name that it uses.

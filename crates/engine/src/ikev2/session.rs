@@ -28,7 +28,7 @@ use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::retransmit::Duplicate;
 use crate::ike::round_trip::RoundTrip;
-use crate::ike::{Fact, Fault, FirstChild, Outbox, Role, Spi, Spis};
+use crate::ike::{Fact, Fault, FirstChild, MessageKeys, Outbox, Role, Spi, Spis};
 use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::suite::Ikev2Suite;
@@ -151,6 +151,14 @@ impl Session {
         match &self.state {
             State::Established(it) => it.sas.iter().map(|sa| sa.own_spi()).collect(),
             _ => vec![self.first_spi],
+        }
+    }
+
+    /// The keys of the current IKE SA's messages, once, for decrypting a capture.
+    pub fn take_message_keys(&mut self) -> Option<MessageKeys> {
+        match &mut self.state {
+            State::Established(it) => it.current().take_message_keys(),
+            _ => None,
         }
     }
 

@@ -18,7 +18,7 @@ use super::seal::{Assembly, Clear, Sealer, Taken};
 use super::tasks::Awaited;
 use crate::counters::DropReason;
 use crate::ike::retransmit::{Answered, Retransmit};
-use crate::ike::{Fault, Outbox, Role, Sent, Size, Spi, Spis, Step};
+use crate::ike::{DirectionKeys, Fault, MessageKeys, Outbox, Role, Sent, Size, Spi, Spis, Step};
 use crate::sa::{Path, Secret};
 use crate::suite::Ikev2Suite;
 use crate::time::{Deadline, Duration, Instant};
@@ -56,6 +56,8 @@ pub(super) struct IkeSa {
     pub(super) is_replaced: bool,
     /// It is forgotten then.
     pub(super) until: Option<Instant>,
+    /// Its keys, until they have been asked for.
+    shown: Option<MessageKeys>,
 }
 
 /// An open request of ours.
@@ -154,7 +156,17 @@ impl IkeSa {
             responses: Assembly::default(),
             is_replaced: false,
             until: None,
+            shown: Some(MessageKeys::V2(Box::new(DirectionKeys {
+                protection: suite.protection,
+                initiator: keys.initiator.clone(),
+                responder: keys.responder.clone(),
+            }))),
         }
+    }
+
+    /// The keys of its messages, once.
+    pub(super) fn take_message_keys(&mut self) -> Option<MessageKeys> {
+        self.shown.take()
     }
 
     /// The first IKE SA of a session: message ID 0 was IKE_SA_INIT's.

@@ -35,6 +35,8 @@ pub enum EndCause {
     CertificateRefused(CertFault),
     /// The user may not connect any more.
     UserRemoved,
+    /// A peer that has used IKEv2 came with IKEv1.
+    Downgraded,
     /// Its lifetime is over without a renewal.
     Expired,
     /// An ISAKMP SA has no message ID left.
@@ -76,6 +78,7 @@ impl EndCause {
             Self::ConfigurationChanged => "configuration-changed",
             Self::CertificateRefused(_) => "certificate-refused",
             Self::UserRemoved => "user-removed",
+            Self::Downgraded => "downgraded",
             Self::Expired => "expired",
             Self::MessageIdsUsedUp => "message-ids-used-up",
             Self::NegotiationTooLong => "negotiation-too-long",
@@ -116,6 +119,7 @@ impl fmt::Display for EndCause {
             Self::ConfigurationChanged => "its configuration changed",
             Self::CertificateRefused(fault) => return fault.fmt(f),
             Self::UserRemoved => "the user was removed",
+            Self::Downgraded => "the peer has used IKEv2 before",
             Self::Expired => "expired",
             Self::MessageIdsUsedUp => "its message IDs are used up",
             Self::NegotiationTooLong => "the exchange took too long",

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::end_cause::EndCause;
 use super::stay::{Stay, Summary};
+use crate::identity::Mark;
 use crate::ike::Step;
 use crate::sa::Path;
 
@@ -44,6 +45,16 @@ pub enum Event {
         path: Path,
         /// We are behind a NAT, the peer is.
         nat: (bool, bool),
+    },
+    /// A client of a connection that takes either version has used IKEv2 for the first time: keep
+    /// it for [`super::Command::Upgraded`].
+    Upgraded {
+        /// Connection.
+        connection: String,
+        /// Peer's identity as text.
+        peer: String,
+        /// What to remember it by.
+        mark: Mark,
     },
     /// A child is up (or renewed).
     ChildEstablished {

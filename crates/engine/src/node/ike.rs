@@ -14,12 +14,12 @@ use crate::identity::Peer;
 use crate::ike::nat::NatFinding;
 use crate::ike::round_trip::RoundTrip;
 use crate::ike::{
-    ChildExchange, ChildRequest, Complaint, Fact, Fault, FirstChild, Grant, Lease, NegotiatedChild,
-    Outbox, Refusal, RefusedChild, Role, Spi, Spis,
+    ChildExchange, ChildRequest, Complaint, Fact, Fault, FirstChild, Grant, Lease, MessageKeys,
+    NegotiatedChild, Outbox, Refusal, RefusedChild, Role, Spi, Spis,
 };
 use crate::ikev1::session::{About, Session as Ikev1};
 use crate::ikev2::session::{Beginning, Session as Ikev2};
-use crate::sa::{ChildId, Path, Protocol, Secret};
+use crate::sa::{ChildId, Path, Protocol};
 use crate::suite::Standing;
 use crate::time::{Deadline, Instant};
 
@@ -259,9 +259,12 @@ impl Ike {
         }
     }
 
-    /// The key of IKEv1's messages, for decrypting a capture.
-    pub(super) fn cipher_key(&self) -> Option<&Secret> {
-        self.v1()?.cipher_key()
+    /// The keys of its messages, for decrypting a capture. IKEv2 gives each IKE SA's once.
+    pub(super) fn take_message_keys(&mut self) -> Option<MessageKeys> {
+        match self {
+            V1(ike) => ike.cipher_key().cloned().map(MessageKeys::V1),
+            V2(ike) => ike.take_message_keys(),
+        }
     }
 
     pub(super) fn has_proven(&self) -> bool {

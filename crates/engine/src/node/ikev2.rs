@@ -6,7 +6,7 @@ use super::half_open::{Room, Slot};
 use super::ike::Ike;
 use super::session::{Session, Stage};
 use super::session_id::SessionId;
-use super::{Event, Node};
+use super::{Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::{Fact, Fault, Notification, Outbox, Role, Sent};
@@ -276,6 +276,8 @@ impl Node {
             return;
         };
         session.begin_tenure(&connection, now);
+        let keys = session.ike.take_message_keys();
+        let keys = keys.map(|keys| Output::IkeKeys(session.ike.spis(), keys));
         let (Some(identity), Some((suite, _))) = (session.ike.identity(), session.ike.suite())
         else {
             return;
@@ -290,6 +292,9 @@ impl Node {
             nat: (nat.is_local, nat.is_remote),
         };
         self.outputs.tell(event);
+        if let Some(keys) = keys {
+            self.outputs.push(keys);
+        }
     }
 
     /// An exchange for a child is over without SAs of its own: others stand in their place, or it

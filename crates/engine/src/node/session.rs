@@ -317,12 +317,18 @@ impl Node {
         if !connection.has_room_at(path.remote.ip()) {
             return self.refuse_address(id, &connection, now);
         }
+        if self.refuses_downgrade(id, &connection, now) {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let tenure = session.tenure(&connection, now);
         if session.ike.role() == Role::Responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
         }
         session.liveness.establish(&connection, &session.ike, now);
-        let key = session.ike.cipher_key().cloned();
+        let keys = session.ike.take_message_keys();
         let (Some(identity), Some((suite, _))) =
             (session.ike.identity().cloned(), session.ike.suite())
         else {
@@ -337,7 +343,7 @@ impl Node {
             path,
             nat: (nat.is_local, nat.is_remote),
         };
-        let key = key.map(|key| Output::IkeKey(session.ike.spis(), key));
+        let keys = keys.map(|keys| Output::IkeKeys(session.ike.spis(), keys));
         let is_first_contact = session.ike.is_initial_contact();
         let before = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
         let purpose = match before {
@@ -352,8 +358,8 @@ impl Node {
         self.outputs.blame(Some(identity.clone()));
         self.sessions.enter(id, identity);
         self.outputs.tell(event);
-        if let Some(key) = key {
-            self.outputs.push(key);
+        if let Some(keys) = keys {
+            self.outputs.push(keys);
         }
         self.settle_predecessors(id, purpose, is_first_contact, now);
         self.station_established(id, purpose, now);

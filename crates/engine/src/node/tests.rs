@@ -64,7 +64,7 @@ use crate::identity::{Identity, Peer};
 use crate::ike::{Outbox, Step};
 use crate::ikev1::informational;
 use crate::plane::Offloads;
-use crate::sa::{Direction, Mode};
+use crate::sa::{Direction, Mode, Secret};
 use crate::time::Duration;
 
 const STATION: [u8; 4] = [10, 0, 0, 2];

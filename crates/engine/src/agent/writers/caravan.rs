@@ -67,6 +67,7 @@ pub fn toml(it: &Description, places: &Places<'_>) -> String {
     if !addresses.is_empty() {
         say("remote_addrs", list(&addresses));
     }
+    say("version", "1".to_owned());
     let suites: Vec<String> = it.proposals.ike.iter().map(ToString::to_string).collect();
     say("proposals", list(&suites));
     match it.inner {

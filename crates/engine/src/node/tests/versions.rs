@@ -1,6 +1,7 @@
-//! Messages of IKEv2.
+//! Messages of a version that a connection does not speak, and clients that go back to an earlier one.
 
 use super::*;
+use crate::config::Version;
 
 /// A first message of IKEv2 of this length.
 fn first(len: u32, number: u32) -> Vec<u8> {
@@ -64,4 +65,90 @@ fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
     // Hints, which stations wait for, have a separate limit.
     let now = world.now;
     assert!(world.ends[1].node.hints.take(now));
+}
+
+/// A gateway of both versions and a station of one.
+fn either(own: Version) -> Change {
+    Arc::new(move |connection, is_station| {
+        let version = if is_station { own } else { Version::Either };
+        super::ikev2::speaks(connection, version);
+    })
+}
+
+fn is_upgrade(event: &Event) -> bool {
+    matches!(event, Event::Upgraded { .. })
+}
+
+fn restart_station(world: &mut World, own: Version, number: u8) {
+    let station = endpoint(config(true, &either(own)), &Seed::new([number; 32]));
+    world.replace(0, station);
+    world.run(Duration::from_secs(5));
+}
+
+#[test]
+fn who_has_used_ikev2_is_refused_with_ikev1_until_forgotten() {
+    let mut world = World::new(114, |connection, is_station| {
+        either(Version::V2)(connection, is_station);
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    let told = world.ends[1]
+        .seen
+        .events
+        .iter()
+        .find_map(|event| match event {
+            Event::Upgraded {
+                connection,
+                peer,
+                mark,
+            } => Some((connection.clone(), peer.clone(), *mark)),
+            _ => None,
+        });
+    let (connection, peer, mark) = told.expect("it is told");
+    assert_eq!((&connection[..], &peer[..]), ("road", "ms.example"));
+
+    restart_station(&mut world, Version::V1, 0x71);
+    assert!(world.drops(1, DropReason::Downgraded) > 0);
+    let said = |event: &Event| match event {
+        Event::NegotiationFailed { reason, .. } => {
+            reason.contains("`caravan forget road --peer ms.example`")
+        }
+        _ => false,
+    };
+    assert!(world.ends[1].told(said));
+    assert!(!world.ends[0].told(|it| matches!(it, Event::ChildEstablished { .. })));
+
+    // Nor after a restart of the gateway, which is told what its predecessor knew.
+    let gateway = endpoint(config(false, &either(Version::V2)), &Seed::new([0x72; 32]));
+    world.replace(1, gateway);
+    world.command(1, Command::Upgraded(vec![mark]));
+    restart_station(&mut world, Version::V1, 0x73);
+    assert!(world.drops(1, DropReason::Downgraded) > 0);
+    assert!(!world.ends[1].told(is_upgrade));
+
+    world.command(1, Command::Forget(vec![mark]));
+    restart_station(&mut world, Version::V1, 0x74);
+    world.assert_up();
+}
+
+#[test]
+fn nobody_is_remembered_where_one_version_is_spoken_or_many_share_a_key() {
+    let mut world = World::new(115, |connection, _| {
+        super::ikev2::speaks(connection, Version::V2);
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert!(!world.ends[1].told(is_upgrade));
+
+    let mut world = World::new(116, |connection, is_station| {
+        either(Version::V2)(connection, is_station);
+        if !is_station {
+            connection.remote.identities = vec![IdentityPattern::Any];
+        }
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert!(!world.ends[1].told(is_upgrade));
+    restart_station(&mut world, Version::V1, 0x75);
+    world.assert_up();
 }

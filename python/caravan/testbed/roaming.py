@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -175,10 +174,9 @@ class Pinging:
 
     def gap(self, moment: float, settle_s: float = 1.5) -> Gap:
         """The gap of a move at this moment."""
-        deadline = time.monotonic() + 20
-        while not self._after(moment, settle_s):
-            assert time.monotonic() < deadline, "no answer after the move"
-            time.sleep(0.05)
+        self.process.wait_for(
+            lambda: self._after(moment, settle_s), "an answer after the move", 20
+        )
         answers = self.answers()
         first = min(at for at, _ in answers if at > moment + ROUND_TRIP_S / 2)
         around = [at for at, _ in answers if moment - 1 < at < moment + settle_s]
@@ -194,11 +192,3 @@ class Pinging:
     def stop(self) -> None:
         """End it."""
         self.process.stop()
-
-
-def wait_for(is_so: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
-    """Wait until a condition is true."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what}: not in {timeout_s} s"
-        time.sleep(0.05)
