@@ -28,7 +28,7 @@ from caravan.testbed.agents import (
     write_host,
 )
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.caravan import environment, order
+from caravan.testbed.caravan import Daemon, environment, order
 from caravan.testbed.errors import TimedOut
 from caravan.testbed.inventory import Inventory
 from caravan.testbed.process import CommandFailed
@@ -288,6 +288,54 @@ def test_a_full_disk_at_target_s_log_lets_nobody_in_and_ends_no_tunnel(plain: Be
 def log_events(bed: Bed, path: Path) -> list[Event]:
     """The events of a log that only Target's machine sees."""
     return read_events(bed.network.target.run(["cat", str(path)]).stdout)
+
+
+def test_a_gateway_that_crashes_under_a_tunnel_leaves_nothing_after_its_next_start(
+    plain: Bed,
+) -> None:
+    """Its process has a name of its own, not that of a tunnel that it finds at its start."""
+    target = plain.network.target
+    folders = (environment(target)["CARAVAN_RUNTIME_DIR"],)
+
+    def running() -> Daemon:
+        assert plain.gateway is not None
+        return plain.gateway
+
+    def wait_as(before: Inventory, what: str) -> None:
+        changes: list[str] = []
+
+        def is_as_before() -> bool:
+            changes[:] = before.changes(Inventory.take(target, folders))
+            return changes == []
+
+        with contextlib.suppress(TimedOut):
+            plain.target.process.wait_for(is_as_before, what, 20)
+        assert changes == [], what
+
+    def crash_under_a_tunnel(*, starts: bool) -> None:
+        with plain.client(plain.next_key(), "--lifetime", "5m") as client:
+            key = client.wait_for("up").fields["key"]
+            plain.wait_for_target("up", key)
+            running().crash()
+            if starts:
+                plain.start_gateway()
+        if starts:
+            plain.wait_for_target("ended", key)
+
+    # What it keeps over its end, such as the folder of its leases, is there from here on.
+    running().stop()
+    order(target, "down", "idle")
+    without = Inventory.take(target, folders)
+    plain.start_gateway()
+    before = Inventory.take(target, folders)
+    for _ in range(2):
+        crash_under_a_tunnel(starts=True)
+        wait_as(before, "a gateway that was started again")
+    # The same if nobody starts it again.
+    crash_under_a_tunnel(starts=False)
+    order(target, "down", "idle").check()
+    plain.restart_target()
+    wait_as(without, "a gateway that was not started again")
 
 
 def test_libreswan_at_target_negotiates_as_far_as_the_kernel_goes(output: Path) -> None:

@@ -3,8 +3,7 @@
 //!
 //! A tunnel's file names its peer by the certificate of minutes alone. The gateway needs another
 //! connection of its own, so that it runs and answers while there is no tunnel. That one's name
-//! comes before `cta-` in the alphabet: the first name of a process is that of its folder of
-//! leases.
+//! is that of the process, and of all that it leaves on its host.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
