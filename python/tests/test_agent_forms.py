@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import signal
 import time
@@ -336,6 +337,44 @@ def test_a_gateway_that_crashes_under_a_tunnel_leaves_nothing_after_its_next_sta
     order(target, "down", "idle").check()
     plain.restart_target()
     wait_as(without, "a gateway that was not started again")
+
+
+@pytest.mark.parametrize("pair", [PLAIN, Pair("caravan", "strongswan")], ids=str)
+def test_a_target_without_its_gateway_spends_no_key(output: Path, pair: Pair) -> None:
+    with running(output, pair) as bed:
+
+        def refused(says: str) -> None:
+            # An offer holds for a second.
+            time.sleep(1.5)
+            client = bed.client(1, "--socks=127.0.0.1:0")
+            done = client.process.wait(60)
+            assert done.code == 1 and "the key is not spent" in done.stderr
+            assert "Target cannot build a tunnel now" in done.stderr
+            assert bed.state(client.wait_for("requested").fields["key"]) == "valid"
+            assert says in bed.target.process.stderr()
+
+        if bed.gateway is None:
+            text = (bed.folder / "target.toml").read_text()
+            (socket,) = re.findall(r'socket = "(.*)"', text)
+            away = Path(socket).rename(f"{socket}.away")
+            refused("charon")
+            away.rename(socket)
+        else:
+            bed.gateway.stop()
+            refused("is running")
+            bed.start_gateway()
+            folder = bed.folder / "tunnels"
+            away = folder.rename(bed.folder / "away")
+            refused("cannot open the folder")
+            away.rename(folder)
+            file = bed.folder / "gateway.toml"
+            text = file.read_text()
+            file.write_text(text.replace('include = "tunnels"', 'include = "others"'))
+            refused("does not include the folder")
+            file.write_text(text)
+        time.sleep(1.5)
+        with bed.client(1) as client:
+            client.wait_for("up")
 
 
 def test_libreswan_at_target_negotiates_as_far_as_the_kernel_goes(output: Path) -> None:

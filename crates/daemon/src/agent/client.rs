@@ -251,6 +251,9 @@ fn sentence(why: Why, verdict: Option<Verdict>) -> String {
         (_, Some(Verdict::NoRoom)) => {
             "your Host has as many tunnels at Target as Target allows it: try again later"
         }
+        (_, Some(Verdict::NotReady)) => {
+            "Target cannot build a tunnel now, and its log says why; the key is not spent"
+        }
         (_, Some(Verdict::Misdirected)) => "Host does not know the Target of this sheet",
         (_, Some(Verdict::Denied)) => "you may not: wrong user, no member, or not allowed",
         (Why::OptionNotAtClient, _) => {

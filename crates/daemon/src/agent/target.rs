@@ -74,6 +74,8 @@ pub(super) async fn run(
     let is_files = chosen.kind == BackEndKind::Files;
     let open = move || choice::open(chosen, End::Target, runtime_dir);
     let (ends, up) = ends::start(open, tunnels, reports).await?;
+    // What it lacks is said now, and not only when somebody asks. Nobody waits for the answer.
+    let _ = ends.orders.try_send(Order::CanBuild(u64::MAX));
     // A tunnel that the back-end does not have is not up; one that it has is, also if that was not
     // noted any more. Texts alone know nothing.
     for one in &mut former {
@@ -175,10 +177,16 @@ pub(super) fn own_end(config: &TargetConfig, guests: &Guests) -> anyhow::Result<
     let text = files::read_secret(file, certify::KEY_MAX);
     let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     let key = SigningKey::from_pem(&text).with_context(|| file.display().to_string())?;
+    let chain = guests.chain_of(&config.certificate_file)?;
+    certify::check_own(&chain, &text, &config.identity).with_context(|| {
+        let certificate = config.certificate_file.display();
+        format!("{certificate} with {}", file.display())
+    })?;
+    guests.check_in_force(&chain, calendar())?;
     Ok(OwnEnd {
         addresses: config.addresses.clone(),
         identity: config.identity.clone(),
-        chain: guests.chain_of(&config.certificate_file)?,
+        chain,
         key: Key(key.to_der().to_vec()),
         proposals: config.proposals.clone(),
         legacy: config.is_legacy,
@@ -235,7 +243,9 @@ async fn answer(
                 noted.map(|()| Answer::Done)
             }
             // Others are asked these.
-            Ask::Certify { .. } | Ask::Build(_) | Ask::Destroy(_) => Ok(Answer::Failed),
+            Ask::CanBuild | Ask::Certify { .. } | Ask::Build(_) | Ask::Destroy(_) => {
+                Ok(Answer::Failed)
+            }
         };
         let answer = answer.unwrap_or_else(|fault| {
             warn!("the database: {fault}");
@@ -403,6 +413,10 @@ impl Serving {
     /// Hands a question on. Whether somebody will answer it.
     fn ask(&mut self, number: u64, ask: Ask) -> bool {
         match ask {
+            Ask::CanBuild => {
+                let order = Order::CanBuild(number);
+                self.is_in_force() && self.workers.ends.try_send(order).is_ok()
+            }
             Ask::Standing { .. } | Ask::Spend(_) => {
                 self.workers.store.try_send((number, ask)).is_ok()
             }
@@ -430,6 +444,14 @@ impl Serving {
                 self.workers.ends.try_send(order).is_ok()
             }
         }
+    }
+
+    /// Whether Client would take our certificate and its own.
+    fn is_in_force(&self) -> bool {
+        let checked = self.workers.guests.check_in_force(&self.own.chain, calendar());
+        checked
+            .inspect_err(|fault| warn!("{fault}: no new tunnel begins until that is mended"))
+            .is_ok()
     }
 
     fn describe(&mut self, build: &Build) -> anyhow::Result<Description> {

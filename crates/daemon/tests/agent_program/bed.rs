@@ -1,9 +1,9 @@
 //! Three agents in a folder of a test.
 
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::net::UdpSocket;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -117,6 +117,15 @@ impl Bed {
         ] {
             fs::write(self.folder.join(name), text).expect("written");
         }
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.folder.join(from), self.folder.join(to)).expect("renamed");
+    }
+
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        let mode = Permissions::from_mode(mode);
+        fs::set_permissions(self.folder.join(name), mode).expect("changed");
     }
 
     /// Changes words in the files of Host and Target.
@@ -297,7 +306,7 @@ impl Agent {
         fs::read_to_string(&self.said).expect("its words")
     }
 
-    fn wait_to_say(&self, words: &str) {
+    pub(crate) fn wait_to_say(&self, words: &str) {
         let is_said = wait(PATIENCE, || self.said().contains(words));
         assert!(is_said, "never {words:?}: {}", self.said());
     }

@@ -87,6 +87,41 @@ fn what_is_wrong_with_a_request_is_refused_without_a_tunnel() {
     bed.stop();
 }
 
+/// What an end needs is gone: Target is asked before a key is spent, and says what is wrong.
+#[test]
+fn a_target_that_cannot_build_or_write_its_log_spends_no_key() {
+    let mut bed = Bed::new("cannot-build");
+    bed.start();
+    let first = bed.client(1, &[]);
+    first.wait_for("up");
+    first.stop();
+    let refused = |bed: &Bed, says: &str| {
+        // An offer holds for a second.
+        thread::sleep(Duration::from_millis(1_500));
+        let client = bed.client(2, &[]);
+        let handle = client.field("requested", "key");
+        let ended = client.end();
+        refused_by(&ended, "Target cannot build a tunnel now");
+        refused_by(&ended, "the key is not spent");
+        assert_eq!(bed.state_of(&handle), "valid");
+        bed.target().wait_to_say(says);
+    };
+    bed.set_mode("target", 0o777);
+    refused(&bed, "other users can write into");
+    bed.set_mode("target", 0o700);
+    bed.rename("target", "away");
+    refused(&bed, "cannot open the folder");
+    bed.rename("away", "target");
+    bed.rename("target.log", "away");
+    refused(&bed, "was removed or replaced");
+    bed.rename("away", "target.log");
+    thread::sleep(Duration::from_millis(1_500));
+    let last = bed.client(2, &[]);
+    last.wait_for("up");
+    last.stop();
+    bed.stop();
+}
+
 fn refused_by(ended: &Ended, words: &str) {
     assert!(
         !ended.is_success && ended.said.contains(words),

@@ -528,6 +528,7 @@ fn verdict_of(why: Why) -> Verdict {
         Why::Busy | Why::RefusedBefore => Verdict::Busy,
         Why::Misdirected => Verdict::Misdirected,
         Why::NoRoom => Verdict::NoRoom,
+        Why::NotReady => Verdict::NotReady,
         _ => Verdict::Denied,
     }
 }

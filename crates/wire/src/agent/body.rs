@@ -94,7 +94,7 @@ pub struct Inquiry {
 pub struct Offer {
     /// As in the inquiry.
     pub nonce: [u8; LABEL_LEN],
-    /// One bit each.
+    /// One bit each. None: it cannot build an end now.
     pub options: u8,
     /// Seconds for which this holds.
     pub lifetime: u32,
@@ -131,6 +131,8 @@ pub enum Verdict {
     Misdirected,
     /// Host has as many tunnels at Target as it may have.
     NoRoom,
+    /// Target cannot build an end now.
+    NotReady,
     /// A number that we do not know: refused.
     Other(u8),
 }
@@ -149,6 +151,7 @@ numbered!(Verdict: u8 {
     Busy = 10,
     Misdirected = 11,
     NoRoom = 12,
+    NotReady = 13,
 });
 
 impl Request {

@@ -7,13 +7,14 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::agent::TunnelId;
 use engine::agent::description::Description;
 use engine::agent::writers::{Kind, write_in};
 
 use super::{BackendError, State, name_of, orders};
+use crate::config;
 use crate::control::client::{ask, find};
 use crate::control::{ControlError, Reply, Request};
 use crate::status::{ConnectionState, ConnectionStatus};
@@ -38,6 +39,28 @@ impl Gateway {
             connection,
             folder,
             seen: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it runs and reads the folder.
+    pub(super) async fn can_build(&self) -> Result<(), BackendError> {
+        orders::check_folder(&self.folder)?;
+        let report = match self.ask(Request::Status).await? {
+            Reply::Status { report } => report,
+            reply => return Err(unexpected("its status", reply)),
+        };
+        let file = Path::new(&report.process.config);
+        // It may be a file that we cannot read.
+        let Ok(included) = config::included_folder(file) else {
+            return Ok(());
+        };
+        let real = |path: &Path| path.canonicalize().ok();
+        match included.and_then(|it| real(&it)) == real(&self.folder) {
+            true => Ok(()),
+            false => Err(BackendError::Refused {
+                what: format!("the gateway of {}", file.display()),
+                text: format!("it does not include the folder {}", self.folder.display()),
+            }),
         }
     }
 

@@ -318,18 +318,22 @@ fn an_agent_without_a_log_begins_nothing_and_keeps_what_it_has() {
     let first = world.sit(1, |_| {});
     world.run(Duration::from_secs(5));
     let unavailable = Some(refused(Why::HostRefused, Verdict::StoreUnavailable));
-    world.target.as_mut().unwrap().set_ready(false);
-    // Target has offered a moment ago: the key is spent, and nothing is built.
+    // Target has offered this very moment: the key is spent, and nothing is built.
     let second = world.sit(2, |_| {});
+    let offers = world.effects[&Node::Target] + 2;
+    while world.effects[&Node::Target] < offers {
+        world.run(Duration::from_millis(1));
+    }
+    world.target.as_mut().unwrap().set_ready(false);
     world.run(Duration::from_secs(70));
     assert_eq!(world.seats[second].outcome, unavailable);
     assert_eq!(world.told(Step::Refused, Why::LogUnavailable), 1);
     assert!(world.keys[&handle(2)].state != State::Valid);
-    // From then on it offers nothing.
+    // From then on it says so before.
     let third = world.sit(3, |_| {});
-    world.run(Duration::from_secs(70));
-    let unreachable = Some(refused(Why::HostRefused, Verdict::TargetUnreachable));
-    assert_eq!(world.seats[third].outcome, unreachable);
+    world.run(Duration::from_secs(5));
+    let not_ready = Some(refused(Why::HostRefused, Verdict::NotReady));
+    assert_eq!(world.seats[third].outcome, not_ready);
     assert!(world.keys[&handle(3)].state == State::Valid);
     world.target.as_mut().unwrap().set_ready(true);
     for host in world.hosts.iter_mut().flatten() {
@@ -352,6 +356,30 @@ fn an_agent_without_a_log_begins_nothing_and_keeps_what_it_has() {
     world.check();
 }
 
+/// Its gateway does not run, say. It is asked at each request.
+#[test]
+fn a_target_that_cannot_build_costs_no_key_and_says_so_at_once() {
+    let mut world = World::new(51);
+    for number in 2..5 {
+        world.issue(number, host::Half::Public(one_time(number).public()));
+    }
+    world.boot();
+    for (number, can_build) in [(1, true), (2, false), (3, true), (4, false)] {
+        world.can_build = can_build;
+        let seat = world.sit(number, |_| {});
+        world.run(Duration::from_secs(5));
+        assert_eq!(world.seats[seat].was_up, can_build, "{number}");
+        if !can_build {
+            let not_ready = Some(refused(Why::HostRefused, Verdict::NotReady));
+            assert_eq!(world.seats[seat].outcome, not_ready);
+            assert!(world.keys[&handle(number)].state == State::Valid);
+        }
+    }
+    assert_eq!(world.told(Step::Refused, Why::NotReady), 2);
+    assert_eq!(world.ends.len(), 2);
+    world.check();
+}
+
 /// The answer says whether a Target that is not there has cost a key.
 #[test]
 fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
@@ -366,7 +394,7 @@ fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
     assert_eq!((never_there, is_valid), (unreachable, true));
     let (world, gone, is_valid) = outcome(
         |world| {
-            world.crash_at = Some((Node::Target, 2));
+            world.crash_at = Some((Node::Target, 3));
             world.comes_back = false;
         },
         |_| {},
