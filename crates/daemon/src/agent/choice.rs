@@ -39,7 +39,7 @@ pub(super) async fn open(
     let mut opened = opened(choice, end, runtime_dir).await?;
     if end == End::Client {
         let tried = opened.try_out();
-        tried.context("this machine cannot make its end of a tunnel; the key is not spent")?;
+        tried.context("this machine cannot make its end of a tunnel")?;
     }
     Ok(opened)
 }

@@ -76,8 +76,19 @@ pub struct Response {
     pub verdict: Verdict,
     /// Host's time, seconds since 1970.
     pub time: u64,
-    /// Target's part.
+    /// Target's part, or the key's [`Fate`] if there is no tunnel.
     pub part: Vec<u8>,
+}
+
+/// What has become of a one-time key whose request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It serves for another request.
+    NotSpent,
+    /// It serves no more.
+    Spent,
+    /// Host does not know, or does not say.
+    Unknown,
 }
 
 /// Which options has Target?
@@ -279,6 +290,26 @@ impl Response {
         w.u64(self.time);
         write_long(&mut w, &self.part);
         w.into_vec()
+    }
+}
+
+impl Fate {
+    /// Reads the part of a response without a tunnel.
+    pub fn of_part(part: &[u8]) -> Self {
+        match part {
+            [0] => Self::NotSpent,
+            [1] => Self::Spent,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The part of a response without a tunnel.
+    pub fn to_part(self) -> Vec<u8> {
+        match self {
+            Self::NotSpent => vec![0],
+            Self::Spent => vec![1],
+            Self::Unknown => Vec::new(),
+        }
     }
 }
 

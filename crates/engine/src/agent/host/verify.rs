@@ -2,7 +2,7 @@
 
 use crypto::ed25519::{Signature, SigningKey, VerifyKey};
 use crypto::hpke::PublicKey;
-use wire::agent::{Kind, Request, Response, Verdict};
+use wire::agent::{Fate, Kind, Request, Response, Verdict};
 
 use super::{
     ANSWER_LIVES, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record, STORE_MAX, Stage,
@@ -175,17 +175,24 @@ impl Host {
             return;
         };
         let is_final = match why {
-            Why::KeyUsed | Why::KeyRevoked | Why::KeyExpired | Why::RefusedBefore => true,
-            _ => exchange.stage.has_key(),
+            Why::KeyRevoked | Why::KeyExpired | Why::RefusedBefore => Some(Fate::NotSpent),
+            Why::KeyUsed => Some(Fate::Spent),
+            _ => exchange.stage.has_key().then_some(Fate::Spent),
         };
-        if is_final {
-            return self.say_refused(id, verdict, why, now);
+        if let Some(fate) = is_final {
+            return self.say_refused(id, (verdict, fate), why, now);
         }
         // The key may be taken by another request, but never by this one: it is written first.
         let until = now + STORE_MAX;
+        let fate = match exchange.stage {
+            // The database may have done it.
+            Stage::Taking { .. } => Fate::Unknown,
+            _ => Fate::NotSpent,
+        };
         exchange.stage = Stage::Refusing {
             verdict,
             why,
+            fate,
             until,
         };
         let ask = Ask::Refuse {
@@ -207,14 +214,20 @@ impl Host {
         self.outputs.push_back(Output::Audit(event));
     }
 
-    /// Tells the key's holder.
-    pub(super) fn say_refused(&mut self, id: Digest, verdict: Verdict, why: Why, now: Instant) {
+    /// Tells the key's holder, and what has become of the key.
+    pub(super) fn say_refused(
+        &mut self,
+        id: Digest,
+        (verdict, fate): (Verdict, Fate),
+        why: Why,
+        now: Instant,
+    ) {
         let exchange = self.exchanges.get(&id);
         // A key is taken once, so this needs no rate.
         let has_key = exchange.is_some_and(|it| it.stage.has_key());
         let is_logged = has_key || self.refusals.take(&COMPLAINTS, COMPLAINTS.burst, now);
         self.log_refusal(id, why, is_logged, now);
-        match self.response(id, verdict, Vec::new(), now) {
+        match self.response(id, verdict, fate.to_part(), now) {
             Some(answer) => self.answer(id, answer, now),
             None => self.forget(id, Discard::NotProven),
         }
