@@ -266,7 +266,7 @@ pub(super) async fn member(
                 "{} networks: {NETWORKS_MAX} at most",
                 network.len()
             );
-            one_family(network, config.pool.as_deref())?;
+            one_family(network, config.pool.as_ref().map(|it| it.name.as_str()))?;
             ensure!(
                 (LIFETIME_MIN..=LIFETIME_MAX).contains(&lifetime.0),
                 "--lifetime: from 1 minute to 24 hours"

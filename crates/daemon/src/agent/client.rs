@@ -164,6 +164,7 @@ pub(super) async fn run(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Resul
 /// Reads, opens and tries out what a tunnel needs.
 async fn begin(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<Begun> {
     let config = config_of(args.config.as_deref(), args.socks)?;
+    know(&config)?;
     let (head, key) = sheet_file::read(args.sheet.as_deref(), args.key)?;
     // Not before: ^C ends whoever types.
     let mut signals = Signals::new(service::hang_ups()?)?;
@@ -214,6 +215,14 @@ async fn begin(args: ClientArgs, runtime_dir: PathBuf) -> anyhow::Result<Begun> 
         signals,
         times,
     })
+}
+
+/// Reads what the start needs before it opens anything. `caravan check` does the same.
+pub(super) fn know(config: &ClientConfig) -> anyhow::Result<()> {
+    if let Some(path) = &config.log_file {
+        Log::check(path, Role::Client)?;
+    }
+    choice::check(&config.back_end, End::Client)
 }
 
 /// The log, if the file names one. It must be well before anybody hears of the key.

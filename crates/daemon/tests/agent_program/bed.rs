@@ -128,13 +128,28 @@ impl Bed {
         fs::set_permissions(self.folder.join(name), mode).expect("changed");
     }
 
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).expect("a file")
+    }
+
+    /// Writes a file for its owner alone.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.join(name), text).expect("written");
+        self.set_mode(name, 0o600);
+    }
+
     /// Changes words in the files of Host and Target.
     pub(crate) fn replace(&self, from: &str, to: &str) {
         for name in ["host.toml", "target.toml"] {
-            let path = self.folder.join(name);
-            let text = fs::read_to_string(&path).expect("a file");
-            fs::write(path, text.replace(from, to)).expect("written");
+            self.write(name, &self.read(name).replace(from, to));
         }
+    }
+
+    /// `caravan check` refuses a file.
+    pub(crate) fn check_fails(&self, name: &str) -> String {
+        let done = self.command(&["check", name]).output().expect("it starts");
+        assert!(!done.status.success(), "{name} is valid");
+        String::from_utf8_lossy(&done.stderr).into_owned()
     }
 
     /// Host and Target serve.
@@ -240,7 +255,7 @@ impl Bed {
         command
     }
 
-    fn runs(&self, words: &[&str]) -> String {
+    pub(crate) fn runs(&self, words: &[&str]) -> String {
         let done = self.command(words).output().expect("the program starts");
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success(), "{words:?}: {said}");
