@@ -69,8 +69,8 @@ const DEFAULT_ESP: [&str; 6] = [
 const NOTHING: &str = "there is none: add [connections.NAME], [mobile], [home_agent], \
                        [foreign_agent] or [firewall]";
 /// What a process leaves on its host has the name of its first connection, and is found by it.
-const NOTHING_OWN: &str = "what a folder adds comes and goes: the process needs a connection of its \
-                           own besides, [connections.NAME]";
+const NOTHING_OWN: &str = "what a folder adds comes and goes: the process needs a connection of \
+                           its own besides, [connections.NAME]";
 
 /// Builds from a parsed file. File names are relative to the folder of the file.
 pub fn build(

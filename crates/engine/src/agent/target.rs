@@ -280,8 +280,8 @@ impl Target {
         self.clock = clock;
     }
 
-    /// Whether the log can be written. While it cannot, nothing new is built, and Host hears that, so
-    /// that it spends no key.
+    /// Whether the log can be written. While it cannot, nothing new is built, and Host hears that,
+    /// so that it spends no key.
     pub fn set_ready(&mut self, is_ready: bool) {
         self.is_ready = is_ready;
     }
