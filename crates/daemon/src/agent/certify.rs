@@ -158,10 +158,16 @@ mod tests {
         let name = |identity: &str| check_own(&chain, &guest.to_pem(), identity);
         name("alice@home").unwrap();
         let said = name("bob@home").unwrap_err().to_string();
-        assert!(said.contains("which has") && said.contains("alice@home"), "{said}");
+        assert!(
+            said.contains("which has") && said.contains("alice@home"),
+            "{said}"
+        );
         let other = SigningKey::generate(2048).unwrap();
         let said = check_own(&chain, &other.to_pem(), "alice@home").unwrap_err();
-        assert!(said.to_string().contains("private key is not that of"), "{said}");
+        assert!(
+            said.to_string().contains("private key is not that of"),
+            "{said}"
+        );
         guests.check_in_force(&chain, times.0).unwrap();
         let late = Calendar(times.1.0 + 60);
         let said = guests.check_in_force(&chain, late).unwrap_err().to_string();

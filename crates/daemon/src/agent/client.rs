@@ -341,10 +341,17 @@ mod tests {
     fn each_refusal_says_what_has_become_of_the_key() {
         let verdicts = (1..=20).map(|number| Some(Verdict::from(number)));
         for verdict in verdicts.chain([None]) {
-            for why in [Why::HostRefused, Why::NoAnswer, Why::LoggedOut, Why::FalseTarget] {
+            for why in [
+                Why::HostRefused,
+                Why::NoAnswer,
+                Why::LoggedOut,
+                Why::FalseTarget,
+            ] {
                 let said = |fate| sentence(why, verdict, fate);
                 let is_over = |said: &str| {
-                    ["used before", "revoked", "expired"].iter().any(|it| said.contains(it))
+                    ["used before", "revoked", "expired"]
+                        .iter()
+                        .any(|it| said.contains(it))
                 };
                 for (fate, wanted) in [
                     (Fate::NotSpent, "the key is not spent"),

@@ -469,7 +469,10 @@ impl Serving {
 
     /// Whether Client would take our certificate and its own.
     fn is_in_force(&self) -> bool {
-        let checked = self.workers.guests.check_in_force(&self.own.chain, calendar());
+        let checked = self
+            .workers
+            .guests
+            .check_in_force(&self.own.chain, calendar());
         checked
             .inspect_err(|fault| warn!("{fault}: no new tunnel begins until that is mended"))
             .is_ok()

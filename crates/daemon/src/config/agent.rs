@@ -210,10 +210,10 @@ pub fn is_agent(path: &Path) -> bool {
         return false;
     };
     let words = ROLES.iter().map(|(word, _)| *word);
-    let words: Vec<&str> = words.chain(["role", "back_end", "hosts", "targets"]).collect();
-    let is_one = |key: &String| {
-        words.iter().any(|word| likeness(key, word) >= LIKENESS)
-    };
+    let words: Vec<&str> = words
+        .chain(["role", "back_end", "hosts", "targets"])
+        .collect();
+    let is_one = |key: &String| words.iter().any(|word| likeness(key, word) >= LIKENESS);
     !["air", "ssid"].iter().any(|key| table.contains_key(*key)) && table.keys().any(is_one)
 }
 

@@ -231,14 +231,20 @@ mod tests {
         folder.write("road.secret", "a long secret of the road");
         for name in ["cta-0", "a", "z"] {
             folder.write(&format!("tunnels/{name}.toml"), &connection(name));
-            folder.write(&format!("tunnels/{name}.secret"), "a long secret of the road");
+            folder.write(
+                &format!("tunnels/{name}.secret"),
+                "a long secret of the road",
+            );
         }
         let main = folder.main();
         let wanted = ["road", "a", "cta-0", "z"];
         assert_eq!(connection_names(&main).expect("names"), wanted);
         assert_eq!(load(&main, Names::Wanted).expect("good").names(), wanted);
         folder.write("gateway.toml", "[daemon]\ninclude = \"tunnels\"\n");
-        let fault = load(&main, Names::Wanted).map(drop).unwrap_err().to_string();
+        let fault = load(&main, Names::Wanted)
+            .map(drop)
+            .unwrap_err()
+            .to_string();
         assert!(fault.contains("needs a connection of its own"), "{fault}");
     }
 

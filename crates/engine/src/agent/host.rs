@@ -238,25 +238,7 @@ impl Host {
             return;
         };
         match (&exchange.stage, answer) {
-            // It is over for this key, whatever the request was refused for.
-            (Stage::Refusing { .. }, Answer::Unchanged(State::Revoked)) => {
-                let said = (Verdict::KeyRevoked, Fate::NotSpent);
-                self.say_refused(id, said, Why::KeyRevoked, now);
-            }
-            (
-                Stage::Refusing {
-                    verdict, why, fate, ..
-                },
-                answer,
-            ) => {
-                let fate = match answer {
-                    Answer::Noted | Answer::Unchanged(State::Valid) => Fate::NotSpent,
-                    Answer::Unchanged(_) => Fate::Spent,
-                    _ => *fate,
-                };
-                let (said, why) = ((*verdict, fate), *why);
-                self.say_refused(id, said, why, now);
-            }
+            (Stage::Refusing { .. }, answer) => self.noted(id, answer, now),
             (Stage::Finding { .. }, Answer::Found(Some(record))) => self.verify(id, &record, now),
             (Stage::Finding { .. }, Answer::Found(None)) => self.forget(id, Discard::UnknownKey),
             (Stage::Finding { .. }, _) => self.forget(id, Discard::NoStore),

@@ -25,11 +25,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Opens a pool. What other tunnels than `former` have is free again.
-    pub(super) fn open(
-        range: PoolRange,
-        path: &Path,
-        former: &[TunnelId],
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(range: PoolRange, path: &Path, former: &[TunnelId]) -> anyhow::Result<Self> {
         let context = || format!("cannot open {}", path.display());
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
         let folder = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
@@ -89,7 +85,6 @@ impl Pool {
             .with_context(|| format!("cannot write {}", self.name))
     }
 }
-
 
 #[cfg(test)]
 mod tests {

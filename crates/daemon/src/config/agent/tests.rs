@@ -143,7 +143,13 @@ fn a_slip_in_the_role_makes_no_file_of_another_process() {
         std::fs::write(&path, text).expect("written");
         is_agent(&path)
     };
-    for text in ["role = \"clinet\"", "[clinet]", "[back_ned]", "[hosts.a]", &host("")] {
+    for text in [
+        "role = \"clinet\"",
+        "[clinet]",
+        "[back_ned]",
+        "[hosts.a]",
+        &host(""),
+    ] {
         assert!(is_ours(text), "{text}");
     }
     for text in [

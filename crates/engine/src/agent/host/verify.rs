@@ -5,8 +5,8 @@ use crypto::hpke::PublicKey;
 use wire::agent::{Fate, Kind, Request, Response, Verdict};
 
 use super::{
-    ANSWER_LIVES, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record, STORE_MAX, Stage,
-    State, verdict_of,
+    ANSWER_LIVES, Answer, Ask, COMPLAINTS, Discard, Exchange, Half, Host, Output, Record,
+    STORE_MAX, Stage, State, verdict_of,
 };
 use crate::agent::audit::{Step, Why};
 use crate::agent::envelope::{self, Opened, Use};
@@ -201,6 +201,34 @@ impl Host {
             is_wrong_user: why == Why::WrongUser,
         };
         self.ask(Some(id), ask);
+    }
+
+    /// The database has noted a refusal, or says why not.
+    pub(super) fn noted(&mut self, id: Digest, answer: Answer, now: Instant) {
+        let stage = self.exchanges.get(&id).map(|it| &it.stage);
+        let Some(Stage::Refusing {
+            verdict, why, fate, ..
+        }) = stage
+        else {
+            return;
+        };
+        let (verdict, why, fate) = (*verdict, *why, *fate);
+        let fate = match (fate, answer) {
+            // It is over for this key, whatever the request was refused for.
+            (_, Answer::Unchanged(State::Revoked)) => {
+                let said = (Verdict::KeyRevoked, Fate::NotSpent);
+                return self.say_refused(id, said, Why::KeyRevoked, now);
+            }
+            // Another Host goes on with this request, or has served it; or the key is another's.
+            (
+                Fate::NotSpent,
+                Answer::Unchanged(state @ (State::Taken { .. } | State::Used { .. })),
+            ) => return self.judge(id, &state, now),
+            (_, Answer::Noted | Answer::Unchanged(State::Valid)) => Fate::NotSpent,
+            (_, Answer::Unchanged(_)) => Fate::Spent,
+            (fate, _) => fate,
+        };
+        self.say_refused(id, (verdict, fate), why, now);
     }
 
     /// Writes a line about a refusal, or counts it for the next one.

@@ -60,7 +60,10 @@ impl Target {
     /// The question of this number, if it was whether we can build, is answered.
     pub(super) fn offer_if(&mut self, number: u64, can_build: bool, now: Instant) {
         let mut all = self.inquired.iter();
-        let Some(name) = all.find(|(_, it)| it.number == number).map(|(name, _)| *name) else {
+        let Some(name) = all
+            .find(|(_, it)| it.number == number)
+            .map(|(name, _)| *name)
+        else {
             return;
         };
         let Some(it) = self.inquired.remove(&name) else {

@@ -31,9 +31,16 @@ fn outcome(
     let state = key.map(|it| &it.state);
     match world.seats[seat].client.as_ref().unwrap().fate() {
         Fate::NotSpent => assert!(matches!(state, Some(State::Valid | State::Revoked))),
-        Fate::Spent => assert!(matches!(state, Some(State::Used { .. } | State::Failed { .. }))),
+        Fate::Spent => assert!(matches!(
+            state,
+            Some(State::Used { .. } | State::Failed { .. })
+        )),
         Fate::Unknown => {
-            assert_eq!(outcome, Outcome::Refused(Why::NoAnswer, None), "Host has told it");
+            assert_eq!(
+                outcome,
+                Outcome::Refused(Why::NoAnswer, None),
+                "Host has told it"
+            );
         }
     }
     (world, outcome, is_valid)
@@ -416,8 +423,7 @@ fn a_target_that_goes_after_its_offer_costs_a_key_and_client_is_told() {
 /// A token's key is destroyed only if Host says that it is used.
 #[test]
 fn a_key_is_spent_when_host_says_so() {
-    let is_spent =
-        |world: &World| world.seats[0].client.as_ref().unwrap().fate() == Fate::Spent;
+    let is_spent = |world: &World| world.seats[0].client.as_ref().unwrap().fate() == Fate::Spent;
     let (world, _, is_valid) = outcome(|world| world.options = esp_alone(), |_| {});
     assert!(is_valid && !is_spent(&world));
     let (world, ..) = outcome(|world| world.keys.clear(), |_| {});
@@ -429,7 +435,10 @@ fn a_key_is_spent_when_host_says_so() {
     assert!(is_spent(&world));
     let again = world.sit(1, |_| {});
     world.run(Duration::from_secs(5));
-    assert_eq!(world.seats[again].client.as_ref().unwrap().fate(), Fate::Spent);
+    assert_eq!(
+        world.seats[again].client.as_ref().unwrap().fate(),
+        Fate::Spent
+    );
 }
 
 /// Found by the fuzz target `agent_client`.
